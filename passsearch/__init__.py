@@ -1,0 +1,26 @@
+"""Search compiler pass selection and order for a neural network on fixed hardware, and prove the result.
+
+Names load on first use: ``import passsearch`` costs milliseconds and workers never load what they do not need.
+"""
+
+import logging
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from passsearch.api import TuneResult, analyze, compare, tune
+
+__all__ = ["TuneResult", "__version__", "analyze", "compare", "tune"]
+__version__ = "0.1.0"
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        return getattr(import_module("passsearch.api"), name)
+    raise AttributeError(f"module `passsearch` has no attribute `{name}`")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,36 @@
+"""Frozen values and pure functions; standard library only, so that every worker can import them."""
+
+from passsearch.core.architecture import ArchitectureClass, Feature, Fingerprint
+from passsearch.core.candidate import BuildOptions, Candidate
+from passsearch.core.measurement import (
+    FAILURE_KINDS,
+    OBJECTIVES,
+    Failure,
+    FailureKind,
+    Interval,
+    Measurement,
+    Objective,
+)
+from passsearch.core.passes import Json, PassSpec, Pipeline
+from passsearch.core.summary import ModuleSummary, Operator, TensorType
+
+__all__ = [
+    "FAILURE_KINDS",
+    "OBJECTIVES",
+    "ArchitectureClass",
+    "BuildOptions",
+    "Candidate",
+    "Failure",
+    "FailureKind",
+    "Feature",
+    "Fingerprint",
+    "Interval",
+    "Json",
+    "Measurement",
+    "ModuleSummary",
+    "Objective",
+    "Operator",
+    "PassSpec",
+    "Pipeline",
+    "TensorType",
+]

@@ -1,0 +1,62 @@
+"""What is searched for: a pipeline and the options of the build that follows it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from passsearch.core.passes import Json, Pipeline
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """Options of the compiler's own build, which runs after the pipeline.
+
+    Attributes:
+        opt_level: Level of the compiler's own pipeline; 0 leaves mandatory lowering only.
+        required: Passes forced on whatever the level.
+        disabled: Passes forced off.
+        config: Sorted ``(key, value)`` pairs of pass-context configuration.
+    """
+
+    opt_level: int = 0
+    required: tuple[str, ...] = ()
+    disabled: tuple[str, ...] = ()
+    config: tuple[tuple[str, bool | int | str], ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """The form of pipeline files and worker requests."""
+        return {
+            "opt_level": self.opt_level,
+            "required": list(self.required),
+            "disabled": list(self.disabled),
+            "config": dict(self.config),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Json]) -> "BuildOptions":
+        """Inverse of ``to_json``; missing keys keep their defaults."""
+        config = data.get("config") or {}
+        required, disabled = data.get("required") or [], data.get("disabled") or []
+        level = data.get("opt_level", 0)
+        assert isinstance(config, dict) and isinstance(required, list) and isinstance(disabled, list)
+        assert isinstance(level, int)
+        pairs = ((key, value) for key, value in config.items() if isinstance(value, bool | int | str))
+        return cls(level, tuple(map(str, required)), tuple(map(str, disabled)), tuple(sorted(pairs)))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A pipeline with its build options; two candidates that reach one IR are measured once.
+
+    Attributes:
+        pipeline: Passes applied explicitly, in order.
+        build: Options of the build after them.
+        name: Set for baselines and named sequences (``O3``, ``AS-0``), else empty.
+    """
+
+    pipeline: Pipeline = Pipeline()
+    build: BuildOptions = BuildOptions()
+    name: str = ""
+
+    def __str__(self) -> str:
+        passes = str(self.pipeline) or "(no explicit pass)"
+        return f"{passes} | opt_level={self.build.opt_level}"

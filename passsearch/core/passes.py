@@ -1,0 +1,126 @@
+"""Passes and pipelines as values that print and parse."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from passsearch.errors import UserError
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+
+
+@dataclass(frozen=True)
+class PassSpec:
+    """One compiler pass with its bound arguments; what is not bound has the compiler's default.
+
+    Attributes:
+        name: The pass's name in its dialect's catalog.
+        arguments: Sorted ``(name, JSON text)`` pairs, so that a spec hashes and compares by value.
+    """
+
+    name: str
+    arguments: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, name: str, /, **arguments: Json) -> "PassSpec":
+        """Bind arguments given as plain JSON values."""
+        return cls(name, tuple(sorted((key, _compact(value)) for key, value in arguments.items())))
+
+    @property
+    def bound(self) -> dict[str, Json]:
+        """The arguments as plain JSON values."""
+        return {key: json.loads(text) for key, text in self.arguments}
+
+    def __str__(self) -> str:
+        if not self.arguments:
+            return self.name
+        return self.name + "{" + ",".join(f"{key}={text}" for key, text in self.arguments) + "}"
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Passes in the order they are applied. ``str`` and ``parse`` are inverse."""
+
+    passes: tuple[PassSpec, ...] = ()
+
+    def __str__(self) -> str:
+        return ",".join(str(step) for step in self.passes)
+
+    def __len__(self) -> int:
+        return len(self.passes)
+
+    @classmethod
+    def parse(cls, text: str) -> "Pipeline":
+        """Read ``Name,Name{key=json,…},…``.
+
+        Raises:
+            UserError: The text is not of that form; says where it stops making sense.
+        """
+        passes, position = [], 0
+        while position < len(text):
+            step, position = _parse_step(text, position)
+            passes.append(step)
+        return cls(tuple(passes))
+
+    def to_json(self) -> list[Json]:
+        """``[{"name": …, "arguments": {…}}, …]``, the form of pipeline files."""
+        return [{"name": step.name, "arguments": step.bound} for step in self.passes]
+
+    @classmethod
+    def from_json(cls, steps: list[Mapping[str, Json]]) -> "Pipeline":
+        """Inverse of ``to_json``."""
+        return cls(tuple(_step_from_json(step) for step in steps))
+
+
+def _step_from_json(step: Mapping[str, Json]) -> PassSpec:
+    arguments = step.get("arguments") or {}
+    if not isinstance(step.get("name"), str) or not isinstance(arguments, dict):
+        raise UserError(f"A pass needs a name and a mapping of arguments; got `{dict(step)}`.")
+    return PassSpec.of(str(step["name"]), **arguments)
+
+
+def _compact(value: Json) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _parse_step(text: str, start: int) -> tuple[PassSpec, int]:
+    end = start
+    while end < len(text) and text[end] not in ",{":
+        end += 1
+    name = text[start:end].strip()
+    if not name.replace("_", "").replace(".", "").isalnum():
+        raise _malformed(text, start)
+    arguments: dict[str, Json] = {}
+    if end < len(text) and text[end] == "{":
+        arguments, end = _parse_arguments(text, end + 1)
+    if end < len(text) and text[end] != ",":
+        raise _malformed(text, end)
+    if end == len(text) - 1:
+        raise _malformed(text, end)
+    return PassSpec.of(name, **arguments), end + 1
+
+
+def _parse_arguments(text: str, position: int) -> tuple[dict[str, Json], int]:
+    arguments: dict[str, Json] = {}
+    while True:
+        equals = text.find("=", position)
+        if equals < 0:
+            raise _malformed(text, position)
+        try:
+            value, end = json.JSONDecoder().raw_decode(text, equals + 1)
+        except json.JSONDecodeError:
+            raise _malformed(text, equals + 1) from None
+        arguments[text[position:equals].strip()] = value
+        if text[end : end + 1] == "}":
+            return arguments, end + 1
+        if text[end : end + 1] != ",":
+            raise _malformed(text, end)
+        position = end + 1
+
+
+def _malformed(text: str, position: int) -> UserError:
+    return UserError(
+        f"A pipeline reads `Name,Name{{key=json}},…`; cannot read `{text[position : position + 40]}` "
+        f"at character {position + 1}. See: passsearch catalog list"
+    )

@@ -1,0 +1,72 @@
+"""A network's dataflow graph as plain data: what a bridge tells the analyzer, the same for every dialect."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from passsearch.core.passes import Json
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape and dtype of one tensor; a dimension that is not known before run time is ``None``."""
+
+    shape: tuple[int | None, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One node of the dataflow graph.
+
+    Attributes:
+        index: Position in topological order; printed as ``%index``.
+        kind: ``input``, ``constant``, ``function``, or the operator's name without its dialect's
+            namespace (``conv2d``, ``dense``, ``batch_matmul``, ``transpose``, ``pad``, ``batch_norm``,
+            ``softmax``, ``layer_norm``, ``add``, …), so that rules over kinds serve every dialect.
+        op: The name in the dialect itself (``nn.conv2d``, ``qnn.dense``, ``dyn.reshape``).
+        inputs: Indices of the producers of its tensor arguments, in argument order (tuple
+            projections are looked through).
+        outputs: Types of what it yields, one per tuple field.
+        attributes: Scalars, strings and lists of them; strides, padding, groups, layouts, axes, ….
+        value: For a scalar constant its number, else ``None``.
+    """
+
+    index: int
+    kind: str
+    op: str
+    inputs: tuple[int, ...]
+    outputs: tuple[TensorType, ...]
+    attributes: Mapping[str, Json] = field(default_factory=dict)
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class ModuleSummary:
+    """Operators in topological order and the indices whose values the network returns."""
+
+    operators: tuple[Operator, ...]
+    results: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Json]:
+        """Compact rows, one per operator, for the pipe between worker and parent."""
+        return {"operators": [_row(operator) for operator in self.operators], "results": list(self.results)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, object]) -> "ModuleSummary":
+        """Inverse of ``to_json``."""
+        rows, results = data["operators"], data["results"]
+        assert isinstance(rows, list) and isinstance(results, list)
+        return cls(tuple(_operator(row) for row in rows), tuple(results))
+
+
+def _row(operator: Operator) -> Json:
+    outputs: list[Json] = [[list(output.shape), output.dtype] for output in operator.outputs]
+    attributes = dict(operator.attributes)
+    inputs: list[Json] = list(operator.inputs)
+    return [operator.index, operator.kind, operator.op, inputs, outputs, attributes, operator.value]
+
+
+def _operator(row: list[object]) -> Operator:
+    index, kind, op, inputs, outputs, attributes, value = row
+    types = tuple(TensorType(tuple(shape), dtype) for shape, dtype in outputs)  # type: ignore[attr-defined]
+    return Operator(index, kind, op, tuple(inputs), types, attributes, value)  # type: ignore[arg-type]

@@ -1,0 +1,105 @@
+"""What every dialect's bridge offers the worker. Loaded only where the compiler is: no compiler object leaves it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from passsearch.core import BuildOptions, ModuleSummary, PassSpec, TensorType
+
+Array: TypeAlias = npt.NDArray[Any]
+Module: TypeAlias = Any
+"""A compiler's own IR object; opaque outside the bridge."""
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model file and what its importer must be told.
+
+    Attributes:
+        path: The file.
+        format: ``onnx``, ``torchscript`` or ``ir`` (the dialect's JSON, parameters beside it).
+        inputs: Shape and dtype by input name, where the file leaves them open or the user overrides them.
+    """
+
+    path: Path
+    format: str
+    inputs: Mapping[str, TensorType]
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A built network: kernels, graph and parameters in one folder.
+
+    Attributes:
+        folder: Where the files are.
+        bytes: Their size together.
+        plan_bytes: Activations and workspace the compiler planned, ``None`` if it does not say.
+    """
+
+    folder: Path
+    bytes: int
+    plan_bytes: int | None
+
+
+class Executable(Protocol):
+    """A built network on a device."""
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        """Outputs for one set of inputs, which stay set for ``sample``."""
+
+    def sample(self, number: int) -> float:
+        """Mean seconds per inference over ``number`` runs in a row, device synchronised."""
+
+
+class Bridge(Protocol):
+    """One compiler's IR: how it is loaded, transformed, identified, built and run.
+
+    ``apply`` and ``build`` raise ``CompileError``; everything they are given comes from the catalog.
+    """
+
+    def __init__(self, target: str) -> None:
+        """Bind the target; raises ``UserError`` if this compiler cannot make code for it."""
+
+    def load(self, source: ModelSource) -> Module:
+        """The network's IR, parameters bound, types inferred."""
+
+    def inputs(self, module: Module) -> Mapping[str, TensorType]:
+        """The network's inputs in order."""
+
+    def summarize(self, module: Module) -> ModuleSummary:
+        """The dataflow graph as plain data."""
+
+    def apply(self, module: Module, step: PassSpec, *, factory: str) -> Module:
+        """The IR after one pass, types inferred; ``factory`` is the catalog's ``module:function``."""
+
+    def identity(self, module: Module) -> str:
+        """Hexadecimal hash; equal IR has equal hash, in any process."""
+
+    def equal(self, left: Module, right: Module) -> bool:
+        """Structural equality, constants included: confirms that equal hashes mean equal IR."""
+
+    def build(self, module: Module, options: BuildOptions, folder: Path) -> Artifact:
+        """Compile and write everything ``open`` needs into ``folder``."""
+
+    def open(self, artifact: Artifact, device: str) -> Executable:
+        """Load a built network onto ``device`` (``cpu``, ``cuda:0``, …)."""
+
+
+class CompileError(Exception):
+    """The compiler refused; the text is its own first telling line."""
+
+
+def random_inputs(types: Mapping[str, TensorType], *, seed: int) -> dict[str, Array]:
+    """Inputs every network accepts: normal floats, integers and booleans of 0 and 1 (valid as index and as mask)."""
+    rng = np.random.default_rng(seed)
+    values: dict[str, Array] = {}
+    for name, kind in types.items():
+        shape = tuple(1 if size is None else size for size in kind.shape)
+        is_float = kind.dtype.startswith(("float", "bfloat"))
+        drawn = rng.standard_normal(shape) if is_float else rng.integers(0, 2, shape)
+        values[name] = drawn.astype(kind.dtype)
+    return values

@@ -1,0 +1,119 @@
+"""Relay through TVM 0.8 to 0.19. Loaded only in a worker of a toolchain that has it."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from shutil import which
+
+import tvm
+from tvm import relay
+
+from passsearch.core import BuildOptions, ModuleSummary, PassSpec, TensorType
+from passsearch.dialects.contract import Artifact, CompileError, ModelSource
+from passsearch.dialects.relay import importer
+from passsearch.dialects.relay.executable import (
+    GRAPH,
+    KERNELS,
+    PARAMETERS,
+    GraphExecutable,
+    folder_bytes,
+    planned_bytes,
+)
+from passsearch.dialects.relay.summary import summarize
+from passsearch.errors import UserError
+
+APPLY_LEVEL = 4
+"""A pass runs only if its own level is within the context's; 4 is the highest any Relay pass has."""
+
+
+class RelayBridge:
+    """``passsearch.dialects.contract.Bridge`` for Relay."""
+
+    def __init__(self, target: str) -> None:
+        self.target = _target(target)
+
+    def load(self, source: ModelSource) -> tvm.IRModule:
+        """Import, bind the parameters, infer the types."""
+        module = importer.load(source)
+        unknown = sorted(set(source.inputs) - set(self.inputs(module)))
+        if unknown:
+            names = ", ".join(self.inputs(module))
+            raise UserError(f"Unknown input `{unknown[0]}`; this network's inputs are: {names}.")
+        return module
+
+    def inputs(self, module: tvm.IRModule) -> Mapping[str, TensorType]:
+        """Free parameters of main: those that have no value bound."""
+        return {var.name_hint: importer.tensor_type(var.checked_type) for var in module["main"].params}
+
+    def summarize(self, module: tvm.IRModule) -> ModuleSummary:
+        """The dataflow graph as plain data."""
+        return summarize(module)
+
+    def apply(self, module: tvm.IRModule, step: PassSpec, *, factory: str) -> tvm.IRModule:
+        """One pass and InferType, with the target in scope as some passes ask for it."""
+        home, _, function = factory.partition(":")
+        try:
+            transform = getattr(import_module(home), function)(**step.bound)
+            with self.target, tvm.transform.PassContext(opt_level=APPLY_LEVEL):
+                return relay.transform.InferType()(transform(module))
+        except (tvm.TVMError, tvm.error.DiagnosticError, TypeError, ValueError, AttributeError) as error:
+            raise CompileError(_telling_line(error)) from error
+
+    def identity(self, module: tvm.IRModule) -> str:
+        """TVM's structural hash, 16 hexadecimal digits."""
+        return f"{tvm.ir.structural_hash(module) & 0xFFFFFFFFFFFFFFFF:016x}"
+
+    def equal(self, left: tvm.IRModule, right: tvm.IRModule) -> bool:
+        """TVM's structural equality."""
+        return bool(tvm.ir.structural_equal(left, right))
+
+    def build(self, module: tvm.IRModule, options: BuildOptions, folder: Path) -> Artifact:
+        """Build for the graph executor and write kernels, graph and parameters.
+
+        Code is generated when the kernels are written, so writing them is part of compiling.
+        """
+        context = tvm.transform.PassContext(
+            opt_level=options.opt_level,
+            required_pass=list(options.required),
+            disabled_pass=list(options.disabled),
+            config=dict(options.config),
+        )
+        try:
+            with context:
+                library = relay.build(module, self.target)
+        except (tvm.TVMError, tvm.error.DiagnosticError, TypeError, ValueError) as error:
+            raise CompileError(_telling_line(error)) from error
+        folder.mkdir(parents=True, exist_ok=True)
+        library.get_lib().export_library(str(folder / KERNELS), cc=_linker())
+        (folder / GRAPH).write_text(library.get_graph_json())
+        (folder / PARAMETERS).write_bytes(relay.save_param_dict(library.get_params()))
+        return Artifact(folder, folder_bytes(folder), planned_bytes(library.get_graph_json()))
+
+    def open(self, artifact: Artifact, device: str) -> GraphExecutable:
+        """Load onto a device."""
+        return GraphExecutable(artifact, device)
+
+
+def _target(text: str) -> tvm.target.Target:
+    try:
+        target = tvm.target.Target(text)
+    except (tvm.TVMError, ValueError) as error:
+        raise UserError(f"Impossible target `{text}`: {_telling_line(error)}") from error
+    kind = target.kind.name
+    if tvm.get_global_func(f"target.build.{kind}", allow_missing=True) is None:
+        raise UserError(f"Impossible target `{text}`: this TVM is built without `{kind}`. See: passsearch doctor")
+    return target
+
+
+def _linker() -> str:
+    compiler = next((found for found in map(which, ("c++", "g++", "cc", "gcc", "clang")) if found), None)
+    if compiler is None:
+        raise UserError("No C compiler found to link kernels; install gcc or clang.")
+    return compiler
+
+
+def _telling_line(error: BaseException) -> str:
+    """TVM's messages open with a C++ stack; the line that says what happened comes last."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(("File ", "[bt]", "Stack trace", "---", "^"))]
+    return (telling or lines or [type(error).__name__])[-1][:300]

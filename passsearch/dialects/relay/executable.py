@@ -1,0 +1,56 @@
+"""Built networks on a device, through TVM's graph executor."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import tvm
+from tvm.contrib import graph_executor
+
+from passsearch.dialects.contract import Array, Artifact
+
+KERNELS, GRAPH, PARAMETERS = "kernels.so", "graph.json", "parameters.bin"
+
+
+class GraphExecutable:
+    """One network loaded into a graph executor; the parameters live on the device once."""
+
+    def __init__(self, artifact: Artifact, device: str) -> None:
+        library = tvm.runtime.load_module(str(artifact.folder / KERNELS))
+        self._device = tvm.device(*_device(device))
+        self._module = graph_executor.create((artifact.folder / GRAPH).read_text(), library, self._device)
+        self._module.load_params((artifact.folder / PARAMETERS).read_bytes())
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        """Set the inputs, run once, copy the outputs to the host."""
+        self._module.set_input(**inputs)
+        self._module.run()
+        return [self._module.get_output(index).numpy() for index in range(self._module.get_num_outputs())]
+
+    def sample(self, number: int) -> float:
+        """Mean seconds per inference over ``number`` runs (TVM's time_evaluator, which synchronises the device)."""
+        return float(self._module.module.time_evaluator("run", self._device, number=number, repeat=1)().mean)
+
+
+def planned_bytes(graph_json: str) -> int:
+    """Size of the static memory plan: the largest tensor of every storage slot, parameters left out."""
+    graph = json.loads(graph_json)
+    attributes = graph["attrs"]
+    slots = attributes["storage_id"][1]
+    parameters = {slots[graph["node_row_ptr"][index]] for index in graph["arg_nodes"]}
+    sizes: dict[int, int] = {}
+    for slot, shape, dtype in zip(slots, attributes["shape"][1], attributes["dltype"][1], strict=True):
+        bits = tvm.runtime.DataType(dtype).bits
+        sizes[slot] = max(sizes.get(slot, 0), math.prod(shape) * max(bits, 8) // 8)
+    return sum(size for slot, size in sizes.items() if slot not in parameters)
+
+
+def _device(name: str) -> tuple[str, int]:
+    kind, _, index = name.partition(":")
+    return kind, int(index or 0)
+
+
+def folder_bytes(folder: Path) -> int:
+    """Size of the files ``GraphExecutable`` reads."""
+    return sum((folder / name).stat().st_size for name in (KERNELS, GRAPH, PARAMETERS))
