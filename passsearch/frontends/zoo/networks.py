@@ -1,0 +1,139 @@
+"""The table of built-in networks.
+
+The builders need `onnx`; they are imported when a network is built, so that the table can be read without it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from passsearch.errors import UserError
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclass(frozen=True)
+class Network:
+    """One built-in network.
+
+    Attributes:
+        name: The name users type.
+        make: Builds the graph for a batch size.
+        inputs: Names, types and shapes of the inputs at batch size 1, as text.
+        summary: What the network is, with its size, in one line.
+    """
+
+    name: str
+    make: Callable[[int], onnx.ModelProto]
+    inputs: str
+    summary: str
+
+
+def build(name: str, *, batch: int = 1) -> onnx.ModelProto:
+    """Builds a built-in network.
+
+    The same arguments give the same bytes under the same versions of `numpy` and `onnx`.
+
+    Args:
+        name: A key of `NETWORKS`.
+        batch: Size of the first dimension of every input and output.
+
+    Returns:
+        A network with static shapes, opset 13, float32 weights and fixed random values.
+
+    Raises:
+        UserError: If the name is unknown, the batch size is below 1, or `onnx` is not installed.
+    """
+    network = _find(name)
+    if batch < 1:
+        raise UserError(f"Batch size must be 1 or more, got {batch}; give for example batch=1")
+    try:
+        return network.make(batch)
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"Built-in networks need `{error.name}`, which is not installed; run: pip install onnx"
+        ) from error
+
+
+def describe(name: str) -> str:
+    """Describes a built-in network in one line, without building it.
+
+    Raises:
+        UserError: If the name is unknown.
+    """
+    network = _find(name)
+    return f"{network.name}: {network.summary}; inputs {network.inputs}"
+
+
+def _find(name: str) -> Network:
+    if name in NETWORKS:
+        return NETWORKS[name]
+    near = difflib.get_close_matches(name, NETWORKS, n=1, cutoff=0.0)[0]
+    raise UserError(f"Unknown network `{name}`; did you mean `{near}`? Built-in networks: {', '.join(NETWORKS)}")
+
+
+def _resnet(depth: int, **options: int) -> Callable[[int], onnx.ModelProto]:
+    def make(batch: int) -> onnx.ModelProto:
+        from passsearch.frontends.zoo.resnet import resnet
+
+        return resnet(depth, batch=batch, **options)
+
+    return make
+
+
+def _bert_base(batch: int) -> onnx.ModelProto:
+    from passsearch.frontends.zoo.transformer import bert
+
+    return bert(batch=batch)
+
+
+def _bert_tiny(batch: int) -> onnx.ModelProto:
+    from passsearch.frontends.zoo.transformer import bert
+
+    return bert(batch=batch, layers=2, hidden=64, heads=2, sequence=16, vocabulary=100)
+
+
+def _mobilenet_v2(batch: int) -> onnx.ModelProto:
+    from passsearch.frontends.zoo.mobilenet import mobilenet_v2
+
+    return mobilenet_v2(batch=batch)
+
+
+def _ssd_resnet50(batch: int) -> onnx.ModelProto:
+    from passsearch.frontends.zoo.ssd import ssd_resnet50
+
+    return ssd_resnet50(batch=batch)
+
+
+def _ssd_mobilenet(batch: int) -> onnx.ModelProto:
+    from passsearch.frontends.zoo.ssd import ssd_mobilenet
+
+    return ssd_mobilenet(batch=batch)
+
+
+def _image(size: int) -> str:
+    return f"image: float32[1, 3, {size}, {size}]"
+
+
+def _text(length: int) -> str:
+    return f"input_ids: int64[1, {length}], attention_mask: int64[1, {length}]"
+
+
+_ALL = (
+    Network("resnet18", _resnet(18), _image(224), "ResNet-18 image classifier, 11.7 M parameters"),
+    Network("resnet34", _resnet(34), _image(224), "ResNet-34 image classifier, 21.8 M parameters"),
+    Network("resnet50", _resnet(50), _image(224), "ResNet-50 v1.5 image classifier, 25.6 M parameters"),
+    Network("mobilenet_v2", _mobilenet_v2, _image(224), "MobileNetV2 image classifier, 3.5 M parameters"),
+    Network("ssd_resnet50", _ssd_resnet50, _image(300), "SSD300 object detector on ResNet-50, 22.9 M parameters"),
+    Network("ssd_mobilenet", _ssd_mobilenet, _image(300), "SSD300 object detector on MobileNetV1, 6.8 M parameters"),
+    Network("bert_base", _bert_base, _text(128), "BERT-base for question answering, 108.9 M parameters"),
+    Network("resnet_tiny", _resnet(18, width=8, size=32, classes=10), _image(32), "ResNet-18 at width 8, for tests"),
+    Network("bert_tiny", _bert_tiny, _text(16), "BERT with 2 layers of width 64, for tests"),
+)
+
+NETWORKS: Mapping[str, Network] = MappingProxyType({network.name: network for network in _ALL})

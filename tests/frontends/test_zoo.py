@@ -1,0 +1,236 @@
+"""Tests of the built-in networks."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from passsearch.errors import UserError
+from passsearch.frontends.zoo import NETWORKS, build, describe
+from passsearch.frontends.zoo.mobilenet import mobilenet_v2
+from passsearch.frontends.zoo.resnet import resnet
+from passsearch.frontends.zoo.ssd import ssd_resnet50
+from passsearch.frontends.zoo.transformer import bert
+
+TINY = ("resnet_tiny", "bert_tiny")
+LIGHT = tuple(name for name in NETWORKS if name != "bert_base")
+
+
+@functools.cache
+def built(name):
+    return build(name)
+
+
+def feeds(model, seed=0):
+    """Random images, random tokens, and a mask that hides the last quarter of each sequence."""
+    random = np.random.default_rng(seed)
+    values = {}
+    for value in model.graph.input:
+        shape = input_shape(value)
+        if value.name == "attention_mask":
+            values[value.name] = np.tile(np.arange(shape[1]) < shape[1] * 3 // 4, (shape[0], 1)).astype(np.int64)
+        elif value.name == "image":
+            values[value.name] = random.standard_normal(shape, dtype=np.float32)
+        else:
+            values[value.name] = random.integers(0, 2, shape)
+    return values
+
+
+def input_shape(value):
+    return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+
+
+def output_shapes(model):
+    return {value.name: input_shape(value) for value in model.graph.output}
+
+
+def parameter_count(model):
+    """Trained values: float arrays, without constants and running statistics."""
+    statistics = {name for node in model.graph.node if node.op_type == "BatchNormalization" for name in node.input[3:]}
+    return sum(
+        int(np.prod(array.dims))
+        for array in model.graph.initializer
+        if array.data_type == onnx.TensorProto.FLOAT and array.dims and array.name not in statistics
+    )
+
+
+@pytest.mark.parametrize("name", ["resnet_tiny", "bert_tiny", "mobilenet_v2"])
+def test_same_arguments_give_the_same_bytes(name):
+    assert build(name).SerializeToString() == build(name).SerializeToString()
+
+
+def test_bytes_do_not_depend_on_the_hash_seed():
+    program = (
+        "import hashlib; from passsearch.frontends.zoo import build;"
+        "print(hashlib.sha256(build('bert_tiny').SerializeToString()).hexdigest())"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
+
+
+def test_another_seed_gives_other_weights():
+    first, second = (resnet(18, width=8, size=32, seed=seed) for seed in (0, 1))
+    assert first.SerializeToString() != second.SerializeToString()
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_passes_the_onnx_checker_with_shape_inference(name):
+    onnx.checker.check_model(built(name), full_check=True)
+
+
+@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_outputs_are_finite_and_spread(name, batch):
+    model = build(name, batch=batch)
+    outputs = ReferenceEvaluator(model).run(None, feeds(model))
+    for output, shape in zip(outputs, output_shapes(model).values(), strict=True):
+        assert output.shape == shape
+        assert output.dtype == np.float32
+        assert np.isfinite(output).all()
+        assert output.std() > 0.1
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_outputs_depend_on_the_input(name):
+    model = built(name)
+    evaluator = ReferenceEvaluator(model)
+    first, second = (evaluator.run(None, feeds(model, seed=seed))[0] for seed in (0, 1))
+    assert np.abs(first - second).max() > 0.1
+
+
+def test_activations_neither_vanish_nor_explode_with_depth():
+    model = resnet(101, width=4, size=32, classes=10)
+    for node in model.graph.node:
+        if node.op_type == "Relu":
+            model.graph.output.add().name = node.output[0]
+    activations = ReferenceEvaluator(model).run(None, feeds(model))[1:]
+    deviations = [activation.std() for activation in activations]
+    assert len(deviations) == 100
+    assert min(deviations) > 0.05
+    assert max(deviations) < 20
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_hidden_tokens_and_batch_neighbours_do_not_change_a_result(name):
+    model = build(name, batch=2)
+    values = feeds(model)
+    changed = {key: value.copy() for key, value in values.items()}
+    if "image" in changed:
+        changed["image"][1] += 1.0
+    else:
+        changed["input_ids"][0, 12:] = 7
+    # Only the unmasked tokens of the first sequence, or the first image, are compared.
+    kept = (0, slice(0, 12)) if "input_ids" in changed else 0
+    evaluator = ReferenceEvaluator(model)
+    before, after = evaluator.run(None, values)[0], evaluator.run(None, changed)[0]
+    np.testing.assert_allclose(before[kept], after[kept], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    # The counts that torchvision's documentation gives for the same networks.
+    [("resnet18", 11_689_512), ("resnet34", 21_797_672), ("resnet50", 25_557_032), ("mobilenet_v2", 3_504_872)],
+)
+def test_parameter_count_of_classifiers(name, published):
+    assert parameter_count(built(name)) == published
+
+
+def test_bert_base_is_valid_and_has_the_published_size():
+    model = build("bert_base")
+    assert parameter_count(model) == pytest.approx(109_482_240, rel=0.01)
+    assert output_shapes(model) == {"start_logits": (1, 128), "end_logits": (1, 128)}
+    onnx.checker.check_model(model)
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_batch_is_the_first_dimension_of_inputs_and_outputs(name):
+    model = build(name, batch=2)
+    values = [*model.graph.input, *model.graph.output]
+    assert {input_shape(value)[0] for value in values} == {2}
+
+
+@pytest.mark.parametrize(("name", "boxes", "classes"), [("ssd_resnet50", 8732, 81), ("ssd_mobilenet", 1917, 91)])
+def test_detectors_give_boxes_and_scores(name, boxes, classes):
+    assert output_shapes(built(name)) == {"boxes": (1, boxes, 4), "scores": (1, boxes, classes)}
+
+
+def test_detector_runs():
+    model = ssd_resnet50(width=4, classes=5)
+    boxes, scores = ReferenceEvaluator(model).run(None, feeds(model))
+    assert boxes.std() > 0.1
+    np.testing.assert_allclose(scores.sum(axis=-1), 1.0, rtol=1e-4)
+
+
+def test_mobilenet_width_multiplier_changes_the_channels():
+    model = mobilenet_v2(width_multiplier=0.35, size=32, classes=10)
+    outputs = ReferenceEvaluator(model).run(None, feeds(model))
+    assert parameter_count(model) < parameter_count(built("mobilenet_v2")) / 2
+    assert np.isfinite(outputs[0]).all()
+
+
+def test_token_types_can_be_an_input():
+    options = {"layers": 1, "hidden": 32, "heads": 2, "sequence": 8, "vocabulary": 20}
+    model = bert(token_types=True, **options)
+    assert [value.name for value in model.graph.input] == ["input_ids", "attention_mask", "token_type_ids"]
+    onnx.checker.check_model(model, full_check=True)
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_described_inputs_are_those_of_the_graph(name):
+    kinds = {onnx.TensorProto.FLOAT: "float32", onnx.TensorProto.INT64: "int64"}
+    inputs = [
+        f"{value.name}: {kinds[value.type.tensor_type.elem_type]}{list(input_shape(value))}"
+        for value in built(name).graph.input
+    ]
+    assert NETWORKS[name].inputs == ", ".join(inputs)
+    assert describe(name).startswith(name)
+
+
+@pytest.mark.parametrize("call", [build, describe])
+def test_unknown_name_suggests_the_nearest(call):
+    with pytest.raises(UserError, match="`resnet5O`; did you mean `resnet50`") as caught:
+        call("resnet5O")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: build("resnet_tiny", batch=0), "Batch size must be 1 or more, got 0"),
+        (lambda: resnet(20), "Unknown ResNet depth 20; choose one of 18, 34, 50, 101"),
+        (lambda: bert(hidden=10, heads=3), "Hidden size must be a multiple of heads, got 10 and 3"),
+        (lambda: bert(sequence=513), "Sequence length must be 1 to 512, got 513"),
+    ],
+)
+def test_impossible_sizes_are_refused(call, message):
+    with pytest.raises(UserError, match=message):
+        call()
+
+
+def test_without_onnx_the_table_is_read_and_building_says_what_to_install(monkeypatch):
+    for module in list(sys.modules):
+        if module.startswith("passsearch.frontends.zoo."):
+            monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    from passsearch.frontends.zoo.networks import build as fresh_build
+    from passsearch.frontends.zoo.networks import describe as fresh_describe
+
+    assert "float32" in fresh_describe("resnet18")
+    with pytest.raises(UserError, match="need `onnx`, which is not installed; run: pip install onnx"):
+        fresh_build("resnet_tiny")
