@@ -85,6 +85,9 @@ class Bridge(Protocol):
     def build(self, module: Module, options: BuildOptions, folder: Path) -> Artifact:
         """Compile and write everything ``open`` needs into ``folder``."""
 
+    def save(self, module: Module, path: Path) -> None:
+        """Write the IR with its constants; ``load`` of the file, as format ``ir``, has the same identity."""
+
     def open(self, artifact: Artifact, device: str) -> Executable:
         """Load a built network onto ``device`` (``cpu``, ``cuda:0``, …)."""
 

@@ -89,6 +89,10 @@ class RelayBridge:
         (folder / PARAMETERS).write_bytes(relay.save_param_dict(library.get_params()))
         return Artifact(folder, folder_bytes(folder), planned_bytes(library.get_graph_json()))
 
+    def save(self, module: tvm.IRModule, path: Path) -> None:
+        """TVM's JSON, constants and types included; ``load`` of it, as format ``ir``, has the same identity."""
+        path.write_text(tvm.ir.save_json(module))
+
     def open(self, artifact: Artifact, device: str) -> GraphExecutable:
         """Load onto a device."""
         return GraphExecutable(artifact, device)

@@ -64,6 +64,33 @@ def _load_ir(source: ModelSource) -> tvm.IRModule:
     return _bind(module, params)
 
 
+def save(module: object, path: Path, *, params: Mapping[str, object] | None = None) -> None:
+    """Write a module so that ``load`` reads it back; the inverse for modules in memory.
+
+    Args:
+        module: An ``IRModule``, or a function that becomes its main.
+        path: The JSON file; parameters go beside it.
+        params: Arrays by name, TVM's own or numpy's.
+
+    Raises:
+        UserError: It is neither module nor function, or ``params`` is no mapping of arrays.
+    """
+    if isinstance(module, relay.Function):
+        module = tvm.IRModule.from_expr(module)
+    if not isinstance(module, tvm.IRModule):
+        raise UserError(f"A Relay module is needed, got `{type(module).__name__}`; give a tvm.IRModule.")
+    if params is not None and not isinstance(params, Mapping):
+        raise UserError(f"Parameters are arrays by name, got `{type(params).__name__}`; give a dict.")
+    if params:
+        arrays = {name: _array(value) for name, value in params.items()}
+        parameters_beside(path).write_bytes(tvm.runtime.save_param_dict(arrays))
+    path.write_text(tvm.ir.save_json(module))
+
+
+def _array(value: object) -> tvm.nd.NDArray:
+    return value if isinstance(value, tvm.nd.NDArray) else tvm.nd.array(value)
+
+
 def parameters_beside(path: Path) -> Path:
     """The parameter file that belongs to an IR file: same name, suffix ``.params``."""
     return path.with_suffix(".params")

@@ -1,0 +1,44 @@
+# Needs: Python 3.10 to 3.13, a C compiler, make. Everything else is fetched into .venv and the user's data folder.
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := runs/demo
+DEPLOY := runs/demo-deploy
+TRIALS ?= 24
+TIMEOUT ?= 480
+
+# The first interpreter that starts and has a version the library runs on; PYTHON=… chooses another.
+# On 3.10 the compiler has its fast foreign-function interface, so that one is asked for first.
+FITS := import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 14))
+CANDIDATES := python3.10 python3.11 python3.12 python3.13 python3 python
+PYTHON ?= $(shell for python in $(CANDIDATES); do \
+	"$$python" -c '$(FITS)' >/dev/null 2>&1 && echo "$$python" && break; done)
+
+.PHONY: demo test toolchain lint clean
+
+demo: toolchain
+	$(BIN)/passsearch tune zoo:resnet18 --trials $(TRIALS) --timeout $(TIMEOUT) --out $(RUN)
+	$(BIN)/passsearch export $(RUN) --to $(DEPLOY) --replay
+
+test: toolchain $(VENV)/test.stamp
+	$(BIN)/python -m pytest
+
+toolchain: $(VENV)/library.stamp
+	$(BIN)/passsearch toolchain install relay
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(VENV)/library.stamp: setup.cfg setup.py pyproject.toml
+	@test -n "$(PYTHON)" || { echo "No Python 3.10 to 3.13 with venv found; run: make PYTHON=/path/to/python" >&2; exit 3; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/test.stamp: $(VENV)/library.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist runs *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,236 @@
+"""``tune``, ``compare`` and ``analyze``: what a notebook calls; the command line prints what they return."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+from passsearch.catalog import bind_pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, Objective, Pipeline, TensorType
+from passsearch.errors import UserError
+from passsearch.export import export_run, read_pipeline
+from passsearch.frontends import resolve
+from passsearch.report import result_html, result_text
+from passsearch.search import session
+from passsearch.search.comparison import compare_candidates
+from passsearch.search.tuning import Tuning
+from passsearch.store import Log, read_result
+from passsearch.toolchain import cache_folder
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Told what is under way, how many candidates are evaluated and how many will be."""
+
+Objectives: TypeAlias = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Best:
+    """The candidate a search came out with.
+
+    Attributes:
+        pipeline: Its passes, as text; ``Pipeline.parse`` reads it.
+        build: Options of the build after them.
+        measurement: As in the result file.
+    """
+
+    pipeline: str
+    build: BuildOptions
+    measurement: Mapping[str, Any]
+
+
+class TuneResult:
+    """What a run found. Prints as a table, in a notebook too.
+
+    Attributes:
+        document: The content of ``result.json``.
+        run: The run folder.
+    """
+
+    def __init__(self, document: Mapping[str, Any], run: Path) -> None:
+        self.document = document
+        self.run = run
+
+    @classmethod
+    def read(cls, run: str | Path) -> "TuneResult":
+        """The result of an earlier run."""
+        return cls(read_result(Path(run)), Path(run))
+
+    @property
+    def best(self) -> Best:
+        """The winner, whether or not it is a significant improvement."""
+        best = self.document["best"]
+        return Best(best["pipeline"], BuildOptions.from_json(best["build"]), best)
+
+    @property
+    def verdict(self) -> Mapping[str, Any]:
+        """Whether it is one, with the interval."""
+        verdict: Mapping[str, Any] = self.document["verdict"]
+        return verdict
+
+    def export(self, to: str | Path) -> Path:
+        """Write the deployment script, the pipeline file and the network; needs no compiler."""
+        return export_run(self.document, self.run, Path(to))
+
+    def __str__(self) -> str:
+        return result_text(self.document)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return result_html(self.document)
+
+
+def tune(
+    model: object,
+    *,
+    example_inputs: object = None,
+    inputs: Mapping[str, TensorType] | None = None,
+    batch: int | None = None,
+    objective: Objectives = "throughput",
+    trials: int = 60,
+    timeout: float | None = None,
+    target: str | None = None,
+    toolchain: str | None = None,
+    out: str | Path | None = None,
+    seed: int = 0,
+    confirm: int = 4,
+    keep_throughput: float = 0.98,
+    tolerance: float = session.TOLERANCE,
+    deadline: float = session.DEADLINE_S,
+    passes: Sequence[str] | None = None,
+    additional: Sequence[str] = (),
+    catalogs: Sequence[str | Path] = (),
+    progress: Progress | None = None,
+) -> TuneResult:
+    """Search pass selection and order for one network on one device.
+
+    Args:
+        model: ``zoo:NAME[@batch]``, a path, or an ONNX, torch or TVM object.
+        example_inputs: Inputs a torch module is traced with.
+        inputs: Shape and dtype by input name, where the file leaves them open.
+        batch: Binds a symbolic first dimension.
+        objective: One of throughput, latency, compile_time, memory, or two of them for a Pareto front.
+        trials: Candidates to evaluate beyond the baselines; sequences that lead to known IR cost nothing.
+        timeout: Wall time in seconds for all of it, sessions before a resume included.
+        target: TVM's target; the host CPU by default.
+        toolchain: Name of the toolchain; the first there is by default.
+        out: Run folder; the same call again continues it. A new one in the cache folder by default.
+        seed: Seed of the sampler.
+        confirm: Fresh compiles and processes that confirm the winner; 0 leaves it unconfirmed.
+        keep_throughput: Least share of the baseline's throughput where throughput is not an objective.
+        tolerance: Largest deviation of outputs from the reference, as a share of the largest output.
+        deadline: Seconds one request to a worker may take before its process group is killed.
+        passes: Search these passes only, whatever the classes say.
+        additional: Passes to search that the catalog leaves to the user's intent.
+        catalogs: YAML files with the user's own passes.
+        progress: Told how far it is.
+
+    Raises:
+        UserError: Something asked for cannot be; says what to do.
+        EnvironmentFault: No toolchain, no C compiler, no room.
+    """
+    objectives = _objectives(objective)
+    file = resolve(model, example_inputs=example_inputs, inputs=inputs, batch=batch, folder=cache_folder() / "models")
+    chosen = session.setting(
+        file,
+        toolchain=toolchain,
+        target=target,
+        catalogs=[Path(path) for path in catalogs],
+        tolerance=tolerance,
+        deadline_s=deadline,
+    )
+    _refuse_unreadable(objectives, chosen)
+    tuning = Tuning(
+        chosen,
+        objectives=objectives,
+        trials=trials,
+        timeout_s=timeout,
+        seed=seed,
+        repetitions=confirm,
+        keep_throughput=keep_throughput,
+        passes=passes,
+        additional=additional,
+    )
+    run = Path(out) if out is not None else tuning.default_folder(cache_folder() / "runs")
+    return TuneResult(tuning.run(run, progress or _silent), run)
+
+
+def analyze(
+    model: object,
+    *,
+    example_inputs: object = None,
+    inputs: Mapping[str, TensorType] | None = None,
+    batch: int | None = None,
+    toolchain: str | None = None,
+    catalogs: Sequence[str | Path] = (),
+) -> session.Reading:
+    """Operators, features, classes with evidence, and candidate passes with reasons."""
+    file = resolve(model, example_inputs=example_inputs, inputs=inputs, batch=batch, folder=cache_folder() / "models")
+    chosen = session.setting(file, toolchain=toolchain, target=None, catalogs=[Path(path) for path in catalogs])
+    with TemporaryDirectory(prefix="passsearch-") as folder:
+        evaluator = chosen.evaluator(Log(Path(folder) / "log.jsonl"), Path(folder))
+        evaluator.close()
+        return session.read(chosen, evaluator.summary)
+
+
+def compare(
+    model: object,
+    pipelines: Sequence[str],
+    *,
+    example_inputs: object = None,
+    inputs: Mapping[str, TensorType] | None = None,
+    batch: int | None = None,
+    target: str | None = None,
+    toolchain: str | None = None,
+    tolerance: float = session.TOLERANCE,
+    deadline: float = session.DEADLINE_S,
+    rounds: int = 30,
+    catalogs: Sequence[str | Path] = (),
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Measure named pipelines, pipeline files or pipelines written out, interleaved in one process.
+
+    The first that is a baseline's name, else the dialect's default, is what the others are compared with.
+    """
+    file = resolve(model, example_inputs=example_inputs, inputs=inputs, batch=batch, folder=cache_folder() / "models")
+    chosen = session.setting(
+        file,
+        toolchain=toolchain,
+        target=target,
+        catalogs=[Path(path) for path in catalogs],
+        tolerance=tolerance,
+        deadline_s=deadline,
+    )
+    contenders = [_contender(chosen, text) for text in pipelines]
+    with TemporaryDirectory(prefix="passsearch-") as folder:
+        return compare_candidates(chosen, contenders, folder=Path(folder), rounds=rounds, progress=progress or _silent)
+
+
+def _contender(chosen: session.Setting, text: str) -> Candidate:
+    if text.endswith(".json"):
+        file = read_pipeline(Path(text))
+        candidate = Candidate(file.pipeline, file.build, Path(text).stem)
+    else:
+        candidate = session.named(chosen, text)
+    bind_pipeline(candidate.pipeline, chosen.catalog)
+    return candidate
+
+
+def _objectives(objective: Objectives) -> tuple[Objective, ...]:
+    names = [objective] if isinstance(objective, str) else list(objective)
+    if not 1 <= len(set(names)) == len(names) <= 2:
+        raise UserError(f"One objective or two different ones; got {len(names)}: {', '.join(names) or 'none'}.")
+    return tuple(Objective.parse(name) for name in names)
+
+
+def _refuse_unreadable(objectives: Sequence[Objective], chosen: session.Setting) -> None:
+    metrics = {"power": "power_w", "energy": "energy_j"}
+    for objective in objectives:
+        reason = chosen.sensors.unavailable.get(metrics.get(objective.name, ""))
+        if reason:
+            raise UserError(f"Objective `{objective.name}` cannot be read on `{chosen.device}`: {reason}.")
+
+
+def _silent(_: str, __: int, ___: int) -> None:
+    """Progress nobody asked for."""

@@ -1,0 +1,21 @@
+"""The pass catalog: schema, loader, argument checks, and which passes suit a network."""
+
+from passsearch.catalog.binding import bind, bind_pipeline, with_needs
+from passsearch.catalog.loader import load
+from passsearch.catalog.schema import Catalog, CatalogEntry, NamedSequence, Need, Parameter
+from passsearch.catalog.selection import Ruling, Selection, candidates
+
+__all__ = [
+    "Catalog",
+    "CatalogEntry",
+    "NamedSequence",
+    "Need",
+    "Parameter",
+    "Ruling",
+    "Selection",
+    "bind",
+    "bind_pipeline",
+    "candidates",
+    "load",
+    "with_needs",
+]

@@ -1,0 +1,280 @@
+"""Read a dialect's catalog and the user's own files; the only place that parses YAML."""
+
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import cast
+
+import yaml
+
+from passsearch.catalog.binding import accepts, bind_pipeline
+from passsearch.catalog.fields import FACTORY, VERSIONS, Fields, read_each
+from passsearch.catalog.schema import (
+    EVERY_CLASS,
+    NUMERICS,
+    PAPER_CATEGORIES,
+    PARAMETER_TYPES,
+    ROLES,
+    Catalog,
+    CatalogEntry,
+    NamedSequence,
+    Need,
+    Parameter,
+)
+from passsearch.core import BuildOptions, Json, Pipeline
+from passsearch.errors import UserError
+
+_Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SECTIONS = ("passes", "sequences", "classes")
+_ENTRY_FIELDS = (
+    "name",
+    "summary",
+    "factory",
+    "opt_level",
+    "parameters",
+    "needs",
+    "conflicts",
+    "numerics",
+    "tolerance",
+    "features",
+    "paper",
+    "classes",
+    "role",
+    "reason",
+    "repeat",
+    "tvm",
+    "source",
+)
+_PARAMETER_FIELDS = ("type", "default", "alternatives", "choices", "example", "meaning")
+
+
+def load(dialect: str, *extra_files: Path | str) -> Catalog:
+    """The catalog of a dialect, with passes, sequences and class rules of the user's files added.
+
+    Raises:
+        UserError: No such dialect, an unreadable file, or a mistake in one, with the field it is in.
+    """
+    passes: dict[str, CatalogEntry] = {}
+    sequences: dict[str, NamedSequence] = {}
+    rules: list[Mapping[str, Json]] = []
+    documents = [*_shipped(dialect), *(_own(Path(path)) for path in extra_files)]
+    for origin, document in documents:
+        sections = _sections(origin, document)
+        for entry in _entries(sections["passes"], origin):
+            _add(passes, entry.name, entry)
+        for sequence in _sequences(sections["sequences"], origin):
+            _add(sequences, sequence.name, sequence)
+        rules.extend(_rules(sections["classes"], origin))
+    catalog = Catalog(dialect, passes, sequences, tuple(rules))
+    _check_references(catalog)
+    return catalog
+
+
+def _shipped(dialect: str) -> Iterator[tuple[str, Json]]:
+    root = files("pass_catalog")
+    folder = root.joinpath(dialect)
+    if not dialect.isidentifier() or not folder.is_dir():
+        known = sorted(
+            each.name for each in root.iterdir() if each.is_dir() and not each.name.startswith("_")
+        )
+        raise UserError(f"Unknown dialect `{dialect}`; the catalog has: {', '.join(known)}.")
+    for each in sorted(folder.iterdir(), key=lambda item: item.name):
+        if each.name.endswith(".yaml"):
+            origin = f"{dialect}/{each.name}"
+            yield origin, _parsed(each.read_text(encoding="utf-8"), origin)
+
+
+def _own(path: Path) -> tuple[str, Json]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise UserError(f"Cannot read the catalog file `{path}`: {reason}. Check the path.") from None
+    return str(path), _parsed(text, str(path))
+
+
+def _parsed(text: str, origin: str) -> Json:
+    try:
+        return cast(Json, yaml.load(text, Loader=_Loader))  # noqa: S506, both loaders are the safe one
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "not YAML"
+        raise UserError(f"`{origin}` is not valid YAML{where}: {problem}.") from None
+
+
+def _sections(origin: str, document: Json) -> dict[str, Json]:
+    if isinstance(document, list):
+        return {"passes": [], "sequences": [], "classes": document}
+    if not isinstance(document, dict):
+        raise UserError(f"`{origin}`: got `{document}`; allowed: a mapping of {', '.join(_SECTIONS)}.")
+    Fields(document, origin, "top level").only(_SECTIONS)
+    return {name: document.get(name) or [] for name in _SECTIONS}
+
+
+def _entries(rows: Json, origin: str) -> list[CatalogEntry]:
+    found: list[CatalogEntry] = []
+    read_each(rows, origin=origin, what="pass", read=lambda fields: found.append(_entry(fields)))
+    return found
+
+
+def _sequences(rows: Json, origin: str) -> list[NamedSequence]:
+    found: list[NamedSequence] = []
+    read_each(rows, origin=origin, what="sequence", read=lambda fields: found.append(_sequence(fields)))
+    return found
+
+
+def _rules(rows: Json, origin: str) -> list[Mapping[str, Json]]:
+    found: list[Mapping[str, Json]] = []
+    read_each(rows, origin=origin, what="class", read=lambda fields: found.append(fields.values))
+    return found
+
+
+def _entry(fields: Fields) -> CatalogEntry:
+    fields.only(_ENTRY_FIELDS)
+    role = fields.one_of("role", ROLES, default="candidate")
+    numerics = fields.one_of("numerics", NUMERICS, default="exact")
+    entry = CatalogEntry(
+        name=fields.text("name"),
+        summary=fields.text("summary"),
+        factory=fields.matching("factory", FACTORY, "`module:function`"),
+        opt_level=fields.integer("opt_level", low=0, high=5),
+        parameters=tuple(_parameter(fields, name) for name in fields.mapping("parameters")),
+        needs=tuple(_need(fields, row) for row in fields.items("needs")),
+        conflicts=fields.texts("conflicts"),
+        numerics=numerics,
+        tolerance=fields.number("tolerance", default=0.0),
+        features=fields.texts("features"),
+        paper=fields.some_of("paper", PAPER_CATEGORIES),
+        classes=fields.texts("classes") or (EVERY_CLASS,),
+        role=role,
+        reason=fields.text("reason", default=""),
+        repeat=fields.integer("repeat", low=1, high=9, default=1),
+        tvm=_versions(fields),
+        source=fields.text("source", default=""),
+        origin=fields.origin,
+    )
+    _check_entry(entry, fields)
+    return entry
+
+
+def _versions(fields: Fields) -> str:
+    if "tvm" not in fields.values:
+        return ""
+    return fields.matching("tvm", VERSIONS, "a version range such as `>=0.8,<0.20`")
+
+
+def _check_entry(entry: CatalogEntry, fields: Fields) -> None:
+    if entry.role != "candidate" and not entry.reason:
+        raise fields.fault("reason", "nothing", f"a text, because the role is `{entry.role}`")
+    if (entry.numerics == "exact") != (entry.tolerance == 0):
+        allowed = "0 where numerics is exact, more elsewhere"
+        raise fields.fault("tolerance", entry.tolerance, allowed)
+    for parameter in entry.parameters:
+        unsearchable = parameter.required and not parameter.alternatives
+        if unsearchable and entry.role == "candidate":
+            raise fields.fault(
+                f"parameters.{parameter.name}.alternatives", "nothing", "values to try, as it has no default"
+            )
+
+
+def _parameter(owner: Fields, name: str) -> Parameter:
+    fields = owner.inner(f"parameters.{name}", owner.mapping("parameters")[name])
+    fields.only(_PARAMETER_FIELDS)
+    parameter = Parameter(
+        name=name,
+        type=fields.one_of("type", PARAMETER_TYPES),
+        required="default" not in fields.values,
+        default=fields.values.get("default"),
+        alternatives=fields.items("alternatives"),
+        choices=fields.items("choices"),
+        example=fields.values.get("example"),
+        meaning=fields.text("meaning", default=""),
+    )
+    for value in parameter.alternatives:
+        if not accepts(parameter, value):
+            raise fields.fault("alternatives", value, parameter.allowed)
+    if parameter.example is not None and not accepts(parameter, parameter.example):
+        raise fields.fault("example", parameter.example, parameter.allowed)
+    if not parameter.required and not accepts(parameter, parameter.default):
+        raise fields.fault("default", parameter.default, parameter.allowed)
+    return parameter
+
+
+def _need(owner: Fields, row: Json) -> Need:
+    if isinstance(row, str):
+        return Need(row)
+    fields = owner.inner("needs", row)
+    fields.only(("pass", "when"))
+    features = fields.texts("when") if isinstance(fields.values.get("when"), list) else (fields.text("when"),)
+    return Need(fields.text("pass"), features)
+
+
+def _sequence(fields: Fields) -> NamedSequence:
+    fields.only(("name", "summary", "pipeline", "build", "source"))
+    try:
+        pipeline = Pipeline.parse(fields.text("pipeline"))
+    except UserError as error:
+        raise fields.fault("pipeline", fields.values["pipeline"], str(error)) from None
+    return NamedSequence(
+        name=fields.text("name"),
+        summary=fields.text("summary"),
+        pipeline=pipeline,
+        build=BuildOptions(opt_level=_build_level(fields)),
+        source=fields.text("source", default=""),
+        origin=fields.origin,
+    )
+
+
+def _build_level(owner: Fields) -> int:
+    fields = owner.inner("build", owner.values.get("build", {}))
+    fields.only(("opt_level",))
+    return fields.integer("opt_level", low=0, high=4, default=0)
+
+
+def _add(known: dict[str, CatalogEntry] | dict[str, NamedSequence], name: str, value: object) -> None:
+    if name in known:
+        first, second = known[name].origin, getattr(value, "origin", "")
+        raise UserError(f"`{second}`: `{name}` is already declared in `{first}`; give yours another name.")
+    known[name] = value  # type: ignore[assignment]
+
+
+def _check_references(catalog: Catalog) -> None:
+    classes = [EVERY_CLASS, *(str(rule.get("name")) for rule in catalog.rules)]
+    for entry in catalog.entries.values():
+        fields = Fields({"classes": list(entry.classes)}, entry.origin, f"pass `{entry.name}`")
+        fields.some_of("classes", classes)
+        for field, names in (
+            ("needs", tuple(need.name for need in entry.needs)),
+            ("conflicts", entry.conflicts),
+        ):
+            _check_names(fields, field, names, catalog)
+    for entry in catalog.entries.values():
+        _check_acyclic(entry, Fields({}, entry.origin, f"pass `{entry.name}`"), catalog)
+    for sequence in catalog.sequences.values():
+        _check_sequence(sequence, catalog)
+
+
+def _check_acyclic(entry: CatalogEntry, fields: Fields, catalog: Catalog) -> None:
+    seen: set[str] = set()
+    waiting = [need.name for need in entry.needs]
+    while waiting:
+        name = waiting.pop()
+        if name == entry.name:
+            raise fields.fault("needs", name, "passes that do not need this one themselves")
+        if name not in seen:
+            seen.add(name)
+            waiting += [need.name for need in catalog.entries[name].needs]
+
+
+def _check_sequence(sequence: NamedSequence, catalog: Catalog) -> None:
+    try:
+        bind_pipeline(sequence.pipeline, catalog)
+    except UserError as error:
+        raise UserError(f"`{sequence.origin}`, sequence `{sequence.name}`: {error}") from None
+
+
+def _check_names(fields: Fields, field: str, names: tuple[str, ...], catalog: Catalog) -> None:
+    for name in names:
+        if name not in catalog.entries:
+            raise fields.fault(field, name, "names of passes in the catalog")

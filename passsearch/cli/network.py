@@ -1,0 +1,184 @@
+"""``analyze``, ``tune`` and ``compare``: what is done to a network."""
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from passsearch.cli.options import AsJson, Batch, Catalogs, Deadline, Inputs, Model, Target, Tolerance, ToolchainName
+from passsearch.cli.output import listed, note, show
+from passsearch.cli.progress import ProgressBar
+from passsearch.errors import EnvironmentFault, UserError
+
+if TYPE_CHECKING:
+    from passsearch.core import TensorType
+    from passsearch.search.session import Reading
+
+INTERRUPTED = 130
+TOLERANCE, DEADLINE_S = 1e-3, 600.0
+
+
+def analyze(
+    model: Model,
+    *,
+    inputs: Inputs = None,
+    batch: Batch = None,
+    toolchain: ToolchainName = None,
+    catalogs: Catalogs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a network's operators, features, classes with evidence, and candidate passes with reasons."""
+    types = _types(inputs)
+    _require(toolchain)
+    from passsearch import api
+    from passsearch.report import analysis_text
+
+    found = api.analyze(model, inputs=types, batch=batch, toolchain=toolchain, catalogs=catalogs or ())
+    document = _analysis(model, found)
+    show(document, analysis_text(document), as_json=as_json)
+
+
+def tune(
+    model: Model,
+    *,
+    target: Target = None,
+    objective: Annotated[
+        list[str] | None,
+        typer.Option(metavar="O", help="throughput, latency, compile_time or memory; two make a Pareto front."),
+    ] = None,
+    trials: Annotated[int, typer.Option(min=0, metavar="N", help="Candidates to evaluate beyond the baselines.")] = 60,
+    timeout: Annotated[
+        float | None, typer.Option(min=0, metavar="SECONDS", help="Wall time for all of it, earlier sessions included.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Run folder; the same command again continues it.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sampler.")] = 0,
+    confirm: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Fresh compiles and processes that confirm the winner.")
+    ] = 4,
+    keep_throughput: Annotated[
+        float, typer.Option(min=0, metavar="SHARE", help="Least share of the baseline's throughput to keep.")
+    ] = 0.98,
+    tolerance: Tolerance = TOLERANCE,
+    deadline: Deadline = DEADLINE_S,
+    inputs: Inputs = None,
+    batch: Batch = None,
+    toolchain: ToolchainName = None,
+    passes: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Search these passes only, whatever the classes say.")
+    ] = None,
+    additional: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Passes to search that the catalog leaves to your intent.")
+    ] = None,
+    catalogs: Catalogs = None,
+    as_json: AsJson = False,
+) -> int:
+    """Search pass selection and order for a network on this device; the same command again continues."""
+    types = _types(inputs)
+    _require(toolchain)
+    from passsearch import api
+
+    with ProgressBar() as progress:
+        result = api.tune(
+            model,
+            inputs=types,
+            batch=batch,
+            objective=objective or "throughput",
+            trials=trials,
+            timeout=timeout,
+            target=target,
+            toolchain=toolchain,
+            out=out,
+            seed=seed,
+            confirm=confirm,
+            keep_throughput=keep_throughput,
+            tolerance=tolerance,
+            deadline=deadline,
+            passes=listed(passes),
+            additional=listed(additional) or (),
+            catalogs=catalogs or (),
+            progress=progress,
+        )
+    show(result.document, str(result), as_json=as_json)
+    note(f"run folder: {result.run}")
+    return INTERRUPTED if result.document["interrupted"] else 0
+
+
+def compare(
+    model: Model,
+    *,
+    pipelines: Annotated[
+        str, typer.Option(metavar="A,B", help="Baselines, named sequences and pipeline files, separated by commas.")
+    ] = "",
+    pipeline: Annotated[
+        list[str] | None, typer.Option(metavar="PASSES", help="A pipeline written out, `P,Q{k=1}`; repeatable.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=2, metavar="N", help="Interleaved rounds of sampling.")] = 30,
+    target: Target = None,
+    tolerance: Tolerance = TOLERANCE,
+    deadline: Deadline = DEADLINE_S,
+    inputs: Inputs = None,
+    batch: Batch = None,
+    toolchain: ToolchainName = None,
+    catalogs: Catalogs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure pipelines against each other, interleaved in one process."""
+    wanted = [*(listed(pipelines) or ()), *(pipeline or ())]
+    if not wanted:
+        raise UserError("Nothing to compare; give for example: --pipelines O2,O3 --pipeline SimplifyInference,FuseOps")
+    types = _types(inputs)
+    _require(toolchain)
+    from passsearch import api
+    from passsearch.report import comparison_text
+
+    with ProgressBar() as progress:
+        document = api.compare(
+            model,
+            wanted,
+            inputs=types,
+            batch=batch,
+            target=target,
+            toolchain=toolchain,
+            tolerance=tolerance,
+            deadline=deadline,
+            rounds=rounds,
+            catalogs=catalogs or (),
+            progress=progress,
+        )
+    show(document, comparison_text(document), as_json=as_json)
+
+
+def _types(inputs: Sequence[str] | None) -> "dict[str, TensorType]":
+    from passsearch.frontends import parse_input
+
+    return dict(parse_input(text) for text in inputs or ())
+
+
+def _require(toolchain: str | None) -> None:
+    """Say what the machine lacks before any work is done."""
+    from passsearch.toolchain import get_toolchain
+
+    compilers = (*shlex.split(os.environ.get("CC", ""))[:1], "cc", "gcc", "clang", "c++", "g++")
+    if not any(map(shutil.which, compilers)):
+        raise EnvironmentFault("No C compiler found. Install gcc or clang, or set CC. See: passsearch doctor")
+    get_toolchain(toolchain)
+
+
+def _analysis(model: str, found: "Reading") -> Mapping[str, Any]:
+    from collections import Counter
+
+    kept, dropped = found.selection.kept, found.selection.dropped
+    return {
+        "model": model,
+        "operators": dict(Counter(operator.kind for operator in found.summary.operators).most_common()),
+        "fingerprint": found.fingerprint.to_json(),
+        "classes": [each.to_json() for each in found.classes],
+        "passes": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in kept],
+        "dropped": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in dropped],
+    }

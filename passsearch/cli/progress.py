@@ -1,0 +1,46 @@
+"""How far a command is, on standard error: a bar on a terminal, else one line a phase."""
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from passsearch.cli.output import note
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+class ProgressBar:
+    """Called with what is under way, how many candidates are done and how many will be."""
+
+    def __init__(self) -> None:
+        self._bar = _bar() if sys.stderr.isatty() else None
+        self._task = self._bar.add_task("starting", total=None) if self._bar else None
+        self._phase = ""
+
+    def __call__(self, text: str, done: int, total: int) -> None:
+        """Take in news."""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, description=text, completed=done, total=max(total, done, 1))
+        elif text != self._phase:
+            note(text)
+        self._phase = text
+
+    def __enter__(self) -> "ProgressBar":
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _bar() -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -1,0 +1,69 @@
+"""``export`` and ``report``: what is done with a finished run."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from passsearch.cli.options import AsJson, Run
+from passsearch.cli.output import complain, note, show
+from passsearch.errors import UserError
+
+if TYPE_CHECKING:
+    from passsearch.api import TuneResult
+
+NEGATIVE = 1
+SCRIPT = "build_model.py"
+
+
+def export(
+    run: Run,
+    *,
+    to: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
+    replay: Annotated[bool, typer.Option("--replay", help="Run the script with the run's toolchain.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Write a script that rebuilds the winner with TVM and numpy alone; exits 1 if its replay fails."""
+    from passsearch.api import TuneResult
+
+    result = TuneResult.read(run)
+    folder = result.export(to)
+    status = _replay(result, folder / SCRIPT, quiet=as_json) if replay else None
+    document = {"folder": str(folder), "script": str(folder / SCRIPT), "replay_exit_status": status}
+    show(document, f"Wrote {folder}; rebuild with: python {folder / SCRIPT}", as_json=as_json)
+    return NEGATIVE if status else 0
+
+
+def report(
+    run: Run,
+    *,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with a plot as well.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the result of a finished run again."""
+    from passsearch.report import result_page, result_text
+    from passsearch.store import read_result
+
+    document = read_result(run)
+    if html is not None:
+        _write(html, result_page(document))
+        note(f"wrote {html}")
+    show(document, result_text(document), as_json=as_json)
+
+
+def _replay(result: "TuneResult", script: Path, *, quiet: bool) -> int:
+    from passsearch.measure import replay
+    from passsearch.toolchain import get_toolchain
+
+    python = get_toolchain(result.document["toolchain"]["name"]).python
+    status = replay(python, script, to_stderr=quiet)
+    if status:
+        complain(f"the replay of `{script}` failed with exit status {status}; what it said stands above")
+    return status
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"Cannot write `{path}`: {error.strerror}; choose another file with --html.") from None

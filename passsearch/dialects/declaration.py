@@ -1,0 +1,61 @@
+"""What the rest of passsearch may know of a dialect without loading its compiler."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from passsearch.core import Candidate
+
+Version: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CompilerWheel:
+    """A lock file of wheels tagged for one Python that run, by TVM's ctypes path, on others too.
+
+    Attributes:
+        lock: File in the dialect's requirements folder.
+        python: The version its wheels are tagged for.
+    """
+
+    lock: str
+    python: Version
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """One IR: which compilers have it and where its code is.
+
+    Attributes:
+        name: As the user types it.
+        tvm_versions: Half-open range. The dialect is chosen by it, never by what imports: TVM 0.19 ships two.
+        bridge: ``module:Class``, loaded only in a worker.
+        script: ``module:function`` that writes deployment scripts; needs no compiler.
+        saver: ``module:function`` that writes an in-memory module to a file; loaded where its compiler is.
+        checker: ``module:function`` that holds one catalog entry against the compiler; loaded only in a worker.
+        baselines: Named candidates measured like any other.
+        default_baseline: The one to beat.
+        requirements: Folder with one lock file for each Python (``py311.txt``, …).
+        compiler: Lock file of the compiler itself where its wheels serve other Pythons than their tag says.
+    """
+
+    name: str
+    tvm_versions: tuple[Version, Version]
+    bridge: str
+    script: str
+    saver: str
+    checker: str
+    baselines: tuple[Candidate, ...]
+    default_baseline: str
+    requirements: Path
+    compiler: CompilerWheel | None = None
+
+    def supports(self, version: Version) -> bool:
+        """Whether a TVM of this version has the dialect."""
+        low, high = self.tvm_versions
+        return low <= version < high
+
+    @property
+    def baseline(self) -> Candidate:
+        """The baseline to beat."""
+        return next(candidate for candidate in self.baselines if candidate.name == self.default_baseline)

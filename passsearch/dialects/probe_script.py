@@ -1,0 +1,60 @@
+"""Says as JSON what the TVM of the interpreter that runs this file can do.
+
+Run by path, in any interpreter that may hold a TVM: standard library only, Python 3.7 on.
+"""
+
+import json
+import os
+import platform
+import sys
+from typing import Any
+
+MARK = "passsearch-probe:"
+
+
+def main() -> None:
+    """Import TVM with its chatter sent to stderr, then print one line."""
+    sys.path.pop(0)
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    found = describe()
+    os.write(answer, (MARK + json.dumps(found) + "\n").encode())
+
+
+def describe() -> "dict[str, object]":
+    """Versions, code generators, devices and triples."""
+    import tvm
+    from tvm.target import codegen
+
+    info = {key: str(value) for key, value in dict(tvm.support.libinfo()).items()}
+    llvm = info.get("LLVM_VERSION", "")
+    return {
+        "python_version": platform.python_version(),
+        "tvm_version": tvm.__version__,
+        "tvm_commit": info.get("GIT_COMMIT_HASH", ""),
+        "llvm_version": llvm if llvm[:1].isdigit() else "",
+        "targets": [str(name) for name in ask(codegen, "llvm_get_targets", [])],
+        "cuda": bool(tvm.runtime.enabled("cuda")),
+        "cuda_device": bool(tvm.runtime.enabled("cuda") and tvm.cuda(0).exist),
+        "default_triple": str(ask(codegen, "llvm_get_system_triple", "")),
+        "host_triple": host_triple(),
+    }
+
+
+def ask(module: Any, name: str, default: Any) -> Any:
+    """Call a function that older TVMs lack."""
+    return getattr(module, name, lambda: default)()
+
+
+def host_triple() -> str:
+    """LLVM's name for the platform of this interpreter."""
+    machine = platform.machine().lower().replace("amd64", "x86_64")
+    if sys.platform == "darwin":
+        return machine.replace("aarch64", "arm64") + "-apple-darwin"
+    if sys.platform == "win32":
+        return machine + "-pc-windows-msvc"
+    return machine.replace("arm64", "aarch64") + "-unknown-linux-gnu"
+
+
+if __name__ == "__main__":
+    main()

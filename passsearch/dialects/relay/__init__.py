@@ -1,0 +1,21 @@
+"""Relay, the graph IR of TVM 0.8 to 0.19. This module needs no TVM; its siblings load where there is one."""
+
+from pathlib import Path
+
+from passsearch.core import BuildOptions, Candidate
+from passsearch.dialects.declaration import CompilerWheel, Dialect
+
+__all__ = ["DIALECT"]
+
+DIALECT = Dialect(
+    name="relay",
+    tvm_versions=((0, 8), (0, 20)),
+    bridge="passsearch.dialects.relay.bridge:RelayBridge",
+    script="passsearch.dialects.relay.script:render_script",
+    saver="passsearch.dialects.relay.importer:save",
+    checker="passsearch.dialects.relay.check:check_entry",
+    baselines=tuple(Candidate(build=BuildOptions(opt_level=level), name=f"O{level}") for level in range(5)),
+    default_baseline="O3",
+    requirements=Path(__file__).parent / "requirements",
+    compiler=CompilerWheel(lock="hhb-tvm.txt", python=(3, 10)),
+)

@@ -1,0 +1,463 @@
+"""Relay's ``FoldConstant``, with numpy in place of one JIT compilation per constant call.
+
+TVM evaluates every call whose arguments are constants by compiling it on its own, about 30 ms a call. Here numpy
+evaluates the operators on which it agrees bit for bit with the code LLVM makes, and TVM's own pass then folds what
+is left, so the resulting IR is the one TVM alone would make. Which calls are folded follows
+``src/relay/transforms/fold_constant.cc`` (TVM 0.16); a call in doubt is left to TVM.
+
+Imports only ``tvm`` and numpy: the file is also copied beside exported deployment scripts.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
+
+import numpy as np
+import tvm
+from tvm import relay
+
+__all__ = ["EVALUATED_OPERATORS", "FoldConstant"]
+
+Arrays = List[np.ndarray]
+Shape = Tuple[int, ...]
+Types = Tuple[Tuple[Shape, str], ...]
+Result = Union[np.ndarray, Arrays, None]
+
+_NUMERIC = frozenset(["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"])
+_DTYPES = _NUMERIC | {"bool"}
+
+
+def FoldConstant(evaluator: str = "tvm", fold_qnn: bool = True) -> tvm.transform.Pass:  # noqa: N802
+    """Make the pass; both evaluators give structurally equal modules.
+
+    Args:
+        evaluator: ``"tvm"`` for the pass as TVM has it, ``"numpy"`` for the fast one.
+        fold_qnn: Whether to fold quantised operators, as in ``relay.transform.FoldConstant``.
+
+    Raises:
+        ValueError: The evaluator is neither of the two.
+    """
+    if evaluator not in ("tvm", "numpy"):
+        raise ValueError(f'FoldConstant\'s evaluator is "tvm" or "numpy", not {evaluator!r}')
+    fold_rest = relay.transform.FoldConstant(fold_qnn)
+    if evaluator == "tvm":
+        return fold_rest
+    # A function pass, so that TVM itself leaves out what belongs to external compilers.
+    fold_with_numpy = relay.transform.function_pass(_fold_function, opt_level=2, name="FoldConstantNumpy")
+
+    def fold(module: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
+        return fold_rest(fold_with_numpy(module))
+
+    return tvm.transform.module_pass(fold, opt_level=2, name="FoldConstant")
+
+
+def _fold_function(function: Any, _module: tvm.IRModule, _context: tvm.transform.PassContext) -> Any:
+    return _Folder().fold(function)
+
+
+class _Folder:
+    """One walk over one function; equal calls on the same constants are evaluated once."""
+
+    def __init__(self) -> None:
+        self._new: Dict[Any, Any] = {}  # expression -> its replacement, or None where it stays
+        self._arrays: Dict[Any, np.ndarray] = {}  # constant -> its data
+        self._evaluated: Dict[Any, Tuple[Any, Result]] = {}
+
+    def fold(self, root: Any) -> Any:
+        """Fold below ``root``, on an explicit stack: networks are deeper than Python's recursion limit."""
+        stack: List[Tuple[Any, Optional[List[Any]]]] = [(root, None)]
+        while stack:
+            expr, children = stack.pop()
+            if expr in self._new:
+                continue
+            if children is not None:
+                self._new[expr] = self._rebuild(expr, children)
+                continue
+            children = _children(expr)
+            if children is None:
+                return root
+            stack.append((expr, children))
+            stack.extend((child, None) for child in reversed(children))
+        return self._now(root)
+
+    def _now(self, expr: Any) -> Any:
+        replacement = self._new[expr]
+        return expr if replacement is None else replacement
+
+    def _rebuild(self, expr: Any, children: List[Any]) -> Any:
+        """What replaces ``expr``, or None where it stays."""
+        if not children:
+            return None
+        changed = any(self._new[child] is not None for child in children)
+        now = [self._now(child) for child in children] if changed else children
+        if isinstance(expr, relay.Call):
+            folded = self._fold_call(expr, now)
+            if folded is not None:
+                return folded
+        if isinstance(expr, relay.TupleGetItem) and isinstance(now[0], relay.Tuple):
+            return now[0].fields[expr.index]
+        return _with_children(expr, now) if changed else None
+
+    def _fold_call(self, call: Any, args: List[Any]) -> Any:
+        if not isinstance(call.op, tvm.ir.Op):
+            return None
+        name = call.op.name
+        if name in ("shape_of", "vm.shape_of", "ndarray_size"):
+            return self._fold_shape(call)
+        evaluate = _EVALUATORS.get(name)
+        if evaluate is None:
+            return None
+        operands = self._operands(args)
+        return None if operands is None else self._evaluate(call, evaluate, operands)
+
+    def _operands(self, args: List[Any]) -> Optional[Arrays]:
+        """The arrays behind ``args``, tuples flattened; None if one is not a constant numpy can hold."""
+        operands: Arrays = []
+        for arg in _flatten(args):
+            if not isinstance(arg, relay.Constant):
+                return None
+            array = self._arrays.get(arg)
+            if array is None:
+                if arg.data.dtype not in _DTYPES:
+                    return None
+                array = self._arrays[arg] = arg.data.numpy()
+            operands.append(array)
+        return operands
+
+    def _evaluate(self, call: Any, evaluate: "_Evaluate", operands: Arrays) -> Any:
+        types = _static_types(call)
+        if types is None:
+            return None
+        # The arrays live as long as the walk, so that their ids stay theirs.
+        attrs = 0 if call.attrs is None else tvm.ir.structural_hash(call.attrs)
+        key = (call.op.name, attrs, tuple(map(id, operands)), types)
+        if key not in self._evaluated:
+            with np.errstate(all="ignore"):
+                result = evaluate(operands, call.attrs, types[0][0])
+            self._evaluated[key] = (_to_tvm(result) if _agrees(result, types) else None, result)
+        data, result = self._evaluated[key]
+        if isinstance(data, list):
+            return relay.Tuple([self._constant(*pair) for pair in zip(data, result)])
+        return None if data is None else self._constant(data, result)
+
+    def _fold_shape(self, call: Any) -> Any:
+        """``shape_of`` and ``ndarray_size`` of a static shape; on scalars TVM reads memory it never set."""
+        types, dtype = _static_types(call.args[0]), call.attrs.dtype
+        if types is None or not types[0][0] or dtype not in _NUMERIC:
+            return None
+        shape = types[0][0]
+        value = np.prod(shape, dtype="int32") if call.op.name == "ndarray_size" else np.array(shape, "int32")
+        array = np.asarray(value).astype(dtype)
+        return self._constant(tvm.nd.array(array), array)
+
+    def _constant(self, data: tvm.nd.NDArray, array: np.ndarray) -> Any:
+        constant = relay.Constant(data)
+        self._arrays[constant] = array
+        return constant
+
+
+def _children(expr: Any) -> Optional[List[Any]]:
+    """The expressions TVM's pass visits below this one; None for a construct left to TVM altogether."""
+    if isinstance(expr, relay.Call):
+        return [*expr.args] if isinstance(expr.op, tvm.ir.Op) else [*expr.args, expr.op]
+    if isinstance(expr, relay.Tuple):
+        return list(expr.fields)
+    if isinstance(expr, relay.TupleGetItem):
+        return [expr.tuple_value]
+    if isinstance(expr, relay.Function):
+        return [] if _is_primitive(expr) else [expr.body]
+    if isinstance(expr, relay.Let):
+        return [expr.value, expr.body]
+    if isinstance(expr, relay.If):
+        return [expr.cond, expr.true_branch, expr.false_branch]
+    leaves = (relay.Var, relay.Constant, relay.GlobalVar, tvm.ir.Op)
+    return [] if isinstance(expr, leaves) else None
+
+
+def _is_primitive(function: Any) -> bool:
+    attrs = function.attrs
+    return attrs is not None and "Primitive" in attrs.keys() and int(attrs["Primitive"]) != 0
+
+
+def _with_children(expr: Any, now: List[Any]) -> Any:
+    """The same node over other children; like TVM's mutators, it keeps type, span and device."""
+    if isinstance(expr, relay.Call):
+        operator, args = (expr.op, now) if isinstance(expr.op, tvm.ir.Op) else (now[-1], now[:-1])
+        return relay.expr.CallWithFields(expr, operator, args)
+    if isinstance(expr, relay.Tuple):
+        return relay.expr.TupleWithFields(expr, now)
+    if isinstance(expr, relay.TupleGetItem):
+        return relay.expr.TupleGetItemWithFields(expr, now[0])
+    if isinstance(expr, relay.Function):
+        return relay.function.FunctionWithFields(expr, body=now[0])
+    if isinstance(expr, relay.Let):
+        return relay.expr.LetWithFields(expr, expr.var, *now)
+    return relay.expr.IfWithFields(expr, *now)
+
+
+def _flatten(args: List[Any]) -> Iterator[Any]:
+    for arg in args:
+        if isinstance(arg, relay.Tuple):
+            yield from arg.fields
+        else:
+            yield arg
+
+
+def _static_types(expr: Any) -> Optional[Types]:
+    """Shape and dtype of the expression, or of each field of a tuple; None where unknown or dynamic."""
+    if isinstance(expr, relay.Constant):
+        return ((tuple(expr.data.shape), str(expr.data.dtype)),)
+    try:
+        checked = expr.checked_type
+    except ValueError:
+        return None
+    fields = list(checked.fields) if isinstance(checked, tvm.ir.TupleType) else [checked]
+    types = [_static_type(field) for field in fields if isinstance(field, tvm.ir.TensorType)]
+    known = tuple(each for each in types if each is not None)
+    return known if known and len(known) == len(fields) else None
+
+
+def _static_type(tensor_type: Any) -> Optional[Tuple[Shape, str]]:
+    shape = list(tensor_type.shape)
+    if not all(isinstance(extent, tvm.tir.IntImm) for extent in shape):
+        return None
+    return tuple(extent.value for extent in shape), str(tensor_type.dtype)
+
+
+def _agrees(result: Result, types: Types) -> bool:
+    """Whether ``result`` can stand for a call of these types: they are its own, and it has no NaN.
+
+    The payload of a NaN depends on the order of a machine instruction's operands.
+    """
+    if result is None:
+        return False
+    arrays = result if isinstance(result, list) else [result]
+    own = tuple((array.shape, array.dtype.name) for array in arrays)
+    return own == types and all(array.size and not _has_nan(array) for array in arrays)
+
+
+def _has_nan(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f" and bool(np.isnan(array).any())
+
+
+def _to_tvm(result: Union[np.ndarray, Arrays]) -> Any:
+    return [tvm.nd.array(array) for array in result] if isinstance(result, list) else tvm.nd.array(result)
+
+
+# Operands, attributes, shape of the result (or of its first field) to the result, or None to leave the call to TVM.
+_Evaluate = Callable[[Arrays, Any, Shape], Result]
+
+
+def _arithmetic(function: Callable[..., Any], kinds: str = "fiu") -> _Evaluate:
+    def evaluate(operands: Arrays, _attrs: Any, _shape: Shape) -> Result:
+        return np.asarray(function(*operands)) if all(x.dtype.kind in kinds for x in operands) else None
+
+    return evaluate
+
+
+def _comparison(function: Callable[..., Any]) -> _Evaluate:
+    def evaluate(operands: Arrays, _attrs: Any, _shape: Shape) -> Result:
+        # LLVM's comparisons are ordered: to TVM, NaN is not unequal to NaN either.
+        return None if any(map(_has_nan, operands)) else np.asarray(function(*operands))
+
+    return evaluate
+
+
+def _maximum(left: Any, right: Any) -> Any:
+    """As LLVM's compare and select: of two zeros, or beside a NaN, the second operand."""
+    return np.where(left > right, left, right)
+
+
+def _minimum(left: Any, right: Any) -> Any:
+    return np.where(left < right, left, right)
+
+
+def _clip(operands: Arrays, attrs: Any, _shape: Shape) -> Result:
+    (data,) = operands
+    if data.dtype.kind != "f":
+        return None
+    low, high = data.dtype.type(attrs.a_min), data.dtype.type(attrs.a_max)
+    return np.asarray(_maximum(_minimum(data, high), low))
+
+
+def _rsqrt(data: Any) -> Any:
+    return data.dtype.type(1) / np.sqrt(data)
+
+
+def _cast(operands: Arrays, attrs: Any, _shape: Shape) -> Result:
+    (data,), dtype = operands, str(attrs.dtype)
+    # TVM's conversion from float64 to float16 gives garbage.
+    if dtype not in _DTYPES or _has_nan(data) or (data.dtype.name, dtype) == ("float64", "float16"):
+        return None
+    if data.dtype.kind == "f" and dtype in _NUMERIC and np.dtype(dtype).kind in "iu":
+        bounds = np.iinfo(dtype)
+        # Out of range, the conversion is undefined in LLVM. The upper bound of int64 rounds up to 2**63.
+        if not bool(np.all((data > bounds.min) & (data.astype("float64") < float(bounds.max)))):
+            return None
+    return data.astype(dtype)
+
+
+def _reshape(operands: Arrays, _attrs: Any, shape: Shape) -> Result:
+    return operands[0].reshape(shape)
+
+
+def _broadcast_to(operands: Arrays, _attrs: Any, shape: Shape) -> Result:
+    return np.broadcast_to(operands[0], shape)
+
+
+def _filled(value: Callable[[Arrays], Any]) -> _Evaluate:
+    def evaluate(operands: Arrays, _attrs: Any, shape: Shape) -> Result:
+        return np.full(shape, value(operands), operands[0].dtype)
+
+    return evaluate
+
+
+def _transpose(operands: Arrays, attrs: Any, _shape: Shape) -> Result:
+    return np.transpose(operands[0], _integers(attrs.axes) if attrs.axes else None)
+
+
+def _layout_transform(operands: Arrays, attrs: Any, _shape: Shape) -> Result:
+    source, target = _parse_layout(str(attrs.src_layout)), _parse_layout(str(attrs.dst_layout))
+    if source is None or target is None:
+        return None
+    data, order = _unblock(operands[0], source)
+    factors = dict((axis.upper(), factor) for axis, factor in target if axis.islower())
+    if sorted(order) != sorted(axis for axis, _ in target if axis.isupper()):
+        return None
+    split: List[Tuple[str, int]] = []
+    for axis, extent in zip(order, data.shape):
+        factor = factors.get(axis, 1)
+        if extent % factor:
+            return None
+        split += [(axis, extent // factor)] + ([(axis.lower(), factor)] if axis in factors else [])
+    names = [axis for axis, _ in split]
+    return data.reshape([extent for _, extent in split]).transpose([names.index(axis) for axis, _ in target])
+
+
+def _parse_layout(layout: str) -> Optional[List[Tuple[str, int]]]:
+    """``NCHW16c`` as ``[("N", 0), ("C", 0), ("H", 0), ("W", 0), ("c", 16)]``; None if an axis is blocked twice."""
+    if not re.fullmatch(r"([A-Z]|\d+[a-z])+", layout):
+        return None
+    axes = [(axis, int(factor or 0)) for factor, axis in re.findall(r"(\d*)([A-Za-z])", layout)]
+    names = {axis for axis, _ in axes}
+    complete = all(axis.upper() in names for axis in names)
+    return axes if complete and len(names) == len(axes) else None
+
+
+def _unblock(data: np.ndarray, layout: List[Tuple[str, int]]) -> Tuple[np.ndarray, List[str]]:
+    """Merge each blocked axis into its whole; returns the array and the order of its axes."""
+    names = [axis for axis, _ in layout]
+    order = [axis for axis in names if axis.isupper()]
+    places = [names.index(part) for axis in order for part in (axis, axis.lower()) if part in names]
+    extents = dict(zip(names, data.shape))
+    merged = [extents[axis] * extents.get(axis.lower(), 1) for axis in order]
+    return data.transpose(places).reshape(merged), order
+
+
+def _concatenate(operands: Arrays, attrs: Any, _shape: Shape) -> Result:
+    return np.concatenate(operands, axis=int(attrs.axis))
+
+
+def _stack(operands: Arrays, attrs: Any, _shape: Shape) -> Result:
+    return np.stack(operands, axis=int(attrs.axis))
+
+
+def _split(operands: Arrays, attrs: Any, _shape: Shape) -> Result:
+    (data,), sections = operands, attrs.indices_or_sections
+    parts = int(sections) if isinstance(sections, (int, tvm.tir.IntImm)) else _integers(sections)
+    return list(np.split(data, parts, axis=int(attrs.axis)))
+
+
+def _strided_slice(operands: Arrays, attrs: Any, _shape: Shape) -> Result:
+    if len(operands) != 1 or attrs.slice_mode != "end" or attrs.begin is None or attrs.end is None:
+        return None
+    begin, end = _integers(attrs.begin), _integers(attrs.end)
+    strides = _integers(attrs.strides or []) or [1]
+    strides += [strides[-1] if len(strides) == 1 else 1] * (len(begin) - len(strides))
+    axes = range(len(begin)) if attrs.axes is None else _integers(attrs.axes)
+    if len(begin) != len(end) or min(strides) < 1:
+        return None
+    index = [slice(None)] * operands[0].ndim
+    for axis, first, last, stride in zip(axes, begin, end, strides):
+        index[axis] = slice(first, last, stride)
+    return operands[0][tuple(index)]
+
+
+def _take(operands: Arrays, attrs: Any, _shape: Shape) -> Result:
+    data, indices = operands
+    axis = None if attrs.axis is None else int(attrs.axis)
+    extent = data.size if axis is None else data.shape[axis]
+    inside = indices.dtype.kind in "iu" and indices.size and indices.min() >= 0 and indices.max() < extent
+    return np.asarray(np.take(data, indices, axis=axis)) if inside and int(attrs.batch_dims) == 0 else None
+
+
+def _where(operands: Arrays, _attrs: Any, _shape: Shape) -> Result:
+    condition, left, right = operands
+    return np.where(condition, left, right) if condition.dtype.kind == "b" else None
+
+
+def _arange(operands: Arrays, _attrs: Any, _shape: Shape) -> Result:
+    integers = all(x.dtype.kind == "i" and x.ndim == 0 for x in operands)
+    return np.arange(*map(int, operands), dtype=operands[0].dtype) if integers and operands[2] else None
+
+
+def _tile(operands: Arrays, attrs: Any, _shape: Shape) -> Result:
+    return np.tile(operands[0], _integers(attrs.reps))
+
+
+def _repeat(operands: Arrays, attrs: Any, _shape: Shape) -> Result:
+    return np.repeat(operands[0], int(attrs.repeats), axis=int(attrs.axis))
+
+
+def _integers(values: Any) -> List[int]:
+    return [int(value) for value in values]
+
+
+_EVALUATORS: Dict[str, _Evaluate] = {
+    "add": _arithmetic(np.add),
+    "subtract": _arithmetic(np.subtract),
+    "multiply": _arithmetic(np.multiply),
+    "divide": _arithmetic(np.divide, kinds="f"),
+    "maximum": _arithmetic(_maximum),
+    "minimum": _arithmetic(_minimum),
+    "negative": _arithmetic(lambda data: data.dtype.type(0) - data),  # TVM's -x: negative(0.0) is 0.0
+    "abs": _arithmetic(np.abs),
+    "sqrt": _arithmetic(np.sqrt, kinds="f"),
+    "rsqrt": _arithmetic(_rsqrt, kinds="f"),
+    "clip": _clip,
+    "cast": _cast,
+    "copy": _arithmetic(np.array, kinds="fiub"),
+    "equal": _comparison(np.equal),
+    "not_equal": _comparison(np.not_equal),
+    "less": _comparison(np.less),
+    "less_equal": _comparison(np.less_equal),
+    "greater": _comparison(np.greater),
+    "greater_equal": _comparison(np.greater_equal),
+    "logical_and": _arithmetic(np.logical_and, kinds="b"),
+    "logical_or": _arithmetic(np.logical_or, kinds="b"),
+    "logical_not": _arithmetic(np.logical_not, kinds="b"),
+    "where": _where,
+    "reshape": _reshape,
+    "contrib_reverse_reshape": _reshape,
+    "expand_dims": _reshape,
+    "squeeze": _reshape,
+    "nn.batch_flatten": _reshape,
+    "broadcast_to": _broadcast_to,
+    "zeros_like": _filled(lambda operands: 0),
+    "ones_like": _filled(lambda operands: 1),
+    "full": _filled(lambda operands: operands[0]),
+    "full_like": _filled(lambda operands: operands[1]),
+    "transpose": _transpose,
+    "layout_transform": _layout_transform,
+    "concatenate": _concatenate,
+    "stack": _stack,
+    "split": _split,
+    "strided_slice": _strided_slice,
+    "take": _take,
+    "arange": _arange,
+    "tile": _tile,
+    "repeat": _repeat,
+}
+
+EVALUATED_OPERATORS = frozenset([*_EVALUATORS, "shape_of", "vm.shape_of", "ndarray_size"])

@@ -1,0 +1,244 @@
+"""A Relay module as a `ModuleSummary`: the walk that lets the analyzer work on plain data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import tvm
+from tvm import relay
+
+from passsearch.core import Json, ModuleSummary, Operator, TensorType
+
+# Producers of one expression: a tuple expression has a tuple of them, so that a projection can pick its field.
+Producers: TypeAlias = "int | tuple[Producers, ...]"
+
+_NAMESPACES = re.compile(r"^(?:(?:nn|vision|image|qnn|dyn|contrib|annotation|random|memory|vm)\.)+")
+# Names that layout and schedule passes give to operators they repack: `contrib_conv2d_NCHWc` is a conv2d still.
+_REPACKED = re.compile(r"^contrib_(?:depthwise_)?(conv\dd|dense|conv2d_winograd)(?:_.*)?$")
+
+
+def summarize(module: tvm.IRModule) -> ModuleSummary:
+    """Lists the operators of a module's entry function in topological order.
+
+    Args:
+        module: Any valid module with a ``main``; types are inferred here.
+    """
+    typed = relay.transform.InferType()(module)
+    main = typed["main"]
+    table = _Table()
+    for parameter in main.params:
+        table.append(parameter, kind="input", op=parameter.name_hint)
+    for expression in _post_order(main.body, table.bound):
+        if expression not in table.producers:
+            table.add(expression)
+    return ModuleSummary(tuple(table.operators), _flat(table.producers[main.body]))
+
+
+def kind_of(name: str) -> str:
+    """An operator's name without namespaces and without the traces of repacking."""
+    kind = _NAMESPACES.sub("", name)
+    repacked = _REPACKED.match(kind)
+    if repacked is None:
+        return kind
+    return "conv2d" if repacked[1] == "conv2d_winograd" else repacked[1]
+
+
+@dataclass
+class _Table:
+    """Operators so far, and which of them produce each expression."""
+
+    operators: list[Operator] = field(default_factory=list)
+    producers: dict[Any, Producers] = field(default_factory=dict)
+    bound: dict[Any, Any] = field(default_factory=dict)
+
+    def add(self, expression: Any) -> None:
+        """Adds one expression whose children are all here."""
+        handler = _HANDLERS.get(type(expression))
+        if handler is None:
+            self.append(expression, kind=type(expression).__name__.lower(), op=type(expression).__name__)
+            return
+        handler(self, expression)
+
+    def append(self, expression: Any, *, kind: str, op: str, **rest: Any) -> None:
+        """Adds the operator that an expression stands for."""
+        index = len(self.operators)
+        outputs = tuple(_tensor_types(_checked_type(expression)))
+        self.operators.append(
+            Operator(
+                index,
+                kind,
+                op,
+                rest.get("inputs", ()),
+                outputs,
+                rest.get("attributes", {}),
+                rest.get("value"),
+            )
+        )
+        self.producers[expression] = index
+
+    def inputs(self, expressions: list[Any]) -> tuple[int, ...]:
+        """Producers of several expressions, in order."""
+        return tuple(index for expression in expressions for index in _flat(self.producers[expression]))
+
+
+def _add_constant(table: _Table, constant: Any) -> None:
+    value = None
+    if not constant.data.shape and constant.data.dtype != "bfloat16":
+        value = float(constant.data.numpy())
+    table.append(constant, kind="constant", op="constant", value=value)
+
+
+def _add_call(table: _Table, call: Any) -> None:
+    inputs = table.inputs(list(call.args))
+    if isinstance(call.op, tvm.ir.Op):
+        name = str(call.op.name)
+        table.append(call, kind=kind_of(name), op=name, inputs=inputs, attributes=_attributes(call.attrs))
+        return
+    table.append(call, kind="function", op=_callee(call.op), inputs=inputs)
+
+
+def _callee(function: Any) -> str:
+    if isinstance(function, relay.Function):
+        names = dict(function.attrs.items()) if function.attrs else {}
+        return str(names.get("Composite") or names.get("Compiler") or "function")
+    if isinstance(function, tvm.ir.GlobalVar):
+        return str(function.name_hint)
+    return str(getattr(function, "name_hint", "function"))
+
+
+def _add_tuple(table: _Table, expression: Any) -> None:
+    table.producers[expression] = tuple(table.producers[item] for item in expression.fields)
+
+
+def _add_projection(table: _Table, expression: Any) -> None:
+    whole = table.producers[expression.tuple_value]
+    table.producers[expression] = whole if isinstance(whole, int) else whole[expression.index]
+
+
+def _add_let(table: _Table, let: Any) -> None:
+    table.producers[let] = table.producers[let.body]
+
+
+def _add_variable(table: _Table, variable: Any) -> None:
+    if variable in table.bound:
+        table.producers[variable] = table.producers[table.bound[variable]]
+        return
+    table.append(variable, kind="variable", op=str(variable.name_hint))
+
+
+def _add_if(table: _Table, branch: Any) -> None:
+    arms = [branch.cond, branch.true_branch, branch.false_branch]
+    table.append(branch, kind="if", op="if", inputs=table.inputs(arms))
+
+
+def _add_match(table: _Table, match: Any) -> None:
+    table.append(match, kind="match", op="match", inputs=table.inputs([match.data]))
+
+
+def _add_function(table: _Table, function: Any) -> None:
+    table.append(function, kind="function", op=_callee(function))
+
+
+_HANDLERS: dict[type, Callable[[_Table, Any], None]] = {
+    relay.Constant: _add_constant,
+    relay.Call: _add_call,
+    relay.Tuple: _add_tuple,
+    relay.TupleGetItem: _add_projection,
+    relay.Let: _add_let,
+    relay.Var: _add_variable,
+    relay.If: _add_if,
+    relay.Match: _add_match,
+    relay.Function: _add_function,
+}
+
+
+def _children(expression: Any, bound: dict[Any, Any]) -> list[Any]:
+    """Sub-expressions to list first; functions are opaque, and a let-bound variable stands for its value."""
+    if isinstance(expression, relay.Call):
+        return list(expression.args)
+    if isinstance(expression, relay.Tuple):
+        return list(expression.fields)
+    if isinstance(expression, relay.TupleGetItem):
+        return [expression.tuple_value]
+    if isinstance(expression, relay.If):
+        return [expression.cond, expression.true_branch, expression.false_branch]
+    if isinstance(expression, relay.Match):
+        return [expression.data]
+    if isinstance(expression, relay.Let):
+        bound[expression.var] = expression.value
+        return [expression.body]
+    return [bound[expression]] if expression in bound else []
+
+
+def _post_order(root: Any, bound: dict[Any, Any]) -> Iterator[Any]:
+    """Expressions, each after its children, once; a loop, because deep networks exceed any recursion limit."""
+    done: set[Any] = set()
+    stack: list[tuple[Any, bool]] = [(root, False)]
+    while stack:
+        expression, expanded = stack.pop()
+        if expression in done:
+            continue
+        children = [] if expanded else _children(expression, bound)
+        if children:
+            stack.append((expression, True))
+            stack.extend((child, False) for child in reversed(children))
+            continue
+        done.add(expression)
+        yield expression
+
+
+def _flat(producers: Producers) -> tuple[int, ...]:
+    if isinstance(producers, int):
+        return (producers,)
+    return tuple(index for item in producers for index in _flat(item))
+
+
+def _checked_type(expression: Any) -> Any:
+    try:
+        return expression.checked_type
+    except ValueError:  # closures and pattern variables may stay untyped
+        return None
+
+
+def _tensor_types(checked: Any) -> Iterator[TensorType]:
+    if isinstance(checked, tvm.ir.TensorType):
+        yield TensorType(tuple(_dimension(size) for size in checked.shape), str(checked.dtype))
+    if isinstance(checked, tvm.ir.TupleType):
+        for item in checked.fields:
+            yield from _tensor_types(item)
+
+
+def _dimension(size: Any) -> int | None:
+    return int(size) if isinstance(size, (int, tvm.tir.IntImm)) else None
+
+
+_ATTRIBUTE_NAMES: dict[type, tuple[str, ...]] = {}
+
+
+def _attributes(attrs: Any) -> dict[str, Json]:
+    """An operator's attributes; listing their names is slow in TVM, so each attribute class is asked once."""
+    if attrs is None:
+        return {}
+    kind = type(attrs)
+    if isinstance(attrs, tvm.ir.attrs.DictAttrs):
+        return {str(key): _plain(value) for key, value in attrs.items()}
+    if kind not in _ATTRIBUTE_NAMES:
+        _ATTRIBUTE_NAMES[kind] = tuple(str(key) for key in attrs.keys())
+    return {name: _plain(getattr(attrs, name)) for name in _ATTRIBUTE_NAMES[kind]}
+
+
+def _plain(value: Any) -> Json:
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, (tvm.tir.IntImm, tvm.tir.FloatImm)):
+        return value.value  # type: ignore[no-any-return]
+    if isinstance(value, (tvm.ir.Array, list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (str, tvm.tir.StringImm)):
+        return str(value)
+    if isinstance(value, tvm.tir.PrimExpr):
+        return None
+    return str(value)

@@ -1,0 +1,30 @@
+"""Clocks, sensors, statistics, and the processes that hold a compiler."""
+
+from passsearch.measure.launcher import Worker
+from passsearch.measure.replay import replay
+from passsearch.measure.sensors import Sensors, probe
+from passsearch.measure.statistics import (
+    LEVEL,
+    Ratio,
+    clustered_ratio,
+    improved,
+    log_ratios,
+    median_interval,
+    noise_floor,
+    paired_ratio,
+)
+
+__all__ = [
+    "LEVEL",
+    "Ratio",
+    "Sensors",
+    "Worker",
+    "clustered_ratio",
+    "improved",
+    "log_ratios",
+    "median_interval",
+    "noise_floor",
+    "paired_ratio",
+    "probe",
+    "replay",
+]

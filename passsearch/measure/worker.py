@@ -1,0 +1,247 @@
+"""The child process that holds a compiler. Standard library, numpy and the dialect's bridge; started as a module.
+
+One JSON request a line on standard input, one JSON answer a line on the pipe that standard output was; whatever the
+compiler prints goes to standard error. Requests that may kill the process (``build``, ``measure``, …) run in a fork,
+so that the states held here outlive them; the fork's process id is told first, for the parent to kill its group.
+"""
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TextIO, TypeAlias
+
+from passsearch.core import BuildOptions, PassSpec, TensorType
+from passsearch.dialects.contract import Artifact, Bridge, CompileError, ModelSource, Module, random_inputs
+from passsearch.errors import UserError
+from passsearch.measure import visits
+
+Request: TypeAlias = Mapping[str, Any]
+Answer: TypeAlias = dict[str, Any]
+
+PR_SET_PDEATHSIG = 1
+FORKED = frozenset({"build", "verify", "measure", "expect", "check"})
+
+
+class Holder:
+    """The states this process holds, by identity; the least recently used go when memory runs short."""
+
+    def __init__(self, bridge: Bridge, *, budget_bytes: int) -> None:
+        self.bridge = bridge
+        self._budget_bytes = budget_bytes
+        self._states: OrderedDict[str, Module] = OrderedDict()
+
+    def get(self, identity: str) -> Module | None:
+        """The state, now the most recently used; ``None`` if it is not held (any more)."""
+        if identity in self._states:
+            self._states.move_to_end(identity)
+        return self._states.get(identity)
+
+    def add(self, module: Module) -> str:
+        """Hold a state under its identity.
+
+        Two different IRs with one hash get two identities: a suffix tells them apart.
+        """
+        identity = self.bridge.identity(module)
+        known = self._states.get(identity)
+        while known is not None and not self.bridge.equal(known, module):
+            identity += "+"
+            known = self._states.get(identity)
+        self._states.setdefault(identity, module)
+        self._states.move_to_end(identity)
+        while len(self._states) > 2 and _resident_bytes() > self._budget_bytes:
+            self._states.popitem(last=False)
+        return identity
+
+
+class Session:
+    """Answers requests. Every method named ``do_…`` is one verb."""
+
+    def __init__(self, holder: Holder) -> None:
+        self._holder = holder
+        self._bridge = holder.bridge
+
+    def do_load(self, request: Request) -> Answer:
+        """Import a model file; answers its state, inputs and, on demand, its summary."""
+        start = time.perf_counter()
+        module = self._bridge.load(_source(request["source"]))
+        seconds = time.perf_counter() - start
+        inputs = {name: [list(kind.shape), kind.dtype] for name, kind in self._bridge.inputs(module).items()}
+        summary = self._bridge.summarize(module).to_json() if request.get("summary") else None
+        state = self._holder.add(module)
+        return {"state": state, "inputs": inputs, "seconds": seconds, "summary": summary}
+
+    def do_hold(self, request: Request) -> Answer:
+        """Whether a state is still held here."""
+        return {"held": self._holder.get(request["state"]) is not None}
+
+    def do_apply(self, request: Request) -> Answer:
+        """One pass on one state; answers the state it leads to."""
+        module = self._holder.get(request["state"])
+        if module is None:
+            return {"missing": request["state"]}
+        start = time.perf_counter()
+        after = self._bridge.apply(module, _step(request["pass"]), factory=request["factory"])
+        seconds = time.perf_counter() - start
+        return {"state": self._holder.add(after), "seconds": seconds}
+
+    def do_build(self, request: Request) -> Answer:
+        """Build one state into a folder."""
+        module = self._holder.get(request["state"])
+        if module is None:
+            return {"missing": request["state"]}
+        return self._build(module, request)
+
+    def do_compile(self, request: Request) -> Answer:
+        """Import, apply a whole pipeline and build, as a deployment does; answers the state after every pass."""
+        module = self._bridge.load(_source(request["source"]))
+        states, apply_s = [self._bridge.identity(module)], 0.0
+        for step in request["passes"]:
+            start = time.perf_counter()
+            module = self._bridge.apply(module, _step(step), factory=step["factory"])
+            apply_s += time.perf_counter() - start
+            states.append(self._bridge.identity(module))
+        return {"states": states, "apply_s": apply_s, **self._build(module, request)}
+
+    def _build(self, module: Module, request: Request) -> Answer:
+        start = time.perf_counter()
+        options = BuildOptions.from_json(request["options"])
+        artifact = self._bridge.build(module, options, Path(request["folder"]))
+        seconds = time.perf_counter() - start
+        return {"seconds": seconds, "bytes": artifact.bytes, "plan_bytes": artifact.plan_bytes}
+
+    def do_save(self, request: Request) -> Answer:
+        """Write one state to a file, constants included."""
+        module = self._holder.get(request["state"])
+        if module is None:
+            return {"missing": request["state"]}
+        self._bridge.save(module, Path(request["path"]))
+        return {"bytes": Path(request["path"]).stat().st_size}
+
+    def do_verify(self, request: Request) -> Answer:
+        """Outputs of one artifact against the reference, and what it adds to the memory of this process."""
+        before_bytes = _resident_bytes()
+        executable = self._bridge.open(_artifact(request["folder"]), request["device"])
+        answer = visits.verify(
+            executable,
+            types=_types(request["inputs"]),
+            seeds=request["seeds"],
+            outputs=Path(request["outputs"]),
+            reference=Path(request["reference"]) if request.get("reference") else None,
+        )
+        peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return {**answer, "peak_rss": max(0, peak_bytes - before_bytes)}
+
+    def do_measure(self, request: Request) -> Answer:
+        """Sample all artifacts interleaved in rounds."""
+        executables = [self._bridge.open(_artifact(folder), request["device"]) for folder in request["folders"]]
+        return visits.measure(executables, types=_types(request["inputs"]), plan=visits.RoundPlan(**request["plan"]))
+
+    def do_expect(self, request: Request) -> Answer:
+        """Digests of one artifact's outputs on the inputs of one seed, for a deployment to compare with."""
+        executable = self._bridge.open(_artifact(request["folder"]), request["device"])
+        inputs = random_inputs(_types(request["inputs"]), seed=request["seed"])
+        return {"expected": visits.digest(executable.run(inputs))}
+
+    def do_check(self, request: Request) -> Answer:
+        """Hold one catalog entry against this compiler; answers the list of what is wrong."""
+        home, _, function = request["checker"].partition(":")
+        checker: Callable[..., list[str]] = getattr(import_module(home), function)
+        return {"problems": checker(**request["arguments"])}
+
+
+def _source(data: Request) -> ModelSource:
+    return ModelSource(Path(data["path"]), data["format"], _types(data["inputs"]))
+
+
+def _types(data: Mapping[str, Any]) -> dict[str, TensorType]:
+    return {name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in data.items()}
+
+
+def _step(data: Request) -> PassSpec:
+    return PassSpec.of(data["name"], **data["arguments"])
+
+
+def _artifact(folder: str) -> Artifact:
+    return Artifact(Path(folder), 0, None)
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _answer(session: Session, request: Request) -> Answer:
+    """The one place where every exception is caught: a request that fails is an answer, not a crash."""
+    try:
+        answer: Answer = getattr(session, f"do_{request['verb']}")(request)
+    except UserError as error:
+        return {"user_error": str(error)}
+    except CompileError as error:
+        return {"error": {"kind": "compile_error", "reason": str(error)}}
+    except MemoryError:
+        return {"error": {"kind": "oom", "reason": "out of memory"}}
+    except Exception as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        reason = f"{type(error).__name__}: {lines[-1].strip() if lines else ''}"
+        kind = "oom" if "bad_alloc" in reason else "compile_error"
+        return {"error": {"kind": kind, "reason": reason[:300]}}
+    return answer
+
+
+def _answer_in_fork(session: Session, request: Request, pipe: TextIO) -> Answer | None:
+    """Answer from a child in its own process group; ``None`` when the child has answered itself."""
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)
+        _die_with_parent()
+        _write(pipe, _answer(session, request))
+        os._exit(0)
+    _write(pipe, {"forked": child})
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return {"died": os.WTERMSIG(status)}
+    return {"died": 0} if os.WEXITSTATUS(status) else None
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _write(pipe: TextIO, answer: Answer) -> None:
+    pipe.write(json.dumps(answer) + "\n")
+    pipe.flush()
+
+
+def main() -> None:
+    """Serve requests until standard input closes."""
+    pipe = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    _die_with_parent()
+    hello = json.loads(sys.stdin.readline())
+    home, _, name = hello["bridge"].partition(":")
+    start = time.perf_counter()
+    try:
+        bridge: Bridge = getattr(import_module(home), name)(hello["target"])
+    except UserError as error:
+        _write(pipe, {"user_error": str(error)})
+        return
+    _write(pipe, {"ready": True, "seconds": time.perf_counter() - start})
+    session = Session(Holder(bridge, budget_bytes=hello["budget_bytes"]))
+    for line in sys.stdin:
+        request = json.loads(line)
+        forked = request["verb"] in FORKED
+        answer = _answer_in_fork(session, request, pipe) if forked else _answer(session, request)
+        if answer is not None:
+            _write(pipe, answer)
+
+
+if __name__ == "__main__":
+    main()

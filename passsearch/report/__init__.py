@@ -1,0 +1,27 @@
+"""Documents as people read them: text for terminals, HTML for notebooks and pages."""
+
+from passsearch.report.html import result_html, result_page
+from passsearch.report.listings import (
+    analysis_text,
+    catalog_text,
+    checks_text,
+    entry_text,
+    findings_text,
+    toolchains_text,
+)
+from passsearch.report.text import comparison_text, result_text
+from passsearch.report.wording import verdict_text
+
+__all__ = [
+    "analysis_text",
+    "catalog_text",
+    "checks_text",
+    "comparison_text",
+    "entry_text",
+    "findings_text",
+    "result_html",
+    "result_page",
+    "result_text",
+    "toolchains_text",
+    "verdict_text",
+]

@@ -1,0 +1,210 @@
+"""A run as the JSON others rely on (``tune --json`` and ``result.json``)."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from passsearch.core import Failure, Measurement
+from passsearch.measure import LEVEL, Ratio, improved, median_interval
+from passsearch.search.confirm import Confirmation
+from passsearch.search.session import Reading, Setting
+from passsearch.search.study import Scored, Search
+from passsearch.store import SCHEMA
+
+
+def measurement_document(measured: Measurement) -> dict[str, Any]:
+    """Statistics beside the raw samples they come from; ``null`` with a reason where there is no reading."""
+    middle = median(measured.latency_s)
+    return {
+        "latency_s": {
+            "median": middle,
+            "interval": median_interval(measured.latency_s).to_json(),
+            "samples": list(measured.latency_s),
+            "n": len(measured.latency_s),
+        },
+        "throughput_per_s": measured.batch / middle,
+        "compile_s": measured.compile_s,
+        "apply_s": measured.apply_s,
+        "memory_bytes": {"plan": None, "peak_rss": None, "device": None, **measured.memory_bytes},
+        "artifact_bytes": measured.artifact_bytes,
+        "power_w": measured.power_w,
+        "energy_j": measured.energy_j,
+        "temperature_c": measured.temperature_c,
+        "unavailable": dict(measured.unavailable),
+        "conditions": dict(measured.conditions),
+    }
+
+
+def scored_document(scored: Scored, chosen: Setting) -> dict[str, Any]:
+    """A candidate as the search measured it."""
+    measured = _measurement(scored, chosen, scored.latency_s, scored.compile_s, scored.apply_s)
+    return {
+        "name": scored.candidate.name,
+        "pipeline": str(scored.candidate.pipeline),
+        "build": scored.candidate.build.to_json(),
+        "state": scored.built.state,
+        "ratio": ratio_document(scored.ratio),
+        **measurement_document(measured),
+    }
+
+
+def result_document(
+    search: Search,
+    chosen: Setting,
+    reading: Reading,
+    *,
+    best: Scored,
+    confirmation: Confirmation | Failure | None,
+    seconds: Mapping[str, float],
+    interrupted: bool,
+) -> dict[str, Any]:
+    """The whole result of one run."""
+    assert search.baseline is not None
+    baseline = search.scored[search.baseline.key]
+    return {
+        "schema": SCHEMA,
+        "model": model_document(chosen, search.evaluator.inputs, search.evaluator.batch),
+        "target": chosen.target,
+        "toolchain": toolchain_document(chosen),
+        "device": chosen.sensors.device,
+        "fingerprint": reading.fingerprint.to_json(),
+        "classes": [each.to_json() for each in reading.classes],
+        "space": _space(search, reading),
+        "baseline": _confirmed(baseline, chosen, confirmation, is_baseline=True),
+        "baselines": [scored_document(each, chosen) for each in _baselines(search)],
+        "best": _confirmed(best, chosen, confirmation, is_baseline=False),
+        "verdict": _verdict(search, best, confirmation),
+        "ratios": _ratios(search, best, confirmation),
+        "pareto": [scored_document(each, chosen) for each in _front(search)],
+        "trials": [scored_document(each, chosen) for each in search.scored.values()],
+        "failures": dict(Counter(failure.kind for _, failure in search.tally.failures)),
+        "failed": [
+            {"pipeline": str(candidate.pipeline), "build": candidate.build.to_json(), **failure.to_json()}
+            for candidate, failure in search.tally.failures
+        ],
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "interrupted": interrupted,
+    }
+
+
+def model_document(chosen: Setting, inputs: Mapping[str, Any], batch: int) -> dict[str, Any]:
+    """What was tuned."""
+    model = chosen.model
+    shapes = {name: {"shape": shape, "dtype": dtype} for name, (shape, dtype) in inputs.items()}
+    return {"name": model.name, "source": model.source, "sha256": model.sha256, "batch": batch, "inputs": shapes}
+
+
+def toolchain_document(chosen: Setting) -> dict[str, Any]:
+    """What compiled it."""
+    toolchain = chosen.toolchain
+    return {
+        "name": toolchain.name,
+        "dialect": toolchain.dialect,
+        "tvm_version": toolchain.tvm_version,
+        "tvm_commit": toolchain.tvm_commit,
+        "python": toolchain.python_version,
+    }
+
+
+def ratio_document(ratio: Ratio) -> dict[str, Any]:
+    """A ratio and its interval; an end that is not finite (too few repetitions) is ``null``."""
+    ends = [end if 0 < end < float("inf") else None for end in (ratio.interval.low, ratio.interval.high)]
+    return {"ratio": ratio.value, "interval": ends}
+
+
+def _space(search: Search, reading: Reading) -> dict[str, Any]:
+    tally, graph = search.tally, search.evaluator.graph
+    return {
+        "passes": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in reading.selection.kept],
+        "dropped": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in reading.selection.dropped],
+        "sequences_asked": tally.asked,
+        "states": graph.states,
+        "states_measured": len(search.scored),
+        "duplicates": tally.duplicates,
+        "invalid": tally.invalid,
+        "closed": graph.closed(search.space.steps),
+    }
+
+
+def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure | None) -> dict[str, Any]:
+    objective = search.plan.objectives[0]
+    unconfirmed = {"ratio": search.gain(objective, best), "interval": None, "confirmed": False}
+    if not isinstance(confirmation, Confirmation):
+        reason = confirmation.reason if confirmation else "no candidate but the baseline, or interrupted"
+        ending = {"improved": False, "noise_floor": None, "reason": reason}
+        return {"objective": objective.name, "level": LEVEL, **unconfirmed, **ending}
+    confirmed = {"compile_time": confirmation.compile_time, "memory": None}
+    ratio = confirmed.get(objective.name, confirmation.throughput)
+    document = ratio_document(ratio) if ratio else unconfirmed
+    floor = confirmation.noise_floor if objective.name != "compile_time" else 0.0
+    gained = ratio is not None and improved(ratio, floor=floor)
+    return {
+        "improved": gained,
+        "objective": objective.name,
+        **document,
+        "level": LEVEL,
+        "confirmed": True,
+        "repetitions": confirmation.repetitions,
+        "noise_floor": confirmation.noise_floor,
+        "reason": "" if gained else "no significant improvement",
+    }
+
+
+def _ratios(search: Search, best: Scored, confirmation: Confirmation | Failure | None) -> dict[str, Any]:
+    if isinstance(confirmation, Confirmation):
+        return {
+            "throughput": ratio_document(confirmation.throughput),
+            "compile_time": ratio_document(confirmation.compile_time),
+            "twin": ratio_document(confirmation.twin),
+        }
+    baseline = search.scored[search.baseline.key] if search.baseline else best
+    compile_time = {"ratio": baseline.compile_s / best.compile_s, "interval": None}
+    return {"throughput": ratio_document(best.ratio), "compile_time": compile_time, "twin": None}
+
+
+def _confirmed(
+    scored: Scored, chosen: Setting, confirmation: Confirmation | Failure | None, *, is_baseline: bool
+) -> dict[str, Any]:
+    document = scored_document(scored, chosen)
+    if not isinstance(confirmation, Confirmation):
+        return document
+    samples = confirmation.baseline_latency_s if is_baseline else confirmation.latency_s
+    compile_s = confirmation.baseline_compile_s if is_baseline else confirmation.compile_s
+    apply_s = 0.0 if is_baseline else median(confirmation.apply_s)
+    measured = _measurement(scored, chosen, samples, median(compile_s), apply_s)
+    return {**document, **measurement_document(measured), "compile_samples_s": list(compile_s)}
+
+
+def _measurement(
+    scored: Scored, chosen: Setting, samples: Sequence[float], compile_s: float, apply_s: float
+) -> Measurement:
+    return Measurement(
+        latency_s=tuple(samples),
+        compile_s=compile_s,
+        apply_s=apply_s,
+        batch=scored.batch,
+        memory_bytes={"plan": scored.built.plan_bytes, "peak_rss": scored.built.peak_rss},
+        artifact_bytes=scored.built.bytes,
+        unavailable=chosen.sensors.unavailable,
+        conditions=scored.conditions,  # type: ignore[arg-type]
+    )
+
+
+def _baselines(search: Search) -> list[Scored]:
+    return [each for each in search.scored.values() if not each.candidate.pipeline.passes]
+
+
+def _front(search: Search) -> list[Scored]:
+    """Candidates no other beats in every objective."""
+    values = {key: search.values(each) for key, each in search.scored.items()}
+    return [
+        each
+        for key, each in search.scored.items()
+        if not any(_dominates(other, values[key]) for name, other in values.items() if name != key)
+    ]
+
+
+def _dominates(left: Sequence[float], right: Sequence[float]) -> bool:
+    return all(a >= b for a, b in zip(left, right, strict=True)) and tuple(left) != tuple(right)
+

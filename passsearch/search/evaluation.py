@@ -1,0 +1,335 @@
+"""One candidate, from pipeline to samples. Whatever the log knows is not done again."""
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
+from passsearch.errors import WorkerDied
+from passsearch.measure import Worker
+from passsearch.measure.visits import RoundPlan
+from passsearch.search.states import Edge, StateGraph
+from passsearch.store import Fact, Log
+
+OUTPUT_SEEDS = (1, 2, 3)
+DEPLOYMENT_SEED = 4
+SEARCH_PLAN = RoundPlan(rounds=12, warmup_rounds=2, sample_s=0.1, seed=0)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is compiled, by what, for what; the same for all candidates of a run.
+
+    Attributes:
+        source: Model file as the worker's ``load`` takes it.
+        factories: ``module:function`` of every pass of the catalog, by name.
+        start: Starts a worker of the toolchain with so many kernel threads.
+        device: Where kernels run.
+        threads: Kernel threads while timing.
+        tolerance: Largest deviation of outputs from the reference, as a share of the largest output.
+        deadline_s: How long one request may take.
+    """
+
+    source: Mapping[str, Any]
+    factories: Mapping[str, str]
+    start: Callable[[int], Worker]
+    device: str
+    threads: int
+    tolerance: float
+    deadline_s: float
+
+
+@dataclass(frozen=True)
+class Built:
+    """A state built with options: what is measured. Equal IR and options are one ``Built``."""
+
+    state: str
+    options: BuildOptions
+    key: str
+    folder: Path
+    seconds: float
+    bytes: int
+    plan_bytes: int | None
+    peak_rss: int | None
+
+
+class Evaluator:
+    """Applies, builds, verifies and times candidates through disposable processes."""
+
+    def __init__(self, subject: Subject, *, log: Log, artifacts: Path) -> None:
+        self.subject = subject
+        self._log = log
+        self._artifacts = artifacts
+        self._compiler: Worker | None = None
+        self._timer: Worker | None = None
+        self.seconds = {"apply": 0.0, "build": 0.0, "measure": 0.0}
+        self.seconds |= log.latest.get("spent", {})
+        loaded = log.recall("load", "") or self._record("load", "", self._load())
+        self.inputs: Mapping[str, Any] = loaded["inputs"]
+        self.summary: Mapping[str, Any] = loaded["summary"]
+        self.graph = StateGraph(loaded["state"])
+        self._reference = artifacts / "reference.npz"
+
+    @property
+    def batch(self) -> int:
+        """First dimension of the first input."""
+        shape: list[int | None] = next(iter(self.inputs.values()), [[1], ""])[0]
+        return shape[0] or 1 if shape else 1
+
+    def close(self) -> None:
+        """End both workers."""
+        for worker in (self._compiler, self._timer):
+            if worker is not None:
+                worker.close()
+        self._compiler = self._timer = None
+
+    def reach(self, pipeline: Pipeline) -> str | Failure:
+        """The state a pipeline leads to, step by step over the graph."""
+        state = self.graph.root
+        for step in pipeline.passes:
+            target = self._edge(state, step).target
+            if isinstance(target, Failure):
+                return target
+            state = target
+        return state
+
+    def built(self, state: str, options: BuildOptions) -> Built | Failure:
+        """Build a state, check its outputs, keep the artifact."""
+        key = f"{state}|{_options_key(options)}"
+        fact = self._log.recall("build", key)
+        folder = self._artifacts / key.replace("|", "-").replace("+", "x")
+        if fact is None:
+            fact = self._record("build", key, self._build(state, options, folder))
+        if "failure" in fact:
+            return Failure.from_json(fact["failure"])
+        return Built(
+            state, options, key, folder, fact["seconds"], fact["bytes"], fact["plan_bytes"], fact["peak_rss"]
+        )
+
+    def samples(self, baseline: Built, candidate: Built) -> Fact | Failure:
+        """Samples of both, interleaved in one process."""
+        fact = self._log.recall("samples", candidate.key)
+        if fact is None:
+            fact = self._time(candidate.key, [baseline, candidate], SEARCH_PLAN)
+        return Failure.from_json(fact["failure"]) if "failure" in fact else fact
+
+    def shootout(self, key: str, contenders: list[Built], plan: RoundPlan) -> Fact | Failure:
+        """Samples of several artifacts, interleaved in one process."""
+        fact = self._log.recall("samples", key)
+        if fact is None:
+            fact = self._time(key, contenders, plan)
+        return Failure.from_json(fact["failure"]) if "failure" in fact else fact
+
+    def fresh(self, key: str, candidate: Candidate, *, timed: str) -> Fact | Failure:
+        """Compile a candidate in a process of its own, as a deployment does, and check the state it reaches.
+
+        Args:
+            key: Names this compile in the log and its folder.
+            candidate: What to compile.
+            timed: Key of the timing it is compiled for; once that is known the files are not needed.
+        """
+        fact = self._log.recall("fresh", key)
+        lost = fact is not None and "failure" not in fact and not Path(fact["folder"]).exists()
+        if fact is None or (lost and self._log.recall("confirm", timed) is None):
+            fact = self._record("fresh", key, self._compile_fresh(key, candidate))
+        return Failure.from_json(fact["failure"]) if "failure" in fact else fact
+
+    def time_fresh(self, key: str, folders: list[str], plan: RoundPlan) -> Fact | Failure:
+        """Samples of freshly compiled artifacts in a process that has timed nothing before."""
+        fact = self._log.recall("confirm", key)
+        if fact is None:
+            request = self._measure_request(folders, plan)
+            answer = self._ask_once(self.subject.threads, "measure", request)
+            fact = self._record("confirm", key, answer)
+        return Failure.from_json(fact["failure"]) if "failure" in fact else fact
+
+    def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | None:
+        """What a deployment of one candidate needs; the imported network goes to ``folder`` as ``network.json``.
+
+        Answers the state after every pass and the digest of the outputs on the inputs of ``DEPLOYMENT_SEED``.
+        """
+        states = [self.graph.root]
+        for step in candidate.pipeline.passes:
+            target = self._edge(states[-1], step).target
+            assert isinstance(target, str), "a pipeline of the graph leads to a state at every step"
+            states.append(target)
+        built = self.built(states[-1], candidate.build)
+        restored = built if isinstance(built, Failure) else self.restore(built)
+        if isinstance(restored, Failure):
+            return None
+        saved = {"verb": "save", "state": self.graph.root, "path": str(folder / "network.json")}
+        expect = {"verb": "expect", "folder": str(restored.folder), "device": self.subject.device}
+        expect |= {"inputs": self.inputs, "seed": DEPLOYMENT_SEED}
+        answers = [
+            self._ask(partial(self._compiler_with, self.graph.root), "build", saved),
+            self._ask(self._timing_worker, "measure", expect),
+        ]
+        if any("failure" in answer for answer in answers):
+            return None
+        factories = {step.name: self.subject.factories[step.name] for step in candidate.pipeline.passes}
+        return {
+            "states": states,
+            "expected": answers[1]["expected"],
+            "seed": DEPLOYMENT_SEED,
+            "inputs": self.inputs,
+            "factories": factories,
+            "tolerance": self.subject.tolerance,
+        }
+
+    def discard(self, built: Built) -> None:
+        """Delete an artifact; it is built again if it is ever needed."""
+        shutil.rmtree(built.folder, ignore_errors=True)
+
+    def restore(self, built: Built) -> Built | Failure:
+        """Make sure the artifact's files are there: a run that goes on may have lost or discarded them."""
+        if built.folder.exists():
+            return built
+        fact = self._build(built.state, built.options, built.folder)
+        return Failure.from_json(fact["failure"]) if "failure" in fact else built
+
+    def _edge(self, state: str, step: PassSpec) -> Edge:
+        edge = self.graph.edge(state, step)
+        if edge is None:
+            key = f"{state}|{step}"
+            fact = self._log.recall("edge", key)
+            if fact is None:
+                fact = self._record("edge", key, self._apply(state, step))
+            target = Failure.from_json(fact["failure"]) if "failure" in fact else fact["state"]
+            edge = Edge(target, fact["seconds"])
+            self.graph.add(state, step, edge)
+        return edge
+
+    def _apply(self, state: str, step: PassSpec) -> Fact:
+        request = {"verb": "apply", "state": state, **self._step(step)}
+        answer = self._ask(partial(self._compiler_with, state), "apply", request, step=step.name)
+        return {"seconds": 0.0, **answer}
+
+    def _step(self, step: PassSpec) -> dict[str, Any]:
+        data: dict[str, Any] = {"name": step.name, "arguments": step.bound}
+        return {"pass": data, "factory": self.subject.factories[step.name]}
+
+    def _build(self, state: str, options: BuildOptions, folder: Path) -> Fact:
+        request = {"verb": "build", "state": state, "options": options.to_json(), "folder": str(folder)}
+        answer = self._ask(partial(self._compiler_with, state), "build", request)
+        if "failure" in answer:
+            return answer
+        verified = self._verify(folder)
+        if "failure" in verified:
+            shutil.rmtree(folder, ignore_errors=True)
+            return verified
+        return {**answer, "peak_rss": verified["peak_rss"], "deviation": verified["deviation"]}
+
+    def _verify(self, folder: Path) -> Fact:
+        """Compare outputs with the reference; the first artifact ever built is the reference (-O0 goes first)."""
+        reference = str(self._reference) if self._reference.exists() else None
+        request = {
+            "verb": "verify",
+            "folder": str(folder),
+            "device": self.subject.device,
+            "inputs": self.inputs,
+            "seeds": OUTPUT_SEEDS,
+            "outputs": str(self._reference),
+            "reference": reference,
+        }
+        answer = self._ask(self._timing_worker, "measure", request)
+        if "failure" not in answer and answer["deviation"] > self.subject.tolerance:
+            reason = f"outputs deviate by {answer['deviation']:.2g} of the largest; {self.subject.tolerance:.2g} is allowed"
+            return {"failure": Failure("wrong_result", "measure", "", reason).to_json()}
+        return answer
+
+    def _time(self, key: str, contenders: list[Built], plan: RoundPlan) -> Fact:
+        for contender in contenders:
+            restored = self.restore(contender)
+            if isinstance(restored, Failure):
+                return {"failure": restored.to_json()}
+        request = self._measure_request([str(built.folder) for built in contenders], plan)
+        return self._record("samples", key, self._ask(self._timing_worker, "measure", request))
+
+    def _measure_request(self, folders: list[str], plan: RoundPlan) -> dict[str, Any]:
+        device, inputs = self.subject.device, self.inputs
+        return {"verb": "measure", "folders": folders, "device": device, "inputs": inputs, "plan": asdict(plan)}
+
+    def _compile_fresh(self, key: str, candidate: Candidate) -> Fact:
+        folder = self._artifacts / key
+        shutil.rmtree(folder, ignore_errors=True)
+        steps = [self._step(step) for step in candidate.pipeline.passes]
+        passes = [{**step["pass"], "factory": step["factory"]} for step in steps]
+        request = {"verb": "compile", "source": self.subject.source, "passes": passes}
+        request |= {"options": candidate.build.to_json(), "folder": str(folder)}
+        answer = self._ask_once(1, "build", request)
+        if "failure" in answer:
+            return answer
+        if answer["states"][-1] != self.reach(candidate.pipeline):
+            reason = "a fresh process reached another IR by the same pipeline"
+            return {"failure": Failure("unstable", "apply", "", reason).to_json()}
+        return {**answer, "folder": str(folder)}
+
+    def _compiler_with(self, state: str) -> Worker:
+        """The compiling worker, holding ``state``: after a crash what is needed is applied again, no more."""
+        if self._compiler is None or not self._compiler.alive:
+            self._compiler = self.subject.start(1)
+            self._compiler.ask(self._load_request(summary=False), deadline_s=self.subject.deadline_s)
+        probe = {"verb": "hold", "state": state}
+        if self._compiler.ask(probe, deadline_s=self.subject.deadline_s)["held"]:
+            return self._compiler
+        return self._replay(self._compiler, state)
+
+    def _replay(self, worker: Worker, state: str) -> Worker:
+        current = worker.ask(self._load_request(summary=False), deadline_s=self.subject.deadline_s)["state"]
+        for step in self.graph.cheapest(state)[0].passes:
+            request = {"verb": "apply", "state": current, **self._step(step)}
+            current = worker.ask(request, deadline_s=self.subject.deadline_s)["state"]
+        if current != state:
+            raise WorkerDied(f"state {state} could not be reached again: got {current}", kind="unstable")
+        return worker
+
+    def _timing_worker(self) -> Worker:
+        if self._timer is None or not self._timer.alive:
+            self._timer = self.subject.start(self.subject.threads)
+        return self._timer
+
+    def _load(self) -> Fact:
+        self._compiler = self.subject.start(1)
+        answer: Fact = self._compiler.ask(self._load_request(summary=True), deadline_s=self.subject.deadline_s)
+        return answer
+
+    def _load_request(self, *, summary: bool) -> dict[str, Any]:
+        return {"verb": "load", "source": self.subject.source, "summary": summary}
+
+    def _ask_once(self, threads: int, stage: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask a worker that is started for this request alone."""
+        worker = self.subject.start(threads)
+        try:
+            return self._ask(lambda: worker, stage, request)
+        finally:
+            worker.close()
+
+    def _ask(
+        self, worker: Callable[[], Worker], stage: str, request: Mapping[str, Any], *, step: str = ""
+    ) -> dict[str, Any]:
+        """Ask, and turn whatever goes wrong with the candidate into a typed failure."""
+        start = monotonic()
+        try:
+            answer = worker().ask(request, deadline_s=self.subject.deadline_s)
+        except WorkerDied as error:
+            answer = {"error": {"kind": error.kind, "reason": str(error)}}
+        finally:
+            self.seconds[stage] += monotonic() - start
+        if "error" in answer:
+            found = answer["error"]
+            return {"failure": Failure(found["kind"], stage, step, found["reason"]).to_json()}
+        return answer
+
+    def _record(self, kind: str, key: str, fact: Fact) -> Fact:
+        spent = {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
+        return self._log.record(kind, key, {**fact, "spent": spent})
+
+
+def _options_key(options: BuildOptions) -> str:
+    parts = [f"O{options.opt_level}", *(f"+{name}" for name in options.required)]
+    parts += [f"-{name}" for name in options.disabled] + [f"{key}={value}" for key, value in options.config]
+    return ",".join(parts)

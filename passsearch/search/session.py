@@ -1,0 +1,177 @@
+"""One network on one toolchain for one target: what every command needs before it can evaluate anything."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+import psutil
+
+from passsearch.analysis import ClassRule, classify, fingerprint
+from passsearch.catalog import Catalog, Selection, candidates, load
+from passsearch.core import ArchitectureClass, Candidate, Fingerprint, ModuleSummary, Pipeline
+from passsearch.dialects import Dialect, dialect
+from passsearch.errors import UserError
+from passsearch.frontends import ModelFile
+from passsearch.measure import Sensors, Worker, probe
+from passsearch.search.evaluation import Evaluator, Subject
+from passsearch.search.space import Space
+from passsearch.store import Log
+from passsearch.toolchain import Toolchain, get_toolchain, host_target
+
+DEADLINE_S = 600.0
+TOLERANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is compiled by what, for what, and judged how.
+
+    Attributes:
+        model: The model file.
+        toolchain: Whose TVM compiles it.
+        target: TVM's target.
+        catalog: Passes, sequences and class rules, the user's own included.
+        tolerance: Largest deviation of outputs, as a share of the largest reference output.
+        deadline_s: Longest time one request to a worker may take.
+        paths: Import paths of the user's own passes.
+    """
+
+    model: ModelFile
+    toolchain: Toolchain
+    target: str
+    catalog: Catalog
+    tolerance: float = TOLERANCE
+    deadline_s: float = DEADLINE_S
+    paths: tuple[str, ...] = ()
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect the toolchain's TVM has."""
+        return dialect(self.toolchain.dialect)
+
+    @property
+    def device(self) -> str:
+        """The device kernels run on, from the target's kind."""
+        return "cuda:0" if self.target.startswith(("cuda", "nvidia/")) else "cpu"
+
+    @cached_property
+    def sensors(self) -> Sensors:
+        """What can be read on this device; probed once."""
+        return probe(self.device)
+
+    @property
+    def threads(self) -> int:
+        """Kernel threads: one for each physical core this process may use."""
+        return min(len(os.sched_getaffinity(0)), psutil.cpu_count(logical=False) or 1)
+
+    @property
+    def factories(self) -> Mapping[str, str]:
+        """``module:function`` of every pass."""
+        return {name: entry.factory for name, entry in self.catalog.entries.items()}
+
+    def evaluator(self, log: Log, folder: Path) -> Evaluator:
+        """An evaluator for this setting that keeps its files in ``folder``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        start = partial(_start, self.toolchain.python, self.dialect.bridge, self.target, folder, self.paths)
+        subject = Subject(
+            source=self.model.to_request(),
+            factories=self.factories,
+            start=start,
+            device=self.device,
+            threads=self.threads,
+            tolerance=self.tolerance,
+            deadline_s=self.deadline_s,
+        )
+        return Evaluator(subject, log=log, artifacts=folder)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the analyzer makes of a network, and what the catalog makes of that."""
+
+    summary: ModuleSummary
+    fingerprint: Fingerprint
+    classes: tuple[ArchitectureClass, ...]
+    selection: Selection
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes."""
+        return tuple(each.name for each in self.classes)
+
+    def space(self, only: Sequence[str] | None = None) -> Space:
+        """The sequences the network's classes leave."""
+        entries = [ruling.entry for ruling in self.selection.kept]
+        if only is not None:
+            entries = [entry for entry in entries if entry.name in only]
+        return Space(tuple(entries), self.fingerprint.present())
+
+
+def setting(
+    model: ModelFile,
+    *,
+    toolchain: str | None,
+    target: str | None,
+    catalogs: Sequence[Path] = (),
+    tolerance: float = TOLERANCE,
+    deadline_s: float = DEADLINE_S,
+) -> Setting:
+    """Choose the toolchain and the target and load the catalog.
+
+    Raises:
+        EnvironmentFault: No toolchain is installed.
+        UserError: Unknown toolchain, or a catalog file that cannot be read.
+    """
+    chosen = get_toolchain(toolchain or model.toolchain)
+    return Setting(
+        model=model,
+        toolchain=chosen,
+        target=target or host_target(chosen),
+        catalog=load(chosen.dialect, *catalogs),
+        tolerance=tolerance,
+        deadline_s=deadline_s,
+        paths=tuple(sorted({str(path.resolve().parent) for path in catalogs})),
+    )
+
+
+def read(chosen: Setting, summary: Mapping[str, object], *, wanted: Sequence[str] = ()) -> Reading:
+    """Fingerprint a network, find its classes and let them divide the catalog."""
+    graph = ModuleSummary.from_json(summary)
+    features = fingerprint(graph)
+    classes = classify(features, tuple(ClassRule.from_json(rule) for rule in chosen.catalog.rules))
+    names = [each.name for each in classes]
+    version = chosen.toolchain.tvm_version
+    selection = candidates(chosen.catalog, names, fingerprint=features, wanted=wanted, tvm_version=version)
+    return Reading(graph, features, classes, selection)
+
+
+def first_trials(chosen: Setting) -> tuple[Candidate, ...]:
+    """The catalog's named sequences, shortest first: cheap knowledge before the sampler starts."""
+    sequences = [each.candidate() for each in chosen.catalog.sequences.values()]
+    return tuple(sorted(sequences, key=lambda each: len(each.pipeline)))
+
+
+def named(chosen: Setting, name: str) -> Candidate:
+    """A candidate from what the user typed: a baseline, a named sequence or a pipeline written out.
+
+    Raises:
+        UserError: It is none of these.
+    """
+    for baseline in chosen.dialect.baselines:
+        if baseline.name == name:
+            return baseline
+    if name in chosen.catalog.sequences:
+        return chosen.catalog.sequence(name).candidate()
+    known = ", ".join([*(each.name for each in chosen.dialect.baselines), *chosen.catalog.sequences])
+    if "," not in name and "{" not in name and name not in chosen.catalog.entries:
+        raise UserError(f"Unknown pipeline `{name}`; give a pipeline file, passes, or one of: {known}.")
+    return Candidate(Pipeline.parse(name), name=name)
+
+
+def _start(
+    python: Path, bridge: str, target: str, folder: Path, paths: tuple[str, ...], threads: int
+) -> Worker:
+    log = folder / "workers.log"
+    return Worker(python, bridge=bridge, target=target, threads=threads, log=log, paths=paths)

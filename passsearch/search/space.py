@@ -1,0 +1,100 @@
+"""Selection and order as a fixed number of keys, so that any Optuna sampler can search them.
+
+Every slot (a pass, or one of its repetitions) has a choice, ``off`` or one of the pass's variants, and a rank in
+[0, 1]; the chosen slots sorted by rank are the sequence (random keys: Bean, Genetic algorithms and random keys for
+sequencing and optimization, ORSA Journal on Computing 6(2), 1994).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
+
+from passsearch.catalog import CatalogEntry
+from passsearch.core import BuildOptions, Candidate, PassSpec, Pipeline
+
+OFF = "off"
+BUILD_LEVELS = (0, 1, 2, 3)
+
+Keys: TypeAlias = Mapping[str, str | int | float]
+
+
+@dataclass(frozen=True)
+class Space:
+    """The sequences and build options one search draws from.
+
+    Attributes:
+        entries: Candidate passes.
+        features: Features of the network; they decide which needs apply.
+    """
+
+    entries: tuple[CatalogEntry, ...]
+    features: frozenset[str]
+
+    @property
+    def steps(self) -> tuple[PassSpec, ...]:
+        """Every pass with every choice of arguments the search may use."""
+        return tuple(spec for entry in self.entries for spec in entry.variants())
+
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """The keys an Optuna sampler chooses."""
+        keys: dict[str, BaseDistribution] = {"build:opt_level": CategoricalDistribution(BUILD_LEVELS)}
+        for entry, slot in self._slots():
+            choices = (OFF, *(str(spec) for spec in entry.variants()))
+            keys[f"use:{slot}"] = CategoricalDistribution(choices)
+            keys[f"rank:{slot}"] = FloatDistribution(0, 1)
+        return keys
+
+    def decode(self, keys: Keys) -> Candidate:
+        """The candidate a set of keys stands for, with needed passes put before those that need them."""
+        variants = {str(spec): spec for spec in self.steps}
+        chosen = [slot for _, slot in self._slots() if keys[f"use:{slot}"] != OFF]
+        ordered = sorted(chosen, key=lambda slot: float(keys[f"rank:{slot}"]))
+        steps = self._with_needs([variants[str(keys[f"use:{slot}"])] for slot in ordered])
+        return Candidate(Pipeline(tuple(steps)), BuildOptions(opt_level=int(keys["build:opt_level"])))
+
+    def encode(self, candidate: Candidate) -> Keys | None:
+        """Keys that decode to a candidate; ``None`` if it lies outside this space."""
+        free = {slot: {str(spec) for spec in entry.variants()} for entry, slot in self._slots()}
+        keys: dict[str, str | int | float] = {"build:opt_level": candidate.build.opt_level}
+        length = max(len(candidate.pipeline), 1)
+        for position, step in enumerate(candidate.pipeline.passes):
+            slot = next((slot for slot, texts in free.items() if str(step) in texts), None)
+            if slot is None:
+                return None
+            del free[slot]
+            keys |= {f"use:{slot}": str(step), f"rank:{slot}": (position + 0.5) / length}
+        for slot in free:
+            keys |= {f"use:{slot}": OFF, f"rank:{slot}": 0.5}
+        inside = candidate.build == BuildOptions(opt_level=candidate.build.opt_level)
+        return keys if inside and self.decode(keys).pipeline == candidate.pipeline else None
+
+    def _slots(self) -> list[tuple[CatalogEntry, str]]:
+        return [
+            (entry, f"{entry.name}#{turn}" if turn else entry.name)
+            for entry in self.entries
+            for turn in range(entry.repeat)
+        ]
+
+    def _with_needs(self, steps: Sequence[PassSpec]) -> list[PassSpec]:
+        """Move or add a needed pass in front of the first pass that needs it."""
+        placed: list[PassSpec] = []
+        waiting = list(steps)
+        while waiting:
+            step = waiting.pop(0)
+            missing = self._missing(step, {each.name for each in placed})
+            if missing is None:
+                placed.append(step)
+                continue
+            later = next((each for each in waiting if each.name == missing.name), missing)
+            if later in waiting:
+                waiting.remove(later)
+            waiting[:0] = [later, step]
+        return placed
+
+    def _missing(self, step: PassSpec, earlier: Collection[str]) -> PassSpec | None:
+        by_name = {entry.name: entry for entry in self.entries}
+        names = by_name[step.name].missing_before(earlier, self.features)
+        return next((by_name[name].variants()[0] for name in names if name in by_name), None)
+

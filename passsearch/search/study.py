@@ -1,0 +1,299 @@
+"""The search: Optuna proposes sequences, equal IR is evaluated once, the best few are measured against each other."""
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import optuna
+
+from passsearch.core import Candidate, Failure, Objective
+from passsearch.measure import Ratio, paired_ratio
+from passsearch.search.evaluation import SEARCH_PLAN, Built, Evaluator
+from passsearch.search.space import Space
+
+PATIENCE = 150
+"""Sequences in a row that lead to nothing new before a search gives up: the reachable space is then exhausted."""
+
+SHORTLIST = 4
+REJECTED = -10.0
+"""Told to the sampler for a failed candidate; the log-ratios of working ones lie within about ±5."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One evaluated candidate.
+
+    Attributes:
+        candidate: The cheapest known pipeline that reaches its state, with its build options.
+        built: Its artifact.
+        ratio: Throughput as a multiple of the baseline's, from interleaved rounds in one process.
+        latency_s: Its samples.
+        baseline_latency_s: The baseline's samples of the same rounds.
+        compile_s: Seconds to apply and build it.
+        apply_s: The pipeline's part of that.
+        batch: Samples per inference.
+        conditions: As the timing process noted them.
+    """
+
+    candidate: Candidate
+    built: Built
+    ratio: Ratio
+    latency_s: tuple[float, ...]
+    baseline_latency_s: tuple[float, ...]
+    compile_s: float
+    apply_s: float
+    batch: int = 1
+    conditions: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass
+class Tally:
+    """What a search has gone through so far."""
+
+    asked: int = 0
+    evaluated: int = 0
+    duplicates: int = 0
+    invalid: int = 0
+    failures: list[tuple[Candidate, Failure]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a search is asked to do.
+
+    Attributes:
+        objectives: One, or two for a Pareto front.
+        trials: Candidates to evaluate beyond the baselines; sequences that lead to a known one are free.
+        timeout_s: Wall time for the whole run, ``None`` for no limit.
+        seed: Seed of the sampler.
+        keep_throughput: Least throughput, as a share of the baseline's, where throughput is not the objective.
+    """
+
+    objectives: tuple[Objective, ...]
+    trials: int
+    timeout_s: float | None
+    seed: int
+    keep_throughput: float
+
+
+class Search:
+    """One search over one evaluator. ``run`` may be interrupted; what is known then stands in its attributes."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        space: Space,
+        plan: Plan,
+        *,
+        baselines: Sequence[Candidate],
+        default_baseline: str,
+        first: Sequence[Candidate],
+        elapsed_s: Callable[[], float],
+        progress: Callable[[Tally, Scored | None], None],
+    ) -> None:
+        self.evaluator, self.space, self.plan = evaluator, space, plan
+        self.tally = Tally()
+        self.scored: dict[str, Scored] = {}
+        self._known: dict[str, Scored | Failure] = {}
+        self._baselines, self._first = baselines, first
+        self._default = next(each for each in baselines if each.name == default_baseline)
+        self._elapsed_s, self._progress = elapsed_s, progress
+        self.baseline: Built | None = None
+
+    def run(self) -> None:
+        """Baselines, then named sequences, then whatever the sampler proposes."""
+        self._measure_baselines()
+        study = self._study()
+        for candidate in self._first:
+            if self._over():
+                return
+            self._tell_known(study, candidate, self._evaluate(candidate))
+        self._optimise(study)
+
+    def values(self, scored: Scored) -> list[float]:
+        """Per objective, the log of how many times better than the baseline; larger is always better."""
+        return [math.log(self.gain(objective, scored)) for objective in self.plan.objectives]
+
+    def gain(self, objective: Objective, scored: Scored) -> float:
+        """How many times better than the baseline, by the search's own (unconfirmed) measurement."""
+        if objective.name in ("throughput", "latency"):
+            return scored.ratio.value
+        if objective.name == "compile_time":
+            return self.default_scored.compile_s / scored.compile_s
+        return (self.default_scored.built.peak_rss or 1) / max(scored.built.peak_rss or 1, 1)
+
+    @property
+    def default_scored(self) -> Scored:
+        """The baseline to beat, as measured against itself."""
+        assert self.baseline is not None
+        return self.scored[self.baseline.key]
+
+    def best_so_far(self) -> Scored | None:
+        """The best of what is known, for a search that was interrupted."""
+        if self.baseline is None or self.baseline.key not in self.scored:
+            return None
+        return next(iter(self._ranked()), self.default_scored)
+
+    def _measure_baselines(self) -> None:
+        """The level without optimisation goes first: its outputs are the reference for all others."""
+        state = self.evaluator.graph.root
+        for candidate in self._baselines:
+            self.evaluator.built(state, candidate.build)
+        baseline = self.evaluator.built(state, self._default.build)
+        if isinstance(baseline, Failure):
+            raise BaselineFailed(baseline)
+        self.baseline = baseline
+        for candidate in self._baselines:
+            self._evaluate(candidate, is_baseline=True)
+
+    def _study(self) -> optuna.Study:
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            if len(self.plan.objectives) > 1:
+                sampler: optuna.samplers.BaseSampler = optuna.samplers.NSGAIISampler(seed=self.plan.seed, population_size=16)
+            else:
+                sampler = optuna.samplers.TPESampler(seed=self.plan.seed, n_startup_trials=8, multivariate=True)
+        return optuna.create_study(directions=["maximize"] * len(self.plan.objectives), sampler=sampler)
+
+    def _optimise(self, study: optuna.Study) -> None:
+        distributions, idle = self.space.distributions(), 0
+        while not self._over() and idle < PATIENCE:
+            trial = study.ask(distributions)
+            before = self.tally.evaluated
+            outcome = self._evaluate(self.space.decode(trial.params))
+            study.tell(trial, self._values(outcome))
+            idle = 0 if self.tally.evaluated > before else idle + 1
+
+    def _tell_known(self, study: optuna.Study, candidate: Candidate, outcome: Scored | Failure) -> None:
+        keys = self.space.encode(candidate)
+        if keys is not None:
+            trial = optuna.trial.create_trial(
+                params=dict(keys), distributions=self.space.distributions(), values=self._values(outcome)
+            )
+            study.add_trial(trial)
+
+    def _values(self, outcome: Scored | Failure) -> list[float]:
+        if isinstance(outcome, Failure):
+            return [REJECTED] * len(self.plan.objectives)
+        values = self.values(outcome)
+        if self._admissible(outcome):
+            return values
+        return [value + REJECTED / 2 for value in values]
+
+    def _admissible(self, scored: Scored) -> bool:
+        """Whether a candidate keeps enough throughput, where that is a condition and not the objective."""
+        if len(self.plan.objectives) > 1 or self.plan.objectives[0].name in ("throughput", "latency"):
+            return True
+        return scored.ratio.interval.low >= self.plan.keep_throughput
+
+    def _over(self) -> bool:
+        late = self.plan.timeout_s is not None and self._elapsed_s() >= self.plan.timeout_s
+        return late or self.tally.evaluated >= self.plan.trials
+
+    def _evaluate(self, candidate: Candidate, *, is_baseline: bool = False) -> Scored | Failure:
+        self.tally.asked += not is_baseline
+        state = self.evaluator.reach(candidate.pipeline)
+        if isinstance(state, Failure):
+            self.tally.invalid += 1
+            return self._failed(candidate, state, str(candidate))
+        outcome = self._known.get(f"{state}|{candidate.build}")
+        if outcome is not None:
+            self.tally.duplicates += 1
+            return outcome
+        outcome = self._measure(state, candidate)
+        self._known[f"{state}|{candidate.build}"] = outcome
+        self.tally.evaluated += not is_baseline
+        if isinstance(outcome, Failure):
+            return self._failed(candidate, outcome, f"{state}|{candidate.build}")
+        self.scored[outcome.built.key] = outcome
+        self._progress(self.tally, outcome)
+        return outcome
+
+    def _failed(self, candidate: Candidate, failure: Failure, key: str) -> Failure:
+        """Count a failure once, however many sequences run into it; a failing pass counts as an evaluation."""
+        known = [(each.step, each.reason) for _, each in self.tally.failures] if failure.stage == "apply" else []
+        if (failure.step, failure.reason) not in known:
+            self.tally.failures.append((candidate, failure))
+        self._known[key] = failure
+        self._progress(self.tally, None)
+        return failure
+
+    def _measure(self, state: str, candidate: Candidate) -> Scored | Failure:
+        assert self.baseline is not None
+        built = self.evaluator.built(state, candidate.build)
+        if isinstance(built, Failure):
+            return built
+        answer = self.evaluator.samples(self.baseline, built)
+        if isinstance(answer, Failure):
+            return answer
+        if built.key != self.baseline.key:
+            self.evaluator.discard(built)
+        baseline_s, latency_s = answer["samples"]
+        pipeline, apply_s = self.evaluator.graph.cheapest(state)
+        return Scored(
+            candidate=replace(candidate, pipeline=pipeline),
+            built=built,
+            ratio=paired_ratio(baseline_s, latency_s),
+            latency_s=tuple(latency_s),
+            baseline_latency_s=tuple(baseline_s),
+            compile_s=apply_s + built.seconds,
+            apply_s=apply_s,
+            batch=self.evaluator.batch,
+            conditions=answer["conditions"],
+        )
+
+    def shortlist(self) -> list[Scored]:
+        """The best candidates measured again, side by side; the most promising first.
+
+        Among those that cannot be told from the best, the one that compiles fastest comes first.
+        """
+        assert self.baseline is not None
+        contenders = [each for each in self._ranked() if each.built.key != self.baseline.key]
+        if not contenders or len(self.plan.objectives) > 1:
+            return contenders[:SHORTLIST]
+        chosen = self._promising(contenders)
+        key = "shortlist:" + ";".join(each.built.key for each in chosen)
+        plan = replace(SEARCH_PLAN, rounds=20, give_up=False, seed=self.plan.seed + 1)
+        answer = self.evaluator.shootout(key, [self.baseline, *(each.built for each in chosen)], plan)
+        if isinstance(answer, Failure):
+            return chosen
+        baseline_s, *samples = answer["samples"]
+        again = [
+            replace(each, ratio=paired_ratio(baseline_s, latency_s), latency_s=tuple(latency_s), baseline_latency_s=tuple(baseline_s))
+            for each, latency_s in zip(chosen, samples, strict=True)
+        ]
+        return self._by_preference(again)
+
+    def _ranked(self) -> list[Scored]:
+        first = self.plan.objectives[0]
+        admitted = [each for each in self.scored.values() if self._admissible(each)]
+        return sorted(admitted, key=lambda each: -self.gain(first, each))
+
+    def _promising(self, contenders: list[Scored]) -> list[Scored]:
+        """The best by the objective, and the fastest to compile among those within 2 % of the best."""
+        objective = self.plan.objectives[0]
+        best = self.gain(objective, contenders[0])
+        near = [each for each in contenders if self.gain(objective, each) >= best * 0.98]
+        quick = sorted(near, key=lambda each: each.compile_s)[: SHORTLIST // 2]
+        rest = [each for each in contenders if each not in quick]
+        return [*quick, *rest[: SHORTLIST - len(quick)]]
+
+    def _by_preference(self, again: list[Scored]) -> list[Scored]:
+        objective = self.plan.objectives[0]
+        admitted = [each for each in again if self._admissible(each)] or again
+        best = max(admitted, key=lambda each: self.gain(objective, each))
+        if objective.name in ("throughput", "latency"):
+            level = min(best.ratio.interval.low, best.ratio.value * 0.995)
+            equal = [each for each in admitted if each.ratio.value >= level]
+            best = min(equal, key=lambda each: each.compile_s)
+        return [best, *(each for each in admitted if each is not best)]
+
+
+class BaselineFailed(Exception):
+    """The baseline itself does not build, run or agree with the reference: there is nothing to compare with."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.reason)
+        self.failure = failure

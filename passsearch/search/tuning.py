@@ -1,0 +1,152 @@
+"""One run from start to result: analyse, search, shortlist, confirm, write down."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from passsearch.core import Candidate, Failure, Objective
+from passsearch.errors import EnvironmentFault, UserError
+from passsearch.search import session
+from passsearch.search.confirm import Confirmation, confirm
+from passsearch.search.document import result_document
+from passsearch.search.evaluation import Evaluator
+from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
+from passsearch.store import RunFolder
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A run that was asked for; the attributes are ``api.tune``'s."""
+
+    chosen: session.Setting
+    objectives: tuple[Objective, ...]
+    trials: int
+    timeout_s: float | None
+    seed: int
+    repetitions: int
+    keep_throughput: float
+    passes: Sequence[str] | None
+    additional: Sequence[str]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What must be the same for a run to be continued (``trials`` and ``timeout_s`` may grow)."""
+        return {
+            "model": self.chosen.model.sha256,
+            "target": self.chosen.target,
+            "toolchain": self.chosen.toolchain.name,
+            "tvm_version": self.chosen.toolchain.tvm_version,
+            "objectives": [objective.name for objective in self.objectives],
+            "seed": self.seed,
+            "tolerance": self.chosen.tolerance,
+            "keep_throughput": self.keep_throughput,
+            "passes": list(self.passes) if self.passes is not None else None,
+            "additional": list(self.additional),
+            "repetitions": self.repetitions,
+            "trials": self.trials,
+            "timeout_s": self.timeout_s,
+        }
+
+    def default_folder(self, parent: Path) -> Path:
+        """A folder of this run's own, found again by the same call."""
+        growing = ("trials", "timeout_s")
+        identity = repr(sorted((key, value) for key, value in self.settings.items() if key not in growing))
+        return parent / f"{self.chosen.model.name}-{crc32(identity.encode()):08x}"
+
+    def run(self, folder: Path, progress: Callable[[str, int, int], None]) -> dict[str, Any]:
+        """Start or continue the run; an interruption ends it early with what is known."""
+        for name in (*(self.passes or ()), *self.additional):
+            self.chosen.catalog.entry(name)
+        opened = RunFolder(folder, self.settings)
+        try:
+            progress("importing the network", 0, self.trials)
+            evaluator = self.chosen.evaluator(opened.log, opened.artifacts)
+            try:
+                return self._run(opened, evaluator, progress)
+            finally:
+                evaluator.close()
+        finally:
+            opened.close()
+
+    def _run(self, folder: RunFolder, evaluator: Evaluator, progress: Callable[[str, int, int], None]) -> dict[str, Any]:
+        wanted = (*(self.passes or ()), *self.additional)
+        reading = session.read(self.chosen, evaluator.summary, wanted=wanted)
+        search = self._search(evaluator, reading, folder, progress)
+        best, confirmation, interrupted = self._outcome(search, progress)
+        if best is None or search.baseline is None:
+            raise EnvironmentFault(f"Interrupted before anything was measured; `{folder.path}` keeps what is known.")
+        spent = dict(evaluator.seconds)
+        total = folder.log.seconds
+        document = result_document(
+            search,
+            self.chosen,
+            reading,
+            best=best,
+            confirmation=confirmation,
+            seconds={**spent, "search": total - sum(spent.values()), "total": total},
+            interrupted=interrupted,
+        )
+        document["deployment"] = None
+        if not interrupted:
+            deployment = evaluator.deployment(best.candidate, folder.path) or {}
+            document["deployment"] = {**deployment, "paths": list(self.chosen.paths)} if deployment else None
+        folder.write_result(document)
+        return document
+
+    def _search(
+        self,
+        evaluator: Evaluator,
+        reading: session.Reading,
+        folder: RunFolder,
+        progress: Callable[[str, int, int], None],
+    ) -> Search:
+        def report(tally: Tally, _: Scored | None) -> None:
+            progress("searching", min(tally.evaluated, self.trials), self.trials)
+
+        plan = Plan(self.objectives, self.trials, self.timeout_s, self.seed, self.keep_throughput)
+        return Search(
+            evaluator,
+            reading.space(self.passes),
+            plan,
+            baselines=self.chosen.dialect.baselines,
+            default_baseline=self.chosen.dialect.default_baseline,
+            first=session.first_trials(self.chosen),
+            elapsed_s=lambda: folder.log.seconds,
+            progress=report,
+        )
+
+    def _outcome(
+        self, search: Search, progress: Callable[[str, int, int], None]
+    ) -> tuple[Scored | None, Confirmation | Failure | None, bool]:
+        try:
+            progress("measuring the baselines", 0, self.trials)
+            search.run()
+            progress("measuring the shortlist side by side", self.trials, self.trials)
+            shortlist = search.shortlist()
+            if not shortlist:
+                return search.default_scored, None, False
+            return *self._confirm(search, shortlist[0], progress), False
+        except BaselineFailed as error:
+            raise UserError(f"The baseline does not compile for this network: {error.failure.reason}.") from error
+        except KeyboardInterrupt:
+            return search.best_so_far(), None, True
+
+    def _confirm(
+        self, search: Search, best: Scored, progress: Callable[[str, int, int], None]
+    ) -> tuple[Scored, Confirmation | Failure | None]:
+        if self.repetitions < 1:
+            return best, None
+        assert search.baseline is not None
+        twin = search.evaluator.restore(search.baseline)
+        if isinstance(twin, Failure):
+            return best, twin
+        return best, confirm(
+            search.evaluator,
+            Candidate(best.candidate.pipeline, best.candidate.build),
+            baseline=search.default_scored.candidate,
+            twin=twin.folder,
+            repetitions=self.repetitions,
+            progress=lambda text: progress(text, self.trials, self.trials),
+        )

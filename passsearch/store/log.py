@@ -1,0 +1,79 @@
+"""The append-only log of a run: every fact is on disk, checksummed, before it is used."""
+
+import json
+import os
+import time
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Fact: TypeAlias = Mapping[str, Any]
+
+
+class Log:
+    """Facts by kind and key. A run that starts again finds what it knew and goes on from there.
+
+    One line is ``crc32 JSON``. A line that was cut off (the process or the machine died while writing) ends the
+    readable part: what stands after it is dropped, and writing goes on from there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._facts: dict[tuple[str, str], Fact] = {}
+        self._elapsed: dict[int, float] = {}
+        self.latest: Fact = {}
+        good = self._read()
+        self._session = max(self._elapsed, default=-1) + 1
+        self._start = time.monotonic()
+        self._file = path.open("ab")
+        self._file.truncate(good)
+
+    def recall(self, kind: str, key: str) -> Fact | None:
+        """The fact, if it is known."""
+        return self._facts.get((kind, key))
+
+    def record(self, kind: str, key: str, fact: Fact) -> Fact:
+        """Write a fact and return it once it is on disk."""
+        elapsed = round(time.monotonic() - self._start, 4)
+        body = json.dumps(
+            {"kind": kind, "key": key, "session": self._session, "elapsed_s": elapsed, "fact": fact}
+        ).encode()
+        self._file.write(b"%08x %s\n" % (zlib.crc32(body), body))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._facts[kind, key] = self.latest = fact
+        self._elapsed[self._session] = elapsed
+        return fact
+
+    @property
+    def seconds(self) -> float:
+        """Wall time spent on this run in all sessions, up to now."""
+        earlier = sum(seconds for session, seconds in self._elapsed.items() if session != self._session)
+        return earlier + time.monotonic() - self._start
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._file.close()
+
+    def _read(self) -> int:
+        """Take in every whole line; returns the length of the readable part in bytes."""
+        if not self._path.exists():
+            return 0
+        good = 0
+        for line in self._path.read_bytes().splitlines(keepends=True):
+            entry = _entry(line)
+            if entry is None:
+                break
+            self._facts[entry["kind"], entry["key"]] = self.latest = entry["fact"]
+            self._elapsed[entry["session"]] = entry["elapsed_s"]
+            good += len(line)
+        return good
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    checksum, _, body = line.rstrip(b"\n").partition(b" ")
+    if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(body):
+        return None
+    entry: dict[str, Any] = json.loads(body)
+    return entry

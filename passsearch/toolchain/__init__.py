@@ -1,0 +1,35 @@
+"""Interpreters with one TVM each: install, add, probe."""
+
+from passsearch.toolchain.doctor import Finding, diagnose
+from passsearch.toolchain.folders import cache_folder, data_folder
+from passsearch.toolchain.host import host_target
+from passsearch.toolchain.install import install, is_current
+from passsearch.toolchain.probe import ProbeResult, probe
+from passsearch.toolchain.record import Toolchain
+from passsearch.toolchain.registry import (
+    OWN,
+    add_toolchain,
+    get_toolchain,
+    list_toolchains,
+    none_installed,
+    remove_toolchain,
+)
+
+__all__ = [
+    "OWN",
+    "Finding",
+    "ProbeResult",
+    "Toolchain",
+    "add_toolchain",
+    "cache_folder",
+    "data_folder",
+    "diagnose",
+    "get_toolchain",
+    "host_target",
+    "install",
+    "is_current",
+    "list_toolchains",
+    "none_installed",
+    "probe",
+    "remove_toolchain",
+]

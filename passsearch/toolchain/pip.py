@@ -1,0 +1,139 @@
+"""``venv`` and ``pip`` as processes, and what their failures mean."""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from passsearch.dialects import Version
+from passsearch.errors import EnvironmentFault
+from passsearch.toolchain.host_python import HostPython
+
+_VENV_TIMEOUT_S = 300.0
+_PIP_TIMEOUT_S = 3000.0
+_FORGOTTEN = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_REQUIRE_VIRTUALENV", "PYTHONPATH", "PYTHONHOME")
+"""Settings of the user's shell that would send packages elsewhere; index and proxy stay theirs."""
+
+_OPTIONS = (
+    "--require-hashes",
+    "--only-binary=:all:",
+    "--no-deps",
+    "--no-cache-dir",
+    "--no-input",
+    "--disable-pip-version-check",
+    "--quiet",
+)
+
+_UNAVAILABLE = re.compile(r"No matching distribution found for (\S+)")
+_UNREACHABLE = re.compile(r"Max retries|ConnectTimeout|NewConnectionError|Temporary failure|ReadTimeout")
+
+
+def make_environment(folder: Path, *, base: HostPython) -> Path:
+    """An empty environment with pip; returns its interpreter.
+
+    Raises:
+        EnvironmentFault: The base interpreter cannot make one.
+    """
+    if not base.has_venv:
+        short = ".".join(map(str, base.version[:2]))
+        raise EnvironmentFault(
+            f"`{base.python}` lacks `venv` or `ensurepip`; install them "
+            f"(Debian, Ubuntu: apt install python{short}-venv)."
+        )
+    done = _run([base.python, "-I", "-m", "venv", str(folder)], timeout_s=_VENV_TIMEOUT_S)
+    if done.returncode:
+        raise EnvironmentFault(f"`{base.python} -m venv` failed: {_last_line(done)}")
+    return folder / "bin" / "python"
+
+
+@dataclass(frozen=True)
+class Pip:
+    """The pip of an environment.
+
+    Attributes:
+        python: The environment's interpreter.
+        dialect: What is being installed, for the advice in errors.
+        find_links: Folder of wheels to use instead of an index.
+    """
+
+    python: Path
+    dialect: str
+    find_links: Path | None = None
+
+    @property
+    def site_packages(self) -> Path:
+        """Where the environment's packages lie."""
+        (folder,) = (self.python.parent.parent / "lib").glob("python3*/site-packages")
+        return folder
+
+    def install(self, lock: Path, *, wheels_of: Version | None = None) -> None:
+        """Install a lock file, wheels only, hashes checked.
+
+        Args:
+            lock: Requirements pinned with hashes.
+            wheels_of: Take the wheels of another Python version, as they are.
+
+        Raises:
+            EnvironmentFault: Something cannot be fetched, differs from its hash or finds no room.
+        """
+        command = [str(self.python), "-m", "pip", "install", *_OPTIONS]
+        if wheels_of is not None:
+            version = ".".join(map(str, wheels_of))
+            command += ["--python-version", version, "--target", str(self.site_packages)]
+        if self.find_links is not None:
+            command += ["--no-index", "--find-links", str(self.find_links.absolute())]
+        done = _run([*command, "--requirement", str(lock)], timeout_s=_PIP_TIMEOUT_S)
+        if done.returncode:
+            raise self._fault(done, lock)
+
+    def _fault(self, done: "subprocess.CompletedProcess[str]", lock: Path) -> EnvironmentFault:
+        missing = _UNAVAILABLE.search(done.stderr)
+        if missing or _UNREACHABLE.search(done.stderr):
+            what = missing[1] if missing else f"the packages of {lock.name}"
+            return EnvironmentFault(
+                f"Could not fetch {what}. Check the network, or fetch the wheels that {lock.parent} lists "
+                f"on another machine and run: passsearch toolchain install {self.dialect} --find-links FOLDER"
+            )
+        if "DO NOT MATCH THE HASHES" in done.stderr:
+            return EnvironmentFault(f"A package of {lock.name} differs from its hash; is the index altered?")
+        return EnvironmentFault(f"pip could not install {lock.name}: {_last_line(done)}")
+
+
+def _run(command: Sequence[str], *, timeout_s: float) -> "subprocess.CompletedProcess[str]":
+    """Run to the end, or kill it with all it started: an orphan would go on writing into a deleted folder."""
+    environment = {key: value for key, value in os.environ.items() if key not in _FORGOTTEN}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        errors="replace",
+        env=environment,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            what = " ".join(command[1:4])
+            raise EnvironmentFault(f"`python {what}` did not end in {timeout_s:.0f} s; try again.") from None
+        except BaseException:
+            _kill(process)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+
+def _kill(process: "subprocess.Popen[str]") -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _last_line(done: "subprocess.CompletedProcess[str]") -> str:
+    errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+    lines = errors or (done.stderr or done.stdout).strip().splitlines() or [f"exit {done.returncode}"]
+    return lines[-1].removeprefix("ERROR: ").strip()[:300]

@@ -1,0 +1,48 @@
+import pytest
+
+from passsearch.catalog import Catalog, bind, bind_pipeline, load
+from passsearch.core import PassSpec, Pipeline
+from passsearch.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load("relay")
+
+
+def test_arguments_come_back_as_given_and_nothing_is_filled_in(catalog: Catalog) -> None:
+    spec = PassSpec.of("CombineParallelDense", to_batch=False)
+    assert bind(spec, catalog.entry(spec.name)) == {"to_batch": False}
+
+
+@pytest.mark.parametrize("name", ["FuseOps", "ConvertLayout", "FoldConstant", "CombineParallelDense"])
+def test_every_variant_of_an_entry_binds(catalog: Catalog, name: str) -> None:
+    entry = catalog.entry(name)
+    assert all(bind(spec, entry) == spec.bound for spec in entry.variants())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("FuseOps{level=2}", "Unknown parameter `level` of pass `FuseOps`"),
+        ("FuseOps{fuse_optlevel=2}", "did you mean `fuse_opt_level`"),
+        ("SimplifyExpr{depth=2}", "it takes none"),
+        ("FuseOps{fuse_opt_level=true}", "takes `-1` | `0`"),
+        ("FuseOps{fuse_opt_level=7}", "got `7`"),
+        ('CombineParallelDense{min_num_branches="two"}', "takes int; got `two`"),
+        ("CombineParallelDense{min_num_branches=true}", "takes int; got `True`"),
+        ("ConvertLayout{layout=null}", "takes `NCHW` | `NHWC`"),
+        ("SplitArgs", "needs its parameter `max_function_args`"),
+        ("FuzeOps", "did you mean `FuseOps`"),
+    ],
+)
+def test_arguments_that_do_not_bind_are_the_users_mistake(catalog: Catalog, text: str, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        bind_pipeline(Pipeline.parse(text), catalog)
+    assert said in str(caught.value)
+    assert "passsearch catalog" in str(caught.value)
+
+
+def test_null_is_taken_where_it_is_the_default(catalog: Catalog) -> None:
+    entry = catalog.entry("RemoveUnusedFunctions")
+    assert bind(PassSpec.of(entry.name, entry_functions=None), entry) == {"entry_functions": None}

@@ -1,0 +1,229 @@
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from passsearch.analysis import feature_names
+from passsearch.catalog import Catalog, load, with_needs
+from passsearch.core import Pipeline
+from passsearch.errors import UserError
+
+PAPER = json.loads((Path(__file__).parent / "data" / "table4.json").read_text())
+DIALECT = "relay"
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Catalog:
+    return load(DIALECT)
+
+
+def own_file(folder: Path, **fields: object) -> Path:
+    entry = {"name": "Mine", "summary": "Does mine.", "factory": "my_passes:mine", "opt_level": 2, **fields}
+    path = folder / "mine.yaml"
+    path.write_text(yaml.safe_dump({"passes": [entry]}))
+    return path
+
+
+def test_catalog_holds_every_pass_of_the_paper_with_its_categories(catalog: Catalog) -> None:
+    assert len(PAPER["categories"]) == 28
+    ours = {name: list(entry.paper) for name, entry in catalog.entries.items() if entry.paper}
+    assert ours == PAPER["categories"]
+
+
+@pytest.mark.parametrize("name", PAPER["sequences"])
+def test_sequences_of_the_paper_are_verbatim(catalog: Catalog, name: str) -> None:
+    steps = catalog.sequence(name).pipeline.passes
+    assert [step.name for step in steps] == PAPER["sequences"][name]
+
+
+def test_every_shipped_entry_is_complete(catalog: Catalog) -> None:
+    for entry in catalog.entries.values():
+        assert entry.tvm, entry.name
+        assert entry.source, entry.name
+        assert entry.summary.endswith("."), entry.name
+        assert all(parameter.meaning for parameter in entry.parameters), entry.name
+
+
+def test_features_are_those_the_analyzer_knows(catalog: Catalog) -> None:
+    for entry in catalog.entries.values():
+        named = {*entry.features, *(feature for need in entry.needs for feature in need.when)}
+        assert named <= feature_names(), entry.name
+
+
+def test_passes_that_make_no_sense_in_a_search_say_why(catalog: Catalog) -> None:
+    for name in ("FirstOrderGradient", "LambdaLift", "ManifestLifetimes"):
+        entry = catalog.entry(name)
+        assert entry.role == "excluded"
+        assert entry.reason
+
+
+def test_only_the_fast_evaluator_of_constants_is_searched(catalog: Catalog) -> None:
+    assert [str(spec) for spec in catalog.entry("FoldConstant").variants()] == [
+        'FoldConstant{evaluator="numpy"}'
+    ]
+
+
+def test_variants_combine_alternatives_and_leave_defaults_unbound(catalog: Catalog) -> None:
+    assert {str(spec) for spec in catalog.entry("CombineParallelDense").variants()} == {
+        "CombineParallelDense",
+        "CombineParallelDense{to_batch=false}",
+        "CombineParallelDense{min_num_branches=2}",
+        "CombineParallelDense{min_num_branches=2,to_batch=false}",
+    }
+
+
+def test_samples_bind_what_is_required(catalog: Catalog) -> None:
+    assert catalog.entry("SplitArgs").samples() == ({"max_function_args": 0},)
+
+
+def test_needs_depend_on_the_network(catalog: Catalog) -> None:
+    entry = catalog.entry("AlterOpLayout")
+    assert entry.missing_before((), {"batch_norm"}) == ("SimplifyInference",)
+    assert entry.missing_before(("SimplifyInference",), {"batch_norm"}) == ()
+    assert entry.missing_before((), ()) == ()
+
+
+def test_needed_passes_are_put_before_their_users(catalog: Catalog) -> None:
+    paper = Pipeline.parse("AlterOpLayout,FuseOps")
+    completed = with_needs(paper, catalog, present={"batch_norm", "quantize"})
+    assert str(completed) == "SimplifyInference,AlterOpLayout,qnn.CanonicalizeOps,FuseOps"
+
+
+@pytest.mark.parametrize(
+    ("version", "held"), [("0.16.dev0", True), ("0.8.0", True), ("0.7", False), ("0.20", False)]
+)
+def test_version_range(catalog: Catalog, version: str, held: bool) -> None:
+    assert catalog.entry("FuseOps").supports(version) is held
+
+
+@pytest.mark.parametrize("wrong", ["FoldConst", "foldconstant", "FoldConstnat"])
+def test_unknown_pass_offers_the_nearest(catalog: Catalog, wrong: str) -> None:
+    with pytest.raises(UserError, match="did you mean `FoldConstant`") as caught:
+        catalog.entry(wrong)
+    assert str(caught.value) == (
+        f"Unknown pass `{wrong}` in dialect `{DIALECT}`; did you mean `FoldConstant`? "
+        "See: passsearch catalog list"
+    )
+
+
+def test_unknown_sequence_offers_the_nearest(catalog: Catalog) -> None:
+    with pytest.raises(UserError, match="did you mean `AS-0`"):
+        catalog.sequence("AS0")
+
+
+def test_unknown_dialect_lists_those_there_are() -> None:
+    with pytest.raises(UserError, match=f"Unknown dialect `rely`; the catalog has: .*{DIALECT}"):
+        load("rely")
+
+
+def test_users_file_adds_a_pass_that_sequences_may_use(tmp_path: Path) -> None:
+    path = own_file(tmp_path, parameters={"depth": {"type": "int", "default": 1, "alternatives": [1, 4]}})
+    entry = load(DIALECT, path).entry("Mine")
+    assert entry.factory == "my_passes:mine"
+    assert entry.origin == str(path)
+    assert [str(spec) for spec in entry.variants()] == ["Mine", "Mine{depth=4}"]
+
+
+def test_users_pass_may_not_take_a_name_that_is_taken(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"`FuseOps` is already declared in `.*fusion.yaml`"):
+        load(DIALECT, own_file(tmp_path, name="FuseOps"))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("factory", "my_passes.mine", "`module:function`"),
+        ("opt_level", "3", "a whole number from 0 to 5"),
+        ("opt_level", True, "a whole number from 0 to 5"),
+        ("role", "maybe", "candidate | additional | excluded"),
+        ("numerics", "rough", "exact | reassociates | approximate"),
+        ("paper", ["XX"], "BL | RN | MN | SSD | BR | AD"),
+        ("conflicts", "FuseOps", "a list of names"),
+        ("needs", ["FuseOp"], "names of passes in the catalog"),
+        ("classes", ["RM"], "all | RN | MN | SSD | BR"),
+        ("repeat", 0, "a whole number from 1 to 9"),
+        ("tvm", "0.8+", "a version range"),
+        ("tolerance", 0.1, "0 where numerics is exact"),
+        ("optlevel", 3, "did you mean `opt_level`?"),
+    ],
+)
+def test_a_mistake_is_one_line_with_file_entry_field_value_and_choice(
+    tmp_path: Path, field: str, value: object, allowed: str
+) -> None:
+    path = own_file(tmp_path, **{field: value})
+    with pytest.raises(UserError) as caught:
+        load(DIALECT, path)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert all(part in text for part in (str(path), "pass `Mine`", f"field `{field}`", allowed))
+
+
+@pytest.mark.parametrize(
+    ("parameter", "field"),
+    [
+        ({"type": "integer", "default": 1}, "type"),
+        ({"type": "int", "default": 1, "alternatives": ["two"]}, "alternatives"),
+        ({"type": "int", "default": "one"}, "default"),
+        ({"type": "int"}, "alternatives"),
+        ({"type": "str", "default": "a", "choices": ["b"]}, "default"),
+    ],
+)
+def test_mistakes_in_parameters_name_their_path(
+    tmp_path: Path, parameter: dict[str, object], field: str
+) -> None:
+    with pytest.raises(UserError, match=f"field `parameters.depth.{field}`"):
+        load(DIALECT, own_file(tmp_path, parameters={"depth": parameter}))
+
+
+def test_role_other_than_candidate_needs_a_reason(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"field `reason`.*role is `excluded`"):
+        load(DIALECT, own_file(tmp_path, role="excluded"))
+
+
+def test_passes_may_not_need_each_other(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="field `needs`"):
+        load(DIALECT, own_file(tmp_path, needs=["Mine"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("passes: [", "not valid YAML at line"),
+        ("passes: 3", "allowed: a list"),
+        ("passes: [3]", "pass 1"),
+        ("pases: []", "did you mean `passes`"),
+        ("just text", "allowed: a mapping"),
+        ("sequences: [{name: s, summary: t, pipeline: 'FuseOps{'}]", "field `pipeline`"),
+        ("sequences: [{name: s, summary: t, pipeline: FuzeOps}]", "did you mean `FuseOps`"),
+        (
+            "sequences: [{name: s, summary: t, pipeline: FuseOps, build: {opt_level: 9}}]",
+            "field `build.opt_level`",
+        ),
+    ],
+)
+def test_broken_files_are_one_line_errors(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=said) as caught:
+        load(DIALECT, path)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"Cannot read the catalog file .*No such file"):
+        load(DIALECT, tmp_path / "nowhere.yaml")
+
+
+def test_a_users_class_may_be_served_by_a_users_pass(tmp_path: Path) -> None:
+    path = own_file(tmp_path, classes=["XN"])
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("classes: [{name: XN, when: {feature: attention}}]")
+    assert load(DIALECT, path, rules).entry("Mine").classes == ("XN",)
+
+
+def test_class_rules_of_a_users_file_are_kept_as_written(tmp_path: Path) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text("classes: [{name: XN, anything: [1, 2]}]")
+    assert {"name": "XN", "anything": [1, 2]} in load(DIALECT, path).rules

@@ -1,0 +1,338 @@
+"""Exported folders: what is in them, what is refused, and that they rebuild the network on their own."""
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import archspec.cpu
+import numpy as np
+import pytest
+
+from passsearch.core import BuildOptions, PassSpec, Pipeline
+from passsearch.dialects import DIALECTS
+from passsearch.errors import UserError
+from passsearch.export import Deployment, read_pipeline, write_deployment
+from passsearch.frontends import zoo
+from passsearch.measure import Worker
+from passsearch.measure.visits import digest
+
+FACTORIES = {
+    "SimplifyInference": "tvm.relay.transform:SimplifyInference",
+    "AlterOpLayout": "tvm.relay.transform:AlterOpLayout",
+    "FoldConstant": "passsearch.dialects.relay.fold_constant:FoldConstant",
+    "FuseOps": "tvm.relay.transform:FuseOps",
+}
+PIPELINE = Pipeline.parse(
+    'SimplifyInference,AlterOpLayout,FoldConstant{evaluator="numpy"},FuseOps{fuse_opt_level=2}'
+)
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    network = tmp_path / "saved.json"
+    network.write_text("{}")
+    return Deployment(
+        dialect=DIALECTS["relay"],
+        tvm_version="0.16.dev0",
+        target="llvm -mcpu=znver3",
+        pipeline=PIPELINE,
+        factories=FACTORIES,
+        build=BuildOptions(opt_level=0, disabled=("FuseOps",), config=(("relay.FuseOps.max_depth", 4),)),
+        network=network,
+        model={"name": "resnet_tiny", "source": "zoo:resnet_tiny", "sha256": "ab", "batch": 1},
+        inputs={"data": [[1, 3, 32, 32], "float32"]},
+        states=("00", "01", "02", "03", "04"),
+        expected=tuple(digest([np.array([0.5, np.nan, -np.inf], "float32"), np.array([], "int64")])),
+        tolerance=1e-3,
+        tvm_commit="abc",
+    )
+
+
+def with_user_pass(deployment: Deployment, home: Path, source: str, *, module: str) -> Deployment:
+    file = home / (module.replace(".", "/") + ".py")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(source)
+    factories = {**FACTORIES, "Mine": f"{module}:Mine"}
+    pipeline = Pipeline((*PIPELINE.passes, PassSpec.of("Mine")))
+    states = (*deployment.states, "05")
+    return replace(deployment, pipeline=pipeline, factories=factories, states=states, paths=(str(home),))
+
+
+def test_a_folder_holds_all_that_the_script_reads(tmp_path: Path, deployment: Deployment) -> None:
+    script = write_deployment(tmp_path / "new" / "deploy", deployment)
+    names = {file.name for file in script.parent.iterdir()}
+    assert names == {"build_model.py", "pipeline.json", "network.json", "fold_constant.py"}
+    assert [file.name for file in script.parent.parent.iterdir()] == ["deploy"]
+    text = script.read_text()
+    compile(text, str(script), "exec")
+    assert "passsearch" not in text
+    assert text.startswith("# Network: resnet_tiny, batch 1\n")
+
+
+def test_a_pipeline_file_reads_back(tmp_path: Path, deployment: Deployment) -> None:
+    script = write_deployment(tmp_path / "deploy", deployment)
+    found = read_pipeline(script.with_name("pipeline.json"))
+    assert found == replace(deployment, network=script.with_name("network.json"))
+    assert read_pipeline(script.parent) == found
+
+
+def test_the_digest_tells_what_json_has_no_number_for(deployment: Deployment) -> None:
+    first, empty = deployment.expected
+    assert first["values"] == [0.5, "nan", "-inf"]
+    assert first["max_abs"] == 0.5
+    assert (empty["values"], empty["shape"], empty["max_abs"]) == ([], [0], 0.0)
+    spread = digest([np.arange(1000, dtype="int32")])[0]["values"]
+    assert (len(spread), spread[0], spread[-1]) == (64, 0, 999)
+
+
+def test_a_hostile_name_stays_inside_the_comment(tmp_path: Path, deployment: Deployment) -> None:
+    named = replace(deployment, model={**deployment.model, "name": 'a"""\nraise SystemExit(7)'})
+    text = write_deployment(tmp_path / "deploy", named).read_text()
+    assert text.startswith('# Network: a""" raise SystemExit(7), batch 1\n')
+
+
+def test_a_users_pass_goes_along_without_being_imported(tmp_path: Path, deployment: Deployment) -> None:
+    source = "import tvm, json\nraise RuntimeError\n"
+    home = tmp_path / "lib"
+    (home / "mine").mkdir(parents=True)
+    (home / "mine" / "__init__.py").write_text("raise RuntimeError")
+    mine = with_user_pass(deployment, home, source, module="mine.passes.first")
+    (home / "mine" / "passes" / "__init__.py").write_text("raise RuntimeError")
+    folder = write_deployment(tmp_path / "deploy", mine).parent
+    assert (folder / "first.py").read_text() == source
+    assert json.loads((folder / "pipeline.json").read_text())["passes"][-1]["file"] == "first.py"
+
+
+@pytest.mark.parametrize("module", ["mine.fold_constant", "mine.json", "mine.build_model"])
+def test_a_copy_never_hides_another_module(tmp_path: Path, deployment: Deployment, module: str) -> None:
+    (tmp_path / "lib" / "mine").mkdir(parents=True)
+    (tmp_path / "lib" / "mine" / "__init__.py").touch()
+    mine = with_user_pass(deployment, tmp_path / "lib", "import tvm\n", module=module)
+    folder = write_deployment(tmp_path / "deploy", mine).parent
+    assert (folder / f"{module.replace('.', '_')}.py").read_text() == "import tvm\n"
+
+
+@pytest.mark.parametrize("line", ["import scipy.stats", "from .near import x", "from passsearch import core"])
+def test_a_pass_that_needs_more_is_refused(tmp_path: Path, deployment: Deployment, line: str) -> None:
+    mine = with_user_pass(deployment, tmp_path / "lib", line + "\n", module="mine")
+    with pytest.raises(UserError, match=r"Cannot export pass `Mine`: .* imports"):
+        write_deployment(tmp_path / "deploy", mine)
+    assert not (tmp_path / "deploy").exists()
+
+
+def test_a_pass_without_a_source_is_refused(tmp_path: Path, deployment: Deployment) -> None:
+    factories = {**FACTORIES, "FuseOps": "nowhere.at.all:FuseOps"}
+    with pytest.raises(UserError, match=r"`nowhere\.at\.all`: no source file"):
+        write_deployment(tmp_path / "deploy", replace(deployment, factories=factories))
+
+
+def test_an_earlier_export_is_replaced(tmp_path: Path, deployment: Deployment) -> None:
+    folder = tmp_path / "deploy"
+    folder.mkdir()
+    write_deployment(folder, deployment)
+    (folder / "built").mkdir()
+    short = replace(deployment, pipeline=Pipeline(), states=("00",))
+    write_deployment(folder, short)
+    assert {file.name for file in folder.iterdir()} == {"build_model.py", "pipeline.json", "network.json"}
+    assert {file.name for file in tmp_path.iterdir()} == {"deploy", "saved.json"}
+
+
+def test_files_of_others_are_never_replaced(tmp_path: Path, deployment: Deployment) -> None:
+    folder = tmp_path / "deploy"
+    folder.mkdir()
+    (folder / "thesis.tex").touch()
+    with pytest.raises(UserError, match="neither empty nor an earlier export"):
+        write_deployment(folder, deployment)
+    (folder / "thesis.tex").unlink()
+    write_deployment(folder, deployment)
+    (folder / "thesis.tex").touch()
+    with pytest.raises(UserError, match=r"`thesis\.tex` in it is not part of one"):
+        write_deployment(folder, deployment)
+    with pytest.raises(UserError, match="is a file"):
+        write_deployment(folder / "thesis.tex", deployment)
+
+
+def test_a_failed_export_leaves_what_was_there(tmp_path: Path, deployment: Deployment) -> None:
+    folder = write_deployment(tmp_path / "deploy", deployment).parent
+    before = (folder / "pipeline.json").read_bytes()
+    lost = replace(deployment, network=tmp_path / "lost.json", seed=5)
+    with pytest.raises(UserError, match=r"Cannot export .*No such file .*lost\.json"):
+        write_deployment(folder, lost)
+    assert (folder / "pipeline.json").read_bytes() == before
+    assert {file.name for file in tmp_path.iterdir()} == {"deploy", "saved.json"}
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["dialect", "tvm_version", "target", "passes", "build", "model", "inputs", "states", "tolerance", "expected"],
+)
+def test_a_missing_key_is_named(tmp_path: Path, deployment: Deployment, key: str) -> None:
+    file = write_deployment(tmp_path / "deploy", deployment).with_name("pipeline.json")
+    record = json.loads(file.read_text())
+    del record[key]
+    file.write_text(json.dumps(record))
+    with pytest.raises(UserError, match=f"lacks `{key}`"):
+        read_pipeline(file)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"schema": "passsearch-pipeline/9"}, "has schema `passsearch-pipeline/9`"),
+        ({"dialect": "rely"}, "did you mean `relay`"),
+        ({"passes": [{"name": "FuseOps"}], "states": ["0", "1"]}, r"lacks `passes\[0\]\.arguments`"),
+        ({"passes": "FuseOps"}, "`passes` must be a list; got `FuseOps`"),
+        ({"passes": ["FuseOps"]}, "`passes` must be a list of mappings"),
+        ({"states": ["0"]}, "holds 1 hashes; 4 passes need 5"),
+        ({"build": {}}, r"lacks `build\.opt_level`"),
+        ({"tolerance": "small"}, "`tolerance` must be a number; got `small`"),
+    ],
+)
+def test_a_wrong_value_is_one_line(
+    tmp_path: Path, deployment: Deployment, change: dict[str, object], says: str
+) -> None:
+    file = write_deployment(tmp_path / "deploy", deployment).with_name("pipeline.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+    with pytest.raises(UserError, match=says) as caught:
+        read_pipeline(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_pipeline_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="No such file"):
+        read_pipeline(tmp_path / "none.json")
+    (tmp_path / "text.json").write_text("FuseOps")
+    with pytest.raises(UserError, match="is not JSON"):
+        read_pipeline(tmp_path / "text.json")
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(UserError, match="has schema `None`"):
+        read_pipeline(tmp_path / "list.json")
+
+
+def found_by_worker(python: Path, home: Path) -> Deployment:
+    """The tiny network taken through the pipeline, built and run by a worker."""
+    (home / "tiny.onnx").write_bytes(zoo.build("resnet_tiny").SerializeToString())
+    relay = DIALECTS["relay"]
+    target = f"llvm -mtriple={archspec.cpu.host().family.name}-unknown-linux-gnu"
+    worker = Worker(python, bridge=relay.bridge, target=target, threads=2, log=home / "log.txt")
+    try:
+        return _found(worker, home, target)
+    finally:
+        worker.close()
+
+
+def _found(worker: Worker, home: Path, target: str) -> Deployment:
+    def ask(verb: str, **request: object) -> dict[str, Any]:
+        answer = worker.ask({"verb": verb, **request}, deadline_s=120)
+        assert "error" not in answer, answer
+        return answer
+
+    loaded = ask("load", source={"path": str(home / "tiny.onnx"), "format": "onnx", "inputs": {}})
+    states = [loaded["state"]]
+    for step in PIPELINE.passes:
+        data = {"name": step.name, "arguments": step.bound}
+        states.append(ask("apply", state=states[-1], factory=FACTORIES[step.name], **{"pass": data})["state"])
+    ask("save", state=states[0], path=str(home / "network.json"))
+    again = ask("load", source={"path": str(home / "network.json"), "format": "ir", "inputs": {}})
+    assert again["state"] == states[0]
+    options = BuildOptions(opt_level=0)
+    built = str(home / "artifact")
+    ask("build", state=states[-1], options=options.to_json(), folder=built)
+    inputs = loaded["inputs"]
+    expected = ask("expect", folder=built, device="cpu", inputs=inputs, seed=3)["expected"]
+    return Deployment(
+        dialect=DIALECTS["relay"],
+        tvm_version="0.16.dev0",
+        target=target,
+        pipeline=PIPELINE,
+        factories=FACTORIES,
+        build=options,
+        network=home / "network.json",
+        model={"name": "resnet_tiny", "source": "zoo:resnet_tiny", "sha256": "", "batch": 1},
+        inputs=inputs,
+        states=states,
+        expected=expected,
+        tolerance=1e-3,
+        seed=3,
+    )
+
+
+@pytest.fixture(scope="module")
+def exported(relay_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("found")
+    deployment = found_by_worker(relay_python, home)
+    return write_deployment(home / "deploy", deployment).parent
+
+
+@pytest.fixture
+def folder(exported: Path, tmp_path: Path) -> Path:
+    """A copy to tamper with."""
+    copy = tmp_path / "moved"
+    shutil.copytree(exported, copy)
+    return copy
+
+
+def replay(python: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    command = [str(python), str(folder / "build_model.py"), *options]
+    return subprocess.run(
+        command, cwd="/", env={**environment, "PYTHONPATH": ""}, capture_output=True, text=True, timeout=300
+    )
+
+
+def tamper(folder: Path, **change: object) -> None:
+    file = folder / "pipeline.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+
+
+def record(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "pipeline.json").read_text()))
+
+
+@pytest.mark.toolchain
+def test_the_script_rebuilds_the_network(relay_python: Path, folder: Path) -> None:
+    done = replay(relay_python, folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("hash ok") == len(PIPELINE)
+    assert "outputs ok: bit-identical" in done.stdout
+    assert "compile time: " in done.stdout
+    built = {file.name for file in (folder / "built").iterdir()}
+    assert built == {"kernels.so", "graph.json", "parameters.bin"}
+
+
+@pytest.mark.toolchain
+def test_another_pass_argument_is_found_at_its_pass(relay_python: Path, folder: Path) -> None:
+    passes = record(folder)["passes"]
+    tamper(folder, passes=[*passes[:3], {**passes[3], "arguments": {"fuse_opt_level": 0}}])
+    done = replay(relay_python, folder)
+    assert done.returncode == 1
+    assert "The IR diverged at pass 4 of 4, FuseOps: expected " in done.stderr
+    assert done.stdout.count("hash ok") == 3
+    assert not (folder / "built").exists()
+
+
+@pytest.mark.toolchain
+def test_other_outputs_are_found(relay_python: Path, folder: Path) -> None:
+    (expected,) = record(folder)["expected"]
+    values = expected["values"]
+    tamper(folder, expected=[{**expected, "sha256": "", "values": [values[0] + 1, *values[1:]]}])
+    done = replay(relay_python, folder, "--out", str(folder / "mine"))
+    assert done.returncode == 1
+    assert "The outputs diverged though the IR is the recorded one after every pass" in done.stderr
+    assert not (folder / "mine").exists()
+
+
+@pytest.mark.toolchain
+def test_rounding_and_another_version_are_told_and_accepted(relay_python: Path, folder: Path) -> None:
+    (expected,) = record(folder)["expected"]
+    tamper(folder, tvm_version="0.15.0", expected=[{**expected, "sha256": ""}])
+    done = replay(relay_python, folder, "--check-only")
+    assert done.returncode == 0, done.stderr
+    assert "note: this is TVM 0.16" in done.stdout
+    assert "recorded with 0.15.0" in done.stdout
+    assert "outputs ok: they deviate by 0 of the largest value" in done.stdout
+    assert not (folder / "built").exists()

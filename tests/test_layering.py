@@ -1,0 +1,107 @@
+"""Rooms import downwards only, and each foreign library has one importer. Read from the syntax tree."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import passsearch
+from passsearch.dialects import DIALECTS
+
+ROOT = Path(passsearch.__file__).parent
+STEPS = (
+    {"errors"},
+    {"core"},
+    {"catalog", "analysis", "dialects"},
+    {"measure", "store", "frontends", "toolchain"},
+    {"search", "report", "export"},
+    {"batch"},
+    {"api"},
+    {"cli"},
+)
+IMPORTERS = {
+    "tvm": "dialects",
+    "optuna": "search",
+    "yaml": "catalog",
+    "pynvml": "measure",
+    "torch": "frontends",
+    "onnx": "frontends",
+}
+# The importer of a dialect reads ONNX and TorchScript where the compiler is: its own front end wants the object.
+EXCEPTIONS = {("onnx", "dialects"), ("torch", "dialects")}
+
+
+def _files() -> list[Path]:
+    return sorted(path for path in ROOT.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def _room(path: Path) -> str:
+    first = path.relative_to(ROOT).parts[0]
+    return first.removesuffix(".py")
+
+
+def _imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            if node.module == "passsearch":
+                yield from (f"passsearch.{alias.name}" for alias in node.names)
+
+
+def _step(room: str) -> int:
+    return next(number for number, rooms in enumerate(STEPS) if room in rooms)
+
+
+@pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_downwards(path: Path) -> None:
+    room = _room(path)
+    if room in {"__init__", "__main__"}:
+        return
+    for name in _imports(path):
+        parts = name.split(".")
+        if parts[0] == "passsearch" and len(parts) > 1 and parts[1] not in {room, "__version__"}:
+            assert _step(parts[1]) < _step(room), f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize("path", _files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_foreign_libraries_have_one_importer(path: Path) -> None:
+    for name in _imports(path):
+        library = name.split(".")[0]
+        owner = IMPORTERS.get(library)
+        allowed = owner in (None, _room(path)) or (library, _room(path)) in EXCEPTIONS
+        assert allowed, f"{path.relative_to(ROOT)} imports {library}; only {owner}/ may"
+
+
+def test_dialects_are_named_only_in_their_room() -> None:
+    for path in _files():
+        if _room(path) == "dialects":
+            continue
+        words = set(path.read_text().lower().replace("_", " ").replace("`", " ").replace('"', " ").split())
+        assert not words & {*DIALECTS, "relax"}, f"{path.relative_to(ROOT)} names a dialect"
+
+
+def test_every_exported_name_exists() -> None:
+    import importlib
+
+    for init in ROOT.rglob("__init__.py"):
+        name = ".".join(["passsearch", *init.parent.relative_to(ROOT).parts])
+        module = importlib.import_module(name)
+        for exported in getattr(module, "__all__", ()):
+            assert hasattr(module, exported), f"{name}.{exported}"
+
+
+def test_import_loads_nothing_heavy() -> None:
+    heavy = "numpy,optuna,scipy,networkx,yaml,onnx,tvm,torch,rich,typer"
+    code = f"import sys, passsearch; print([m for m in '{heavy}'.split(',') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_package_imports_where_tvm_cannot() -> None:
+    code = "import sys; sys.modules['tvm'] = None; import passsearch.api, passsearch.cli"
+    subprocess.run([sys.executable, "-c", code], check=True)
