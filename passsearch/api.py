@@ -169,7 +169,8 @@ def analyze(
     file = resolve(model, example_inputs=example_inputs, inputs=inputs, batch=batch, folder=cache_folder() / "models")
     chosen = session.setting(file, toolchain=toolchain, target=None, catalogs=[Path(path) for path in catalogs])
     with TemporaryDirectory(prefix="passsearch-") as folder:
-        evaluator = chosen.evaluator(Log(Path(folder) / "log.jsonl"), Path(folder))
+        with Log(Path(folder) / "log.jsonl") as log:
+            evaluator = chosen.evaluator(log, Path(folder))
         evaluator.close()
         return session.read(chosen, evaluator.summary)
 
@@ -204,7 +205,12 @@ def compare(
     )
     contenders = [_contender(chosen, text) for text in pipelines]
     with TemporaryDirectory(prefix="passsearch-") as folder:
-        return compare_candidates(chosen, contenders, folder=Path(folder), rounds=rounds, progress=progress or _silent)
+        with Log(Path(folder) / "log.jsonl") as log:
+            evaluator = chosen.evaluator(log, Path(folder))
+            try:
+                return compare_candidates(chosen, contenders, evaluator, rounds=rounds, progress=progress or _silent)
+            finally:
+                evaluator.close()
 
 
 def _contender(chosen: session.Setting, text: str) -> Candidate:

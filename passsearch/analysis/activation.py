@@ -44,7 +44,7 @@ def _clips(operator: Operator, *, to: float) -> bool:
 
 
 def _is_silu(flow: Dataflow, operator: Operator) -> bool:
-    """x * sigmoid(x), not the gate of squeeze-and-excitation, whose two factors differ."""
+    """Whether it is x * sigmoid(x), not the gate of squeeze-and-excitation, whose two factors differ."""
     arguments = flow.arguments(operator.index)
     if operator.kind != "multiply" or len(arguments) != 2:
         return operator.kind == "silu"

@@ -86,7 +86,8 @@ class ClassRule:
     def from_json(cls, data: Mapping[str, Json]) -> "ClassRule":
         """Reads a rule: ``name``, ``title`` and ``when``, a condition of the forms below.
 
-        ``{feature: NAME, min: N, max: N, evidence: TEXT}``, ``{ratio: [PART, WHOLE], min: X, evidence: TEXT}``,
+        ``{feature: NAME, min: N, max: N, evidence: TEXT}``,
+        ``{ratio: [PART, WHOLE], min: X, evidence: TEXT}``,
         ``{all: [...]}``, ``{any: [...]}``, ``{not: {...}}``.
 
         Raises:
@@ -149,31 +150,22 @@ def _judge(condition: Condition, fingerprint: Fingerprint) -> _Verdict:
 
 def _judge_count(condition: Count, fingerprint: Fingerprint) -> _Verdict:
     feature = fingerprint.features.get(condition.feature, Feature(0))
+    found = f"{feature.count} `{condition.feature}`"
     if feature.count < condition.minimum:
-        return _Verdict(
-            False, (f"{feature.count} `{condition.feature}` where {condition.minimum} or more are needed",)
-        )
+        return _Verdict(False, (f"{found}, at least {condition.minimum} needed",))
     if condition.maximum is not None and feature.count > condition.maximum:
-        return _Verdict(
-            False, (f"{feature.count} `{condition.feature}` where {condition.maximum} at most may be",)
-        )
-    text = condition.evidence.format(
-        count=feature.count, first=feature.first, detail=feature.detail, feature=condition.feature
-    )
+        return _Verdict(False, (f"{found}, at most {condition.maximum} allowed",))
+    values = {"count": feature.count, "first": feature.first, "detail": feature.detail}
+    text = condition.evidence.format(feature=condition.feature, **values)
     return _Verdict(True, (text,) if feature.count else ())
 
 
 def _judge_ratio(condition: Ratio, fingerprint: Fingerprint) -> _Verdict:
     part, whole = fingerprint.count(condition.part), fingerprint.count(condition.whole)
-    percent = round(100 * part / whole) if whole else 0
     if not whole or part / whole < condition.minimum:
-        needed = round(100 * condition.minimum)
-        return _Verdict(
-            False,
-            (
-                f"{part} `{condition.part}` to {whole} `{condition.whole}` where {needed} % or more are needed",
-            ),
-        )
+        found = f"{part} `{condition.part}` for {whole} `{condition.whole}`"
+        return _Verdict(False, (f"{found}, a ratio of at least {condition.minimum:g} needed",))
+    percent = round(100 * part / whole)
     return _Verdict(True, (condition.evidence.format(part=part, whole=whole, percent=percent),))
 
 

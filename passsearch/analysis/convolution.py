@@ -6,8 +6,8 @@ from passsearch.analysis.graph import Dataflow, extent, integers, occurrences, w
 from passsearch.analysis.kinds import ACTIVATIONS, CONVOLUTIONS, JOINS, LAYOUTS, PADS, POOLS, TRANSPOSES
 from passsearch.core import Feature, Operator
 
-# What may stand between the depthwise and the pointwise half of a block: work on each channel alone. A residual add
-# and a layer norm do not, which keeps ConvNeXt and ConvMixer out.
+# What may stand between the depthwise and the pointwise half of a block: work on each channel alone.
+# A residual add and a layer norm do not, which keeps ConvNeXt and ConvMixer out.
 _CHANNELWISE = (
     ACTIVATIONS
     | TRANSPOSES

@@ -1,4 +1,4 @@
-"""Single-shot detectors: prediction heads on several resolutions of one backbone, anchors, boxes, suppression."""
+"""Detectors: prediction heads on several resolutions of one backbone, anchors, boxes, suppression."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from passsearch.analysis.graph import Dataflow, extent, occurrences, walk_back, 
 from passsearch.analysis.kinds import ARITHMETIC, JOINS, LAYOUTS, POOLS, RESHAPES, SLICES, SOFTMAXES
 from passsearch.core import Feature, Operator
 
-# Between a prediction and where predictions are gathered: rearranging and decoding. Neither relu nor batch_norm nor
-# pooling, which mark feature maps, not predictions.
+# Between a prediction and where predictions are gathered: rearranging and decoding. Relu, batch_norm and pooling
+# mark feature maps instead.
 _DECODING = (
     ARITHMETIC
     | LAYOUTS
@@ -33,8 +33,9 @@ _BOXES = frozenset(
     {"multibox_prior", "multibox_transform_loc", "proposal", "multi_proposal", "roi_align", "roi_pool"}
 )
 _REGIONS = frozenset({"roi_align", "roi_pool", "proposal", "multi_proposal", "crop_and_resize"})
-# A detector predicts per region, a segmenter per pixel: no head of a detector is finer than this fraction of the image.
-_COARSEST_FRACTION = 4
+# A detector predicts per region, a segmenter per pixel: no head of a detector has more than the image's side
+# divided by this.
+_LEAST_REDUCTION = 4
 _CHANNEL_MULTIPLE = 8
 _ANCHORS_AT_LEAST = 64
 
@@ -104,8 +105,8 @@ def _heads(flow: Dataflow, values: Iterable[int], *, reductions: Mapping[int, fl
 def _raw_heads(flow: Dataflow, reductions: Mapping[int, float]) -> list[_Head]:
     """Maps returned as they are.
 
-    Feature pyramids and deep supervision return maps as well, one for each resolution, with channels in multiples of
-    8; predictions come in pairs (class and box) or have as many channels as anchors times fields.
+    Feature pyramids and deep supervision return maps as well, one for each resolution, with channels in
+    multiples of 8; predictions come in pairs (class and box) or have anchors times fields channels.
     """
     found: dict[int, _Head] = {}
     for value in flow.results:
@@ -155,12 +156,12 @@ def _is_detector(flow: Dataflow, heads: list[_Head], *, reductions: Mapping[int,
 
 
 def _is_coarse(flow: Dataflow, heads: list[_Head], reductions: Mapping[int, float]) -> bool:
-    """Compares with the finest map that any convolution yields; by cumulative strides where sizes are not known."""
+    """Compares with the finest map any convolution reads; by cumulative strides where sizes are unknown."""
     finest = max((max(head.sides) for head in heads), default=0.0)
     if finest <= 1 and any(_sides(flow, head.convolution) is None for head in heads):
-        return finest * _COARSEST_FRACTION <= 1
+        return finest * _LEAST_REDUCTION <= 1
     inputs = [size for each in flow.of_kind({"conv2d"}) for size in _input_sides(flow, each)]
-    return finest * _COARSEST_FRACTION <= max(inputs, default=0)
+    return finest * _LEAST_REDUCTION <= max(inputs, default=0)
 
 
 def _input_sides(flow: Dataflow, convolution: Operator) -> list[int]:

@@ -33,8 +33,7 @@ _FAMILIES: tuple[Callable[[Dataflow], Mapping[str, Feature]], ...] = (
 def fingerprint(summary: ModuleSummary) -> Fingerprint:
     """Finds every feature of a network.
 
-    Names that count nothing are present with count 0, so that a rule or a catalog entry which names a feature that
-    does not exist can be told from one whose feature is absent.
+    Features that are absent stand in it with count 0, so that they can be told from names that do not exist.
     """
     flow = dataflow(summary)
     found: dict[str, Feature] = {}

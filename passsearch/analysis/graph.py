@@ -17,7 +17,7 @@ Through: TypeAlias = Callable[[int], bool]
 _WALK_LIMIT = 400
 # Argument positions that hold weights, for modules whose weights are still inputs.
 _WEIGHT_SLOTS = {
-    **{kind: (1, 2) for kind in CONVOLUTIONS | TRANSPOSED_CONVOLUTIONS},
+    **dict.fromkeys(CONVOLUTIONS | TRANSPOSED_CONVOLUTIONS, (1, 2)),
     "dense": (1,),
     "bias_add": (1,),
     "prelu": (1,),
@@ -37,7 +37,7 @@ class Dataflow:
     Attributes:
         operators: By index.
         results: Indices whose values the network returns.
-        parameters: Indices of values that no input of the network changes: weights and what is computed from them.
+        parameters: Indices of values that no input changes: weights and what is computed from them.
         data: What an input changes; edges from producer to consumer, without `parameters`.
     """
 

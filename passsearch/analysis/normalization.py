@@ -62,16 +62,12 @@ def _spread(flow: Dataflow, index: int) -> str | None:
     if operator.kind == "variance":
         return "layer" if _reduces_one_axis(flow, operator) else None
     if operator.kind == "subtract":  # mean of squares less square of mean
-        means = [
-            source
-            for source in map(lambda i: root(flow, i), flow.arguments(index))
-            if flow.kind(source) == "mean"
-        ]
-        return "layer" if any(_reduces_one_axis(flow, flow.operators[mean]) for mean in means) else None
+        sources = (flow.operators[root(flow, source)] for source in flow.arguments(index))
+        means = (source for source in sources if source.kind == "mean")
+        return "layer" if any(_reduces_one_axis(flow, mean) for mean in means) else None
     found = _squares(flow, operator) if operator.kind in ("mean", "sum") else None
-    return (
-        None if operator.kind == "sum" and found == "rms" else found
-    )  # the root of a sum of squares is a length
+    is_length = operator.kind == "sum" and found == "rms"
+    return None if is_length else found
 
 
 def _squares(flow: Dataflow, reduction: Operator) -> str | None:
@@ -98,7 +94,7 @@ def _base_of_square(flow: Dataflow, index: int) -> int | None:
 
 
 def _is_centred(flow: Dataflow, index: int) -> bool:
-    """Whether a value is x less the mean of x; a second subtraction of a mean by another path counts as well."""
+    """Whether a value is x less the mean of x."""
     if flow.kind(index) != "subtract" or len(flow.arguments(index)) != 2:
         return False
     subtrahend = root(flow, flow.arguments(index)[1])
@@ -124,7 +120,7 @@ def _reduces_one_axis(flow: Dataflow, reduction: Operator) -> bool:
 
 
 def _scale_and_shift(flow: Dataflow) -> Iterator[int]:
-    """Multiplications of a convolution's result by a parameter per channel, followed by an addition of one."""
+    """Multiplications of a convolution's result by a parameter per channel, followed by an addition."""
     for operator in flow.of_kind({"multiply"}):
         if not _is_per_channel(flow, operator.index) or not _follows_convolution(flow, operator.index):
             continue

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from passsearch.analysis.convolution import is_depthwise, is_pointwise, is_spatial
-from passsearch.analysis.graph import Dataflow, occurrences
+from passsearch.analysis.graph import Dataflow, is_data_matmul, occurrences
 from passsearch.analysis.kinds import ACTIVATIONS, CONVOLUTIONS, HEAVY, MATMULS, RESAMPLES, SOFTMAXES
 from passsearch.core import Feature, Operator
 
-# How many values may lie between the fork and the add: a Swin block has about 150, a skip over a whole stage more.
+# How many values may lie between the fork and the add: a Swin block has about 150, a skip over a stage more.
 _WINDOW = 300
 _NONLINEAR = ACTIVATIONS | SOFTMAXES
 
@@ -36,7 +36,7 @@ class Residual:
 def features(flow: Dataflow) -> Mapping[str, Feature]:
     """Features of this family by name."""
     found = residuals(flow)
-    spatial = [residual for residual in found if _has(flow, residual.branch, what="spatial")]
+    spatial = [residual for residual in found if _is_spatial(flow, residual)]
     return {
         "residual_add": occurrences((residual.add for residual in found), _shortcuts(found)),
         "residual_convolution": occurrences((residual.add for residual in spatial), _shortcuts(spatial)),
@@ -105,12 +105,12 @@ def _count(flow: Dataflow, side: Iterable[int]) -> int:
 
 
 def _is_shortcut(flow: Dataflow, side: frozenset[int]) -> bool:
-    """Whether a side is the identity or one linear projection of it; gates and activations are neither."""
+    """Whether a side is the identity or one linear convolution, which gates and sums in LSTM cells are not."""
     heavy = [flow.operators[index] for index in side if flow.kind(index) in HEAVY]
     if not heavy:
         return not any(_is_gate(flow, index) for index in side)
     linear = not any(flow.kind(index) in _NONLINEAR for index in side)
-    return len(heavy) == 1 and linear and (heavy[0].kind in MATMULS or heavy[0].kind in CONVOLUTIONS)
+    return len(heavy) == 1 and linear and heavy[0].kind in CONVOLUTIONS
 
 
 def _is_gate(flow: Dataflow, index: int) -> bool:
@@ -135,8 +135,17 @@ def _is_inverted(flow: Dataflow, residual: Residual) -> bool:
 
 
 def _is_dense(flow: Dataflow, residual: Residual) -> bool:
+    """Around dense layers; a convolution that shrinks the keys of an attention, as in PVT, does not matter."""
     kinds = {flow.kind(index) for index in residual.branch}
-    return bool(kinds & MATMULS) and not kinds & CONVOLUTIONS
+    return bool(kinds & MATMULS) and (not kinds & CONVOLUTIONS or _has_attention(flow, residual))
+
+
+def _is_spatial(flow: Dataflow, residual: Residual) -> bool:
+    return _has(flow, residual.branch, what="spatial") and not _has_attention(flow, residual)
+
+
+def _has_attention(flow: Dataflow, residual: Residual) -> bool:
+    return any(is_data_matmul(flow, index) for index in residual.branch)
 
 
 def _convolutions_in(flow: Dataflow, found: Iterable[Residual]) -> set[int]:

@@ -1,4 +1,4 @@
-"""Small patterns that single passes look for: transposes before dense, divisions by constants, casts, duplicates."""
+"""Small patterns that single passes look for: transposes before dense, constant divisors, duplicates."""
 
 from collections.abc import Iterator, Mapping
 

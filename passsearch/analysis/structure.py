@@ -1,7 +1,8 @@
 """The shape of the whole graph: depth, what is dynamic, and blocks that repeat."""
 
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import networkx as nx
 
@@ -43,15 +44,16 @@ def _dynamic(flow: Dataflow) -> Iterator[int]:
 
 
 def _repeated(flow: Dataflow) -> Feature:
-    """The run of equal blocks whose repeats cover most of the trunk.
+    """The block whose repeats cover most of the trunk.
 
-    The trunk is the longest chain of values that everything after the first weight passes through (a path of the
-    dominator tree); a block is what lies between two of them, compared by the kinds in it and how they are joined.
+    The trunk is the longest chain of values that everything after the first weight passes through (a path of
+    the dominator tree); a block is what lies between two of them, compared by kinds and how they are joined.
     """
     graph = _weighted_part(flow)
-    trunk = _trunk(graph)
+    trunk = _trunk(graph, flow.results)
     segments = _segments(graph, trunk)
-    return _best_run(flow, segments, _digests(flow, segments))
+    digests = _digests(flow, segments)
+    return _best(flow, itertools.chain(_scattered(segments, digests), _successive(segments, digests)))
 
 
 def _weighted_part(flow: Dataflow) -> Digraph:
@@ -64,7 +66,7 @@ def _weighted_part(flow: Dataflow) -> Digraph:
     return flow.data.subgraph(reached).copy()
 
 
-def _trunk(graph: Digraph) -> list[int]:
+def _trunk(graph: Digraph, results: Iterable[int]) -> list[int]:
     if not graph:
         return []
     rooted = graph.copy()
@@ -73,7 +75,7 @@ def _trunk(graph: Digraph) -> list[int]:
     depth = {_SOURCE: 0}
     for node in sorted(graph):
         depth[node] = depth[above[node]] + 1
-    node = max(sorted(graph), key=lambda each: depth[each])
+    node = _foot(depth, results)
     chain = [node]
     while above[node] not in (_SOURCE, None):
         node = above[node]
@@ -81,12 +83,19 @@ def _trunk(graph: Digraph) -> list[int]:
     return chain[::-1]
 
 
+def _foot(depth: Mapping[int, int], results: Iterable[int]) -> int:
+    """Where the trunk ends: at a result, unless all results hang on its upper half, as those of SSD do."""
+    deepest = max(sorted(depth), key=lambda node: depth[node])
+    result = max(sorted(set(results) & set(depth)), key=lambda node: depth[node], default=deepest)
+    return result if 2 * depth[result] >= depth[deepest] else deepest
+
+
 def _segments(graph: Digraph, trunk: Sequence[int]) -> list[tuple[int, ...]]:
     """Operators after each trunk value up to and with the next one, in topological order."""
     if not trunk:
         return []
-    segments = [(trunk[0],)]
-    for start, end in zip(trunk, trunk[1:], strict=False):
+    segments: list[tuple[int, ...]] = [(trunk[0],)]
+    for start, end in itertools.pairwise(trunk):
         segments.append(_between(graph, start, end=end))
     return segments
 
@@ -103,7 +112,7 @@ def _between(graph: Digraph, start: int, *, end: int) -> tuple[int, ...]:
 
 
 def _digests(flow: Dataflow, segments: Sequence[tuple[int, ...]]) -> list[int]:
-    """A number for each block that equal blocks share: each operator's label with the digests of what it reads."""
+    """A number for each block, equal for equal blocks: labels hashed with the digests of what they read."""
     return [_digest(flow, segment) for segment in segments]
 
 
@@ -123,18 +132,29 @@ def _label(flow: Dataflow, index: int) -> str:
     return f"{depthwise}{operator.kind} {kernel(flow, operator)}"
 
 
-def _best_run(flow: Dataflow, segments: Sequence[tuple[int, ...]], digests: Sequence[int]) -> Feature:
-    best = (0, 0, 0, 0)
+def _best(flow: Dataflow, blocks: Iterator[tuple[int, list[int]]]) -> Feature:
+    """The block whose repeats hold most operators, the one repeated most often among equals."""
+    weighted = ((times, block) for times, block in blocks if any(flow.kind(index) in HEAVY for index in block))
+    found = max(weighted, key=lambda each: ((each[0] - 1) * len(each[1]), each[0]), default=None)
+    if found is None:
+        return Feature(0)
+    times, block = found
+    return Feature(times, min(block), f"{len(block)} operators, {_contents(flow, block)}")
+
+
+def _scattered(segments: Sequence[tuple[int, ...]], digests: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+    """Branching blocks that occur more than once, wherever on the trunk."""
+    counts = Counter(digests)
+    for segment, digest in zip(segments, digests, strict=True):
+        if len(segment) > 1 and counts[digest] > 1:
+            yield counts[digest], list(segment)
+
+
+def _successive(segments: Sequence[tuple[int, ...]], digests: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+    """Windows of the trunk that occur several times in a row."""
     for period in range(1, min(_LONGEST_PERIOD, len(digests) // 2) + 1):
         for start, times in _runs(digests, period):
-            block = [index for segment in segments[start : start + period] for index in segment]
-            if any(flow.kind(index) in HEAVY for index in block):
-                best = max(best, ((times - 1) * len(block), times, -start, period))
-    _, times, start, period = best
-    if times < 2:
-        return Feature(0)
-    block = [index for segment in segments[-start : -start + period] for index in segment]
-    return Feature(times, min(block), f"{len(block)} operators, {_contents(flow, block)}")
+            yield times, [index for segment in segments[start : start + period] for index in segment]
 
 
 def _runs(digests: Sequence[int], period: int) -> Iterator[tuple[int, int]]:

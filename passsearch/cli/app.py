@@ -22,7 +22,7 @@ def application() -> typer.Typer:
     """The commands; plain help, because rich would cost as much to import as all the rest."""
     app = typer.Typer(
         name="passsearch",
-        help="Search compiler pass selection and order for a neural network on fixed hardware, and prove the result.",
+        help="Search compiler pass selection and order for a network on its device, and prove the result.",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
@@ -46,22 +46,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: As typed after ``passsearch``; the process's own by default.
 
     Returns:
-        0 done, 1 done with a negative answer, 2 the user's mistake, 3 the environment's fault, 130 interrupted.
+        0 done, 1 done with a negative answer, 2 the user's mistake, 3 the environment's fault,
+        130 interrupted.
     """
     _replace_unprintable()
     try:
-        return _run(arguments)
+        code = _run(arguments)
     except (KeyboardInterrupt, typer.Abort):
-        complain("interrupted")
-        return INTERRUPTED
+        code = INTERRUPTED
     except BrokenPipeError:
         # Whoever read the output has seen enough; Python must not try to flush the rest at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    except Exception as error:  # noqa: BLE001, the house allows it here: no traceback reaches a user
+    except Exception as error:  # nothing but a line reaches the user
         if os.environ.get(DEBUG_VARIABLE) == "1":
             raise
         return _explain(error)
+    if code == INTERRUPTED:
+        complain("interrupted; what was found until then is kept")
+    return code
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -80,8 +83,7 @@ def _explain(error: Exception) -> int:
         complain(f"{error}. See: passsearch doctor")
         return FAULT
     complain(
-        f"internal error: {type(error).__name__}: {error}; please report it. "
-        f"{DEBUG_VARIABLE}=1 shows the traceback"
+        f"internal error: {type(error).__name__}: {error}; please report it. {DEBUG_VARIABLE}=1 shows the traceback"
     )
     return FAULT
 

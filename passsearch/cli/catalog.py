@@ -39,7 +39,12 @@ def list_them(*, name: DialectName = FIRST, catalogs: Catalogs = None, as_json: 
         "dialect": found.dialect,
         "passes": [asdict(entry) for entry in found.entries.values()],
         "sequences": [
-            {"name": each.name, "summary": each.summary, "pipeline": str(each.pipeline), "build": each.build.to_json()}
+            {
+                "name": each.name,
+                "summary": each.summary,
+                "pipeline": str(each.pipeline),
+                "build": each.build.to_json(),
+            }
             for each in found.sequences.values()
         ],
     }

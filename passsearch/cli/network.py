@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from passsearch.cli.options import AsJson, Batch, Catalogs, Deadline, Inputs, Model, Target, Tolerance, ToolchainName
+from passsearch.cli.options import (
+    AsJson,
+    Batch,
+    Catalogs,
+    Deadline,
+    Inputs,
+    Model,
+    Target,
+    Tolerance,
+    ToolchainName,
+)
 from passsearch.cli.output import listed, note, show
 from passsearch.cli.progress import ProgressBar
 from passsearch.errors import EnvironmentFault, UserError
@@ -52,7 +62,8 @@ def tune(
     ] = None,
     trials: Annotated[int, typer.Option(min=0, metavar="N", help="Candidates to evaluate beyond the baselines.")] = 60,
     timeout: Annotated[
-        float | None, typer.Option(min=0, metavar="SECONDS", help="Wall time for all of it, earlier sessions included.")
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="Wall time for all of it, earlier sessions included."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Run folder; the same command again continues it.")
@@ -73,7 +84,8 @@ def tune(
         str | None, typer.Option(metavar="A,B", help="Search these passes only, whatever the classes say.")
     ] = None,
     additional: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Passes to search that the catalog leaves to your intent.")
+        str | None,
+        typer.Option(metavar="A,B", help="Passes to search that the catalog leaves to your intent."),
     ] = None,
     catalogs: Catalogs = None,
     as_json: AsJson = False,
@@ -113,10 +125,12 @@ def compare(
     model: Model,
     *,
     pipelines: Annotated[
-        str, typer.Option(metavar="A,B", help="Baselines, named sequences and pipeline files, separated by commas.")
+        str,
+        typer.Option(metavar="A,B", help="Baselines, named sequences and pipeline files, separated by commas."),
     ] = "",
     pipeline: Annotated[
-        list[str] | None, typer.Option(metavar="PASSES", help="A pipeline written out, `P,Q{k=1}`; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="PASSES", help="A pipeline written out, `P,Q{k=1}`; repeatable."),
     ] = None,
     rounds: Annotated[int, typer.Option(min=2, metavar="N", help="Interleaved rounds of sampling.")] = 30,
     target: Target = None,

@@ -17,7 +17,8 @@ ToolchainName: TypeAlias = Annotated[
     str | None, typer.Option("--toolchain", metavar="NAME", help="Toolchain; the first there is by default.")
 ]
 Catalogs: TypeAlias = Annotated[
-    list[Path] | None, typer.Option("--catalog", metavar="FILE", help="YAML file with passes of your own; repeatable.")
+    list[Path] | None,
+    typer.Option("--catalog", metavar="FILE", help="YAML file with passes of your own; repeatable."),
 ]
 Inputs: TypeAlias = Annotated[
     list[str] | None,
@@ -27,7 +28,8 @@ Batch: TypeAlias = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Size of a first dimension the file leaves open.")
 ]
 Tolerance: TypeAlias = Annotated[
-    float, typer.Option(min=0, metavar="SHARE", help="Largest deviation of outputs, as a share of the largest.")
+    float,
+    typer.Option(min=0, metavar="SHARE", help="Largest deviation of outputs, as a share of the largest."),
 ]
 Deadline: TypeAlias = Annotated[
     float, typer.Option(min=1, metavar="SECONDS", help="Longest time one compile or measurement may take.")

@@ -70,7 +70,7 @@ def write_deployment(folder: Path, deployment: Deployment) -> Path:
     """Write a folder that needs TVM and numpy only, whole or not at all; an earlier export is replaced.
 
     Returns:
-        The script in it.
+        The folder, absolute.
 
     Raises:
         UserError: The folder holds something else or cannot be written, or a pass cannot be taken along.
@@ -89,7 +89,7 @@ def write_deployment(folder: Path, deployment: Deployment) -> Path:
         raise UserError(f"Cannot export to `{folder}`: {reason}; choose another with --to.") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return folder / SCRIPT
+    return folder
 
 
 def read_pipeline(path: Path) -> Deployment:

@@ -14,17 +14,17 @@ def export_run(document: Mapping[str, Any], run: Path, to: Path) -> Path:
     """Write the deployment of a run's best candidate.
 
     Returns:
-        The script.
+        The folder.
 
     Raises:
         UserError: The run was interrupted before its winner was confirmed, or its network file is gone.
     """
     recorded = document.get("deployment")
     if not recorded:
-        raise UserError(f"The run `{run}` has no finished winner to export; continue it first: passsearch tune … --out {run}")
+        raise UserError(f"The run `{run}` has no finished winner; continue it: passsearch tune … --out {run}")
     network = run / NETWORK
     if not network.exists():
-        raise UserError(f"`{network}` is gone; continue the run to write it again: passsearch tune … --out {run}")
+        raise UserError(f"`{network}` is gone; continue the run: passsearch tune … --out {run}")
     toolchain, best = document["toolchain"], document["best"]
     model = {key: document["model"][key] for key in ("name", "source", "sha256", "batch")}
     return write_deployment(

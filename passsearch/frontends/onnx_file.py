@@ -153,10 +153,8 @@ def _known(name: str, declared: Mapping[str, DeclaredInput]) -> DeclaredInput:
     if name in declared:
         return declared[name]
     near = get_close_matches(name, declared, n=1)
-    hint = f"did you mean `{near[0]}`? " if near else ""
-    raise UserError(
-        f"Unknown input `{name}`; {hint}This network's inputs are: {', '.join(map(str, declared.values()))}."
-    )
+    hint = f"did you mean `{near[0]}`? The" if near else "the"
+    raise UserError(f"Unknown input `{name}`; {hint} inputs are: {', '.join(map(str, declared.values()))}.")
 
 
 def _check(declared: DeclaredInput, kind: TensorType) -> None:
@@ -179,11 +177,14 @@ def _sizes(declared: Mapping[str, DeclaredInput], given: Mapping[str, TensorType
     sizes: dict[str, int] = {}
     for name, kind in given.items():
         for symbol, size in zip(declared[name].shape or (), kind.shape, strict=False):
-            if isinstance(symbol, str) and size is not None and sizes.setdefault(symbol, size) != size:
-                raise UserError(
-                    f"Dimension `{symbol}` cannot be both {sizes[symbol]} and {size}; give one size."
-                )
+            if isinstance(symbol, str) and size is not None:
+                _settle(symbol, size, sizes)
     return sizes
+
+
+def _settle(symbol: str, size: int, sizes: dict[str, int]) -> None:
+    if sizes.setdefault(symbol, size) != size:
+        raise UserError(f"Dimension `{symbol}` cannot be both {sizes[symbol]} and {size}; give one size.")
 
 
 def _bind_batch(
@@ -194,7 +195,7 @@ def _bind_batch(
     if any(first is None or isinstance(first, str) for first in firsts):
         for first in firsts:
             if isinstance(first, str):
-                sizes.setdefault(first, batch)
+                _settle(first, batch, sizes)
     elif batch not in firsts:
         inputs = ", ".join(
             format_input(each.name, given[each.name]) if each.name in given else str(each)

@@ -25,7 +25,7 @@ OPSET = 13
 
 _log = logging.getLogger(__name__)
 
-_NUMBERED = re.compile(rb"\.?___torch_mangle_\d+")
+_NUMBERED = re.compile(rb"[./]?___torch_mangle_\d+")
 
 # What tracing and exporting raise: torch's own errors are RuntimeErrors, the rest comes from the traced code.
 _REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError, ImportError)
@@ -58,10 +58,8 @@ def export(module: Any, example_inputs: object, *, folder: Path) -> TorchExport:
         UserError: Example inputs are missing or no tensors, or the module cannot be traced with them.
         EnvironmentFault: ``folder`` cannot be written.
     """
-    name, by_name = (
-        getattr(module, "original_name", type(module).__name__),
-        isinstance(example_inputs, Mapping),
-    )
+    name = getattr(module, "original_name", type(module).__name__)
+    by_name = isinstance(example_inputs, Mapping)
     tensors = _named(module, example_inputs)
     inputs = {key: TensorType(tuple(each.shape), _dtype(each)) for key, each in tensors.items()}
     with _inferring(module), warnings.catch_warnings():

@@ -138,6 +138,7 @@ class Worker:
 
     def _death(self) -> WorkerDied:
         self._process.wait()
+        self.close()
         code = self._process.returncode
         died = -code if code < 0 else 0
         return WorkerDied(_obituary(died), kind=_kind(died))

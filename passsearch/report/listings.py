@@ -33,7 +33,9 @@ def analysis_text(document: Mapping[str, Any]) -> str:
     width = text_width()
     operators = ", ".join(f"{count} {kind}" for kind, count in (document.get("operators") or {}).items())
     lines = [("network", _cell(document.get("model"))), ("operators", operators or MISSING)]
-    lines += [(f"class {each['name']}", "; ".join(each["evidence"]) or MISSING) for each in document.get("classes") or []]
+    lines += [
+        (f"class {each['name']}", "; ".join(each["evidence"]) or MISSING) for each in document.get("classes") or []
+    ]
     head = "\n".join(paragraph(name, text, width=width) for name, text in lines)
     features = [_feature(name, found) for name, found in (document.get("fingerprint") or {}).items()]
     parts = [head, table(("feature", "count", "first", "detail"), features, width=width, right=("count",))]
@@ -48,7 +50,14 @@ def catalog_text(document: Mapping[str, Any]) -> str:
     width = text_width()
     heads = ("pass", "level", "paper", "role", "classes", "what it does")
     rows = [
-        (each["name"], str(each["opt_level"]), _cell(each["paper"]), each["role"], _cell(each["classes"]), each["summary"])
+        (
+            each["name"],
+            str(each["opt_level"]),
+            _cell(each["paper"]),
+            each["role"],
+            _cell(each["classes"]),
+            each["summary"],
+        )
         for each in document.get("passes") or []
     ]
     sequences = [(each["name"], each["summary"], each["pipeline"]) for each in document.get("sequences") or []]
@@ -85,7 +94,12 @@ def _outcome(row: Mapping[str, Any]) -> str:
 
 def _feature(name: str, found: Mapping[str, Any]) -> tuple[str, str, str, str]:
     first = at(found, "first")
-    return name.replace("_", " "), _cell(found.get("count")), MISSING if first is None else f"%{first}", _cell(found.get("detail"))
+    return (
+        name.replace("_", " "),
+        _cell(found.get("count")),
+        MISSING if first is None else f"%{first}",
+        _cell(found.get("detail")),
+    )
 
 
 def _need(need: Mapping[str, Any]) -> str:

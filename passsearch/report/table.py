@@ -27,7 +27,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, ri
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for head in heads:
         grid.add_column(Text(head), justify="right" if head in right else "left", overflow="fold")
     for row in rows:

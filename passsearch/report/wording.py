@@ -14,6 +14,11 @@ def at(document: Mapping[str, Any] | None, *path: str) -> Any:
     return found
 
 
+def count(value: int | None) -> str:
+    """A whole number."""
+    return MISSING if value is None else str(value)
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """A number to so many significant digits, never in powers of ten."""
     if value is None:
@@ -31,26 +36,28 @@ def _leading_zeros(value: float) -> int:
     return -zeros
 
 
-def spread(value: float | None, interval: Sequence[float | None] | None, digits: int = 3) -> str:
-    """``value [low, high]``."""
+def spread(value: float | None, interval: Sequence[float | None] | None, *, decimals: int) -> str:
+    """``value [low, high]``, all three with so many decimals."""
     if value is None:
         return MISSING
-    if not interval:
-        return number(value, digits)
-    return f"{number(value, digits)} [{number(interval[0], digits)}, {number(interval[1], digits)}]"
+    ends = [MISSING if end is None else f"{end:.{decimals}f}" for end in interval or ()]
+    return f"{value:.{decimals}f}" + (f" [{', '.join(ends)}]" if ends else "")
 
 
 def ratio(document: Mapping[str, Any] | None) -> str:
-    """A ratio with its interval, finer than other numbers where it is near 1."""
+    """A ratio with its interval, finer the nearer it is to 1."""
     value = at(document, "ratio")
-    return spread(value, at(document, "interval"), 4 if value is not None and 0.5 < value < 2 else 3)
+    decimals = 3 if value is None or value < 2 else 2 if value < 10 else 1
+    return spread(value, at(document, "interval"), decimals=decimals)
 
 
 def latency_ms(measured: Mapping[str, Any] | None) -> str:
     """Median latency and its interval in milliseconds."""
     middle, interval = at(measured, "latency_s", "median"), at(measured, "latency_s", "interval")
-    ends = [None if end is None else end * 1e3 for end in interval] if interval else None
-    return spread(None if middle is None else middle * 1e3, ends, 4)
+    if middle is None:
+        return MISSING
+    ends = [None if end is None else end * 1e3 for end in interval or ()]
+    return spread(middle * 1e3, ends, decimals=3 if middle < 1e-2 else 2 if middle < 1 else 1)
 
 
 def megabytes(value: float | None) -> str:
@@ -60,13 +67,13 @@ def megabytes(value: float | None) -> str:
 
 def percent(value: float | None) -> str:
     """A share as a percentage."""
-    return MISSING if value is None else f"{value * 100:.1f} %"
+    return MISSING if value is None else f"{round(value * 100, 1):g} %"
 
 
 def passes_text(candidate: Mapping[str, Any] | None) -> str:
     """A pipeline and its build level as people read them."""
     level = at(candidate, "build", "opt_level")
-    return f"{at(candidate, 'pipeline') or '(no explicit pass)'}  then build at opt_level={number(level)}"
+    return f"{at(candidate, 'pipeline') or '(no explicit pass)'}, then build at opt_level={count(level)}"
 
 
 def verdict_text(document: Mapping[str, Any]) -> str:
@@ -83,11 +90,13 @@ def verdict_text(document: Mapping[str, Any]) -> str:
 def _claim(document: Mapping[str, Any], objective: str) -> str:
     verdict = document.get("verdict") or {}
     value, what = ratio(verdict), objective.replace("_", " ")
-    floor = f" (noise floor {percent(verdict.get('noise_floor'))})" if verdict.get("noise_floor") is not None else ""
+    noise = verdict.get("noise_floor")
+    floor = "" if noise is None else f" (noise floor {percent(noise)})"
     if not verdict.get("confirmed"):
-        return f"not confirmed in {what}: {value} in the search itself ({verdict.get('reason') or 'no reason given'})"
+        reason = verdict.get("reason") or "no reason given"
+        return f"not confirmed: {value} in {what} by the search's own measurement ({reason})"
     if not verdict.get("interval"):
-        return f"no claim in {what}: {value} in the search itself, which gives no interval"
+        return f"no claim: {value} in {what} by the search's own measurement, which has no interval"
     if not verdict.get("improved"):
         return f"no significant improvement in {what}: {value}{floor}"
     if objective == "compile_time":

@@ -83,9 +83,7 @@ def _check(toolchain: Toolchain, entry: CatalogEntry, ask: Callable[[dict[str, A
 
 
 @contextmanager
-def _asking(
-    toolchain: Toolchain, paths: tuple[str, ...]
-) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
+def _asking(toolchain: Toolchain, paths: tuple[str, ...]) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
     """Ask a worker that is started when there is none (any more), and ended with the block."""
     workers: list[Worker] = []
 

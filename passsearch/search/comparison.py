@@ -2,23 +2,23 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
+from passsearch.catalog import with_needs
 from passsearch.core import Candidate, Failure, Measurement
 from passsearch.errors import UserError
 from passsearch.measure import LEVEL, Ratio, noise_floor, paired_ratio
 from passsearch.search.document import measurement_document, model_document, ratio_document, toolchain_document
 from passsearch.search.evaluation import SEARCH_PLAN, Built, Evaluator
-from passsearch.search.session import Setting
-from passsearch.store import SCHEMA, Log
+from passsearch.search.session import Setting, read
+from passsearch.store import SCHEMA
 
 
 def compare_candidates(
     chosen: Setting,
     contenders: Sequence[Candidate],
+    evaluator: Evaluator,
     *,
-    folder: Path,
     rounds: int,
     progress: Callable[[str, int, int], None],
 ) -> dict[str, Any]:
@@ -28,22 +28,17 @@ def compare_candidates(
     intervals are those of one process and one compile each.
     """
     baseline = _baseline(chosen, contenders)
-    progress("importing the network", 0, len(contenders))
-    evaluator = chosen.evaluator(Log(folder / "log.jsonl"), folder)
-    try:
-        evaluator.built(evaluator.graph.root, chosen.dialect.baselines[0].build)
-        outcomes = _build_all(evaluator, [baseline, *contenders], progress)
-        reference, *built = outcomes
-        if isinstance(reference, Failure):
-            raise UserError(f"The baseline `{baseline.name}` does not compile for this network: {reference.reason}.")
-        timed = [each for each in built if isinstance(each, Built)]
-        plan = replace(SEARCH_PLAN, rounds=rounds, give_up=False)
-        progress("measuring, interleaved", len(contenders), len(contenders))
-        answer = evaluator.shootout("compare", [reference, reference, *timed], plan)
-        if isinstance(answer, Failure):
-            raise UserError(f"The measurement failed: {answer.reason}.")
-    finally:
-        evaluator.close()
+    contenders = [_with_needs(chosen, evaluator, each) for each in contenders]
+    evaluator.built(evaluator.graph.root, chosen.dialect.baselines[0].build)
+    reference, *built = _build_all(evaluator, [baseline, *contenders], progress)
+    if isinstance(reference, Failure):
+        raise UserError(f"The baseline `{baseline.name}` does not compile for this network: {reference.reason}.")
+    timed = [each for each in built if isinstance(each, Built)]
+    plan = replace(SEARCH_PLAN, rounds=rounds, give_up=False)
+    progress("measuring, interleaved", len(contenders), len(contenders))
+    answer = evaluator.shootout("compare", [reference, reference, *timed], plan)
+    if isinstance(answer, Failure):
+        raise UserError(f"The measurement failed: {answer.reason}.")
     reference_s, twin_s, *samples = answer["samples"]
     by_built = dict(zip([each.key for each in timed], samples, strict=True))
     rows = [
@@ -61,6 +56,14 @@ def compare_candidates(
         "noise_floor": noise_floor(paired_ratio(reference_s, twin_s)),
         "rows": rows,
     }
+
+
+def _with_needs(chosen: Setting, evaluator: Evaluator, candidate: Candidate) -> Candidate:
+    """A named sequence with the passes it needs put in; what the user wrote out stays as it is."""
+    if candidate.name not in chosen.catalog.sequences:
+        return candidate
+    present = read(chosen, evaluator.summary).fingerprint.present()
+    return replace(candidate, pipeline=with_needs(candidate.pipeline, chosen.catalog, present=present))
 
 
 def _baseline(chosen: Setting, contenders: Sequence[Candidate]) -> Candidate:

@@ -52,7 +52,7 @@ class _Repetition:
     apply_s: float
 
     def log_ratio(self, index: int) -> float:
-        return median(log_ratios(self.samples[0], self.samples[index]))
+        return float(median(log_ratios(self.samples[0], self.samples[index])))
 
 
 def confirm(

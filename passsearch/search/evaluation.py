@@ -77,8 +77,8 @@ class Evaluator:
     @property
     def batch(self) -> int:
         """First dimension of the first input."""
-        shape: list[int | None] = next(iter(self.inputs.values()), [[1], ""])[0]
-        return shape[0] or 1 if shape else 1
+        shape: list[Any] = next((shape for shape, _ in self.inputs.values()), [])
+        return int(shape[0] or 1) if shape else 1
 
     def close(self) -> None:
         """End both workers."""
@@ -161,8 +161,8 @@ class Evaluator:
         restored = built if isinstance(built, Failure) else self.restore(built)
         if isinstance(restored, Failure):
             return None
-        saved = {"verb": "save", "state": self.graph.root, "path": str(folder / "network.json")}
-        expect = {"verb": "expect", "folder": str(restored.folder), "device": self.subject.device}
+        saved: dict[str, Any] = {"verb": "save", "state": self.graph.root, "path": str(folder / "network.json")}
+        expect: dict[str, Any] = {"verb": "expect", "folder": str(restored.folder), "device": self.subject.device}
         expect |= {"inputs": self.inputs, "seed": DEPLOYMENT_SEED}
         answers = [
             self._ask(partial(self._compiler_with, self.graph.root), "build", saved),

@@ -2,14 +2,14 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
 import psutil
 
 from passsearch.analysis import ClassRule, classify, fingerprint
-from passsearch.catalog import Catalog, Selection, candidates, load
+from passsearch.catalog import Catalog, Selection, candidates, load, with_needs
 from passsearch.core import ArchitectureClass, Candidate, Fingerprint, ModuleSummary, Pipeline
 from passsearch.dialects import Dialect, dialect
 from passsearch.errors import UserError
@@ -101,12 +101,12 @@ class Reading:
         """Names of the classes."""
         return tuple(each.name for each in self.classes)
 
-    def space(self, only: Sequence[str] | None = None) -> Space:
+    def space(self, catalog: Catalog, only: Sequence[str] | None = None) -> Space:
         """The sequences the network's classes leave."""
         entries = [ruling.entry for ruling in self.selection.kept]
         if only is not None:
             entries = [entry for entry in entries if entry.name in only]
-        return Space(tuple(entries), self.fingerprint.present())
+        return Space(catalog, tuple(entries), self.fingerprint.present())
 
 
 def setting(
@@ -147,9 +147,13 @@ def read(chosen: Setting, summary: Mapping[str, object], *, wanted: Sequence[str
     return Reading(graph, features, classes, selection)
 
 
-def first_trials(chosen: Setting) -> tuple[Candidate, ...]:
-    """The catalog's named sequences, shortest first: cheap knowledge before the sampler starts."""
-    sequences = [each.candidate() for each in chosen.catalog.sequences.values()]
+def first_trials(chosen: Setting, reading: Reading) -> tuple[Candidate, ...]:
+    """The catalog's named sequences, passes they need put in, shortest first: knowledge before the sampler starts."""
+    present = reading.fingerprint.present()
+    sequences = [
+        replace(each.candidate(), pipeline=with_needs(each.pipeline, chosen.catalog, present=present))
+        for each in chosen.catalog.sequences.values()
+    ]
     return tuple(sorted(sequences, key=lambda each: len(each.pipeline)))
 
 

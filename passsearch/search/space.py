@@ -5,17 +5,18 @@ Every slot (a pass, or one of its repetitions) has a choice, ``off`` or one of t
 sequencing and optimization, ORSA Journal on Computing 6(2), 1994).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 
-from passsearch.catalog import CatalogEntry
+from passsearch.catalog import Catalog, CatalogEntry, with_needs
 from passsearch.core import BuildOptions, Candidate, PassSpec, Pipeline
 
 OFF = "off"
-BUILD_LEVELS = (0, 1, 2, 3)
+BUILD_LEVELS = (0, 3)
+"""Mandatory lowering only, or the compiler's whole own pipeline on top of the explicit one."""
 
 Keys: TypeAlias = Mapping[str, str | int | float]
 
@@ -25,10 +26,12 @@ class Space:
     """The sequences and build options one search draws from.
 
     Attributes:
+        catalog: Of the dialect; knows which passes need which.
         entries: Candidate passes.
         features: Features of the network; they decide which needs apply.
     """
 
+    catalog: Catalog
     entries: tuple[CatalogEntry, ...]
     features: frozenset[str]
 
@@ -51,8 +54,9 @@ class Space:
         variants = {str(spec): spec for spec in self.steps}
         chosen = [slot for _, slot in self._slots() if keys[f"use:{slot}"] != OFF]
         ordered = sorted(chosen, key=lambda slot: float(keys[f"rank:{slot}"]))
-        steps = self._with_needs([variants[str(keys[f"use:{slot}"])] for slot in ordered])
-        return Candidate(Pipeline(tuple(steps)), BuildOptions(opt_level=int(keys["build:opt_level"])))
+        chosen_passes = Pipeline(tuple(variants[str(keys[f"use:{slot}"])] for slot in ordered))
+        pipeline = with_needs(chosen_passes, self.catalog, present=self.features)
+        return Candidate(pipeline, BuildOptions(opt_level=int(keys["build:opt_level"])))
 
     def encode(self, candidate: Candidate) -> Keys | None:
         """Keys that decode to a candidate; ``None`` if it lies outside this space."""
@@ -76,25 +80,3 @@ class Space:
             for entry in self.entries
             for turn in range(entry.repeat)
         ]
-
-    def _with_needs(self, steps: Sequence[PassSpec]) -> list[PassSpec]:
-        """Move or add a needed pass in front of the first pass that needs it."""
-        placed: list[PassSpec] = []
-        waiting = list(steps)
-        while waiting:
-            step = waiting.pop(0)
-            missing = self._missing(step, {each.name for each in placed})
-            if missing is None:
-                placed.append(step)
-                continue
-            later = next((each for each in waiting if each.name == missing.name), missing)
-            if later in waiting:
-                waiting.remove(later)
-            waiting[:0] = [later, step]
-        return placed
-
-    def _missing(self, step: PassSpec, earlier: Collection[str]) -> PassSpec | None:
-        by_name = {entry.name: entry for entry in self.entries}
-        names = by_name[step.name].missing_before(earlier, self.features)
-        return next((by_name[name].variants()[0] for name in names if name in by_name), None)
-

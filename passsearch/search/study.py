@@ -16,6 +16,9 @@ PATIENCE = 150
 """Sequences in a row that lead to nothing new before a search gives up: the reachable space is then exhausted."""
 
 SHORTLIST = 4
+KEPT = 8
+"""Built networks kept on disk for the shortlist; one can be as large as the network's parameters."""
+
 REJECTED = -10.0
 """Told to the sampler for a failed candidate; the log-ratios of working ones lie within about ±5."""
 
@@ -208,8 +211,15 @@ class Search:
         if isinstance(outcome, Failure):
             return self._failed(candidate, outcome, f"{state}|{candidate.build}")
         self.scored[outcome.built.key] = outcome
+        self._tidy()
         self._progress(self.tally, outcome)
         return outcome
+
+    def _tidy(self) -> None:
+        """Keep the files of the baseline and of candidates that may make the shortlist."""
+        for each in self._ranked()[KEPT:] if len(self.scored) > KEPT else ():
+            if self.baseline is None or each.built.key != self.baseline.key:
+                self.evaluator.discard(each.built)
 
     def _failed(self, candidate: Candidate, failure: Failure, key: str) -> Failure:
         """Count a failure once, however many sequences run into it; a failing pass counts as an evaluation."""
@@ -228,8 +238,6 @@ class Search:
         answer = self.evaluator.samples(self.baseline, built)
         if isinstance(answer, Failure):
             return answer
-        if built.key != self.baseline.key:
-            self.evaluator.discard(built)
         baseline_s, latency_s = answer["samples"]
         pipeline, apply_s = self.evaluator.graph.cheapest(state)
         return Scored(

@@ -108,11 +108,11 @@ class Tuning:
         plan = Plan(self.objectives, self.trials, self.timeout_s, self.seed, self.keep_throughput)
         return Search(
             evaluator,
-            reading.space(self.passes),
+            reading.space(self.chosen.catalog, self.passes),
             plan,
             baselines=self.chosen.dialect.baselines,
             default_baseline=self.chosen.dialect.default_baseline,
-            first=session.first_trials(self.chosen),
+            first=session.first_trials(self.chosen, reading),
             elapsed_s=lambda: folder.log.seconds,
             progress=report,
         )

@@ -56,6 +56,12 @@ class Log:
         """Let the file go."""
         self._file.close()
 
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def _read(self) -> int:
         """Take in every whole line; returns the length of the readable part in bytes."""
         if not self._path.exists():

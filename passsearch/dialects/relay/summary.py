@@ -12,11 +12,11 @@ from tvm import relay
 
 from passsearch.core import Json, ModuleSummary, Operator, TensorType
 
-# Producers of one expression: a tuple expression has a tuple of them, so that a projection can pick its field.
+# Producers of one expression: a tuple expression has a tuple of them, so that a projection finds its field.
 Producers: TypeAlias = "int | tuple[Producers, ...]"
 
 _NAMESPACES = re.compile(r"^(?:(?:nn|vision|image|qnn|dyn|contrib|annotation|random|memory|vm)\.)+")
-# Names that layout and schedule passes give to operators they repack: `contrib_conv2d_NCHWc` is a conv2d still.
+# Names that layout and schedule passes give to what they repack: `contrib_conv2d_NCHWc` is a conv2d still.
 _REPACKED = re.compile(r"^contrib_(?:depthwise_)?(conv\dd|dense|conv2d_winograd)(?:_.*)?$")
 
 
@@ -174,7 +174,7 @@ def _children(expression: Any, bound: dict[Any, Any]) -> list[Any]:
 
 
 def _post_order(root: Any, bound: dict[Any, Any]) -> Iterator[Any]:
-    """Expressions, each after its children, once; a loop, because deep networks exceed any recursion limit."""
+    """Expressions, each after its children, once; a loop, because deep networks exceed recursion limits."""
     done: set[Any] = set()
     stack: list[tuple[Any, bool]] = [(root, False)]
     while stack:
@@ -226,7 +226,7 @@ def _attributes(attrs: Any) -> dict[str, Json]:
     if isinstance(attrs, tvm.ir.attrs.DictAttrs):
         return {str(key): _plain(value) for key, value in attrs.items()}
     if kind not in _ATTRIBUTE_NAMES:
-        _ATTRIBUTE_NAMES[kind] = tuple(str(key) for key in attrs.keys())
+        _ATTRIBUTE_NAMES[kind] = tuple(str(key) for key in attrs.keys())  # noqa: SIM118, attrs do not iterate
     return {name: _plain(getattr(attrs, name)) for name in _ATTRIBUTE_NAMES[kind]}
 
 

@@ -1,0 +1,7 @@
+"""``python -m passsearch``."""
+
+import sys
+
+from passsearch.cli import main
+
+sys.exit(main())

@@ -1,0 +1,44 @@
+"""Makes `data/*.json.gz`, the summaries of real networks that `test_networks.py` reads.
+
+torch and TVM do not share an environment, so there are two steps, the second in a Relay toolchain:
+
+    python tests/analysis/make_summaries.py export FOLDER       needs torch, transformers, onnx
+    python tests/analysis/make_summaries.py summarize FOLDER    needs TVM with Relay, onnx; run with PYTHONPATH=.
+"""
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+DATA = Path(__file__).parent / "data"
+
+
+def export(folder: Path) -> None:
+    """Writes every network of `networks.py` as ONNX, through TorchScript."""
+    import torch
+    from networks import NETWORKS
+
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.backends.mha.set_fastpath_enabled(False)
+    for name, (build, inputs) in NETWORKS.items():
+        torch.manual_seed(0)
+        path = str(folder / f"{name}.onnx")
+        torch.onnx.export(build().eval().requires_grad_(False), inputs(), path, dynamo=False, opset_version=13)
+
+
+def summarize(folder: Path) -> None:
+    """Imports the ONNX files into Relay and writes what the worker would tell the analyzer."""
+    import onnx
+    from passsearch.dialects.relay.summary import summarize as summary_of
+    from tvm import relay
+
+    DATA.mkdir(exist_ok=True)
+    for path in sorted(folder.glob("*.onnx")):
+        module, _ = relay.frontend.from_onnx(onnx.load(str(path)), freeze_params=True)
+        text = json.dumps(summary_of(module).to_json(), separators=(",", ":"))
+        (DATA / f"{path.stem}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+if __name__ == "__main__":
+    {"export": export, "summarize": summarize}[sys.argv[1]](Path(sys.argv[2]))

@@ -1,0 +1,335 @@
+"""What a user sees when something is wrong, and what a program reads. No toolchain is needed."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from passsearch import cli
+from passsearch.dialects import DIALECTS
+from passsearch.errors import EnvironmentFault
+
+DATA = Path(__file__).parents[1] / "report" / "data" / "result.json"
+COMMANDS = ("doctor", "toolchain", "analyze", "catalog", "tune", "compare", "export", "report")
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Answer]
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSSEARCH_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("PASSSEARCH_DEBUG", raising=False)
+
+
+@pytest.fixture
+def passsearch(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str) -> Answer:
+        code = cli.main(arguments)
+        return Answer(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def toolchain(tmp_path: Path) -> None:
+    """A registered toolchain whose interpreter is there but has no compiler."""
+    record = {
+        "name": "stand-in",
+        "python": sys.executable,
+        "dialect": next(iter(DIALECTS)),
+        "tvm_version": "0.16.dev0",
+        "tvm_commit": "",
+        "llvm_version": "17.0.6",
+        "targets": [],
+        "cuda": False,
+        "cuda_device": False,
+        "default_triple": "x86_64-unknown-linux-gnu",
+        "host_triple": "x86_64-unknown-linux-gnu",
+        "python_version": "3.10.13",
+    }
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "toolchains.json").write_text(json.dumps({"schema": 1, "toolchains": [record]}))
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    """A run folder with a result."""
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "result.json").write_text(DATA.read_text())
+    return run
+
+
+def assert_refused(answer: Answer, code: int, *told: str) -> None:
+    assert answer.code == code
+    assert answer.out == ""
+    assert answer.err.startswith("error: ")
+    assert answer.err.count("\n") == 1
+    for each in told:
+        assert each in answer.err
+
+
+def test_help_lists_the_commands(passsearch: Run) -> None:
+    answer = passsearch("--help")
+
+    assert answer.code == 0
+    assert all(f"  {command} " in answer.out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(passsearch: Run, command: str) -> None:
+    assert passsearch(command, "--help").out.startswith(f"Usage: passsearch {command} ")
+
+
+def test_help_loads_nothing_heavy_and_is_quick() -> None:
+    code = (
+        "import sys; from passsearch.cli import main; main(['--help']);"
+        "heavy = {'numpy', 'optuna', 'rich', 'onnx', 'scipy', 'networkx', 'yaml'} & set(sys.modules);"
+        "print(*sorted(heavy), file=sys.stderr)"
+    )
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stderr.strip() == ""
+    assert time.monotonic() - start < 5
+
+
+def test_a_machine_without_toolchain_is_told_how_to_get_one(passsearch: Run) -> None:
+    for command in (
+        ("tune", "zoo:resnet18"),
+        ("analyze", "zoo:resnet18"),
+        ("compare", "x.onnx", "--pipelines", "O3"),
+    ):
+        assert_refused(passsearch(*command), 3, "No toolchain", "passsearch toolchain install ")
+
+
+def test_a_machine_without_c_compiler_is_told_so(
+    passsearch: Run, toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+
+    assert_refused(passsearch("tune", "zoo:resnet18"), 3, "No C compiler", "Install gcc or clang")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("tune", "missing.onnx"), "No such file: `missing.onnx`"),
+        (
+            ("tune", "missing.onnx", "--objective", "speed"),
+            "Unknown objective `speed`; choose from: throughput",
+        ),
+        (("tune", "zoo:resnet18", "--toolchain", "stand-on"), "did you mean `stand-in`?"),
+        (("tune", "zoo:resnet18", "--input", "data=float32"), "An input reads name:dtype[shape]"),
+        (("tune", "zoo:resnet18", "--input", "data:float[1]"), "Unknown dtype `float`"),
+        (("tune",), "passsearch tune --help"),
+        (("tune", "zoo:resnet18", "--trials", "many"), "--trials"),
+        (("tune", "zoo:resnet18", "--batch", "0"), "--batch"),
+        (("tune", "zoo:resnet18", "--nonsense"), "--nonsense"),
+        (("compare", "zoo:resnet18"), "Nothing to compare"),
+        (("catalog", "show", "FoldConst"), "did you mean `FoldConstant`?"),
+        (("catalog", "list", "--catalog", "missing.yaml"), "Cannot read the catalog file `missing.yaml`"),
+        (("toolchain", "remove", "other"), "Unknown toolchain `other`"),
+        (("toolchain", "install", "nonsense"), "Unknown dialect `nonsense`"),
+        (("toolchain", "add", "x", "--python", "/no/python"), "/no/python"),
+        (("report", "nowhere"), "No result in `nowhere`"),
+        (("export", "nowhere", "--to", "there"), "No result in `nowhere`"),
+        (("nonsense",), "nonsense"),
+    ],
+)
+def test_mistakes_are_one_line_with_what_to_do(
+    passsearch: Run, toolchain: None, arguments: tuple[str, ...], told: str
+) -> None:
+    assert_refused(passsearch(*arguments), 2, told)
+
+
+def test_an_unknown_pass_is_refused_before_anything_is_written(
+    passsearch: Run, toolchain: None, tmp_path: Path
+) -> None:
+    answer = passsearch("tune", "zoo:resnet18", "--passes", "FoldConst", "--out", str(tmp_path / "new"))
+
+    assert_refused(answer, 2, "Unknown pass `FoldConst`", "did you mean `FoldConstant`?")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_that_is_no_run_is_refused(passsearch: Run, tmp_path: Path) -> None:
+    assert_refused(passsearch("report", str(tmp_path)), 2, "a run folder with result.json is needed")
+
+
+def test_report_prints_and_writes_a_page(passsearch: Run, finished: Path, tmp_path: Path) -> None:
+    answer = passsearch("report", str(finished), "--html", str(tmp_path / "page.html"))
+
+    assert answer.code == 0
+    assert "no significant improvement in throughput" in answer.out
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_page_that_cannot_be_written_is_refused(passsearch: Run, finished: Path) -> None:
+    assert_refused(passsearch("report", str(finished), "--html", str(finished)), 2, "--html")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keys"),
+    [
+        (("toolchain", "list"), {"toolchains"}),
+        (("catalog", "list"), {"dialect", "passes", "sequences"}),
+        (("catalog", "show", "FuseOps"), {"name", "parameters", "classes"}),
+        (("doctor",), {"findings"}),
+    ],
+)
+def test_json_is_one_document(passsearch: Run, arguments: tuple[str, ...], keys: set[str]) -> None:
+    assert keys <= set(json.loads(passsearch(*arguments, "--json").out))
+
+
+def test_report_json_is_the_result(passsearch: Run, finished: Path) -> None:
+    assert json.loads(passsearch("report", str(finished), "--json").out) == json.loads(DATA.read_text())
+
+
+def test_doctor_without_toolchain_is_a_negative_answer(passsearch: Run) -> None:
+    answer = passsearch("doctor")
+
+    assert answer.code == 1
+    assert "passsearch toolchain install" in answer.out
+
+
+class _Result:
+    def __init__(self, document: dict[str, Any], run: Path) -> None:
+        self.document, self.run = document, run
+
+    def __str__(self) -> str:
+        return "the table"
+
+
+@pytest.mark.parametrize(("interrupted", "code"), [(False, 0), (True, 130)])
+def test_tune_prints_the_result_and_tells_an_interruption(
+    passsearch: Run,
+    toolchain: None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    interrupted: bool,
+    code: int,
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def tune(model: str, **options: Any) -> _Result:
+        asked.update(options, model=model)
+        options["progress"]("searching", 1, 2)
+        return _Result({"interrupted": interrupted}, tmp_path)
+
+    monkeypatch.setattr("passsearch.api.tune", tune)
+    text = passsearch("tune", "net.onnx", "--objective", "latency", "--objective", "memory", "--passes", "A,B")
+    document = passsearch("tune", "net.onnx", "--json")
+
+    assert (text.code, text.out) == (code, "the table\n")
+    assert "searching\n" in text.err
+    assert json.loads(document.out) == {"interrupted": interrupted}
+    assert (asked["objective"], asked["passes"], asked["trials"]) == ("throughput", None, 60)
+
+
+def test_options_reach_the_search(
+    passsearch: Run, toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def tune(model: str, **options: Any) -> _Result:
+        asked.update(options, model=model)
+        return _Result({"interrupted": False}, tmp_path)
+
+    monkeypatch.setattr("passsearch.api.tune", tune)
+    passsearch(
+        *(
+            "tune",
+            "net.onnx",
+            "--objective",
+            "latency",
+            "--objective",
+            "memory",
+            "--passes",
+            "A, B",
+            "--seed",
+            "7",
+        ),
+        *("--input", "x:float32[1,3]", "--keep-throughput", "0.9", "--out", "there", "--timeout", "9"),
+    )
+
+    assert asked["objective"] == ["latency", "memory"]
+    assert asked["passes"] == ["A", "B"]
+    assert asked["inputs"]["x"].shape == (1, 3)
+    assert (asked["seed"], asked["keep_throughput"], asked["timeout"]) == (7, 0.9, 9.0)
+    assert asked["out"] == Path("there")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (EnvironmentFault("No room.\nMake some."), 3, "No room. Make some."),
+        (OSError(28, "No space left on device"), 3, "No space left on device"),
+        (ValueError("odd"), 3, "internal error: ValueError: odd"),
+    ],
+)
+def test_whatever_goes_wrong_is_one_line(
+    passsearch: Run,
+    finished: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    code: int,
+    told: str,
+) -> None:
+    def fail(_: Path) -> None:
+        raise error
+
+    monkeypatch.setattr("passsearch.store.read_result", fail)
+
+    assert_refused(passsearch("report", str(finished)), code, told)
+
+
+def test_debugging_shows_the_traceback(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Path) -> None:
+        raise ValueError("odd")
+
+    monkeypatch.setattr("passsearch.store.read_result", fail)
+    monkeypatch.setenv("PASSSEARCH_DEBUG", "1")
+
+    with pytest.raises(ValueError, match="odd"):
+        cli.main(["report", str(finished)])
+
+
+@pytest.mark.parametrize(("status", "code"), [(0, 0), (1, 1)])
+def test_export_replays_with_the_runs_interpreter(
+    passsearch: Run,
+    toolchain: None,
+    finished: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    status: int,
+    code: int,
+) -> None:
+    document = json.loads(DATA.read_text())
+    document["toolchain"]["name"] = "stand-in"
+    (finished / "result.json").write_text(json.dumps(document))
+
+    def write(_: object, to: Path) -> Path:
+        Path(to).mkdir()
+        (Path(to) / "build_model.py").write_text(f"import sys; sys.exit({status})")
+        return Path(to)
+
+    monkeypatch.setattr("passsearch.api.TuneResult.export", write)
+    answer = passsearch("export", str(finished), "--to", str(tmp_path / "deploy"), "--replay", "--json")
+
+    assert answer.code == code
+    assert json.loads(answer.out)["replay_exit_status"] == status

@@ -1,0 +1,46 @@
+"""Intervals that cover, and verdicts that do not claim too much."""
+
+import numpy as np
+import pytest
+
+from passsearch.core import Interval
+from passsearch.measure import Ratio, clustered_ratio, improved, median_interval, noise_floor, paired_ratio
+
+
+def test_a_shared_drift_cancels() -> None:
+    drift = np.linspace(1, 3, 30)
+    ratio = paired_ratio(list(0.030 * drift), list(0.025 * drift))
+    assert ratio.value == pytest.approx(1.2)
+    assert ratio.interval.low == pytest.approx(1.2) and ratio.interval.high == pytest.approx(1.2)
+
+
+def test_the_interval_of_the_median_covers_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(400):
+        baseline, candidate = np.exp(rng.normal(0, 0.1, 20)), np.exp(rng.normal(-0.05, 0.1, 20))
+        interval = paired_ratio(list(baseline), list(candidate)).interval
+        hits += interval.low <= np.exp(0.05) <= interval.high
+    assert hits / 400 >= 0.93
+
+
+def test_equal_binaries_are_rarely_called_improved() -> None:
+    rng = np.random.default_rng(1)
+    wins = sum(improved(clustered_ratio(list(rng.normal(0, 0.02, 4))), floor=0.0) for _ in range(1000))
+    assert wins <= 25  # one tail of a 95 % interval, before the least gain of 1 % takes its share
+
+
+def test_one_repetition_proves_nothing() -> None:
+    assert not improved(clustered_ratio([0.5]), floor=0.0)
+
+
+def test_the_noise_floor_raises_the_bar() -> None:
+    ratio = Ratio(1.05, Interval(1.03, 1.07))
+    assert improved(ratio, floor=0.02)
+    assert not improved(ratio, floor=0.04)
+    assert noise_floor(Ratio(1.0, Interval(0.95, 1.01))) == pytest.approx(1 / 0.95 - 1)
+
+
+def test_median_interval_holds_the_median() -> None:
+    interval = median_interval([1.0, 2.0, 3.0, 4.0, 100.0])
+    assert interval.low <= 3.0 <= interval.high

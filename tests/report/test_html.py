@@ -1,0 +1,77 @@
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+from passsearch.report import result_html, result_page
+
+VOID = {"meta", "br", "img"}
+
+
+class Balance(HTMLParser):
+    """Collects what is opened and not closed, and what would be loaded from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loads: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        self.loads += [f"{tag} {key}" for key, _ in attrs if key in ("src", "href")]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_page_is_whole_and_loads_nothing(result: dict[str, Any]) -> None:
+    balance = Balance()
+    balance.feed(result_page(result))
+
+    assert balance.open == []
+    assert balance.loads == []
+    assert "<script" not in result_page(result)
+
+
+def test_fragment_has_verdict_rows_and_plot(result: dict[str, Any]) -> None:
+    html = result_html(result)
+
+    assert "no significant improvement in throughput: 1.004 [0.996, 1.012]" in html
+    assert len(re.findall(r"<tr", html)) == 7
+    assert len(re.findall(r"<circle", html)) == 6
+    assert "<html" not in html
+
+
+def test_names_cannot_break_out(result: dict[str, Any]) -> None:
+    result["model"]["name"] = "<script>alert(1)</script>"
+    result["baselines"][0]["name"] = "<b>&"
+
+    html = result_page(result)
+
+    assert "<script>" not in html
+    assert "<b>" not in html
+
+
+def test_a_document_of_nulls_is_shown(result: dict[str, Any]) -> None:
+    result["best"] |= {"latency_s": None, "compile_s": None}
+    result["ratios"] = {"throughput": {"ratio": None, "interval": None}, "compile_time": None, "twin": None}
+
+    balance = Balance()
+    balance.feed(result_html(result) + result_html({}))
+
+    assert balance.open == []
+
+
+def test_an_interval_with_an_open_end_is_drawn_as_a_point(result: dict[str, Any]) -> None:
+    result["ratios"]["throughput"]["interval"] = [None, None]
+
+    assert result_html(result).count("<path") == 4
+
+
+def test_two_objectives_show_the_front(result: dict[str, Any]) -> None:
+    result["pareto"].append({**result["best"], "pipeline": "FuseOps"})
+
+    assert "no other candidate is better in every objective" in result_html(result)

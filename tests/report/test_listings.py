@@ -1,0 +1,93 @@
+from passsearch.report import (
+    analysis_text,
+    catalog_text,
+    checks_text,
+    entry_text,
+    findings_text,
+    toolchains_text,
+)
+
+
+def test_findings_come_with_what_to_do() -> None:
+    findings = [
+        {"name": "c compiler", "ok": False, "detail": "none found", "remedy": "Install gcc."},
+        {"name": "cores", "ok": None, "detail": "2 of 2 usable", "remedy": ""},
+    ]
+
+    text = findings_text(findings)
+
+    assert "missing" in text
+    assert text.endswith("to do:\nc compiler: Install gcc.")
+
+
+def test_no_toolchain_says_how_to_get_one() -> None:
+    assert "passsearch toolchain install" in toolchains_text([])
+
+
+def test_analysis_shows_evidence_and_reasons() -> None:
+    document = {
+        "model": "net.onnx",
+        "operators": {"conv2d": 20, "add": 8},
+        "fingerprint": {"residual_add": {"count": 8, "first": 14, "detail": "blocks of 2"}},
+        "classes": [{"name": "RN", "evidence": ["8 residual adds, first at %14"]}],
+        "passes": [{"name": "FuseOps", "reason": "serves every class"}],
+        "dropped": [{"name": "ToCPS", "reason": "never searched: not for inference"}],
+    }
+
+    text = analysis_text(document)
+
+    assert "operators: 20 conv2d, 8 add" in text
+    assert "class RN: 8 residual adds, first at %14" in text
+    assert [line.split() for line in text.splitlines() if "%14" in line][-1][:4] == [
+        "residual",
+        "add",
+        "8",
+        "%14",
+    ]
+    assert "never searched: not for inference" in text
+
+
+def test_entry_shows_parameters_with_what_is_searched() -> None:
+    parameter = {
+        "name": "layout",
+        "type": "str",
+        "required": False,
+        "default": "NHWC",
+        "alternatives": ("NCHW", "NHWC"),
+    }
+    needs = [{"name": "SimplifyInference", "when": ("batch_norm",)}]
+    text = entry_text({"name": "ConvertLayout", "tolerance": 0.0, "parameters": [parameter], "needs": needs})
+
+    assert "needs: SimplifyInference (where there is batch_norm)" in text
+    assert "NCHW, NHWC" in text
+
+
+def test_catalog_lists_passes_and_sequences() -> None:
+    entry = {
+        "name": "FuseOps",
+        "opt_level": 0,
+        "paper": ("BL",),
+        "role": "candidate",
+        "classes": ("all",),
+        "summary": "Fuses.",
+    }
+    sequence = {"name": "AS-0", "summary": "The paper's.", "pipeline": "FuseOps,ToCPS"}
+
+    text = catalog_text({"passes": [entry], "sequences": [sequence]})
+
+    assert "Fuses." in text
+    assert "FuseOps,ToCPS" in text
+
+
+def test_checks_count_what_holds() -> None:
+    rows = [
+        {"name": "A", "problems": [], "skipped": ""},
+        {"name": "B", "problems": ["crash: killed by SIGSEGV"], "skipped": ""},
+        {"name": "C", "problems": [], "skipped": "needs TVM >=0.18"},
+    ]
+
+    text = checks_text({"toolchain": "dev", "tvm_version": "0.16", "entries": rows})
+
+    assert "crash: killed by SIGSEGV" in text
+    assert "not checked: needs TVM >=0.18" in text
+    assert text.endswith("1 of 3 entries hold on toolchain dev, TVM 0.16.")

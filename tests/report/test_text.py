@@ -1,0 +1,139 @@
+from typing import Any
+
+import pytest
+
+from passsearch.report import comparison_text, result_text, verdict_text
+
+DEVIATION = {
+    "kind": "wrong_result",
+    "stage": "measure",
+    "step": "",
+    "reason": "outputs deviate by 0.12 of the largest",
+}
+
+
+def test_result_names_what_was_tuned_and_what_came_out(result: dict[str, Any]) -> None:
+    text = result_text(result, width=120)
+
+    for expected in (
+        "network: resnet18, batch 1 (zoo:resnet18)",
+        "class: RN (8 residual adds, first at %14; 4 stages of 2 blocks)",
+        "verdict: no significant improvement in throughput: 1.004 [0.996, 1.012] (noise floor 0.4 %)",
+        "space: 612 sequences asked, 61 states, 40 measured, 530 duplicates, 3 invalid; not closed",
+        "failures: 2 crash (first in build: killed by SIGSEGV); 1 wrong_result",
+        "search 8.3 (1.8 %), total 473",
+        'best: SimplifyInference,AlterOpLayout,FoldConstant{evaluator="numpy"},FuseOps{fuse_opt_level=2}',
+    ):
+        assert expected in text
+
+
+def test_table_has_baselines_in_order_and_the_winner_last(result: dict[str, Any]) -> None:
+    lines = result_text(result, width=120).splitlines()
+    rows = [line.split() for line in lines if line.split()[:1] and line.split()[0] in ("O0", "O3", "O4", "best")]
+
+    assert [row[0] for row in rows] == ["O0", "O3", "O4", "best"]
+    winner = "best 29.09 [29.06, 29.12] 34.38 1.004 [0.996, 1.012] 7.38 2.90 [2.71, 3.12] 46.9"
+    assert " ".join(rows[-1]) == winner
+
+
+def test_the_baseline_shows_its_confirmed_measurement(result: dict[str, Any]) -> None:
+    [row] = [line for line in result_text(result, width=120).splitlines() if line.startswith("O3 ")]
+
+    assert row.split() == ["O3", "29.21", "[29.18,", "29.24]", "34.23", "1.000", "21.4", "1.000", "46.8"]
+
+
+@pytest.mark.parametrize("width", [72, 80, 132])
+def test_lines_keep_to_the_width_but_pipelines_stay_whole(result: dict[str, Any], width: int) -> None:
+    lines = result_text(result, width=width).splitlines()
+
+    assert [line for line in lines if len(line) > width and result["best"]["pipeline"] not in line] == []
+    assert any(result["best"]["pipeline"] in line for line in lines)
+
+
+def test_what_is_null_or_missing_is_a_dash(result: dict[str, Any]) -> None:
+    del result["best"]["artifact_bytes"]
+    result["best"]["latency_s"] = None
+    result["ratios"]["compile_time"]["interval"] = [2.7, None]
+    [row] = [line for line in result_text(result, width=120).splitlines() if line.startswith("best ")]
+
+    assert " ".join(row.split()) == "best – 34.38 1.004 [0.996, 1.012] 7.38 2.90 [2.70, –] –"
+    assert "network: –" in result_text({})
+
+
+def test_an_interrupted_run_says_so(result: dict[str, Any]) -> None:
+    assert "interrupted" not in result_text(result)
+    assert "the same command continues the run" in result_text({**result, "interrupted": True})
+
+
+def test_two_objectives_show_the_front(result: dict[str, Any]) -> None:
+    result["pareto"].append({**result["best"], "pipeline": "FuseOps", "compile_s": 2.16})
+    text = result_text(result, width=120)
+
+    assert "front: no other candidate is better in every objective" in text
+    assert "2: FuseOps, then build at opt_level=0" in text
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        (
+            {"improved": True, "ratio": 1.153, "interval": [1.138, 1.171]},
+            "improved: 1.153 [1.138, 1.171] times higher throughput than O3 (noise floor 0.4 %); compiles",
+        ),
+        (
+            {"improved": True, "objective": "compile_time", "ratio": 2.9, "interval": [2.71, 3.12]},
+            "improved: compiles 2.90 [2.71, 3.12] times faster than O3; "
+            "throughput 1.004 [0.996, 1.012] times that of O3",
+        ),
+        (
+            {"improved": False, "objective": "compile_time", "ratio": 1.01, "interval": [0.98, 1.04]},
+            "no significant improvement in compile time: 1.010 [0.980, 1.040]",
+        ),
+        (
+            {"improved": False, "objective": "memory", "ratio": 1.2, "interval": None},
+            "no claim: 1.200 in memory by the search's own measurement",
+        ),
+        (
+            {
+                "confirmed": False,
+                "ratio": 1.2,
+                "interval": None,
+                "reason": "another IR",
+            },
+            "not confirmed: 1.200 in throughput by the search's own measurement (another IR)",
+        ),
+    ],
+)
+def test_verdict_is_one_sentence(result: dict[str, Any], verdict: dict[str, Any], expected: str) -> None:
+    result["verdict"] |= verdict
+
+    assert verdict_text(result).startswith(expected)
+    assert "\n" not in verdict_text(result)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"ratio": 0.5, "interval": [0.4, 0.625]}, "takes 2.00 [1.60, 2.50] times as long to compile"),
+        ({"ratio": 1.0, "interval": [0.9, 1.1]}, "compile time as O3's: 1.000 [0.900, 1.100]"),
+        ({"ratio": 3.0, "interval": None}, "compile time by one compile each: 3.00 times faster"),
+    ],
+)
+def test_verdict_tells_of_compile_time_what_its_interval_allows(
+    result: dict[str, Any], found: dict[str, Any], expected: str
+) -> None:
+    result["ratios"]["compile_time"] = found
+
+    assert verdict_text(result).endswith(expected)
+
+
+def test_comparison_has_measured_rows_and_failures(result: dict[str, Any]) -> None:
+    failed = {"name": "PO-2", "pipeline": "ToMixedPrecision", "build": {"opt_level": 0}, "failure": DEVIATION}
+    rows = [*result["baselines"][2:4], {**result["best"], "name": "layout-fuse"}, failed]
+    text = comparison_text({**result, "baseline": "O3", "noise_floor": 0.004, "rows": rows}, width=120)
+    table = {line.split()[0]: line.split() for line in text.splitlines() if line}
+
+    assert table["layout-fuse"][-3:] == ["7.38", "2.93", "46.9"]
+    assert table["O2"][-3:] == ["13.9", "1.554", "46.9"]
+    assert "PO-2: failed: wrong_result in measure: outputs deviate by 0.12 of the largest" in text
+    assert "noise floor: 0.4 %" in text

@@ -1,0 +1,49 @@
+"""Passes that do to a compiler what passes sometimes do."""
+
+import ctypes
+import time
+
+import tvm
+from tvm import relay
+
+
+@tvm.ir.transform.module_pass(opt_level=0, name="Crash")
+def _crash(module, context):
+    ctypes.string_at(0)
+
+
+@tvm.ir.transform.module_pass(opt_level=0, name="Hang")
+def _hang(module, context):
+    time.sleep(3600)
+
+
+@tvm.ir.transform.module_pass(opt_level=0, name="Refuse")
+def _refuse(module, context):
+    raise ValueError("this pass refuses")
+
+
+class _Lie(relay.ExprMutator):
+    def visit_call(self, call):
+        new = super().visit_call(call)
+        return relay.tanh(new.args[0]) if call.op == relay.op.get("nn.relu") else new
+
+
+@tvm.ir.transform.module_pass(opt_level=0, name="Lie")
+def _lie(module, context):
+    return tvm.IRModule({"main": _Lie().visit(module["main"])})
+
+
+def crash():
+    return _crash
+
+
+def hang():
+    return _hang
+
+
+def refuse():
+    return _refuse
+
+
+def lie():
+    return _lie

@@ -1,0 +1,132 @@
+"""The main job on a real compiler: failures are values, runs go on where they stopped, exports replay."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import passsearch
+from passsearch.errors import UserError
+from passsearch.toolchain import Toolchain
+
+DATA = Path(__file__).parent / "data"
+CHEAP = ("SimplifyInference", "FoldConstant", "FuseOps")
+
+
+@pytest.fixture
+def bad_passes(tmp_path: Path) -> Path:
+    """The user's own catalog, in a folder of its own."""
+    for name in ("bad_passes.py", "bad_passes.yaml"):
+        shutil.copy(DATA / name, tmp_path / name)
+    return tmp_path / "bad_passes.yaml"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("Crash", "crash"), ("Hang", "timeout"), ("Refuse", "compile_error"), ("Lie", "wrong_result")]
+)
+def test_a_search_survives_a_bad_pass_and_reports_it(
+    name: str, kind: str, relay: Toolchain, small_network: Path, bad_passes: Path, tmp_path: Path
+) -> None:
+    result = passsearch.tune(
+        small_network,
+        toolchain=relay.name,
+        trials=12,
+        confirm=0,
+        deadline=20,
+        passes=[*CHEAP, name],
+        catalogs=[bad_passes],
+        out=tmp_path / "run",
+    )
+    assert result.document["failures"].get(kind, 0) >= 1
+    assert {failure["kind"] for failure in result.document["failed"] if name in failure["pipeline"]} == {kind}
+    assert name not in result.best.pipeline
+    assert result.document["space"]["states_measured"] > 5
+
+
+def test_export_replays_and_resume_measures_nothing_again(
+    relay: Toolchain, small_network: Path, tmp_path: Path
+) -> None:
+    def tune() -> passsearch.TuneResult:
+        return passsearch.tune(
+            small_network, toolchain=relay.name, trials=8, confirm=2, passes=CHEAP, out=tmp_path / "run"
+        )
+
+    result = tune()
+    facts = (tmp_path / "run" / "log.jsonl").read_text().count("\n")
+    again = tune()
+    assert (tmp_path / "run" / "log.jsonl").read_text().count("\n") == facts
+    assert again.best.pipeline == result.best.pipeline
+    assert again.document["verdict"] == result.document["verdict"]
+    assert result.document["verdict"]["confirmed"]
+    folder = result.export(tmp_path / "deploy")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    command = [str(relay.python), str(folder / "build_model.py")]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_killed_run_goes_on(relay: Toolchain, small_network: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    code = (
+        "import passsearch; passsearch.tune("
+        f"{str(small_network)!r}, toolchain={relay.name!r}, trials=10, confirm=0, passes={CHEAP!r}, out={str(run)!r})"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    log, deadline = run / "log.jsonl", time.monotonic() + 120
+    while time.monotonic() < deadline and (not log.exists() or log.read_text().count('"samples"') < 4):
+        time.sleep(0.2)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    before = log.read_text().splitlines()
+    assert not (run / "result.json").exists()
+    passsearch.tune(small_network, toolchain=relay.name, trials=10, confirm=0, passes=CHEAP, out=run)
+    after = log.read_text().splitlines()
+    assert after[: len(before)] == before or after[: len(before) - 1] == before[:-1]
+    keys = [(entry["kind"], entry["key"]) for entry in (json.loads(line.split(" ", 1)[1]) for line in after)]
+    assert len(keys) == len(set(keys)), "nothing is applied, built or measured twice"
+    assert json.loads((run / "result.json").read_text())["space"]["states_measured"] > 4
+
+
+def test_equal_ir_is_one_candidate(relay: Toolchain, small_network: Path, tmp_path: Path) -> None:
+    result = passsearch.tune(
+        small_network, toolchain=relay.name, trials=30, confirm=0, passes=["SimplifyInference", "DeadCodeElimination"],
+        out=tmp_path / "run",
+    )
+    space = result.document["space"]
+    assert space["closed"] and space["states"] == 2
+    assert space["duplicates"] > 0
+    assert "DeadCodeElimination" not in result.best.pipeline
+
+
+def test_objectives_that_cannot_be_read_are_refused_before_the_search(
+    relay: Toolchain, small_network: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="Objective `power` cannot be read"):
+        passsearch.tune(small_network, toolchain=relay.name, objective="power", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_objectives_give_a_front(relay: Toolchain, small_network: Path, tmp_path: Path) -> None:
+    result = passsearch.tune(
+        small_network, toolchain=relay.name, objective=["throughput", "compile_time"], trials=6, confirm=0,
+        passes=CHEAP, out=tmp_path / "run",
+    )
+    front = result.document["pareto"]
+    by_speed = sorted(front, key=lambda each: each["ratio"]["ratio"])
+    assert [each["compile_s"] for each in by_speed] == sorted(each["compile_s"] for each in front)
+
+
+def test_compare_measures_names_and_pipelines_side_by_side(relay: Toolchain, small_network: Path) -> None:
+    document = passsearch.compare(
+        small_network, ["O0", "O3", "AS-0", "SimplifyInference,FuseOps{fuse_opt_level=2}"], toolchain=relay.name, rounds=8
+    )
+    rows = {row["name"]: row for row in document["rows"]}
+    assert rows["O3"]["ratio"]["ratio"] == pytest.approx(1.0)
+    assert all("ratio" in row or "failure" in row for row in rows.values())
+    assert document["noise_floor"] >= 0
