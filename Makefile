@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := runs/demo
 DEPLOY := runs/demo-deploy
-TRIALS ?= 24
+TRIALS ?= 40
 TIMEOUT ?= 480
 
 # The first interpreter that starts and has a version the library runs on; PYTHON=… chooses another.

@@ -32,9 +32,7 @@ def _is_hard_sigmoid(flow: Dataflow, operator: Operator) -> bool:
     """clip(x + 3, 0, 6) / 6 or clip(a x + b, 0, 1)."""
     if operator.kind == "hard_sigmoid":
         return True
-    shifted = any(
-        flow.kind(source) == "add" and flow.weights(source) for source in flow.arguments(operator.index)
-    )
+    shifted = any(flow.kind(source) == "add" and flow.weights(source) for source in flow.arguments(operator.index))
     return shifted and (_clips(operator, to=6.0) or _clips(operator, to=1.0))
 
 
@@ -55,9 +53,7 @@ def _is_silu(flow: Dataflow, operator: Operator) -> bool:
 
 def _is_of(flow: Dataflow, index: int, kind: str, *, of: int) -> bool:
     source = root(flow, index)
-    return flow.kind(source) == kind and root(flow, of) in (
-        root(flow, each) for each in flow.arguments(source)
-    )
+    return flow.kind(source) == kind and root(flow, of) in (root(flow, each) for each in flow.arguments(source))
 
 
 def _is_gelu(flow: Dataflow, operator: Operator) -> bool:

@@ -21,9 +21,7 @@ def features(flow: Dataflow) -> Mapping[str, Feature]:
 
 def _softmaxes(flow: Dataflow) -> Iterator[int]:
     yield from (operator.index for operator in flow.of_kind(SOFTMAXES))
-    yield from (
-        operator.index for operator in flow.of_kind({"divide"}) if _is_spelled_softmax(flow, operator.index)
-    )
+    yield from (operator.index for operator in flow.of_kind({"divide"}) if _is_spelled_softmax(flow, operator.index))
 
 
 def _is_spelled_softmax(flow: Dataflow, divide: int) -> bool:

@@ -9,6 +9,9 @@ from passsearch.errors import UserError
 
 UNKNOWN = "unknown"
 
+_COUNT_FIELDS = ("count", "first", "detail", "feature")
+_RATIO_FIELDS = ("part", "whole", "percent")
+
 
 @dataclass(frozen=True)
 class Count:
@@ -122,9 +125,7 @@ def classify(fingerprint: Fingerprint, rules: Iterable[ClassRule]) -> tuple[Arch
     found = tuple(ArchitectureClass(rule.name, verdict.lines) for rule, verdict in verdicts if verdict.holds)
     if found:
         return found
-    missing = tuple(
-        f"not {rule.name} ({rule.title}): " + "; ".join(verdict.lines) for rule, verdict in verdicts
-    )
+    missing = tuple(f"not {rule.name} ({rule.title}): " + "; ".join(verdict.lines) for rule, verdict in verdicts)
     return (ArchitectureClass(UNKNOWN, missing or ("no class rules are given",)),)
 
 
@@ -135,15 +136,9 @@ def _judge(condition: Condition, fingerprint: Fingerprint) -> _Verdict:
         return _judge_ratio(condition, fingerprint)
     if isinstance(condition, Not):
         inner = _judge(condition.condition, fingerprint)
-        return _Verdict(
-            not inner.holds, tuple(f"it has {line}" for line in inner.lines) if inner.holds else ()
-        )
+        return _Verdict(not inner.holds, tuple(f"it has {line}" for line in inner.lines) if inner.holds else ())
     verdicts = [_judge(each, fingerprint) for each in condition.conditions]
-    holds = (
-        all(each.holds for each in verdicts)
-        if isinstance(condition, All)
-        else any(each.holds for each in verdicts)
-    )
+    holds = all(each.holds for each in verdicts) if isinstance(condition, All) else any(each.holds for each in verdicts)
     lines = (line for each in verdicts if each.holds == holds for line in each.lines)
     return _Verdict(holds, tuple(dict.fromkeys(lines)))
 
@@ -212,7 +207,7 @@ def _read_count(data: Mapping[str, Json]) -> Count:
         feature=_text(data["feature"]),
         minimum=int(_number(data.get("min", 1))),
         maximum=None if maximum is None else int(_number(maximum)),
-        evidence=_text(data.get("evidence", Count.evidence)),
+        evidence=_template(data.get("evidence", Count.evidence), _COUNT_FIELDS),
     )
 
 
@@ -222,8 +217,17 @@ def _read_ratio(data: Mapping[str, Json]) -> Ratio:
         part=_text(part),
         whole=_text(whole),
         minimum=_number(data.get("min")),
-        evidence=_text(data.get("evidence", Ratio.evidence)),
+        evidence=_template(data.get("evidence", Ratio.evidence), _RATIO_FIELDS),
     )
+
+
+def _template(value: Json, names: Iterable[str]) -> str:
+    text = _text(value)
+    try:
+        text.format(**dict.fromkeys(names, 0))
+    except (KeyError, IndexError) as error:
+        raise ValueError(f"got {error} in `evidence`, allowed are {', '.join(names)}") from None
+    return text
 
 
 def _text(value: Json) -> str:

@@ -39,9 +39,7 @@ def features(flow: Dataflow) -> Mapping[str, Feature]:
         "explicit_padding": occurrences(pad.index for pad in flow.of_kind(PADS) if _feeds_window(flow, pad)),
         "depthwise_convolution": occurrences(c.index for c in convolutions if is_depthwise(flow, c)),
         "grouped_convolution": occurrences(c.index for c in convolutions if is_grouped(flow, c)),
-        "strided_convolution": occurrences(
-            c.index for c in convolutions if max(integers(c, "strides"), default=1) > 1
-        ),
+        "strided_convolution": occurrences(c.index for c in convolutions if max(integers(c, "strides"), default=1) > 1),
         "depthwise_separable": occurrences(separable, _kernels(flow, separable)),
     }
 
@@ -101,11 +99,7 @@ def output_layout(convolution: Operator) -> str:
 
 def _feeds_window(flow: Dataflow, pad: Operator) -> bool:
     widths = pad.attributes.get("pad_width")
-    if (
-        isinstance(widths, list)
-        and widths
-        and not any(any(pair) for pair in widths if isinstance(pair, list))
-    ):
+    if isinstance(widths, list) and widths and not any(any(pair) for pair in widths if isinstance(pair, list)):
         return False
     walk = walk_forward(flow, pad.index, through=lambda index: flow.kind(index) in LAYOUTS)
     return any(flow.kind(index) in _READS_PADDING for index in walk.ends)

@@ -29,9 +29,7 @@ _SUPPRESSIONS = frozenset(
         "nms",
     }
 )
-_BOXES = frozenset(
-    {"multibox_prior", "multibox_transform_loc", "proposal", "multi_proposal", "roi_align", "roi_pool"}
-)
+_BOXES = frozenset({"multibox_prior", "multibox_transform_loc", "proposal", "multi_proposal", "roi_align", "roi_pool"})
 _REGIONS = frozenset({"roi_align", "roi_pool", "proposal", "multi_proposal", "crop_and_resize"})
 # A detector predicts per region, a segmenter per pixel: no head of a detector has more than the image's side
 # divided by this.
@@ -64,17 +62,13 @@ def features(flow: Dataflow) -> Mapping[str, Feature]:
 
 def _scales(scales: Iterable[tuple[float, ...]]) -> str:
     ordered = sorted(scales, reverse=True)
-    return ", ".join(
-        "x".join(f"{side:g}" if side >= 1 else f"1/{1 / side:g}" for side in sides) for sides in ordered
-    )
+    return ", ".join("x".join(f"{side:g}" if side >= 1 else f"1/{1 / side:g}" for side in sides) for sides in ordered)
 
 
 def _multi_scale_heads(flow: Dataflow) -> list[_Head]:
     """Heads of the place that gathers the most resolutions: a concatenation, or what the network returns."""
     reductions = _reductions(flow)
-    gathered = [
-        _heads(flow, join.inputs, reductions=reductions) for join in flow.of_kind(JOINS) if _joins(flow, join)
-    ]
+    gathered = [_heads(flow, join.inputs, reductions=reductions) for join in flow.of_kind(JOINS) if _joins(flow, join)]
     gathered += [_heads(flow, flow.results, reductions=reductions), _raw_heads(flow, reductions)]
     fitting = [heads for heads in gathered if _is_detector(flow, heads, reductions=reductions)]
     return max(fitting, key=lambda heads: (len({head.sides for head in heads}), len(heads)), default=[])
@@ -92,13 +86,9 @@ def _heads(flow: Dataflow, values: Iterable[int], *, reductions: Mapping[int, fl
     """Convolutions behind values, where the way back flattens the map."""
     found: dict[int, _Head] = {}
     for value in values:
-        walk = walk_back(
-            flow, [value], through=lambda index: flow.kind(index) in _DECODING and index in flow.data
-        )
+        walk = walk_back(flow, [value], through=lambda index: flow.kind(index) in _DECODING and index in flow.data)
         if any(_flattens(flow, index) for index in walk.passed):
-            found.update(
-                (index, _head(flow, index, reductions)) for index in walk.ends if _predicts(flow, index)
-            )
+            found.update((index, _head(flow, index, reductions)) for index in walk.ends if _predicts(flow, index))
     return [found[index] for index in sorted(found)]
 
 

@@ -49,9 +49,7 @@ class Dataflow:
     def of_kind(self, kinds: Iterable[str]) -> Iterator[Operator]:
         """Operators of some kinds that work on data, in topological order."""
         wanted = frozenset(kinds)
-        return (
-            operator for operator in self.operators if operator.kind in wanted and operator.index in self.data
-        )
+        return (operator for operator in self.operators if operator.kind in wanted and operator.index in self.data)
 
     def kind(self, index: int) -> str:
         """Kind of one operator."""
@@ -149,9 +147,7 @@ def is_data_matmul(flow: Dataflow, index: int) -> bool:
     return flow.kind(index) in MATMULS and len(flow.arguments(index)) >= 2
 
 
-def _walk(
-    starts: Iterable[int], following: Callable[[int], Iterable[int]], *, through: Through, limit: int
-) -> Walk:
+def _walk(starts: Iterable[int], following: Callable[[int], Iterable[int]], *, through: Through, limit: int) -> Walk:
     ends: set[int] = set()
     passed: set[int] = set()
     stack = list(starts)
@@ -190,9 +186,7 @@ def _uses(operators: Sequence[Operator], graph: Digraph, *, index: int) -> Itera
             if operators[user].kind in LAYOUTS:
                 stack.append(user)
                 continue
-            yield from (
-                (user, slot) for slot, source in enumerate(operators[user].inputs) if source == producer
-            )
+            yield from ((user, slot) for slot, source in enumerate(operators[user].inputs) if source == producer)
 
 
 def _is_weight_use(user: Operator, slot: int, *, small: bool) -> bool:

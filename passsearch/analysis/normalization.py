@@ -43,9 +43,7 @@ def _chains(flow: Dataflow) -> Iterator[tuple[int, str]]:
     for operator in flow.of_kind(_ROOTS):
         if operator.kind == "power" and not any(abs(value) == 0.5 for value in flow.scalars(operator.index)):
             continue
-        walk = walk_back(
-            flow, flow.arguments(operator.index), through=lambda index: _is_under_root(flow, index)
-        )
+        walk = walk_back(flow, flow.arguments(operator.index), through=lambda index: _is_under_root(flow, index))
         kinds = {_spread(flow, end) for end in walk.ends}
         found = next((kind for kind in ("layer", "rms") if kind in kinds), None)
         if found is not None:
@@ -82,11 +80,7 @@ def _squares(flow: Dataflow, reduction: Operator) -> str | None:
 
 def _base_of_square(flow: Dataflow, index: int) -> int | None:
     arguments = flow.arguments(index)
-    if (
-        flow.kind(index) == "multiply"
-        and len(arguments) == 2
-        and root(flow, arguments[0]) == root(flow, arguments[1])
-    ):
+    if flow.kind(index) == "multiply" and len(arguments) == 2 and root(flow, arguments[0]) == root(flow, arguments[1]):
         return root(flow, arguments[0])
     if flow.kind(index) == "power" and 2.0 in flow.scalars(index):
         return root(flow, arguments[0])
@@ -103,11 +97,7 @@ def _is_centred(flow: Dataflow, index: int) -> bool:
 
 def _is_sum_over_count(flow: Dataflow, index: int) -> bool:
     arguments = flow.arguments(index)
-    return (
-        flow.kind(index) in ("divide", "multiply")
-        and len(arguments) == 1
-        and flow.kind(arguments[0]) == "sum"
-    )
+    return flow.kind(index) in ("divide", "multiply") and len(arguments) == 1 and flow.kind(arguments[0]) == "sum"
 
 
 def _reduces_one_axis(flow: Dataflow, reduction: Operator) -> bool:

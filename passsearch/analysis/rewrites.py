@@ -25,18 +25,12 @@ _BY_KIND: Mapping[str, frozenset[str]] = {
 
 def features(flow: Dataflow) -> Mapping[str, Feature]:
     """Features of this family by name."""
-    found = {
-        name: occurrences(each.index for each in flow.of_kind(kinds)) for name, kinds in _BY_KIND.items()
-    }
+    found = {name: occurrences(each.index for each in flow.of_kind(kinds)) for name, kinds in _BY_KIND.items()}
     return found | {
         "transpose_dense": occurrences(_transposes_before_dense(flow)),
         "fast_math_activation": occurrences(each.index for each in flow.of_kind(_FAST_MATH)),
-        "constant_division": occurrences(
-            each.index for each in flow.of_kind({"divide"}) if _by_constant(flow, each)
-        ),
-        "atrous_conv2d": occurrences(
-            each.index for each in flow.of_kind({"conv2d"}) if _is_atrous(flow, each)
-        ),
+        "constant_division": occurrences(each.index for each in flow.of_kind({"divide"}) if _by_constant(flow, each)),
+        "atrous_conv2d": occurrences(each.index for each in flow.of_kind({"conv2d"}) if _is_atrous(flow, each)),
         "constant_expression": occurrences(_computed_parameters(flow)),
         "common_subexpression": occurrences(_duplicates(flow)),
     }

@@ -144,7 +144,7 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
         "objective": objective.name,
         **document,
         "level": LEVEL,
-        "confirmed": True,
+        "confirmed": ratio is not None,
         "repetitions": confirmation.repetitions,
         "noise_floor": confirmation.noise_floor,
         "reason": "" if gained else "no significant improvement",

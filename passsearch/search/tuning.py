@@ -7,7 +7,7 @@ from typing import Any
 from zlib import crc32
 
 from passsearch.core import Candidate, Failure, Objective
-from passsearch.errors import EnvironmentFault, UserError
+from passsearch.errors import UserError
 from passsearch.search import session
 from passsearch.search.confirm import Confirmation, confirm
 from passsearch.search.document import result_document
@@ -76,7 +76,7 @@ class Tuning:
         search = self._search(evaluator, reading, folder, progress)
         best, confirmation, interrupted = self._outcome(search, progress)
         if best is None or search.baseline is None:
-            raise EnvironmentFault(f"Interrupted before anything was measured; `{folder.path}` keeps what is known.")
+            raise KeyboardInterrupt  # nothing to report yet; the log keeps what is known
         spent = dict(evaluator.seconds)
         total = folder.log.seconds
         document = result_document(

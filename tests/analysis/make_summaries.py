@@ -30,8 +30,9 @@ def export(folder: Path) -> None:
 def summarize(folder: Path) -> None:
     """Imports the ONNX files into Relay and writes what the worker would tell the analyzer."""
     import onnx
-    from passsearch.dialects.relay.summary import summarize as summary_of
     from tvm import relay
+
+    from passsearch.dialects.relay.summary import summarize as summary_of
 
     DATA.mkdir(exist_ok=True)
     for path in sorted(folder.glob("*.onnx")):

@@ -1,5 +1,6 @@
 import pytest
 from graphs import Net, count
+
 from passsearch.analysis import convolution
 
 

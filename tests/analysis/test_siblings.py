@@ -1,5 +1,6 @@
 import pytest
 from graphs import Net
+
 from passsearch.analysis import siblings
 
 

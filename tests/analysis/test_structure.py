@@ -1,4 +1,5 @@
 from graphs import Net
+
 from passsearch.analysis import structure
 
 

@@ -1,0 +1,116 @@
+"""Whole networks, as real exporters and importers write them; `make_summaries.py` makes the summaries."""
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from passsearch.analysis import ClassRule, classify, feature_names, fingerprint
+from passsearch.core import ModuleSummary
+
+DATA = Path(__file__).parent / "data"
+CATALOG = Path(__file__).parents[2] / "pass_catalog"
+RULES = tuple(
+    ClassRule.from_json(rule) for rule in yaml.safe_load((CATALOG / "relay" / "classes.yaml").read_text())["classes"]
+)
+
+CLASSES = {
+    "resnet_basic": {"RN"},
+    "resnet_preactivated": {"RN"},
+    "resnext": {"RN"},
+    "mobilenet_v1": {"MN"},
+    "mobilenet_v3": {"MN"},
+    "ssd_resnet": {"RN", "SSD"},
+    "ssd_resnet_list": {"RN", "SSD"},
+    "ssd_resnet_maps": {"RN", "SSD"},
+    "ssd_vgg": {"SSD"},
+    "yolo": {"RN", "SSD"},
+    "bert": {"BR"},
+    "distilbert": {"BR"},
+    "mobilebert": {"BR"},
+    "gpt2": {"BR"},
+    "llama": {"BR"},
+    "vit": {"BR"},
+    "unet_supervised": {"unknown"},
+    "unet_flattened": {"unknown"},
+    "densenet": {"unknown"},
+    "inception": {"unknown"},
+    "convnext": {"unknown"},
+    "mixer": {"unknown"},
+    "lstm": {"unknown"},
+    "gru": {"unknown"},
+    "lstm_attention": {"unknown"},
+    "recommender": {"unknown"},
+    "residual_perceptron": {"unknown"},
+}
+
+
+@cache
+def summary(name):
+    return ModuleSummary.from_json(json.loads(gzip.decompress((DATA / f"{name}.json.gz").read_bytes())))
+
+
+@cache
+def features(name):
+    return fingerprint(summary(name))
+
+
+def evidence(name, architecture):
+    found = {each.name: each.evidence for each in classify(features(name), RULES)}
+    return "; ".join(found[architecture])
+
+
+@pytest.mark.parametrize(("name", "classes"), CLASSES.items())
+def test_classes_of_real_networks(name, classes):
+    assert {found.name for found in classify(features(name), RULES)} == classes
+
+
+def test_every_summary_is_expected_to_be_of_some_class():
+    assert {path.name.removesuffix(".json.gz") for path in DATA.glob("*.json.gz")} == set(CLASSES)
+
+
+def test_rules_name_features_that_exist():
+    assert {name for rule in RULES for name in rule.features()} <= feature_names()
+
+
+def test_evidence_is_for_people():
+    assert evidence("resnet_basic", "RN").startswith(
+        "6 residual adds around spatial convolutions (4 identity, 2 projected), first at %"
+    )
+    assert "kernels 3x3, 5x5" in evidence("mobilenet_v3", "MN")
+    assert "prediction heads on 4 resolutions of one backbone (16x16, 8x8, 4x4, 2x2)" in evidence("ssd_resnet", "SSD")
+    assert "2 attention patterns" in evidence("bert", "BR")
+
+
+def test_unknown_names_what_each_class_lacks():
+    found = evidence("densenet", "unknown")
+    for rule in RULES:
+        assert f"not {rule.name} ({rule.title}): " in found
+    assert "0 `residual_convolution`, at least 3 needed" in found
+
+
+@pytest.mark.parametrize(
+    ("name", "feature", "expected"),
+    [
+        ("bert", "layer_norm_chain", 5),
+        ("bert", "activation_gelu", 2),
+        ("bert", "repeated_block", 2),
+        ("llama", "rms_norm", 5),
+        ("llama", "activation_silu", 2),
+        ("mobilenet_v3", "activation_hard_sigmoid", 13),
+        ("resnext", "grouped_convolution", 12),
+        ("mixer", "residual_dense", 8),
+        ("lstm", "residual_add", 0),
+        ("unet_flattened", "resample", 3),
+    ],
+)
+def test_features_of_real_networks(name, feature, expected):
+    assert features(name).count(feature) == expected
+
+
+def test_results_do_not_depend_on_a_trip_through_json():
+    again = ModuleSummary.from_json(json.loads(json.dumps(summary("yolo").to_json())))
+    assert fingerprint(again).to_json() == features("yolo").to_json()
