@@ -56,7 +56,7 @@ class All:
 
 @dataclass(frozen=True)
 class Any:
-    """At least one condition holds; the evidence is that of the ones that do."""
+    """At least one condition holds; the evidence is that of the first that does."""
 
     conditions: tuple["Condition", ...]
 
@@ -138,9 +138,14 @@ def _judge(condition: Condition, fingerprint: Fingerprint) -> _Verdict:
         inner = _judge(condition.condition, fingerprint)
         return _Verdict(not inner.holds, tuple(f"it has {line}" for line in inner.lines) if inner.holds else ())
     verdicts = [_judge(each, fingerprint) for each in condition.conditions]
-    holds = all(each.holds for each in verdicts) if isinstance(condition, All) else any(each.holds for each in verdicts)
-    lines = (line for each in verdicts if each.holds == holds for line in each.lines)
-    return _Verdict(holds, tuple(dict.fromkeys(lines)))
+    if isinstance(condition, Any):
+        return next((each for each in verdicts if each.holds), _Verdict(False, _lines(verdicts)))
+    failed = [each for each in verdicts if not each.holds]
+    return _Verdict(not failed, _lines(failed or verdicts))
+
+
+def _lines(verdicts: Iterable[_Verdict]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(line for verdict in verdicts for line in verdict.lines))
 
 
 def _judge_count(condition: Count, fingerprint: Fingerprint) -> _Verdict:

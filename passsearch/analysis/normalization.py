@@ -17,6 +17,7 @@ def features(flow: Dataflow) -> Mapping[str, Feature]:
     whole = [operator.index for operator in flow.of_kind({"layer_norm"})]
     chains = dict(_chains(flow))
     centred = [index for index, kind in chains.items() if kind == "layer"]
+    centred += [operator.index for operator in flow.of_kind({"batch_norm"}) if _is_keras_layer_norm(flow, operator)]
     return {
         "batch_norm": occurrences(operator.index for operator in flow.of_kind({"batch_norm"})),
         "folded_batch_norm": occurrences(_scale_and_shift(flow)),
@@ -48,6 +49,11 @@ def _chains(flow: Dataflow) -> Iterator[tuple[int, str]]:
         found = next((kind for kind in ("layer", "rms") if kind in kinds), None)
         if found is not None:
             yield operator.index, found
+
+
+def _is_keras_layer_norm(flow: Dataflow, operator: Operator) -> bool:
+    """Whether a batch norm has statistics of its own data, over one axis: Keras writes layer norms so."""
+    return any(_spread(flow, source) == "layer" for source in flow.arguments(operator.index))
 
 
 def _is_under_root(flow: Dataflow, index: int) -> bool:

@@ -60,6 +60,15 @@ def test_layer_norm_as_one_operator_and_over_channels():
     assert found(net) == {"layer_norm": 2, "layer_norm_chain": 1}
 
 
+def test_a_batch_norm_over_statistics_of_its_own_data_is_a_layer_norm():
+    net = Net()
+    x = net.op("reshape", net.input(1, 16, 32), shape=(1, 16, 32, 1))
+    ones, moments = net.constant(16), {"shape": (16,), "axis": [1], "exclude": 1}
+    middle = net.op("mean", x, **moments)
+    net.op("batch_norm", x, ones, ones, middle, net.op("variance", x, middle, **moments))
+    assert found(net)["layer_norm"] == 1
+
+
 def test_mean_of_squares_less_square_of_mean():
     net = Net()
     x = net.input(1, 16, 32)

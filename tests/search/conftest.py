@@ -1,34 +1,14 @@
-"""A network that builds in a second or two."""
+"""Short rounds: these tests ask whether the job is done, not how fast a network is."""
 
-from pathlib import Path
+from dataclasses import replace
 
-import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+
+from passsearch.search import comparison, confirm, evaluation, study
 
 
-def _weight(name: str, *shape: int) -> TensorProto:
-    return numpy_helper.from_array(np.random.default_rng(len(name)).normal(0, 0.3, shape).astype("float32"), name)
-
-
-@pytest.fixture(scope="session")
-def small_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """conv, batch norm, relu, pool, dense."""
-    ones = numpy_helper.from_array(np.ones(8, "float32"), "var")
-    constants = [_weight("w", 8, 3, 3, 3), _weight("scale", 8), _weight("shift", 8), _weight("mean", 8), ones]
-    nodes = [
-        helper.make_node("Conv", ["image", "w"], ["c"], pads=[1, 1, 1, 1]),
-        helper.make_node("BatchNormalization", ["c", "scale", "shift", "mean", "var"], ["n"]),
-        helper.make_node("Relu", ["n"], ["r"]),
-        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
-        helper.make_node("Flatten", ["p"], ["f"]),
-        helper.make_node("Gemm", ["f", "dense"], ["y"], transB=1),
-    ]
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 16, 16])
-    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 5])
-    graph = helper.make_graph(nodes, "small", [image], [output], [*constants, _weight("dense", 5, 8)])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    path = tmp_path_factory.mktemp("network") / "small.onnx"
-    onnx.save(model, str(path))
-    return path
+@pytest.fixture(autouse=True)
+def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = replace(evaluation.SEARCH_PLAN, rounds=6, warmup_rounds=1, sample_s=0.002)
+    for module in (comparison, confirm, evaluation, study):
+        monkeypatch.setattr(module, "SEARCH_PLAN", plan)

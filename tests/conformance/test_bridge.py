@@ -1,0 +1,107 @@
+"""What every dialect's bridge must do, seen through a worker as the rest of passsearch sees it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from passsearch.dialects import dialect
+from passsearch.errors import UserError, WorkerDied
+from passsearch.measure import Worker
+from passsearch.toolchain import Toolchain, host_target
+
+SIMPLIFY = "tvm.relay.transform:SimplifyInference"
+
+
+def start(toolchain: Toolchain, folder: Path, *, target: str | None = None, paths: tuple[str, ...] = ()) -> Worker:
+    return Worker(
+        toolchain.python,
+        bridge=dialect(toolchain.dialect).bridge,
+        target=target or host_target(toolchain),
+        threads=1,
+        log=folder / "worker.log",
+        paths=paths,
+    )
+
+
+def load(worker: Worker, network: Path) -> dict[str, Any]:
+    source = {"path": str(network), "format": "onnx", "inputs": {}}
+    return worker.ask({"verb": "load", "source": source, "summary": True}, deadline_s=120)
+
+
+def apply(worker: Worker, state: str, name: str, factory: str, **arguments: Any) -> dict[str, Any]:
+    step = {"name": name, "arguments": arguments}
+    return worker.ask({"verb": "apply", "state": state, "pass": step, "factory": factory}, deadline_s=10)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("worker")
+
+
+@pytest.fixture
+def worker(relay: Toolchain, folder: Path) -> Iterator[Worker]:
+    paths = (str(Path(__file__).parents[1] / "search" / "data"),)
+    started = start(relay, folder, paths=paths)
+    yield started
+    started.close()
+
+
+def test_identity_is_the_same_in_every_process(relay: Toolchain, worker: Worker, small_network: Path, folder: Path) -> None:
+    other = start(relay, folder)
+    try:
+        states = [load(each, small_network)["state"] for each in (worker, other)]
+        after = [apply(each, states[0], "SimplifyInference", SIMPLIFY)["state"] for each in (worker, other)]
+    finally:
+        other.close()
+    assert states[0] == states[1]
+    assert after[0] == after[1] != states[0]
+
+
+def test_a_pass_with_nothing_to_do_leads_to_the_same_state(worker: Worker, small_network: Path) -> None:
+    state = load(worker, small_network)["state"]
+    once = apply(worker, state, "SimplifyInference", SIMPLIFY)["state"]
+    assert apply(worker, once, "SimplifyInference", SIMPLIFY)["state"] == once
+
+
+def test_the_summary_tells_operators_and_shapes(worker: Worker, small_network: Path) -> None:
+    summary = load(worker, small_network)["summary"]
+    kinds = [row[1] for row in summary["operators"]]
+    assert {"conv2d", "batch_norm", "relu", "dense"} <= set(kinds)
+
+
+def test_a_state_that_is_not_held_is_said_to_be_missing(worker: Worker) -> None:
+    assert apply(worker, "nowhere", "SimplifyInference", SIMPLIFY) == {"missing": "nowhere"}
+
+
+def test_a_failing_pass_is_an_answer_and_the_worker_goes_on(worker: Worker, small_network: Path) -> None:
+    state = load(worker, small_network)["state"]
+    answer = apply(worker, state, "Refuse", "bad_passes:refuse")
+    assert answer["error"]["kind"] == "compile_error" and "refuses" in answer["error"]["reason"]
+    assert apply(worker, state, "SimplifyInference", SIMPLIFY)["state"] != state
+
+
+@pytest.mark.parametrize(("name", "kind"), [("crash", "crash"), ("hang", "timeout")])
+def test_a_worker_that_dies_says_how(worker: Worker, small_network: Path, name: str, kind: str) -> None:
+    state = load(worker, small_network)["state"]
+    with pytest.raises(WorkerDied) as died:
+        apply(worker, state, name, f"bad_passes:{name}")
+    assert died.value.kind == kind
+    assert not worker.alive
+
+
+def test_what_dies_in_a_fork_leaves_the_states_alone(worker: Worker, small_network: Path, tmp_path: Path) -> None:
+    state = load(worker, small_network)["state"]
+    request = {"verb": "build", "state": state, "options": {"opt_level": 3}, "folder": str(tmp_path / "built")}
+    with pytest.raises(WorkerDied) as died:
+        worker.ask(request, deadline_s=0.05)
+    assert died.value.kind == "timeout"
+    assert worker.ask({"verb": "hold", "state": state}, deadline_s=10) == {"held": True}
+    assert worker.ask(request, deadline_s=120)["bytes"] > 0
+
+
+@pytest.mark.parametrize("target", ["nonsense", "cuda", "llvm -no-such-option=1"])
+def test_an_impossible_target_is_the_users_mistake(relay: Toolchain, folder: Path, target: str) -> None:
+    with pytest.raises(UserError, match="Impossible target"):
+        start(relay, folder, target=target)

@@ -1,0 +1,66 @@
+"""Keys and sequences, without a compiler."""
+
+import random
+
+import pytest
+
+from passsearch.catalog import load
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
+from passsearch.search import Edge, Space, StateGraph
+
+CATALOG = load("relay")
+NAMES = ("SimplifyInference", "AlterOpLayout", "FoldConstant", "FuseOps", "ConvertLayout")
+
+
+def space(*features: str) -> Space:
+    return Space(CATALOG, tuple(CATALOG.entry(name) for name in NAMES), frozenset(features))
+
+
+def draw(searched: Space, seed: int) -> dict[str, object]:
+    rng = random.Random(seed)
+    return {
+        name: rng.choice(kind.choices) if hasattr(kind, "choices") else rng.random()
+        for name, kind in searched.distributions().items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_set_of_keys_decodes_to_a_sequence_that_is_complete(seed: int) -> None:
+    searched = space("batch_norm")
+    names = [step.name for step in searched.decode(draw(searched, seed)).pipeline.passes]  # type: ignore[arg-type]
+    if "AlterOpLayout" in names:
+        assert "SimplifyInference" in names[: names.index("AlterOpLayout")]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_decoded_sequence_encodes_to_keys_of_the_same_sequence(seed: int) -> None:
+    searched = space()
+    candidate = searched.decode(draw(searched, seed))  # type: ignore[arg-type]
+    keys = searched.encode(candidate)
+    assert keys is None or searched.decode(keys).pipeline == candidate.pipeline
+
+
+def test_a_sequence_outside_the_space_has_no_keys() -> None:
+    outside = Candidate(Pipeline((PassSpec.of("DefuseOps"),)))
+    assert space().encode(outside) is None
+    assert space().encode(Candidate(Pipeline(), BuildOptions(0, disabled=("FuseOps",)))) is None
+
+
+def test_the_graph_reports_the_cheapest_way_and_leaves_out_what_did_nothing() -> None:
+    graph, (a, b, idle) = StateGraph("root"), (PassSpec.of(name) for name in ("A", "B", "Idle"))
+    graph.add("root", idle, Edge("root", 1.0))
+    graph.add("root", a, Edge("x", 5.0))
+    graph.add("root", b, Edge("y", 1.0))
+    graph.add("y", a, Edge("x", 1.0))
+    pipeline, seconds = graph.cheapest("x")
+    assert str(pipeline) == "B,A" and seconds == 2.0
+    assert graph.states == 3
+
+
+def test_a_graph_is_closed_when_every_pass_was_tried_everywhere() -> None:
+    graph, step = StateGraph("root"), PassSpec.of("A")
+    assert not graph.closed([step])
+    graph.add("root", step, Edge("x", 1.0))
+    assert not graph.closed([step])
+    graph.add("x", step, Edge(Failure("crash", "apply", "A", "died"), 1.0))
+    assert graph.closed([step])
