@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import networkx as nx
 
 from passsearch.analysis.convolution import output_channels, output_layout
-from passsearch.analysis.graph import Dataflow, extent, occurrences, walk_back, walk_forward
+from passsearch.analysis.graph import Dataflow, extent, occurrences, root, walk_back, walk_forward
 from passsearch.analysis.kinds import ARITHMETIC, JOINS, LAYOUTS, POOLS, RESHAPES, SLICES, SOFTMAXES
 from passsearch.core import Feature, Operator
 
@@ -31,6 +31,7 @@ _SUPPRESSIONS = frozenset(
 )
 _BOXES = frozenset({"multibox_prior", "multibox_transform_loc", "proposal", "multi_proposal", "roi_align", "roi_pool"})
 _REGIONS = frozenset({"roi_align", "roi_pool", "proposal", "multi_proposal", "crop_and_resize"})
+_AVERAGES = frozenset(kind for kind in POOLS if "max" not in kind or "adaptive" in kind)
 # A detector predicts per region, a segmenter per pixel: no head of a detector has more than the image's side
 # divided by this.
 _LEAST_REDUCTION = 4
@@ -112,7 +113,10 @@ def _raw_heads(flow: Dataflow, reductions: Mapping[int, float]) -> list[_Head]:
 
 
 def _predicts(flow: Dataflow, index: int) -> bool:
-    return flow.kind(index) == "conv2d"
+    """Whether a convolution may be a head; those of pyramid pooling read averages of one map, not several maps."""
+    if flow.kind(index) != "conv2d":
+        return False
+    return flow.kind(root(flow, flow.operators[index].inputs[0])) not in _AVERAGES
 
 
 def _flattens(flow: Dataflow, index: int) -> bool:

@@ -98,12 +98,15 @@ def _is_centred(flow: Dataflow, index: int) -> bool:
     if flow.kind(index) != "subtract" or len(flow.arguments(index)) != 2:
         return False
     subtrahend = root(flow, flow.arguments(index)[1])
-    return flow.kind(subtrahend) == "mean" or _is_sum_over_count(flow, subtrahend)
+    return flow.kind(subtrahend) == "mean" or _is_scaled_mean(flow, subtrahend)
 
 
-def _is_sum_over_count(flow: Dataflow, index: int) -> bool:
+def _is_scaled_mean(flow: Dataflow, index: int) -> bool:
+    """Whether a value is a sum over a count, or a mean times a number as TorchScript's subtraction writes it."""
     arguments = flow.arguments(index)
-    return flow.kind(index) in ("divide", "multiply") and len(arguments) == 1 and flow.kind(arguments[0]) == "sum"
+    if flow.kind(index) not in ("divide", "multiply") or len(arguments) != 1:
+        return False
+    return flow.kind(arguments[0]) in ("sum", "mean")
 
 
 def _reduces_one_axis(flow: Dataflow, reduction: Operator) -> bool:

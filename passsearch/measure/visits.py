@@ -62,9 +62,17 @@ def verify(
         np.savez(outputs, **produced)  # type: ignore[arg-type]
         return {"deviation": 0.0}
     with np.load(reference) as expected:
-        missing = set(expected.files) != set(produced)
-        deviations = [float("inf")] if missing else [difference(produced[key], expected[key]) for key in produced]
-    return {"deviation": max(deviations)}
+        if set(expected.files) != set(produced):
+            return {"deviation": float("inf"), "mismatch": "the number of outputs differs"}
+        mismatches = [_mismatch(produced[key], expected[key]) for key in produced]
+        deviations = [difference(produced[key], expected[key]) for key in produced]
+    return {"deviation": max(deviations), "mismatch": next(filter(None, mismatches), "")}
+
+
+def _mismatch(actual: Array, expected: Array) -> str:
+    if (actual.shape, actual.dtype) == (expected.shape, expected.dtype):
+        return ""
+    return f"an output is {actual.dtype}{list(actual.shape)}, the reference's is {expected.dtype}{list(expected.shape)}"
 
 
 def difference(actual: Array, expected: Array) -> float:

@@ -237,7 +237,8 @@ class Evaluator:
         }
         answer = self._ask(self._timing_worker, "measure", request)
         if "failure" not in answer and answer["deviation"] > self.subject.tolerance:
-            reason = f"outputs deviate by {answer['deviation']:.2g} of the largest; {self.subject.tolerance:.2g} is allowed"
+            share = f"outputs deviate by {answer['deviation']:.2g} of the largest"
+            reason = f"{answer['mismatch'] or share}; {self.subject.tolerance:.2g} is allowed"
             return {"failure": Failure("wrong_result", "measure", "", reason).to_json()}
         return answer
 

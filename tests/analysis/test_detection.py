@@ -60,13 +60,19 @@ def test_sizes_known_only_at_run_time_are_told_by_strides():
     assert (feature.count, feature.detail) == (3, "1/8, 1/16, 1/32")
 
 
-@pytest.mark.parametrize("case", ["pooled", "activated", "classified", "separate images", "one scale", "upsampled"])
+@pytest.mark.parametrize(
+    "case", ["pooled", "pyramid", "activated", "classified", "separate images", "one scale", "upsampled"]
+)
 def test_other_networks_with_several_maps(case):
     net = Net()
     maps = backbone(net)
     if case == "pooled":
         maps = [net.op("global_avg_pool2d", net.conv(x, 24), shape=(1, 24, 1, 1)) for x in maps]
         joined(net, [net.op("batch_flatten", x, shape=(1, 24)) for x in maps])
+    if case == "pyramid":
+        shapes = [(1, 32, size, size) for size in (4, 2, 1)]
+        maps = [net.op("adaptive_avg_pool2d", maps[0], shape=shape) for shape in shapes]
+        joined(net, [flat(net, net.conv(x, 24)) for x in maps])
     if case == "activated":
         joined(net, [flat(net, net.cbr(x, 24)) for x in maps])
     if case == "classified":

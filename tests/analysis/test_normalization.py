@@ -69,6 +69,14 @@ def test_a_batch_norm_over_statistics_of_its_own_data_is_a_layer_norm():
     assert found(net)["layer_norm"] == 1
 
 
+def test_a_mean_times_one_is_still_a_mean():
+    net = Net()
+    x = net.input(1, 16, 32)
+    difference = net.op("subtract", x, net.op("multiply", net.number(1.0), mean(net, x)))
+    net.op("divide", difference, deviation(net, mean(net, square(net, difference, "power")), "sqrt"))
+    assert found(net) == {"layer_norm": 1, "layer_norm_chain": 1}
+
+
 def test_mean_of_squares_less_square_of_mean():
     net = Net()
     x = net.input(1, 16, 32)
