@@ -4,6 +4,7 @@ from passsearch.measure.launcher import Worker
 from passsearch.measure.replay import replay
 from passsearch.measure.sensors import Sensors, probe
 from passsearch.measure.statistics import (
+    LEAST_GAIN,
     LEVEL,
     Ratio,
     clustered_ratio,
@@ -15,6 +16,7 @@ from passsearch.measure.statistics import (
 )
 
 __all__ = [
+    "LEAST_GAIN",
     "LEVEL",
     "Ratio",
     "Sensors",

@@ -33,14 +33,14 @@ def compare_candidates(
     reference, *built = _build_all(evaluator, [baseline, *contenders], progress)
     if isinstance(reference, Failure):
         raise UserError(f"The baseline `{baseline.name}` does not compile for this network: {reference.reason}.")
-    timed = [each for each in built if isinstance(each, Built)]
+    timed = list({each.key: each for each in built if isinstance(each, Built) and each.key != reference.key}.values())
     plan = replace(SEARCH_PLAN, rounds=rounds, give_up=False)
     progress("measuring, interleaved", len(contenders), len(contenders))
     answer = evaluator.shootout("compare", [reference, reference, *timed], plan)
     if isinstance(answer, Failure):
         raise UserError(f"The measurement failed: {answer.reason}.")
     reference_s, twin_s, *samples = answer["samples"]
-    by_built = dict(zip([each.key for each in timed], samples, strict=True))
+    by_built = {reference.key: reference_s, **dict(zip([each.key for each in timed], samples, strict=True))}
     rows = [
         _row(chosen, evaluator, candidate, outcome, reference_s, by_built, answer["conditions"])
         for candidate, outcome in zip(contenders, built, strict=True)

@@ -47,12 +47,19 @@ class Confirmation:
 
 @dataclass(frozen=True)
 class _Repetition:
-    samples: tuple[tuple[float, ...], ...]
+    """One fresh compile of both, timed in several processes: samples by process, then artifact."""
+
+    processes: tuple[tuple[tuple[float, ...], ...], ...]
     compile_s: tuple[float, float]
     apply_s: float
 
-    def log_ratio(self, index: int) -> float:
-        return float(median(log_ratios(self.samples[0], self.samples[index])))
+    def log_ratio(self, place: int) -> float:
+        """Median over the processes of the median over the rounds."""
+        return median(float(median(log_ratios(each[0], each[place]))) for each in self.processes)
+
+    def samples(self, place: int) -> tuple[float, ...]:
+        """All of one artifact's samples."""
+        return tuple(value for each in self.processes for value in each[place])
 
 
 def confirm(
@@ -87,7 +94,8 @@ def confirm(
 def _repeat(
     evaluator: Evaluator, candidate: Candidate, *, baseline: Candidate, twin: Path, turn: int
 ) -> _Repetition | Failure:
-    slug = f"{crc32(str(candidate).encode()):08x}"
+    identity = f"{candidate.pipeline}|{candidate.build.to_json()}"
+    slug = f"{crc32(identity.encode()):08x}"
     pair = [(f"fresh-{turn}-{slug}-baseline", baseline), (f"fresh-{turn}-{slug}-best", candidate)]
     compiled = {}
     for key, each in pair if turn % 2 == 0 else reversed(pair):
@@ -96,14 +104,15 @@ def _repeat(
             return answer
         compiled[key] = answer
     first, second = (compiled[key] for key, _ in pair)
-    plan = replace(SEARCH_PLAN, rounds=20, give_up=False, seed=1000 + turn)
-    timed = evaluator.time_fresh(f"{turn}-{slug}", [first["folder"], str(twin), second["folder"]], plan)
+    folders = [first["folder"], str(twin), second["folder"]]
+    timed = evaluator.time_fresh(f"{turn}-{slug}", folders, replace(SEARCH_PLAN, give_up=False, seed=1000 + turn))
     for folder in (first["folder"], second["folder"]):
         shutil.rmtree(folder, ignore_errors=True)
     if isinstance(timed, Failure):
         return timed
     totals = (first["apply_s"] + first["seconds"], second["apply_s"] + second["seconds"])
-    return _Repetition(tuple(tuple(each) for each in timed["samples"]), totals, second["apply_s"])
+    processes = tuple(tuple(tuple(each) for each in process) for process in timed["processes"])
+    return _Repetition(processes, totals, second["apply_s"])
 
 
 def _summary(results: list[_Repetition]) -> Confirmation:
@@ -117,7 +126,7 @@ def _summary(results: list[_Repetition]) -> Confirmation:
         compile_s=candidate_s,
         baseline_compile_s=baseline_s,
         apply_s=tuple(each.apply_s for each in results),
-        latency_s=tuple(value for each in results for value in each.samples[2]),
-        baseline_latency_s=tuple(value for each in results for value in each.samples[0]),
+        latency_s=tuple(value for each in results for value in each.samples(2)),
+        baseline_latency_s=tuple(value for each in results for value in each.samples(0)),
     )
 

@@ -138,7 +138,9 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
     ratio = confirmed.get(objective.name, confirmation.throughput)
     document = ratio_document(ratio) if ratio else unconfirmed
     floor = confirmation.noise_floor if objective.name != "compile_time" else 0.0
-    gained = ratio is not None and improved(ratio, floor=floor)
+    kept = _keeps_throughput(search, confirmation)
+    gained = ratio is not None and kept and improved(ratio, floor=floor)
+    reason = "no significant improvement" if kept else f"keeps less than {search.plan.keep_throughput} of the throughput"
     return {
         "improved": gained,
         "objective": objective.name,
@@ -147,8 +149,15 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
         "confirmed": ratio is not None,
         "repetitions": confirmation.repetitions,
         "noise_floor": confirmation.noise_floor,
-        "reason": "" if gained else "no significant improvement",
+        "reason": "" if gained else reason,
     }
+
+
+def _keeps_throughput(search: Search, confirmation: Confirmation) -> bool:
+    """Whether a gain in something else is paid for with throughput, by the confirming samples."""
+    if search.plan.objectives[0].name in ("throughput", "latency"):
+        return True
+    return confirmation.throughput.interval.low >= search.plan.keep_throughput
 
 
 def _ratios(search: Search, best: Scored, confirmation: Confirmation | Failure | None) -> dict[str, Any]:

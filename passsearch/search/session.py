@@ -147,14 +147,18 @@ def read(chosen: Setting, summary: Mapping[str, object], *, wanted: Sequence[str
     return Reading(graph, features, classes, selection)
 
 
-def first_trials(chosen: Setting, reading: Reading) -> tuple[Candidate, ...]:
-    """The catalog's named sequences, passes they need put in, shortest first: knowledge before the sampler starts."""
+def first_trials(chosen: Setting, reading: Reading, only: Sequence[str] | None = None) -> tuple[Candidate, ...]:
+    """The catalog's named sequences, passes they need put in, shortest first: knowledge before the sampler starts.
+
+    Where the user names the passes to search, a sequence with any other is left out.
+    """
     present = reading.fingerprint.present()
     sequences = [
         replace(each.candidate(), pipeline=with_needs(each.pipeline, chosen.catalog, present=present))
         for each in chosen.catalog.sequences.values()
     ]
-    return tuple(sorted(sequences, key=lambda each: len(each.pipeline)))
+    allowed = [each for each in sequences if only is None or {step.name for step in each.pipeline.passes} <= set(only)]
+    return tuple(sorted(allowed, key=lambda each: len(each.pipeline)))
 
 
 def named(chosen: Setting, name: str) -> Candidate:

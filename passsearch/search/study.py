@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import optuna
 
 from passsearch.core import Candidate, Failure, Objective
-from passsearch.measure import Ratio, paired_ratio
+from passsearch.measure import LEAST_GAIN, Ratio, paired_ratio
 from passsearch.search.evaluation import SEARCH_PLAN, Built, Evaluator
 from passsearch.search.space import Space
 
@@ -255,22 +255,25 @@ class Search:
     def shortlist(self) -> list[Scored]:
         """The best candidates measured again, side by side; the most promising first.
 
-        Among those that cannot be told from the best, the one that compiles fastest comes first.
+        Among those within 1 % of the best, which is no gain to speak of, the one that compiles fastest comes first.
         """
         assert self.baseline is not None
         contenders = [each for each in self._ranked() if each.built.key != self.baseline.key]
         if not contenders or len(self.plan.objectives) > 1:
             return contenders[:SHORTLIST]
         chosen = self._promising(contenders)
+        restored = [self.evaluator.restore(built) for built in (self.baseline, *(each.built for each in chosen))]
+        folders = [str(each.folder) for each in restored if isinstance(each, Built)]
         key = "shortlist:" + ";".join(each.built.key for each in chosen)
-        plan = replace(SEARCH_PLAN, rounds=20, give_up=False, seed=self.plan.seed + 1)
-        answer = self.evaluator.shootout(key, [self.baseline, *(each.built for each in chosen)], plan)
-        if isinstance(answer, Failure):
+        plan = replace(SEARCH_PLAN, give_up=False, seed=self.plan.seed + 1)
+        timed = self.evaluator.time_fresh(key, folders, plan) if len(folders) == len(restored) else None
+        if timed is None or isinstance(timed, Failure):
             return chosen
-        baseline_s, *samples = answer["samples"]
+        processes = timed["processes"]
+        baseline_s = tuple(value for process in processes for value in process[0])
         again = [
-            replace(each, ratio=paired_ratio(baseline_s, latency_s), latency_s=tuple(latency_s), baseline_latency_s=tuple(baseline_s))
-            for each, latency_s in zip(chosen, samples, strict=True)
+            _remeasured(each, baseline_s, [process[place] for process in processes])
+            for place, each in enumerate(chosen, 1)
         ]
         return self._by_preference(again)
 
@@ -290,13 +293,20 @@ class Search:
 
     def _by_preference(self, again: list[Scored]) -> list[Scored]:
         objective = self.plan.objectives[0]
-        admitted = [each for each in again if self._admissible(each)] or again
+        admitted = [each for each in again if self._admissible(each)]
+        if not admitted:
+            return []
         best = max(admitted, key=lambda each: self.gain(objective, each))
         if objective.name in ("throughput", "latency"):
-            level = min(best.ratio.interval.low, best.ratio.value * 0.995)
-            equal = [each for each in admitted if each.ratio.value >= level]
+            equal = [each for each in admitted if each.ratio.value >= best.ratio.value * (1 - LEAST_GAIN)]
             best = min(equal, key=lambda each: each.compile_s)
         return [best, *(each for each in admitted if each is not best)]
+
+
+def _remeasured(scored: Scored, baseline_s: tuple[float, ...], processes: Sequence[Sequence[float]]) -> Scored:
+    latency_s = tuple(value for each in processes for value in each)
+    ratio = paired_ratio(baseline_s, latency_s)
+    return replace(scored, ratio=ratio, latency_s=latency_s, baseline_latency_s=baseline_s)
 
 
 class BaselineFailed(Exception):

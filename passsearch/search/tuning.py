@@ -112,7 +112,7 @@ class Tuning:
             plan,
             baselines=self.chosen.dialect.baselines,
             default_baseline=self.chosen.dialect.default_baseline,
-            first=session.first_trials(self.chosen, reading),
+            first=session.first_trials(self.chosen, reading, self.passes),
             elapsed_s=lambda: folder.log.seconds,
             progress=report,
         )
