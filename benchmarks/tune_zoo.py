@@ -63,7 +63,7 @@ def slim(document: dict[str, Any]) -> dict[str, Any]:
 
 def table(documents: list[dict[str, Any]]) -> str:
     """One line a network."""
-    head = "| network | throughput ratio to -O3 | compile-time ratio | -O3 compiles in | best compiles in | verdict | twin |"
+    head = "| network | throughput / -O3 | -O3 / compile time | -O3 compiles in | best compiles in | verdict | twin |"
     lines = [head, "|---|---|---|---|---|---|---|"]
     for each in documents:
         ratios, verdict = each["ratios"], each["verdict"]
@@ -77,7 +77,11 @@ def table(documents: list[dict[str, Any]]) -> str:
             span(ratios["twin"]),
         ]
         lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "| network | asked | states | measured | duplicates | invalid | failures | search overhead |", "|---|---|---|---|---|---|---|---|"]
+    lines += [
+        "",
+        "| network | asked | states | measured | duplicates | invalid | failures | search overhead |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for each in documents:
         space, seconds = each["space"], each["seconds"]
         failures = ", ".join(f"{count} {kind}" for kind, count in each["failures"].items()) or "none"

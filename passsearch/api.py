@@ -7,12 +7,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from passsearch.catalog import bind_pipeline
-from passsearch.core import BuildOptions, Candidate, Failure, Objective, Pipeline, TensorType
+from passsearch.core import BuildOptions, Candidate, Objective, TensorType
 from passsearch.errors import UserError
 from passsearch.export import export_run, read_pipeline
 from passsearch.frontends import resolve
 from passsearch.report import result_html, result_text
-from passsearch.search import session
+from passsearch.search import setting
 from passsearch.search.comparison import compare_candidates
 from passsearch.search.tuning import Tuning
 from passsearch.store import Log, read_result
@@ -96,8 +96,8 @@ def tune(
     seed: int = 0,
     confirm: int = 4,
     keep_throughput: float = 0.98,
-    tolerance: float = session.TOLERANCE,
-    deadline: float = session.DEADLINE_S,
+    tolerance: float = setting.TOLERANCE,
+    deadline: float = setting.DEADLINE_S,
     passes: Sequence[str] | None = None,
     additional: Sequence[str] = (),
     catalogs: Sequence[str | Path] = (),
@@ -112,7 +112,8 @@ def tune(
         batch: Binds a symbolic first dimension.
         objective: One of throughput, latency, compile_time, memory, or two of them for a Pareto front.
         trials: Candidates to evaluate beyond the baselines; sequences that lead to known IR cost nothing.
-        timeout: Wall time in seconds for all of it, sessions before a resume included.
+        timeout: Wall time in seconds for the search, the time before a resume included; what confirms the
+            winner comes on top.
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is by default.
         out: Run folder; the same call again continues it. A new one in the cache folder by default.
@@ -132,7 +133,7 @@ def tune(
     """
     objectives = _objectives(objective)
     file = resolve(model, example_inputs=example_inputs, inputs=inputs, batch=batch, folder=cache_folder() / "models")
-    chosen = session.setting(
+    chosen = setting.choose(
         file,
         toolchain=toolchain,
         target=target,
@@ -164,15 +165,15 @@ def analyze(
     batch: int | None = None,
     toolchain: str | None = None,
     catalogs: Sequence[str | Path] = (),
-) -> session.Reading:
+) -> setting.Reading:
     """Operators, features, classes with evidence, and candidate passes with reasons."""
     file = resolve(model, example_inputs=example_inputs, inputs=inputs, batch=batch, folder=cache_folder() / "models")
-    chosen = session.setting(file, toolchain=toolchain, target=None, catalogs=[Path(path) for path in catalogs])
+    chosen = setting.choose(file, toolchain=toolchain, target=None, catalogs=[Path(path) for path in catalogs])
     with TemporaryDirectory(prefix="passsearch-") as folder:
         with Log(Path(folder) / "log.jsonl") as log:
             evaluator = chosen.evaluator(log, Path(folder))
         evaluator.close()
-        return session.read(chosen, evaluator.summary)
+        return setting.read(chosen, evaluator.summary)
 
 
 def compare(
@@ -184,8 +185,8 @@ def compare(
     batch: int | None = None,
     target: str | None = None,
     toolchain: str | None = None,
-    tolerance: float = session.TOLERANCE,
-    deadline: float = session.DEADLINE_S,
+    tolerance: float = setting.TOLERANCE,
+    deadline: float = setting.DEADLINE_S,
     rounds: int = 30,
     catalogs: Sequence[str | Path] = (),
     progress: Progress | None = None,
@@ -195,7 +196,7 @@ def compare(
     The first that is a baseline's name, else the dialect's default, is what the others are compared with.
     """
     file = resolve(model, example_inputs=example_inputs, inputs=inputs, batch=batch, folder=cache_folder() / "models")
-    chosen = session.setting(
+    chosen = setting.choose(
         file,
         toolchain=toolchain,
         target=target,
@@ -204,21 +205,20 @@ def compare(
         deadline_s=deadline,
     )
     contenders = [_contender(chosen, text) for text in pipelines]
-    with TemporaryDirectory(prefix="passsearch-") as folder:
-        with Log(Path(folder) / "log.jsonl") as log:
-            evaluator = chosen.evaluator(log, Path(folder))
-            try:
-                return compare_candidates(chosen, contenders, evaluator, rounds=rounds, progress=progress or _silent)
-            finally:
-                evaluator.close()
+    with TemporaryDirectory(prefix="passsearch-") as folder, Log(Path(folder) / "log.jsonl") as log:
+        evaluator = chosen.evaluator(log, Path(folder))
+        try:
+            return compare_candidates(chosen, contenders, evaluator, rounds=rounds, progress=progress or _silent)
+        finally:
+            evaluator.close()
 
 
-def _contender(chosen: session.Setting, text: str) -> Candidate:
+def _contender(chosen: setting.Setting, text: str) -> Candidate:
     if text.endswith(".json"):
         file = read_pipeline(Path(text))
         candidate = Candidate(file.pipeline, file.build, Path(text).stem)
     else:
-        candidate = session.named(chosen, text)
+        candidate = setting.named(chosen, text)
     bind_pipeline(candidate.pipeline, chosen.catalog)
     return candidate
 
@@ -230,7 +230,7 @@ def _objectives(objective: Objectives) -> tuple[Objective, ...]:
     return tuple(Objective.parse(name) for name in names)
 
 
-def _refuse_unreadable(objectives: Sequence[Objective], chosen: session.Setting) -> None:
+def _refuse_unreadable(objectives: Sequence[Objective], chosen: setting.Setting) -> None:
     metrics = {"power": "power_w", "energy": "energy_j"}
     for objective in objectives:
         reason = chosen.sensors.unavailable.get(metrics.get(objective.name, ""))

@@ -74,9 +74,7 @@ def _shipped(dialect: str) -> Iterator[tuple[str, Json]]:
     root = files("pass_catalog")
     folder = root.joinpath(dialect)
     if not dialect.isidentifier() or not folder.is_dir():
-        known = sorted(
-            each.name for each in root.iterdir() if each.is_dir() and not each.name.startswith("_")
-        )
+        known = sorted(each.name for each in root.iterdir() if each.is_dir() and not each.name.startswith("_"))
         raise UserError(f"Unknown dialect `{dialect}`; the catalog has: {', '.join(known)}.")
     for each in sorted(folder.iterdir(), key=lambda item: item.name):
         if each.name.endswith(".yaml"):

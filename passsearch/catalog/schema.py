@@ -141,11 +141,7 @@ class CatalogEntry:
     def samples(self) -> tuple[dict[str, Json], ...]:
         """Arguments for a check: the factory's defaults, then every alternative of each parameter."""
         plain = {each.name: _sample(each) for each in self.parameters if each.required}
-        others = [
-            {**plain, parameter.name: value}
-            for parameter in self.parameters
-            for value in parameter.alternatives
-        ]
+        others = [{**plain, parameter.name: value} for parameter in self.parameters for value in parameter.alternatives]
         return (plain, *(each for each in others if each != plain))
 
     def missing_before(self, earlier: Collection[str], present: Collection[str]) -> tuple[str, ...]:

@@ -86,9 +86,7 @@ def _objection(entry: CatalogEntry, classes: Collection[str], fingerprint: Finge
     return ""
 
 
-def _recommendation(
-    entry: CatalogEntry, classes: Collection[str], fingerprint: Fingerprint, asked: bool
-) -> str:
+def _recommendation(entry: CatalogEntry, classes: Collection[str], fingerprint: Fingerprint, asked: bool) -> str:
     grounds = [f"{fingerprint.count(name)} x {_words(name)}" for name in _present(entry, fingerprint)]
     if asked:
         grounds.insert(0, "asked for")

@@ -26,7 +26,7 @@ from passsearch.errors import EnvironmentFault, UserError
 
 if TYPE_CHECKING:
     from passsearch.core import TensorType
-    from passsearch.search.session import Reading
+    from passsearch.search.setting import Reading
 
 INTERRUPTED = 130
 TOLERANCE, DEADLINE_S = 1e-3, 600.0
@@ -63,7 +63,7 @@ def tune(
     trials: Annotated[int, typer.Option(min=0, metavar="N", help="Candidates to evaluate beyond the baselines.")] = 60,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0, metavar="SECONDS", help="Wall time for all of it, earlier sessions included."),
+        typer.Option(min=0, metavar="SECONDS", help="Wall time of the search; the confirmation comes on top."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Run folder; the same command again continues it.")

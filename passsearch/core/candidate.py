@@ -1,7 +1,7 @@
 """What is searched for: a pipeline and the options of the build that follows it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from passsearch.core.passes import Json, Pipeline
 
@@ -53,8 +53,8 @@ class Candidate:
         name: Set for baselines and named sequences (``O3``, ``AS-0``), else empty.
     """
 
-    pipeline: Pipeline = Pipeline()
-    build: BuildOptions = BuildOptions()
+    pipeline: Pipeline = field(default_factory=Pipeline)
+    build: BuildOptions = field(default_factory=BuildOptions)
     name: str = ""
 
     def __str__(self) -> str:

@@ -57,7 +57,6 @@ class Measurement:
 
     Attributes:
         latency_s: Seconds per inference, one value a round, in the order measured.
-        baseline_latency_s: The baseline's value in the same rounds; pairs with ``latency_s``.
         compile_s: Seconds to apply the pipeline, build it and write the kernels out.
         apply_s: The pipeline's part of ``compile_s``.
         batch: Samples per inference; throughput is ``batch / latency``.
@@ -71,7 +70,6 @@ class Measurement:
     """
 
     latency_s: tuple[float, ...]
-    baseline_latency_s: tuple[float, ...] = ()
     compile_s: float | None = None
     apply_s: float | None = None
     batch: int = 1

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from passsearch.errors import UserError
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 
 @dataclass(frozen=True)

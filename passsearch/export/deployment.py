@@ -106,8 +106,7 @@ def read_pipeline(path: Path) -> Deployment:
     states = [str(state) for state in fields.take("states", list)]
     if len(states) != len(steps) + 1:
         raise UserError(
-            f"Pipeline file `{path}`: `states` holds {len(states)} hashes; "
-            f"{len(steps)} passes need {len(steps) + 1}."
+            f"Pipeline file `{path}`: `states` holds {len(states)} hashes; {len(steps)} passes need {len(steps) + 1}."
         )
     return Deployment(
         dialect=dialect(fields.take("dialect", str)),
@@ -242,9 +241,7 @@ def _check_replaceable(folder: Path) -> None:
     try:
         exported = {BUILT, "__pycache__", *map(str, _read_record(folder / PIPELINE).get("files", []))}
     except UserError:
-        raise UserError(
-            f"`{folder}` is neither empty nor an earlier export; choose another with --to."
-        ) from None
+        raise UserError(f"`{folder}` is neither empty nor an earlier export; choose another with --to.") from None
     foreign = sorted(present - exported)
     if foreign:
         raise UserError(

@@ -30,9 +30,7 @@ class DeclaredInput:
     def __str__(self) -> str:
         if self.shape is None:
             return f"{self.name}:{self.dtype}[…]"
-        return (
-            f"{self.name}:{self.dtype}[{','.join('?' if size is None else str(size) for size in self.shape)}]"
-        )
+        return f"{self.name}:{self.dtype}[{','.join('?' if size is None else str(size) for size in self.shape)}]"
 
     def is_open(self) -> bool:
         """Whether a size is left to the user."""
@@ -71,9 +69,7 @@ def read(path: Path) -> OnnxFile:
     external = tuple(sorted({path.parent / name for name in _external(model)}))
     for file in external:
         if not file.is_file():
-            raise UserError(
-                f"`{path}` keeps weights in `{file.name}`, which is missing; put it beside the model."
-            )
+            raise UserError(f"`{path}` keeps weights in `{file.name}`, which is missing; put it beside the model.")
     return OnnxFile(_declared(model), external)
 
 
@@ -92,9 +88,7 @@ def serialize(model: onnx.ModelProto) -> bytes:
     try:
         return bytes(model.SerializeToString(deterministic=True))
     except (EncodeError, ValueError) as error:
-        raise UserError(
-            "An ONNX model over 2 GiB needs external data; save it so and give the path."
-        ) from error
+        raise UserError("An ONNX model over 2 GiB needs external data; save it so and give the path.") from error
 
 
 def bind(
@@ -198,12 +192,9 @@ def _bind_batch(
                 _settle(first, batch, sizes)
     elif batch not in firsts:
         inputs = ", ".join(
-            format_input(each.name, given[each.name]) if each.name in given else str(each)
-            for each in declared
+            format_input(each.name, given[each.name]) if each.name in given else str(each) for each in declared
         )
-        raise UserError(
-            f"Batch {batch} does not fit inputs of fixed size ({inputs}); leave it out or export for it."
-        )
+        raise UserError(f"Batch {batch} does not fit inputs of fixed size ({inputs}); leave it out or export for it.")
 
 
 def _first(declared: DeclaredInput, given: Mapping[str, TensorType]) -> Dimension:
@@ -223,7 +214,5 @@ def _closed(declared: DeclaredInput, *, sizes: Mapping[str, int], batch: int | N
             declared.name,
             TensorType(tuple(size if isinstance(size, int) else 1 for size in shape), declared.dtype),
         )
-        raise UserError(
-            f"Input `{declared}` has open dimensions; give its sizes, for example: --input {example}"
-        )
+        raise UserError(f"Input `{declared}` has open dimensions; give its sizes, for example: --input {example}")
     return TensorType(closed, declared.dtype)

@@ -76,9 +76,7 @@ def resolve(
     typed = isinstance(model, str | Path)
     asked = Asked(str(model) if typed else _type_name(model), inputs or {}, batch, folder)
     if example_inputs is not None and not _is_torch_module(model):
-        raise UserError(
-            f"Example inputs go with a torch.nn.Module only; leave them out with `{asked.source}`."
-        )
+        raise UserError(f"Example inputs go with a torch.nn.Module only; leave them out with `{asked.source}`.")
     if isinstance(model, str) and model.startswith(ZOO):
         return _from_zoo(model.removeprefix(ZOO), asked)
     if isinstance(model, str | Path):
@@ -104,16 +102,12 @@ def _from_zoo(text: str, asked: Asked) -> ModelFile:
 
     name, at, size = text.partition("@")
     if at and not (size.isascii() and size.isdigit()):
-        raise UserError(
-            f"A built-in network reads zoo:NAME[@batch]; got `{asked.source}`. For example: zoo:{name}@1"
-        )
+        raise UserError(f"A built-in network reads zoo:NAME[@batch]; got `{asked.source}`. For example: zoo:{name}@1")
     batch = int(size) if at else asked.batch or 1
     if asked.batch not in (None, batch):
         raise UserError(f"`{asked.source}` has batch {batch}, not {asked.batch}; give one of the two.")
     made = kept_name(f"{name}-b{batch}", _zoo_edition(), ".onnx")
-    path = keep_file(
-        asked.folder, made, lambda file: file.write_bytes(build(name, batch=batch).SerializeToString())
-    )
+    path = keep_file(asked.folder, made, lambda file: file.write_bytes(build(name, batch=batch).SerializeToString()))
     return _from_onnx(path, asked, name=name)
 
 
@@ -175,21 +169,15 @@ def _from_torch(module: object, example_inputs: object, asked: Asked) -> ModelFi
     for given, kind in asked.inputs.items():
         if made.inputs.get(given) != kind:
             names = ", ".join(format_input(each, made.inputs[each]) for each in made.inputs)
-            raise UserError(
-                f"`{format_input(given, kind)}` contradicts the example inputs ({names}); leave it out."
-            )
+            raise UserError(f"`{format_input(given, kind)}` contradicts the example inputs ({names}); leave it out.")
     return _torchscript(made.path, asked, name=made.name, inputs=made.inputs)
 
 
 def _from_torchscript(path: Path, asked: Asked) -> ModelFile:
     if not _is_torchscript(path):
-        raise UserError(
-            f"`{asked.source}` is not TorchScript; save torch.jit.trace(module, inputs), or export ONNX."
-        )
+        raise UserError(f"`{asked.source}` is not TorchScript; save torch.jit.trace(module, inputs), or export ONNX.")
     if not asked.inputs:
-        raise UserError(
-            "TorchScript does not name its inputs; give each in order as --input name:dtype[shape]."
-        )
+        raise UserError("TorchScript does not name its inputs; give each in order as --input name:dtype[shape].")
     return _torchscript(path, asked, name=path.stem, inputs=asked.inputs)
 
 

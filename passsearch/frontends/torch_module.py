@@ -81,29 +81,21 @@ def export(module: Any, example_inputs: object, *, folder: Path) -> TorchExport:
 def _named(module: Any, example_inputs: object) -> dict[str, torch.Tensor]:
     """Tensors by argument name, in the order of the module's arguments."""
     if example_inputs is None:
-        raise UserError(
-            "A torch module needs example inputs, for example example_inputs=torch.randn(1, 3, 224, 224)."
-        )
+        raise UserError("A torch module needs example inputs, for example example_inputs=torch.randn(1, 3, 224, 224).")
     arguments = _arguments(module)
     if isinstance(example_inputs, Mapping):
         values = {str(name): value for name, value in example_inputs.items()}
         unknown = sorted(set(values) - set(arguments))
         if unknown and arguments:
-            raise UserError(
-                f"Unknown example input `{unknown[0]}`; the arguments are: {', '.join(arguments)}."
-            )
+            raise UserError(f"Unknown example input `{unknown[0]}`; the arguments are: {', '.join(arguments)}.")
         values = {name: values[name] for name in (*arguments, *unknown) if name in values}
     else:
         given = example_inputs if isinstance(example_inputs, tuple | list) else (example_inputs,)
-        names = (
-            arguments if len(arguments) >= len(given) else [f"input_{index}" for index in range(len(given))]
-        )
+        names = arguments if len(arguments) >= len(given) else [f"input_{index}" for index in range(len(given))]
         values = dict(zip(names, given, strict=False))
     for name, value in values.items():
         if not isinstance(value, torch.Tensor):
-            raise UserError(
-                f"Example input `{name}` is a `{type(value).__name__}`; give a tensor, a tuple or a dict."
-            )
+            raise UserError(f"Example input `{name}` is a `{type(value).__name__}`; give a tensor, a tuple or a dict.")
     return values
 
 
@@ -150,9 +142,7 @@ def _traced(module: Any, tensors: Mapping[str, torch.Tensor], *, by_name: bool) 
 def _keep_torchscript(script: Any, *, name: str, folder: Path) -> Path:
     file = io.BytesIO()
     torch.jit.save(script, file)
-    return keep_file(
-        folder, kept_name(name, _digest(file), ".pt"), lambda path: path.write_bytes(file.getvalue())
-    )
+    return keep_file(folder, kept_name(name, _digest(file), ".pt"), lambda path: path.write_bytes(file.getvalue()))
 
 
 def _digest(archive: io.BytesIO) -> str:

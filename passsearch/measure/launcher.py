@@ -73,7 +73,7 @@ class Worker:
             raise EnvironmentFault(
                 f"The compiler in `{python}` does not start ({error}); last words in `{log}`. See: passsearch doctor"
             ) from error
-        except UserError:
+        except BaseException:
             self.close()
             raise
 
@@ -101,6 +101,8 @@ class Worker:
             answer = self._read_fork(answer["forked"], end=end, deadline_s=deadline_s)
         if "user_error" in answer:
             raise UserError(answer["user_error"])
+        if "environment_fault" in answer:
+            raise EnvironmentFault(answer["environment_fault"])
         return answer
 
     def _read_fork(self, child: int, *, end: float, deadline_s: float) -> dict[str, Any]:
@@ -109,9 +111,8 @@ class Worker:
         if "overdue" in answer:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
-            last = self._read(time.monotonic() + 10)
-            if "died" not in last:
-                return last
+            if "died" not in self._read(time.monotonic() + 10):
+                self.close()  # its answer and its death are both on the way: this worker can no longer be followed
             raise WorkerDied(f"no answer within {deadline_s:.0f} s", kind="timeout")
         if "died" in answer:
             raise WorkerDied(_obituary(answer["died"]), kind=_kind(answer["died"]))
@@ -159,5 +160,5 @@ def _obituary(died: int) -> str:
 
 
 def _kind(died: int) -> str:
-    # Nobody here sends SIGKILL before the deadline: where it comes all the same, it is the kernel's out-of-memory killer.
+    # Nobody here sends SIGKILL before the deadline: where it comes all the same, the kernel ran out of memory.
     return "oom" if died == signal.SIGKILL else "crash"

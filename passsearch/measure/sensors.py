@@ -30,7 +30,8 @@ def probe(device: str = "cpu") -> Sensors:
     if device.startswith("cuda"):
         return _probe_gpu(int(device.partition(":")[2] or 0))
     reason = "the target is the CPU; NVML reads NVIDIA GPUs only"
-    return Sensors(_cpu(), dict.fromkeys(NVML_METRICS, reason))
+    unread = "not read on this device yet"
+    return Sensors(_cpu(), {**dict.fromkeys(NVML_METRICS, reason), "clocks": unread, "throttled": unread})
 
 
 def _probe_gpu(index: int) -> Sensors:

@@ -5,6 +5,7 @@ compiler prints goes to standard error. Requests that may kill the process (``bu
 so that the states held here outlive them; the fork's process id is told first, for the parent to kill its group.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -20,7 +21,7 @@ from typing import Any, TextIO, TypeAlias
 
 from passsearch.core import BuildOptions, PassSpec, TensorType
 from passsearch.dialects.contract import Artifact, Bridge, CompileError, ModelSource, Module, random_inputs
-from passsearch.errors import UserError
+from passsearch.errors import EnvironmentFault, UserError
 from passsearch.measure import visits
 
 Request: TypeAlias = Mapping[str, Any]
@@ -61,7 +62,7 @@ class Holder:
         return identity
 
 
-class Session:
+class Verbs:
     """Answers requests. Every method named ``do_…`` is one verb."""
 
     def __init__(self, holder: Holder) -> None:
@@ -178,17 +179,21 @@ def _resident_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _answer(session: Session, request: Request) -> Answer:
+def _answer(verbs: Verbs, request: Request) -> Answer:
     """The one place where every exception is caught: a request that fails is an answer, not a crash."""
     try:
-        answer: Answer = getattr(session, f"do_{request['verb']}")(request)
+        answer: Answer = getattr(verbs, f"do_{request['verb']}")(request)
     except UserError as error:
         return {"user_error": str(error)}
+    except EnvironmentFault as error:
+        return {"environment_fault": str(error)}
     except CompileError as error:
         return {"error": {"kind": "compile_error", "reason": str(error)}}
+    except OSError as error:
+        return {"error": {"kind": "infra", "reason": str(error)}}
     except MemoryError:
         return {"error": {"kind": "oom", "reason": "out of memory"}}
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         lines = [line for line in str(error).splitlines() if line.strip()]
         reason = f"{type(error).__name__}: {lines[-1].strip() if lines else ''}"
         kind = "oom" if "bad_alloc" in reason else "compile_error"
@@ -196,14 +201,16 @@ def _answer(session: Session, request: Request) -> Answer:
     return answer
 
 
-def _answer_in_fork(session: Session, request: Request, pipe: TextIO) -> Answer | None:
+def _answer_in_fork(verbs: Verbs, request: Request, pipe: TextIO) -> Answer | None:
     """Answer from a child in its own process group; ``None`` when the child has answered itself."""
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)
         _die_with_parent()
-        _write(pipe, _answer(session, request))
+        _write(pipe, _answer(verbs, request))
         os._exit(0)
+    with contextlib.suppress(OSError):  # done on both sides, so that the group exists before its id is told
+        os.setpgid(child, child)
     _write(pipe, {"forked": child})
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
@@ -234,11 +241,11 @@ def main() -> None:
         _write(pipe, {"user_error": str(error)})
         return
     _write(pipe, {"ready": True, "seconds": time.perf_counter() - start})
-    session = Session(Holder(bridge, budget_bytes=hello["budget_bytes"]))
+    verbs = Verbs(Holder(bridge, budget_bytes=hello["budget_bytes"]))
     for line in sys.stdin:
         request = json.loads(line)
         forked = request["verb"] in FORKED
-        answer = _answer_in_fork(session, request, pipe) if forked else _answer(session, request)
+        answer = _answer_in_fork(verbs, request, pipe) if forked else _answer(verbs, request)
         if answer is not None:
             _write(pipe, answer)
 

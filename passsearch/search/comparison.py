@@ -10,7 +10,7 @@ from passsearch.errors import UserError
 from passsearch.measure import LEVEL, Ratio, noise_floor, paired_ratio
 from passsearch.search.document import measurement_document, model_document, ratio_document, toolchain_document
 from passsearch.search.evaluation import SEARCH_PLAN, Built, Evaluator
-from passsearch.search.session import Setting, read
+from passsearch.search.setting import Setting, read
 from passsearch.store import SCHEMA
 
 

@@ -129,4 +129,3 @@ def _summary(results: list[_Repetition]) -> Confirmation:
         latency_s=tuple(value for each in results for value in each.samples(2)),
         baseline_latency_s=tuple(value for each in results for value in each.samples(0)),
     )
-

@@ -8,7 +8,7 @@ from typing import Any
 from passsearch.core import Failure, Measurement
 from passsearch.measure import LEVEL, Ratio, improved, median_interval
 from passsearch.search.confirm import Confirmation
-from passsearch.search.session import Reading, Setting
+from passsearch.search.setting import Reading, Setting
 from passsearch.search.study import Scored, Search
 from passsearch.store import SCHEMA
 
@@ -131,7 +131,7 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
     objective = search.plan.objectives[0]
     unconfirmed = {"ratio": search.gain(objective, best), "interval": None, "confirmed": False}
     if not isinstance(confirmation, Confirmation):
-        reason = confirmation.reason if confirmation else "no candidate but the baseline, or interrupted"
+        reason = confirmation.reason if confirmation else "not confirmed"
         ending = {"improved": False, "noise_floor": None, "reason": reason}
         return {"objective": objective.name, "level": LEVEL, **unconfirmed, **ending}
     confirmed = {"compile_time": confirmation.compile_time, "memory": None}
@@ -140,7 +140,9 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
     floor = confirmation.noise_floor if objective.name != "compile_time" else 0.0
     kept = _keeps_throughput(search, confirmation)
     gained = ratio is not None and kept and improved(ratio, floor=floor)
-    reason = "no significant improvement" if kept else f"keeps less than {search.plan.keep_throughput} of the throughput"
+    reason = (
+        "no significant improvement" if kept else f"keeps less than {search.plan.keep_throughput} of the throughput"
+    )
     return {
         "improved": gained,
         "objective": objective.name,
@@ -216,4 +218,3 @@ def _front(search: Search) -> list[Scored]:
 
 def _dominates(left: Sequence[float], right: Sequence[float]) -> bool:
     return all(a >= b for a, b in zip(left, right, strict=True)) and tuple(left) != tuple(right)
-

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
-from passsearch.errors import WorkerDied
+from passsearch.errors import UserError, WorkerDied
 from passsearch.measure import Worker
 from passsearch.measure.visits import RoundPlan
 from passsearch.search.states import Edge, StateGraph
@@ -17,9 +17,11 @@ from passsearch.store import Fact, Log
 
 OUTPUT_SEEDS = (1, 2, 3)
 DEPLOYMENT_SEED = 4
+DEADLY = 2
+"""Times a pass may kill or hang its process before it is left alone; each costs a restart or a whole deadline."""
 SEARCH_PLAN = RoundPlan(rounds=12, warmup_rounds=2, sample_s=0.1, seed=0)
 PROCESSES = 3
-"""Timing processes behind every decision: where a process's memory comes to lie moves its ratios by several per cent."""
+"""Timing processes behind a decision: where a process's memory comes to lie moves its ratios by per cents."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Evaluator:
         self.subject = subject
         self._log = log
         self._artifacts = artifacts
+        self._deadly: dict[PassSpec, list[Edge]] = {}
         self._compiler: Worker | None = None
         self._timer: Worker | None = None
         self.seconds = {"apply": 0.0, "build": 0.0, "measure": 0.0}
@@ -100,7 +103,10 @@ class Evaluator:
         return state
 
     def built(self, state: str, options: BuildOptions) -> Built | Failure:
-        """Build a state, check its outputs, keep the artifact."""
+        """Build a state, check its outputs, keep the artifact.
+
+        The outputs of the imported network built without optimisation are the reference, and come first.
+        """
         key = f"{state}|{_options_key(options)}"
         fact = self._log.recall("build", key)
         folder = self._artifacts / key.replace("|", "-").replace("+", "x")
@@ -108,16 +114,11 @@ class Evaluator:
             fact = self._record("build", key, self._build(state, options, folder))
         if "failure" in fact:
             return Failure.from_json(fact["failure"])
-        return Built(
-            state, options, key, folder, fact["seconds"], fact["bytes"], fact["plan_bytes"], fact["peak_rss"]
-        )
+        return Built(state, options, key, folder, fact["seconds"], fact["bytes"], fact["plan_bytes"], fact["peak_rss"])
 
     def samples(self, baseline: Built, candidate: Built) -> Fact | Failure:
         """Samples of both, interleaved in one process."""
-        fact = self._log.recall("samples", candidate.key)
-        if fact is None:
-            fact = self._time(candidate.key, [baseline, candidate], SEARCH_PLAN)
-        return Failure.from_json(fact["failure"]) if "failure" in fact else fact
+        return self.shootout(candidate.key, [baseline, candidate], SEARCH_PLAN)
 
     def shootout(self, key: str, contenders: list[Built], plan: RoundPlan) -> Fact | Failure:
         """Samples of several artifacts, interleaved in one process."""
@@ -196,7 +197,11 @@ class Evaluator:
 
     def discard(self, built: Built) -> None:
         """Delete an artifact; it is built again if it is ever needed."""
-        shutil.rmtree(built.folder, ignore_errors=True)
+        if built.folder.exists():
+            doomed = built.folder.with_name(built.folder.name + ".partial")
+            shutil.rmtree(doomed, ignore_errors=True)
+            built.folder.rename(doomed)
+            shutil.rmtree(doomed, ignore_errors=True)
 
     def restore(self, built: Built) -> Built | Failure:
         """Make sure the artifact's files are there: a run that goes on may have lost or discarded them."""
@@ -206,7 +211,7 @@ class Evaluator:
         return Failure.from_json(fact["failure"]) if "failure" in fact else built
 
     def _edge(self, state: str, step: PassSpec) -> Edge:
-        edge = self.graph.edge(state, step)
+        edge = self.graph.edge(state, step) or self._given_up(step)
         if edge is None:
             key = f"{state}|{step}"
             fact = self._log.recall("edge", key)
@@ -215,7 +220,14 @@ class Evaluator:
             target = Failure.from_json(fact["failure"]) if "failure" in fact else fact["state"]
             edge = Edge(target, fact["seconds"])
             self.graph.add(state, step, edge)
+            if isinstance(target, Failure) and target.kind in ("crash", "timeout", "oom"):
+                self._deadly.setdefault(step, []).append(edge)
         return edge
+
+    def _given_up(self, step: PassSpec) -> Edge | None:
+        """The last failure of a pass that has killed or hung its process ``DEADLY`` times: it is not asked again."""
+        edges = self._deadly.get(step, [])
+        return edges[-1] if len(edges) >= DEADLY else None
 
     def _apply(self, state: str, step: PassSpec) -> Fact:
         request = {"verb": "apply", "state": state, **self._step(step)}
@@ -227,18 +239,25 @@ class Evaluator:
         return {"pass": data, "factory": self.subject.factories[step.name]}
 
     def _build(self, state: str, options: BuildOptions, folder: Path) -> Fact:
-        request = {"verb": "build", "state": state, "options": options.to_json(), "folder": str(folder)}
+        """Build into a folder that gets its name once all of it is there and its outputs are right."""
+        if not self._reference.exists() and (state, options) != (self.graph.root, BuildOptions()):
+            reference = self._build(self.graph.root, BuildOptions(), self._artifacts / "reference")
+            if "failure" in reference:
+                return reference
+        unfinished = folder.with_name(folder.name + ".partial")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        request = {"verb": "build", "state": state, "options": options.to_json(), "folder": str(unfinished)}
         answer = self._ask(partial(self._compiler_with, state), "build", request)
-        if "failure" in answer:
-            return answer
-        verified = self._verify(folder)
+        verified = answer if "failure" in answer else self._verify(unfinished)
         if "failure" in verified:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
             return verified
+        shutil.rmtree(folder, ignore_errors=True)
+        unfinished.rename(folder)
         return {**answer, "peak_rss": verified["peak_rss"], "deviation": verified["deviation"]}
 
     def _verify(self, folder: Path) -> Fact:
-        """Compare outputs with the reference; the first artifact ever built is the reference (-O0 goes first)."""
+        """Compare outputs with the reference, or make it."""
         reference = str(self._reference) if self._reference.exists() else None
         request = {
             "verb": "verify",
@@ -287,20 +306,19 @@ class Evaluator:
         """The compiling worker, holding ``state``: after a crash what is needed is applied again, no more."""
         if self._compiler is None or not self._compiler.alive:
             self._compiler = self.subject.start(1)
-            self._compiler.ask(self._load_request(summary=False), deadline_s=self.subject.deadline_s)
         probe = {"verb": "hold", "state": state}
-        if self._compiler.ask(probe, deadline_s=self.subject.deadline_s)["held"]:
-            return self._compiler
-        return self._replay(self._compiler, state)
+        if not self._compiler.ask(probe, deadline_s=self.subject.deadline_s)["held"]:
+            self._replay(self._compiler, state)
+        return self._compiler
 
-    def _replay(self, worker: Worker, state: str) -> Worker:
-        current = worker.ask(self._load_request(summary=False), deadline_s=self.subject.deadline_s)["state"]
+    def _replay(self, worker: Worker, state: str) -> None:
+        answer = worker.ask(self._load_request(summary=False), deadline_s=self.subject.deadline_s)
         for step in self.graph.cheapest(state)[0].passes:
-            request = {"verb": "apply", "state": current, **self._step(step)}
-            current = worker.ask(request, deadline_s=self.subject.deadline_s)["state"]
-        if current != state:
-            raise WorkerDied(f"state {state} could not be reached again: got {current}", kind="unstable")
-        return worker
+            if "state" in answer:
+                request = {"verb": "apply", "state": answer["state"], **self._step(step)}
+                answer = worker.ask(request, deadline_s=self.subject.deadline_s)
+        if answer.get("state") != state:
+            raise WorkerDied(f"state {state} could not be reached again", kind="unstable")
 
     def _timing_worker(self) -> Worker:
         if self._timer is None or not self._timer.alive:
@@ -308,8 +326,19 @@ class Evaluator:
         return self._timer
 
     def _load(self) -> Fact:
+        """Import the network; what cannot be imported is the caller's to mend and leaves nothing behind."""
+        path = self.subject.source["path"]
         self._compiler = self.subject.start(1)
-        answer: Fact = self._compiler.ask(self._load_request(summary=True), deadline_s=self.subject.deadline_s)
+        try:
+            answer = self._compiler.ask(self._load_request(summary=True), deadline_s=self.subject.deadline_s)
+        except WorkerDied as error:
+            raise UserError(f"The compiler died importing `{path}`: {error}.") from error
+        except BaseException:
+            self.close()
+            raise
+        if "error" in answer:
+            self.close()
+            raise UserError(f"Cannot import `{path}`: {answer['error']['reason']}.")
         return answer
 
     def _load_request(self, *, summary: bool) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import pairwise
 
 import networkx as nx
 
@@ -51,7 +52,7 @@ class StateGraph:
         Passes that change nothing are loops and so never part of it.
         """
         nodes = nx.dijkstra_path(self._graph, self.root, state, weight="seconds")
-        edges = [self._fastest(*pair) for pair in zip(nodes, nodes[1:], strict=False)]
+        edges = [self._fastest(*pair) for pair in pairwise(nodes)]
         return Pipeline(tuple(step for step, _ in edges)), sum(seconds for _, seconds in edges)
 
     def closed(self, steps: Collection[PassSpec]) -> bool:

@@ -139,23 +139,25 @@ class Search:
         return next(iter(self._ranked()), self.default_scored)
 
     def _measure_baselines(self) -> None:
-        """The level without optimisation goes first: its outputs are the reference for all others."""
+        """All of the compiler's own levels; without the default one there is nothing to compare with."""
         state = self.evaluator.graph.root
-        for candidate in self._baselines:
-            self.evaluator.built(state, candidate.build)
         baseline = self.evaluator.built(state, self._default.build)
         if isinstance(baseline, Failure):
             raise BaselineFailed(baseline)
         self.baseline = baseline
         for candidate in self._baselines:
-            self._evaluate(candidate, is_baseline=True)
+            outcome = self._evaluate(candidate, is_baseline=True)
+            if candidate is self._default and isinstance(outcome, Failure):
+                raise BaselineFailed(outcome)
 
     def _study(self) -> optuna.Study:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             if len(self.plan.objectives) > 1:
-                sampler: optuna.samplers.BaseSampler = optuna.samplers.NSGAIISampler(seed=self.plan.seed, population_size=16)
+                sampler: optuna.samplers.BaseSampler = optuna.samplers.NSGAIISampler(
+                    seed=self.plan.seed, population_size=16
+                )
             else:
                 sampler = optuna.samplers.TPESampler(seed=self.plan.seed, n_startup_trials=8, multivariate=True)
         return optuna.create_study(directions=["maximize"] * len(self.plan.objectives), sampler=sampler)
@@ -200,16 +202,16 @@ class Search:
         state = self.evaluator.reach(candidate.pipeline)
         if isinstance(state, Failure):
             self.tally.invalid += 1
-            return self._failed(candidate, state, str(candidate))
-        outcome = self._known.get(f"{state}|{candidate.build}")
-        if outcome is not None:
+            return self._failed(candidate, state)
+        key = f"{state}|{candidate.build}"
+        known = self._known.get(key)
+        if known is not None:
             self.tally.duplicates += 1
-            return outcome
-        outcome = self._measure(state, candidate)
-        self._known[f"{state}|{candidate.build}"] = outcome
-        self.tally.evaluated += not is_baseline
+            return known
+        outcome = self._known[key] = self._measure(state, candidate)
         if isinstance(outcome, Failure):
-            return self._failed(candidate, outcome, f"{state}|{candidate.build}")
+            return self._failed(candidate, outcome)
+        self.tally.evaluated += not is_baseline
         self.scored[outcome.built.key] = outcome
         self._tidy()
         self._progress(self.tally, outcome)
@@ -221,13 +223,12 @@ class Search:
             if self.baseline is None or each.built.key != self.baseline.key:
                 self.evaluator.discard(each.built)
 
-    def _failed(self, candidate: Candidate, failure: Failure, key: str) -> Failure:
-        """Count a failure once, however many sequences run into it; a failing pass counts as an evaluation."""
-        known = [(each.step, each.reason) for _, each in self.tally.failures] if failure.stage == "apply" else []
-        if (failure.step, failure.reason) not in known:
+    def _failed(self, candidate: Candidate, failure: Failure) -> Failure:
+        """Count a failure once, however many sequences run into it; it took its time, so it is an evaluation too."""
+        if not any(failure is each for _, each in self.tally.failures):
             self.tally.failures.append((candidate, failure))
-        self._known[key] = failure
-        self._progress(self.tally, None)
+            self.tally.evaluated += 1
+            self._progress(self.tally, None)
         return failure
 
     def _measure(self, state: str, candidate: Candidate) -> Scored | Failure:

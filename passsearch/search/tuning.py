@@ -1,26 +1,29 @@
 """One run from start to result: analyse, search, shortlist, confirm, write down."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 from passsearch.core import Candidate, Failure, Objective
-from passsearch.errors import UserError
-from passsearch.search import session
+from passsearch.errors import PassSearchError, UserError
+from passsearch.search import setting
 from passsearch.search.confirm import Confirmation, confirm
 from passsearch.search.document import result_document
 from passsearch.search.evaluation import Evaluator
 from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
 from passsearch.store import RunFolder
 
+LOG_VERSION = 1
+"""Grows when facts of the log change their meaning; a run made before then cannot be continued."""
+
 
 @dataclass(frozen=True)
 class Tuning:
     """A run that was asked for; the attributes are ``api.tune``'s."""
 
-    chosen: session.Setting
+    chosen: setting.Setting
     objectives: tuple[Objective, ...]
     trials: int
     timeout_s: float | None
@@ -34,10 +37,15 @@ class Tuning:
     def settings(self) -> dict[str, Any]:
         """What must be the same for a run to be continued (``trials`` and ``timeout_s`` may grow)."""
         return {
+            "log_version": LOG_VERSION,
             "model": self.chosen.model.sha256,
+            "inputs": self.chosen.model.to_request()["inputs"],
+            "catalogs": self.chosen.catalogs_sha256,
+            "threads": self.chosen.threads,
             "target": self.chosen.target,
             "toolchain": self.chosen.toolchain.name,
             "tvm_version": self.chosen.toolchain.tvm_version,
+            "tvm_commit": self.chosen.toolchain.tvm_commit,
             "objectives": [objective.name for objective in self.objectives],
             "seed": self.seed,
             "tolerance": self.chosen.tolerance,
@@ -57,8 +65,7 @@ class Tuning:
 
     def run(self, folder: Path, progress: Callable[[str, int, int], None]) -> dict[str, Any]:
         """Start or continue the run; an interruption ends it early with what is known."""
-        for name in (*(self.passes or ()), *self.additional):
-            self.chosen.catalog.entry(name)
+        self._check()
         opened = RunFolder(folder, self.settings)
         try:
             progress("importing the network", 0, self.trials)
@@ -67,12 +74,25 @@ class Tuning:
                 return self._run(opened, evaluator, progress)
             finally:
                 evaluator.close()
+        except PassSearchError:
+            opened.abandon()
+            raise
         finally:
             opened.close()
 
-    def _run(self, folder: RunFolder, evaluator: Evaluator, progress: Callable[[str, int, int], None]) -> dict[str, Any]:
+    def _check(self) -> None:
+        """Refuse what cannot be before anything is written."""
+        for name in (*(self.passes or ()), *self.additional):
+            self.chosen.catalog.entry(name)
+        if self.repetitions == 1 or self.repetitions < 0:
+            got = self.repetitions
+            raise UserError(f"A winner is confirmed by 2 repetitions or more, or not at all (0); got {got}.")
+
+    def _run(
+        self, folder: RunFolder, evaluator: Evaluator, progress: Callable[[str, int, int], None]
+    ) -> dict[str, Any]:
         wanted = (*(self.passes or ()), *self.additional)
-        reading = session.read(self.chosen, evaluator.summary, wanted=wanted)
+        reading = setting.read(self.chosen, evaluator.summary, wanted=wanted)
         search = self._search(evaluator, reading, folder, progress)
         best, confirmation, interrupted = self._outcome(search, progress)
         if best is None or search.baseline is None:
@@ -92,13 +112,14 @@ class Tuning:
         if not interrupted:
             deployment = evaluator.deployment(best.candidate, folder.path) or {}
             document["deployment"] = {**deployment, "paths": list(self.chosen.paths)} if deployment else None
-        folder.write_result(document)
+        if not (interrupted and (folder.path / "result.json").exists()):
+            folder.write_result(document)
         return document
 
     def _search(
         self,
         evaluator: Evaluator,
-        reading: session.Reading,
+        reading: setting.Reading,
         folder: RunFolder,
         progress: Callable[[str, int, int], None],
     ) -> Search:
@@ -112,8 +133,8 @@ class Tuning:
             plan,
             baselines=self.chosen.dialect.baselines,
             default_baseline=self.chosen.dialect.default_baseline,
-            first=session.first_trials(self.chosen, reading, self.passes),
-            elapsed_s=lambda: folder.log.seconds,
+            first=setting.first_trials(self.chosen, reading, self.passes),
+            elapsed_s=lambda: folder.log.clock_s,
             progress=report,
         )
 
@@ -123,7 +144,8 @@ class Tuning:
         try:
             progress("measuring the baselines", 0, self.trials)
             search.run()
-            progress("measuring the shortlist side by side", self.trials, self.trials)
+            done = min(search.tally.evaluated, self.trials)
+            progress("measuring the shortlist side by side", done, self.trials)
             shortlist = search.shortlist()
             if not shortlist:
                 return search.default_scored, None, False
@@ -148,5 +170,5 @@ class Tuning:
             baseline=search.default_scored.candidate,
             twin=twin.folder,
             repetitions=self.repetitions,
-            progress=lambda text: progress(text, self.trials, self.trials),
+            progress=lambda text: progress(text, min(search.tally.evaluated, self.trials), self.trials),
         )

@@ -21,36 +21,52 @@ class Log:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._facts: dict[tuple[str, str], Fact] = {}
+        self._written_s: dict[tuple[str, str], float] = {}
         self._elapsed: dict[int, float] = {}
+        self._recalled_s: float | None = None
         self.latest: Fact = {}
         good = self._read()
-        self._session = max(self._elapsed, default=-1) + 1
+        self._start_number = max(self._elapsed, default=-1) + 1
         self._start = time.monotonic()
         self._file = path.open("ab")
         self._file.truncate(good)
 
     def recall(self, kind: str, key: str) -> Fact | None:
         """The fact, if it is known."""
+        self._recalled_s = self._written_s.get((kind, key))
         return self._facts.get((kind, key))
 
     def record(self, kind: str, key: str, fact: Fact) -> Fact:
         """Write a fact and return it once it is on disk."""
         elapsed = round(time.monotonic() - self._start, 4)
         body = json.dumps(
-            {"kind": kind, "key": key, "session": self._session, "elapsed_s": elapsed, "fact": fact}
+            {"kind": kind, "key": key, "start": self._start_number, "elapsed_s": elapsed, "fact": fact}
         ).encode()
         self._file.write(b"%08x %s\n" % (zlib.crc32(body), body))
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._facts[kind, key] = self.latest = fact
-        self._elapsed[self._session] = elapsed
+        self._elapsed[self._start_number] = elapsed
+        self._take(kind, key, fact)
+        self._recalled_s = None
         return fact
 
     @property
     def seconds(self) -> float:
-        """Wall time spent on this run in all sessions, up to now."""
-        earlier = sum(seconds for session, seconds in self._elapsed.items() if session != self._session)
+        """Wall time spent on this run since it was first started, the pauses between its starts left out."""
+        earlier = sum(seconds for number, seconds in self._elapsed.items() if number != self._start_number)
         return earlier + time.monotonic() - self._start
+
+    @property
+    def clock_s(self) -> float:
+        """How far into the run its search is: while it recalls what it knows, the time when that was written.
+
+        A run that goes on thus stops at the same place for the same time limit.
+        """
+        return self.seconds if self._recalled_s is None else self._recalled_s
+
+    def _take(self, kind: str, key: str, fact: Fact) -> None:
+        self._facts[kind, key] = self.latest = fact
+        self._written_s[kind, key] = sum(self._elapsed.values())
 
     def close(self) -> None:
         """Let the file go."""
@@ -71,8 +87,8 @@ class Log:
             entry = _entry(line)
             if entry is None:
                 break
-            self._facts[entry["kind"], entry["key"]] = self.latest = entry["fact"]
-            self._elapsed[entry["session"]] = entry["elapsed_s"]
+            self._elapsed[entry["start"]] = entry["elapsed_s"]
+            self._take(entry["kind"], entry["key"], entry["fact"])
             good += len(line)
         return good
 

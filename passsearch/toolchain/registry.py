@@ -124,8 +124,7 @@ def locked(name: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
 def unwritable(path: Path, error: OSError) -> EnvironmentFault:
     """What to say when the data folder cannot be used."""
     return EnvironmentFault(
-        f"Cannot write `{path}`: {error.strerror or error}. "
-        "Make room or set PASSSEARCH_DATA_DIR to another folder."
+        f"Cannot write `{path}`: {error.strerror or error}. Make room or set PASSSEARCH_DATA_DIR to another folder."
     )
 
 

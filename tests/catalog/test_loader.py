@@ -59,9 +59,7 @@ def test_passes_that_make_no_sense_in_a_search_say_why(catalog: Catalog) -> None
 
 
 def test_only_the_fast_evaluator_of_constants_is_searched(catalog: Catalog) -> None:
-    assert [str(spec) for spec in catalog.entry("FoldConstant").variants()] == [
-        'FoldConstant{evaluator="numpy"}'
-    ]
+    assert [str(spec) for spec in catalog.entry("FoldConstant").variants()] == ['FoldConstant{evaluator="numpy"}']
 
 
 def test_variants_combine_alternatives_and_leave_defaults_unbound(catalog: Catalog) -> None:
@@ -90,9 +88,7 @@ def test_needed_passes_are_put_before_their_users(catalog: Catalog) -> None:
     assert str(completed) == "SimplifyInference,AlterOpLayout,qnn.CanonicalizeOps,FuseOps"
 
 
-@pytest.mark.parametrize(
-    ("version", "held"), [("0.16.dev0", True), ("0.8.0", True), ("0.7", False), ("0.20", False)]
-)
+@pytest.mark.parametrize(("version", "held"), [("0.16.dev0", True), ("0.8.0", True), ("0.7", False), ("0.20", False)])
 def test_version_range(catalog: Catalog, version: str, held: bool) -> None:
     assert catalog.entry("FuseOps").supports(version) is held
 
@@ -102,8 +98,7 @@ def test_unknown_pass_offers_the_nearest(catalog: Catalog, wrong: str) -> None:
     with pytest.raises(UserError, match="did you mean `FoldConstant`") as caught:
         catalog.entry(wrong)
     assert str(caught.value) == (
-        f"Unknown pass `{wrong}` in dialect `{DIALECT}`; did you mean `FoldConstant`? "
-        "See: passsearch catalog list"
+        f"Unknown pass `{wrong}` in dialect `{DIALECT}`; did you mean `FoldConstant`? See: passsearch catalog list"
     )
 
 
@@ -169,9 +164,7 @@ def test_a_mistake_is_one_line_with_file_entry_field_value_and_choice(
         ({"type": "str", "default": "a", "choices": ["b"]}, "default"),
     ],
 )
-def test_mistakes_in_parameters_name_their_path(
-    tmp_path: Path, parameter: dict[str, object], field: str
-) -> None:
+def test_mistakes_in_parameters_name_their_path(tmp_path: Path, parameter: dict[str, object], field: str) -> None:
     with pytest.raises(UserError, match=f"field `parameters.depth.{field}`"):
         load(DIALECT, own_file(tmp_path, parameters={"depth": parameter}))
 

@@ -45,9 +45,7 @@ def test_a_pass_of_another_class_is_dropped_with_the_reason(catalog: Catalog) ->
 
 
 def test_a_kept_pass_says_why(catalog: Catalog) -> None:
-    kept = {
-        entry.name: reason for entry, reason in candidates(catalog, ["BR"], fingerprint=having(*BERT)).kept
-    }
+    kept = {entry.name: reason for entry, reason in candidates(catalog, ["BR"], fingerprint=having(*BERT)).kept}
     assert kept["SimplifyFCTranspose"] == "serves BR; 2 x transpose dense"
 
 
@@ -84,7 +82,5 @@ def test_passes_the_compiler_lacks_are_dropped(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize("name", ["SimplifyInference", "FoldConstant", "AlterOpLayout", "FuseOps"])
 @pytest.mark.parametrize("label", ["RN", "MN", "SSD", "BR", "unknown"])
-def test_the_backbone_of_every_good_sequence_is_always_a_candidate(
-    catalog: Catalog, label: str, name: str
-) -> None:
+def test_the_backbone_of_every_good_sequence_is_always_a_candidate(catalog: Catalog, label: str, name: str) -> None:
     assert name in candidates(catalog, [label], fingerprint=having()).names()

@@ -48,7 +48,9 @@ def worker(relay: Toolchain, folder: Path) -> Iterator[Worker]:
     started.close()
 
 
-def test_identity_is_the_same_in_every_process(relay: Toolchain, worker: Worker, small_network: Path, folder: Path) -> None:
+def test_identity_is_the_same_in_every_process(
+    relay: Toolchain, worker: Worker, small_network: Path, folder: Path
+) -> None:
     other = start(relay, folder)
     try:
         states = [load(each, small_network)["state"] for each in (worker, other)]
@@ -80,6 +82,14 @@ def test_a_failing_pass_is_an_answer_and_the_worker_goes_on(worker: Worker, smal
     answer = apply(worker, state, "Refuse", "bad_passes:refuse")
     assert answer["error"]["kind"] == "compile_error" and "refuses" in answer["error"]["reason"]
     assert apply(worker, state, "SimplifyInference", SIMPLIFY)["state"] != state
+
+
+def test_a_pass_that_changes_what_it_is_given_leaves_the_state_alone(worker: Worker, small_network: Path) -> None:
+    state = load(worker, small_network)["state"]
+    before = apply(worker, state, "SimplifyInference", SIMPLIFY)["state"]
+    changed = apply(worker, state, "InPlace", "bad_passes:in_place")["state"]
+    assert changed != state
+    assert apply(worker, state, "SimplifyInference", SIMPLIFY)["state"] == before
 
 
 @pytest.mark.parametrize(("name", "kind"), [("crash", "crash"), ("hang", "timeout")])

@@ -26,9 +26,7 @@ FACTORIES = {
     "FoldConstant": "passsearch.dialects.relay.fold_constant:FoldConstant",
     "FuseOps": "tvm.relay.transform:FuseOps",
 }
-PIPELINE = Pipeline.parse(
-    'SimplifyInference,AlterOpLayout,FoldConstant{evaluator="numpy"},FuseOps{fuse_opt_level=2}'
-)
+PIPELINE = Pipeline.parse('SimplifyInference,AlterOpLayout,FoldConstant{evaluator="numpy"},FuseOps{fuse_opt_level=2}')
 
 
 @pytest.fixture

@@ -58,9 +58,7 @@ def test_the_batch_of_a_built_in_network_can_be_given_either_way(tmp_path):
     assert resolve("zoo:resnet_tiny", batch=2, folder=tmp_path).sha256 == (
         resolve("zoo:resnet_tiny@2", folder=tmp_path).sha256
     )
-    assert (
-        resolve("zoo:resnet_tiny@1", folder=tmp_path).path == resolve("zoo:resnet_tiny", folder=tmp_path).path
-    )
+    assert resolve("zoo:resnet_tiny@1", folder=tmp_path).path == resolve("zoo:resnet_tiny", folder=tmp_path).path
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import onnx
 import pytest
 
 import passsearch
@@ -46,7 +48,8 @@ def test_a_search_survives_a_bad_pass_and_reports_it(
     assert result.document["failures"].get(kind, 0) >= 1
     assert {failure["kind"] for failure in result.document["failed"] if name in failure["pipeline"]} == {kind}
     assert name not in result.best.pipeline
-    assert result.document["space"]["states_measured"] > 5
+    sampled = [trial for trial in result.document["trials"] if trial["pipeline"] and not trial["name"]]
+    assert sampled, "the sampler went on"
 
 
 def test_export_replays_and_resume_measures_nothing_again(
@@ -81,6 +84,7 @@ def test_a_killed_run_goes_on(relay: Toolchain, small_network: Path, tmp_path: P
     log, deadline = run / "log.jsonl", time.monotonic() + 120
     while time.monotonic() < deadline and (not log.exists() or log.read_text().count('"samples"') < 4):
         time.sleep(0.2)
+    assert log.read_text().count('"samples"') >= 4
     os.killpg(child.pid, signal.SIGKILL)
     child.wait()
     before = log.read_text().splitlines()
@@ -90,12 +94,17 @@ def test_a_killed_run_goes_on(relay: Toolchain, small_network: Path, tmp_path: P
     assert after[: len(before)] == before or after[: len(before) - 1] == before[:-1]
     keys = [(entry["kind"], entry["key"]) for entry in (json.loads(line.split(" ", 1)[1]) for line in after)]
     assert len(keys) == len(set(keys)), "nothing is applied, built or measured twice"
-    assert json.loads((run / "result.json").read_text())["space"]["states_measured"] > 4
+    document = json.loads((run / "result.json").read_text())
+    assert document["space"]["states_measured"] > len(document["baselines"])
 
 
 def test_equal_ir_is_one_candidate(relay: Toolchain, small_network: Path, tmp_path: Path) -> None:
     result = passsearch.tune(
-        small_network, toolchain=relay.name, trials=30, confirm=0, passes=["SimplifyInference", "DeadCodeElimination"],
+        small_network,
+        toolchain=relay.name,
+        trials=30,
+        confirm=0,
+        passes=["SimplifyInference", "DeadCodeElimination"],
         out=tmp_path / "run",
     )
     space = result.document["space"]
@@ -114,8 +123,13 @@ def test_objectives_that_cannot_be_read_are_refused_before_the_search(
 
 def test_two_objectives_give_a_front(relay: Toolchain, small_network: Path, tmp_path: Path) -> None:
     result = passsearch.tune(
-        small_network, toolchain=relay.name, objective=["throughput", "compile_time"], trials=6, confirm=0,
-        passes=CHEAP, out=tmp_path / "run",
+        small_network,
+        toolchain=relay.name,
+        objective=["throughput", "compile_time"],
+        trials=6,
+        confirm=0,
+        passes=CHEAP,
+        out=tmp_path / "run",
     )
     front = result.document["pareto"]
     by_speed = sorted(front, key=lambda each: each["ratio"]["ratio"])
@@ -124,9 +138,53 @@ def test_two_objectives_give_a_front(relay: Toolchain, small_network: Path, tmp_
 
 def test_compare_measures_names_and_pipelines_side_by_side(relay: Toolchain, small_network: Path) -> None:
     document = passsearch.compare(
-        small_network, ["O0", "O3", "AS-0", "SimplifyInference,FuseOps{fuse_opt_level=2}"], toolchain=relay.name, rounds=8
+        small_network,
+        ["O0", "O3", "AS-0", "SimplifyInference,FuseOps{fuse_opt_level=2}"],
+        toolchain=relay.name,
+        rounds=8,
     )
     rows = {row["name"]: row for row in document["rows"]}
     assert rows["O3"]["ratio"]["ratio"] == pytest.approx(1.0)
-    assert all("ratio" in row or "failure" in row for row in rows.values())
-    assert document["noise_floor"] >= 0
+    assert list(rows) == ["O0", "O3", "AS-0", "SimplifyInference,FuseOps{fuse_opt_level=2}"]
+    assert not [row for row in rows.values() if "failure" in row]
+    assert "SimplifyInference" in rows["AS-0"]["pipeline"], "needed passes are put in"
+
+
+def test_a_run_stopped_by_its_time_limit_says_the_same_again(
+    relay: Toolchain, small_network: Path, tmp_path: Path
+) -> None:
+    def tune() -> passsearch.TuneResult:
+        return passsearch.tune(
+            small_network, toolchain=relay.name, trials=500, timeout=25, confirm=0, passes=CHEAP, out=tmp_path / "run"
+        )
+
+    first, second = tune(), tune()
+    assert first.document["space"] == second.document["space"]
+    assert first.best.pipeline == second.best.pipeline
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"target": "nonsense"}, "Impossible target"),
+        ({"confirm": 1}, "2 repetitions or more"),
+        ({"passes": ["FuseOp"]}, "did you mean `FuseOps`"),
+    ],
+)
+def test_a_mistake_leaves_nothing_that_blocks_its_correction(
+    options: dict[str, Any], words: str, relay: Toolchain, small_network: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=words):
+        passsearch.tune(small_network, toolchain=relay.name, out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_network_that_cannot_be_imported_is_said_so(relay: Toolchain, tmp_path: Path) -> None:
+    node = onnx.helper.make_node("NoSuchOperator", ["x"], ["y"], domain="nowhere")
+    tensors = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]
+    graph = onnx.helper.make_graph([node], "odd", tensors[:1], tensors[1:])
+    opsets = [onnx.helper.make_opsetid("", 13), onnx.helper.make_opsetid("nowhere", 1)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), str(tmp_path / "odd.onnx"))
+    with pytest.raises(UserError, match="Cannot import"):
+        passsearch.tune(tmp_path / "odd.onnx", toolchain=relay.name, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -104,9 +104,7 @@ def test_failed_update_keeps_the_old_environment(
     assert get_toolchain("relay") == made
 
 
-def test_leftovers_of_killed_installs_are_swept(
-    data_folder: Path, host: HostPython, quick: list[Path]
-) -> None:
+def test_leftovers_of_killed_installs_are_swept(data_folder: Path, host: HostPython, quick: list[Path]) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     (data_folder / "toolchains" / f"relay.partial-{ended.pid}" / "bin").mkdir(parents=True)

@@ -87,9 +87,7 @@ def test_interrupted_write_keeps_the_old_file(
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(EnvironmentFault, match="No space left"):
         registry.put(replace(toolchain, name="other"))
-    assert [
-        row["name"] for row in json.loads((data_folder / "toolchains.json").read_text())["toolchains"]
-    ] == ["mine"]
+    assert [row["name"] for row in json.loads((data_folder / "toolchains.json").read_text())["toolchains"]] == ["mine"]
     assert {path.suffix for path in data_folder.iterdir()} == {".json", ".lock"}
 
 

@@ -1,5 +1,6 @@
 """Relay through TVM 0.8 to 0.19. Loaded only in a worker of a toolchain that has it."""
 
+import os
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +21,7 @@ from passsearch.dialects.relay.executable import (
     planned_bytes,
 )
 from passsearch.dialects.relay.summary import summarize
-from passsearch.errors import UserError
+from passsearch.errors import EnvironmentFault, UserError
 
 APPLY_LEVEL = 4
 """A pass runs only if its own level is within the context's; 4 is the highest any Relay pass has."""
@@ -55,7 +56,7 @@ class RelayBridge:
         try:
             transform = getattr(import_module(home), function)(**step.bound)
             with self.target, tvm.transform.PassContext(opt_level=APPLY_LEVEL):
-                return relay.transform.InferType()(transform(module))
+                return relay.transform.InferType()(transform(_copy(module)))
         except (tvm.TVMError, tvm.error.DiagnosticError, TypeError, ValueError, AttributeError) as error:
             raise CompileError(_telling_line(error)) from error
 
@@ -98,6 +99,12 @@ class RelayBridge:
         return GraphExecutable(artifact, device)
 
 
+def _copy(module: tvm.IRModule) -> tvm.IRModule:
+    """The same functions in a new table: passes written in Python may change the module they are given."""
+    fields = ("functions", "type_definitions", "attrs", "global_infos")  # what there is grew with TVM's releases
+    return tvm.IRModule(*(getattr(module, field) for field in fields if hasattr(module, field)))
+
+
 def _target(text: str) -> tvm.target.Target:
     try:
         target = tvm.target.Target(text)
@@ -110,9 +117,10 @@ def _target(text: str) -> tvm.target.Target:
 
 
 def _linker() -> str:
-    compiler = next((found for found in map(which, ("c++", "g++", "cc", "gcc", "clang")) if found), None)
+    named = (os.environ.get("CC") or "").split()[:1]
+    compiler = next((found for found in map(which, (*named, "c++", "g++", "cc", "gcc", "clang")) if found), None)
     if compiler is None:
-        raise UserError("No C compiler found to link kernels; install gcc or clang.")
+        raise EnvironmentFault("No C compiler found to link kernels; install gcc or clang, or name one in CC.")
     return compiler
 
 

@@ -90,9 +90,7 @@ def _find(factory: str) -> Make:
     return found
 
 
-def _try(
-    make: Make, bound: Mapping[str, Json], trial: Trial, *, opt_level: int, target: Any
-) -> tuple[list[str], bool]:
+def _try(make: Make, bound: Mapping[str, Json], trial: Trial, *, opt_level: int, target: Any) -> tuple[list[str], bool]:
     """Problems with one set of arguments, and whether the pass changed the network."""
     shown = ", ".join(f"{key}={value!r}" for key, value in bound.items()) or "its defaults"
     with target, tvm.transform.PassContext(opt_level=_LEVEL):

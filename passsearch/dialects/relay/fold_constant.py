@@ -135,11 +135,12 @@ class _Folder:
         if key not in self._evaluated:
             with np.errstate(all="ignore"):
                 result = evaluate(operands, call.attrs, types[0][0])
-            self._evaluated[key] = (_to_tvm(result) if _agrees(result, types) else None, result)
+            agrees = result is not None and _agrees(result, types)
+            self._evaluated[key] = (_to_tvm(result) if agrees else None, result)  # type: ignore[arg-type]
         data, result = self._evaluated[key]
         if isinstance(data, list):
-            return relay.Tuple([self._constant(*pair) for pair in zip(data, result)])
-        return None if data is None else self._constant(data, result)
+            return relay.Tuple([self._constant(*pair) for pair in zip(data, result)])  # type: ignore[arg-type]
+        return None if data is None else self._constant(data, result)  # type: ignore[arg-type]
 
     def _fold_shape(self, call: Any) -> Any:
         """``shape_of`` and ``ndarray_size`` of a static shape; on scalars TVM reads memory it never set."""
@@ -332,7 +333,7 @@ def _layout_transform(operands: Arrays, attrs: Any, _shape: Shape) -> Result:
             return None
         split += [(axis, extent // factor)] + ([(axis.lower(), factor)] if axis in factors else [])
     names = [axis for axis, _ in split]
-    return data.reshape([extent for _, extent in split]).transpose([names.index(axis) for axis, _ in target])
+    return data.reshape([extent for _, extent in split]).transpose([names.index(axis) for axis, _ in target])  # type: ignore[no-any-return]
 
 
 def _parse_layout(layout: str) -> Optional[List[Tuple[str, int]]]:

@@ -9,7 +9,7 @@ from tvm import relay
 from tvm.relay.dataflow_pattern import DFPatternCallback, is_constant, is_op, rewrite, wildcard
 
 from passsearch.core import TensorType
-from passsearch.dialects.contract import ModelSource
+from passsearch.dialects.contract import Array, ModelSource
 from passsearch.errors import UserError
 
 
@@ -137,7 +137,7 @@ class _ConstantBatchMatmul(DFPatternCallback):  # type: ignore[misc]
         return relay.reshape(dense, (batch, rows, units))
 
 
-def _evaluate(expression: relay.Expr) -> "np.ndarray":  # type: ignore[type-arg]
+def _evaluate(expression: relay.Expr) -> Array:
     if isinstance(expression, relay.Constant):
         return expression.data.numpy()  # type: ignore[no-any-return]
     value, attrs = expression.args[0].data.numpy(), expression.attrs

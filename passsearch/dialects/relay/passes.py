@@ -95,9 +95,7 @@ def _simplify_fc_transpose(module: Any, _context: Any) -> Any:
     rewritten = relay.transform.SimplifyFCTranspose(names)(tvm.IRModule.from_expr(lifted))["main"]
     turned = {f"{name}.T": np.ascontiguousarray(lifter.weights[name].T) for name in names}
     values = {**lifter.weights, **turned}
-    constants = {
-        each: relay.const(values[each.name_hint]) for each in rewritten.params if each.name_hint in values
-    }
+    constants = {each: relay.const(values[each.name_hint]) for each in rewritten.params if each.name_hint in values}
     body = relay.bind(rewritten.body, constants)
     kept = {each.name_hint: each for each in rewritten.params}  # TVM may renew, reorder and drop variables
     params = [kept.get(each.name_hint, each) for each in main.params]
@@ -216,9 +214,7 @@ def CollagePartition(max_depth: int = 2) -> Any:  # noqa: N802
 
 
 def _compilation_config() -> Any:
-    return tvm.target.make_compilation_config(
-        tvm.transform.PassContext.current(), tvm.target.Target.current()
-    )
+    return tvm.target.make_compilation_config(tvm.transform.PassContext.current(), tvm.target.Target.current())
 
 
 def CombineParallelOpBatch(op_name: str, batch_op_name: str, min_num_branches: int = 3) -> Any:  # noqa: N802

@@ -9,12 +9,14 @@ import itertools
 import json
 import sys
 import time
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import tvm
-from passsearch.dialects.relay.fold_constant import FoldConstant
 from tvm import relay
+
+from passsearch.dialects.relay.fold_constant import FoldConstant
 
 TARGET = tvm.target.Target("llvm -mtriple=x86_64-unknown-linux-gnu")
 FLOATS = ("float32", "float16", "float64")
@@ -24,10 +26,10 @@ ODD_FLOATS = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, 1e-40, -6e-8, 65504.0, 1e38
 SHAPES = ((), (7,), (3, 1), (2, 3, 4), (16, 8, 3, 3))
 
 Build = Callable[[np.random.Generator], Any]
-Fold = Tuple[tvm.IRModule, float]
+Fold = tuple[tvm.IRModule, float]
 
 
-def constant(rng: np.random.Generator, shape: Tuple[int, ...], dtype: str, *, nan: bool = False) -> Any:
+def constant(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, *, nan: bool = False) -> Any:
     """A constant of random values, some of them odd: zeros of both signs, infinities, denormals, extremes."""
     if dtype == "bool":
         return relay.const(np.asarray(rng.integers(0, 2, shape), "bool"))
@@ -104,7 +106,7 @@ def movements(dtype: str) -> Build:
     return build
 
 
-def operator_cases() -> Iterator[Tuple[str, Build]]:
+def operator_cases() -> Iterator[tuple[str, Build]]:
     """Every operator numpy evaluates, on every dtype TVM compiles it for."""
     op = relay.op
     for dtype in (*FLOATS, *INTEGERS):
@@ -215,7 +217,7 @@ def deep(rng: np.random.Generator) -> Any:
     return x
 
 
-def structure_cases() -> Iterator[Tuple[str, Build]]:
+def structure_cases() -> Iterator[tuple[str, Build]]:
     """Every construct of Relay the pass has a rule for."""
     for build in (nested_functions, bindings, branches, tuples, shapes, left_to_tvm, shared, deep):
         yield build.__name__, build
@@ -224,10 +226,10 @@ def structure_cases() -> Iterator[Tuple[str, Build]]:
 # Random graphs.
 
 
-def grow(rng: np.random.Generator, pool: List[Tuple[Any, Tuple[int, ...], str]]) -> Tuple[Any, Tuple[int, ...], str]:
+def grow(rng: np.random.Generator, pool: list[tuple[Any, tuple[int, ...], str]]) -> tuple[Any, tuple[int, ...], str]:
     """One more expression, its shape and dtype, over the pool's."""
     expr, shape, dtype = pool[rng.integers(len(pool))]
-    numeric: Dict[str, Callable[[], Any]] = {
+    numeric: dict[str, Callable[[], Any]] = {
         "add": lambda: relay.add(expr, constant(rng, (), dtype)),
         "multiply": lambda: relay.multiply(expr, constant(rng, shape, dtype)),
         "subtract": lambda: relay.subtract(constant(rng, shape, dtype), expr),
@@ -245,7 +247,7 @@ def grow(rng: np.random.Generator, pool: List[Tuple[Any, Tuple[int, ...], str]])
     return (*move(rng, expr, shape), dtype)
 
 
-def move(rng: np.random.Generator, expr: Any, shape: Tuple[int, ...]) -> Tuple[Any, Tuple[int, ...]]:
+def move(rng: np.random.Generator, expr: Any, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
     choice = rng.integers(4)
     if choice == 0 and len(shape) < 5:
         return relay.expand_dims(expr, 0), (1, *shape)
@@ -270,7 +272,7 @@ def random_graph(rng: np.random.Generator) -> Any:
     return relay.Tuple([expr for expr, _, _ in pool] + uses)
 
 
-def random_cases(count: int) -> Iterator[Tuple[str, Build]]:
+def random_cases(count: int) -> Iterator[tuple[str, Build]]:
     for index in range(count):
         yield f"random {index}", random_graph
 
@@ -285,7 +287,7 @@ def fold(module: tvm.IRModule, evaluator: str) -> Fold:
         return folded, time.perf_counter() - start
 
 
-def compare(name: str, build: Build, seed: int) -> Dict[str, Any]:
+def compare(name: str, build: Build, seed: int) -> dict[str, Any]:
     module = tvm.IRModule.from_expr(function_of(build(np.random.default_rng(seed))))
     module = relay.transform.InferType()(module)
     by_numpy, seconds_numpy = fold(module, "numpy")

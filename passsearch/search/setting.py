@@ -1,5 +1,6 @@
 """One network on one toolchain for one target: what every command needs before it can evaluate anything."""
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,6 +37,7 @@ class Setting:
         tolerance: Largest deviation of outputs, as a share of the largest reference output.
         deadline_s: Longest time one request to a worker may take.
         paths: Import paths of the user's own passes.
+        catalogs_sha256: Digest of the user's catalog files and of the modules beside them; empty without any.
     """
 
     model: ModelFile
@@ -45,6 +47,7 @@ class Setting:
     tolerance: float = TOLERANCE
     deadline_s: float = DEADLINE_S
     paths: tuple[str, ...] = ()
+    catalogs_sha256: str = ""
 
     @property
     def dialect(self) -> Dialect:
@@ -109,7 +112,7 @@ class Reading:
         return Space(catalog, tuple(entries), self.fingerprint.present())
 
 
-def setting(
+def choose(
     model: ModelFile,
     *,
     toolchain: str | None,
@@ -133,7 +136,15 @@ def setting(
         tolerance=tolerance,
         deadline_s=deadline_s,
         paths=tuple(sorted({str(path.resolve().parent) for path in catalogs})),
+        catalogs_sha256=_digest(catalogs),
     )
+
+
+def _digest(catalogs: Sequence[Path]) -> str:
+    """A digest that changes with the user's entries and with the code of their passes."""
+    modules = {module for path in catalogs for module in path.resolve().parent.glob("*.py")}
+    files = sorted({path.resolve() for path in catalogs} | modules)
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest() if files else ""
 
 
 def read(chosen: Setting, summary: Mapping[str, object], *, wanted: Sequence[str] = ()) -> Reading:
@@ -178,8 +189,6 @@ def named(chosen: Setting, name: str) -> Candidate:
     return Candidate(Pipeline.parse(name), name=name)
 
 
-def _start(
-    python: Path, bridge: str, target: str, folder: Path, paths: tuple[str, ...], threads: int
-) -> Worker:
+def _start(python: Path, bridge: str, target: str, folder: Path, paths: tuple[str, ...], threads: int) -> Worker:
     log = folder / "workers.log"
     return Worker(python, bridge=bridge, target=target, threads=threads, log=log, paths=paths)
