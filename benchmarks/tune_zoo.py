@@ -30,7 +30,9 @@ def main() -> None:
     for name in arguments.names:
         keep(name, arguments)
     if arguments.table:
-        print(table([json.loads(file.read_text()) for file in sorted(RESULTS.glob("*/*.json"))]))
+        documents = [json.loads(file.read_text()) for file in sorted(RESULTS.glob("*/*.json"))]
+        print(table([each for each in documents if "verdict" in each]))
+        print("\n" + comparisons([each for each in documents if "rows" in each]))
 
 
 def keep(name: str, arguments: argparse.Namespace) -> None:
@@ -88,6 +90,20 @@ def table(documents: list[dict[str, Any]]) -> str:
         counts = [space[key] for key in ("sequences_asked", "states", "states_measured", "duplicates", "invalid")]
         overhead = f"{100 * seconds['search'] / seconds['total']:.1f} %"
         lines.append("| " + " | ".join([each["model"]["name"], *map(str, counts), failures, overhead]) + " |")
+    return "\n".join(lines)
+
+
+def comparisons(documents: list[dict[str, Any]]) -> str:
+    """One line a pipeline of ``passsearch compare``: one compile and one process each."""
+    lines = ["| network | pipeline | throughput / baseline | compile time | of it passes |", "|---|---|---|---|---|"]
+    for each in documents:
+        for row in each["rows"]:
+            if "failure" in row:
+                cells = [each["model"]["name"], row["name"], row["failure"]["kind"], "", ""]
+            else:
+                seconds = [f"{row[key]:.1f} s" for key in ("compile_s", "apply_s")]
+                cells = [each["model"]["name"], f"`{row['name']}`", span(row["ratio"]), *seconds]
+            lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
