@@ -150,6 +150,14 @@ def test_compare_measures_names_and_pipelines_side_by_side(relay: Toolchain, sma
     assert "SimplifyInference" in rows["AS-0"]["pipeline"], "needed passes are put in"
 
 
+def test_compare_charges_each_pipeline_its_own_passes(relay: Toolchain, small_network: Path) -> None:
+    once, twice = "FoldConstant,FuseOps", "FoldConstant,FoldConstant,FuseOps"
+    document = passsearch.compare(small_network, [once, twice], toolchain=relay.name, rounds=4)
+    first, second = document["rows"]
+    assert first["state"] == second["state"]
+    assert second["apply_s"] > first["apply_s"]
+
+
 def test_a_run_stopped_by_its_time_limit_says_the_same_again(
     relay: Toolchain, small_network: Path, tmp_path: Path
 ) -> None:
