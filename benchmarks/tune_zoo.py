@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--timeout", type=float, default=None)
-    parser.add_argument("--confirm", type=int, default=4)
+    parser.add_argument("--confirm", type=int, default=3)
     parser.add_argument("--run", type=Path, help="keep the result of a run made elsewhere, for the one name given")
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()

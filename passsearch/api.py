@@ -7,10 +7,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from passsearch.catalog import bind_pipeline
-from passsearch.core import BuildOptions, Candidate, Objective, TensorType
+from passsearch.core import DEADLINE_S, TOLERANCE, BuildOptions, Candidate, Objective, TensorType
 from passsearch.errors import UserError
 from passsearch.export import export_run, read_pipeline
-from passsearch.frontends import resolve
+from passsearch.frontends import ModelFile, resolve
 from passsearch.report import result_html, result_text
 from passsearch.search import setting
 from passsearch.search.comparison import compare_candidates
@@ -83,8 +83,8 @@ class TuneResult:
 
 def tune(
     model: object,
-    *,
     example_inputs: object = None,
+    *,
     inputs: Mapping[str, TensorType] | None = None,
     batch: int | None = None,
     objective: Objectives = "throughput",
@@ -94,10 +94,10 @@ def tune(
     toolchain: str | None = None,
     out: str | Path | None = None,
     seed: int = 0,
-    confirm: int = 4,
+    confirm: int = 3,
     keep_throughput: float = 0.98,
-    tolerance: float = setting.TOLERANCE,
-    deadline: float = setting.DEADLINE_S,
+    tolerance: float = TOLERANCE,
+    deadline: float = DEADLINE_S,
     passes: Sequence[str] | None = None,
     additional: Sequence[str] = (),
     catalogs: Sequence[str | Path] = (),
@@ -118,7 +118,7 @@ def tune(
         toolchain: Name of the toolchain; the first there is by default.
         out: Run folder; the same call again continues it. A new one in the cache folder by default.
         seed: Seed of the sampler.
-        confirm: Fresh compiles and processes that confirm the winner; 0 leaves it unconfirmed.
+        confirm: Fresh compiles that confirm the winner, timed in four processes each; 0 leaves it unconfirmed.
         keep_throughput: Least share of the baseline's throughput where throughput is not an objective.
         tolerance: Largest deviation of outputs from the reference, as a share of the largest output.
         deadline: Seconds one request to a worker may take before its process group is killed.
@@ -132,15 +132,9 @@ def tune(
         EnvironmentFault: No toolchain, no C compiler, no room.
     """
     objectives = _objectives(objective)
-    file = resolve(model, example_inputs=example_inputs, inputs=inputs, batch=batch, folder=cache_folder() / "models")
-    chosen = setting.choose(
-        file,
-        toolchain=toolchain,
-        target=target,
-        catalogs=[Path(path) for path in catalogs],
-        tolerance=tolerance,
-        deadline_s=deadline,
-    )
+    file = _file(model, example_inputs, inputs, batch)
+    options = {"tolerance": tolerance, "deadline_s": deadline}
+    chosen = setting.choose(file, toolchain=toolchain, target=target, catalogs=_paths(catalogs), **options)
     _refuse_unreadable(objectives, chosen)
     tuning = Tuning(
         chosen,
@@ -159,16 +153,16 @@ def tune(
 
 def analyze(
     model: object,
-    *,
     example_inputs: object = None,
+    *,
     inputs: Mapping[str, TensorType] | None = None,
     batch: int | None = None,
     toolchain: str | None = None,
     catalogs: Sequence[str | Path] = (),
 ) -> setting.Reading:
     """Operators, features, classes with evidence, and candidate passes with reasons."""
-    file = resolve(model, example_inputs=example_inputs, inputs=inputs, batch=batch, folder=cache_folder() / "models")
-    chosen = setting.choose(file, toolchain=toolchain, target=None, catalogs=[Path(path) for path in catalogs])
+    file = _file(model, example_inputs, inputs, batch)
+    chosen = setting.choose(file, toolchain=toolchain, target=None, catalogs=_paths(catalogs))
     with TemporaryDirectory(prefix="passsearch-") as folder:
         with Log(Path(folder) / "log.jsonl") as log:
             evaluator = chosen.evaluator(log, Path(folder))
@@ -179,38 +173,45 @@ def analyze(
 def compare(
     model: object,
     pipelines: Sequence[str],
-    *,
     example_inputs: object = None,
+    *,
     inputs: Mapping[str, TensorType] | None = None,
     batch: int | None = None,
     target: str | None = None,
     toolchain: str | None = None,
-    tolerance: float = setting.TOLERANCE,
-    deadline: float = setting.DEADLINE_S,
-    rounds: int = 30,
+    tolerance: float = TOLERANCE,
+    deadline: float = DEADLINE_S,
+    rounds: int = 8,
+    processes: int = 6,
     catalogs: Sequence[str | Path] = (),
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Measure named pipelines, pipeline files or pipelines written out, interleaved in one process.
+    """Measure named pipelines, pipeline files or pipelines written out, interleaved in several processes.
 
     The first that is a baseline's name, else the dialect's default, is what the others are compared with.
     """
-    file = resolve(model, example_inputs=example_inputs, inputs=inputs, batch=batch, folder=cache_folder() / "models")
-    chosen = setting.choose(
-        file,
-        toolchain=toolchain,
-        target=target,
-        catalogs=[Path(path) for path in catalogs],
-        tolerance=tolerance,
-        deadline_s=deadline,
-    )
+    file = _file(model, example_inputs, inputs, batch)
+    options = {"tolerance": tolerance, "deadline_s": deadline}
+    chosen = setting.choose(file, toolchain=toolchain, target=target, catalogs=_paths(catalogs), **options)
     contenders = [_contender(chosen, text) for text in pipelines]
     with TemporaryDirectory(prefix="passsearch-") as folder, Log(Path(folder) / "log.jsonl") as log:
         evaluator = chosen.evaluator(log, Path(folder))
         try:
-            return compare_candidates(chosen, contenders, evaluator, rounds=rounds, progress=progress or _silent)
+            return compare_candidates(
+                chosen, contenders, evaluator, rounds=rounds, processes=processes, progress=progress or _silent
+            )
         finally:
             evaluator.close()
+
+
+def _file(
+    model: object, example_inputs: object, inputs: Mapping[str, TensorType] | None, batch: int | None
+) -> ModelFile:
+    return resolve(model, example_inputs=example_inputs, inputs=inputs, batch=batch, folder=cache_folder() / "models")
+
+
+def _paths(catalogs: Sequence[str | Path]) -> list[Path]:
+    return [Path(path) for path in catalogs]
 
 
 def _contender(chosen: setting.Setting, text: str) -> Candidate:

@@ -1,8 +1,5 @@
 """``analyze``, ``tune`` and ``compare``: what is done to a network."""
 
-import os
-import shlex
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,14 +19,14 @@ from passsearch.cli.options import (
 )
 from passsearch.cli.output import listed, note, show
 from passsearch.cli.progress import ProgressBar
-from passsearch.errors import EnvironmentFault, UserError
+from passsearch.core import DEADLINE_S, TOLERANCE
+from passsearch.errors import UserError
 
 if TYPE_CHECKING:
     from passsearch.core import TensorType
     from passsearch.search.setting import Reading
 
 INTERRUPTED = 130
-TOLERANCE, DEADLINE_S = 1e-3, 600.0
 
 
 def analyze(
@@ -70,8 +67,8 @@ def tune(
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sampler.")] = 0,
     confirm: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Fresh compiles and processes that confirm the winner.")
-    ] = 4,
+        int, typer.Option(min=0, metavar="N", help="Fresh compiles that confirm the winner, in four processes each.")
+    ] = 3,
     keep_throughput: Annotated[
         float, typer.Option(min=0, metavar="SHARE", help="Least share of the baseline's throughput to keep.")
     ] = 0.98,
@@ -132,7 +129,8 @@ def compare(
         list[str] | None,
         typer.Option(metavar="PASSES", help="A pipeline written out, `P,Q{k=1}`; repeatable."),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=2, metavar="N", help="Interleaved rounds of sampling.")] = 30,
+    rounds: Annotated[int, typer.Option(min=2, metavar="N", help="Interleaved rounds in one process.")] = 8,
+    processes: Annotated[int, typer.Option(min=1, metavar="N", help="New processes; 6 or more give an interval.")] = 6,
     target: Target = None,
     tolerance: Tolerance = TOLERANCE,
     deadline: Deadline = DEADLINE_S,
@@ -142,7 +140,7 @@ def compare(
     catalogs: Catalogs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure pipelines against each other, interleaved in one process."""
+    """Measure pipelines against each other, interleaved in several new processes."""
     wanted = [*(listed(pipelines) or ()), *(pipeline or ())]
     if not wanted:
         raise UserError("Nothing to compare; give for example: --pipelines O2,O3 --pipeline SimplifyInference,FuseOps")
@@ -162,6 +160,7 @@ def compare(
             tolerance=tolerance,
             deadline=deadline,
             rounds=rounds,
+            processes=processes,
             catalogs=catalogs or (),
             progress=progress,
         )
@@ -176,11 +175,9 @@ def _types(inputs: Sequence[str] | None) -> "dict[str, TensorType]":
 
 def _require(toolchain: str | None) -> None:
     """Say what the machine lacks before any work is done."""
-    from passsearch.toolchain import get_toolchain
+    from passsearch.toolchain import get_toolchain, require_c_compiler
 
-    compilers = (*shlex.split(os.environ.get("CC", ""))[:1], "cc", "gcc", "clang", "c++", "g++")
-    if not any(map(shutil.which, compilers)):
-        raise EnvironmentFault("No C compiler found. Install gcc or clang, or set CC. See: passsearch doctor")
+    require_c_compiler()
     get_toolchain(toolchain)
 
 

@@ -3,8 +3,10 @@
 from passsearch.core.architecture import ArchitectureClass, Feature, Fingerprint
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.measurement import (
+    DEADLINE_S,
     FAILURE_KINDS,
     OBJECTIVES,
+    TOLERANCE,
     Failure,
     FailureKind,
     Interval,
@@ -15,8 +17,10 @@ from passsearch.core.passes import Json, PassSpec, Pipeline
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
 
 __all__ = [
+    "DEADLINE_S",
     "FAILURE_KINDS",
     "OBJECTIVES",
+    "TOLERANCE",
     "ArchitectureClass",
     "BuildOptions",
     "Candidate",

@@ -10,6 +10,12 @@ from passsearch.errors import UserError
 FailureKind = Literal["compile_error", "crash", "timeout", "oom", "wrong_result", "unstable", "infra"]
 FAILURE_KINDS: tuple[str, ...] = get_args(FailureKind)
 
+DEADLINE_S = 600.0
+"""Longest time one request to a worker may take, where the user sets no other."""
+
+TOLERANCE = 1e-3
+"""Largest deviation of outputs, as a share of the largest reference output, where the user sets no other."""
+
 
 @dataclass(frozen=True)
 class Failure:

@@ -64,6 +64,9 @@ class Bridge(Protocol):
     def __init__(self, target: str) -> None:
         """Bind the target; raises ``UserError`` if this compiler cannot make code for it."""
 
+    def threads(self) -> int:
+        """Threads a parallel kernel really runs on in this process; a build may use fewer than it is allowed."""
+
     def load(self, source: ModelSource) -> Module:
         """The network's IR, parameters bound, types inferred."""
 
@@ -83,7 +86,7 @@ class Bridge(Protocol):
         """Structural equality, constants included: confirms that equal hashes mean equal IR."""
 
     def build(self, module: Module, options: BuildOptions, folder: Path) -> Artifact:
-        """Compile and write everything ``open`` needs into ``folder``."""
+        """Compile and write everything ``open`` needs into ``folder``; equal IR and options give equal files."""
 
     def save(self, module: Module, path: Path) -> None:
         """Write the IR with its constants; ``load`` of the file, as format ``ir``, has the same identity."""

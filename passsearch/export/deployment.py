@@ -42,7 +42,7 @@ class Deployment:
         model: ``name``, ``source``, ``sha256`` and ``batch``.
         inputs: ``[shape, dtype]`` by input name, in order.
         states: IR hashes: of the network, then after every pass.
-        expected: Digest of each output (``passsearch.measure.visits.digest``) on the inputs of ``seed``.
+        expected: Digest of each output (``passsearch.measure.outputs.digest``) on the inputs of ``seed``.
         tolerance: How far outputs may deviate, as a share of the largest magnitude.
         seed: Of the inputs (``passsearch.dialects.contract.random_inputs``).
         tvm_commit: Of the compiler, empty if it does not tell.

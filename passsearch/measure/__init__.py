@@ -7,12 +7,15 @@ from passsearch.measure.statistics import (
     LEAST_GAIN,
     LEVEL,
     Ratio,
-    clustered_ratio,
     improved,
     log_ratios,
+    mean_ratio,
     median_interval,
+    median_ratio,
     noise_floor,
     paired_ratio,
+    process_ratio,
+    race_critical,
 )
 
 __all__ = [
@@ -21,12 +24,15 @@ __all__ = [
     "Ratio",
     "Sensors",
     "Worker",
-    "clustered_ratio",
     "improved",
     "log_ratios",
+    "mean_ratio",
     "median_interval",
+    "median_ratio",
     "noise_floor",
     "paired_ratio",
     "probe",
+    "process_ratio",
+    "race_critical",
     "replay",
 ]

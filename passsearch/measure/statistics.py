@@ -13,6 +13,9 @@ LEVEL = 0.95
 LEAST_GAIN = 0.01
 """No gain below 1 % is called an improvement, however certain."""
 
+LEAST_REPETITIONS = 6
+"""Fewest values whose smallest and largest enclose the median with at least ``LEVEL``: 1 - 2 / 2**6."""
+
 
 @dataclass(frozen=True)
 class Ratio:
@@ -30,31 +33,63 @@ def log_ratios(baseline: Sequence[float], candidate: Sequence[float]) -> list[fl
 def paired_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> Ratio:
     """Median ratio over the rounds of one process, with a distribution-free interval of the median.
 
-    The interval holds for this process only; between processes see ``clustered_ratio``. Source: order-statistic
-    interval of the median (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2).
+    The interval holds for this process only; between processes see ``process_ratio``.
     """
-    values = np.sort(log_ratios(baseline, candidate))
-    rank = int(stats.binom.ppf((1 - LEVEL) / 2, len(values), 0.5))
-    low, high = values[max(rank - 1, 0)], values[min(len(values) - rank, len(values) - 1)]
-    return _ratio(float(np.median(values)), float(low), float(high))
+    values = log_ratios(baseline, candidate)
+    interval = median_interval(values)
+    return _ratio(float(np.median(values)), interval.low, interval.high)
 
 
-def clustered_ratio(medians: Sequence[float]) -> Ratio:
-    """Ratio from one log-ratio per independent repetition (fresh compile, fresh process): Student's t interval.
+def process_ratio(processes: Sequence[Sequence[Sequence[float]]], place: int) -> Ratio:
+    """Ratio of one artifact to the first over several processes, each of which timed one binary of either.
 
-    The repetition is the level where the variance lives (Kalibera and Jones, Rigorous benchmarking in reasonable
-    time, ISMM 2013), so rounds within a process only sharpen that repetition's value.
+    Where a process's memory comes to lie slows an artifact by up to a fifth in some processes and not at all in most,
+    so the process is the repetition and the median its summary: the interval supposes nothing of how processes differ.
+
+    Args:
+        processes: By process, the samples of every artifact.
+        place: Which artifact; 0 is the baseline.
     """
-    values = np.asarray(medians, dtype=float)
-    centre = float(values.mean())
-    if len(values) < 2:
+    return median_ratio([float(np.median(log_ratios(each[0], each[place]))) for each in processes])
+
+
+def median_ratio(values: Sequence[float]) -> Ratio:
+    """Ratio from one log-ratio per independent repetition: their median and its distribution-free interval.
+
+    Below six repetitions no interval of the median has the level; its ends are then 0 and infinity.
+    """
+    interval = median_interval(values) if len(values) >= LEAST_REPETITIONS else Interval(-np.inf, np.inf)
+    return _ratio(float(np.median(values)), interval.low, interval.high)
+
+
+def mean_ratio(values: Sequence[float]) -> Ratio:
+    """Ratio from one log-ratio per independent repetition: their mean and Student's t interval.
+
+    For few repetitions of much the same quality, such as compile times.
+    """
+    logs = np.asarray(values, dtype=float)
+    centre = float(logs.mean())
+    if len(logs) < 2:
         return _ratio(centre, -np.inf, np.inf)
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * stats.sem(values))
+    half = float(stats.t.ppf((1 + LEVEL) / 2, len(logs) - 1) * stats.sem(logs))
     return _ratio(centre, centre - half, centre + half)
 
 
+def race_critical(rounds: int, *, artifacts: int, level: float = 0.99, least: int = 4) -> tuple[float, ...]:
+    """Critical values of Student's t by number of rounds, for leaving a race that is looked at after every round.
+
+    Corrected for the number of looks and of artifacts (Bonferroni), so that a candidate as good as the best leaves a
+    whole race with probability below ``1 - level``. Infinite before ``least`` rounds.
+    """
+    share = (1 - level) / max(1, (rounds - least + 1) * (artifacts - 1))
+    return tuple(float(stats.t.isf(share, count - 1)) if count >= least else math.inf for count in range(rounds + 1))
+
+
 def median_interval(samples: Sequence[float]) -> Interval:
-    """Distribution-free interval of the median of one sample."""
+    """Distribution-free interval of the median of one sample.
+
+    Source: order statistics (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2).
+    """
     values = np.sort(np.asarray(samples, dtype=float))
     rank = int(stats.binom.ppf((1 - LEVEL) / 2, len(values), 0.5))
     return Interval(float(values[max(rank - 1, 0)]), float(values[min(len(values) - rank, len(values) - 1)]))

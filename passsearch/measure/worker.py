@@ -7,6 +7,7 @@ so that the states held here outlive them; the fork's process id is told first, 
 
 import contextlib
 import ctypes
+import hashlib
 import json
 import os
 import resource
@@ -22,7 +23,7 @@ from typing import Any, TextIO, TypeAlias
 from passsearch.core import BuildOptions, PassSpec, TensorType
 from passsearch.dialects.contract import Artifact, Bridge, CompileError, ModelSource, Module, random_inputs
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.measure import visits
+from passsearch.measure import outputs, rounds
 
 Request: TypeAlias = Mapping[str, Any]
 Answer: TypeAlias = dict[str, Any]
@@ -116,7 +117,8 @@ class Verbs:
         options = BuildOptions.from_json(request["options"])
         artifact = self._bridge.build(module, options, Path(request["folder"]))
         seconds = time.perf_counter() - start
-        return {"seconds": seconds, "bytes": artifact.bytes, "plan_bytes": artifact.plan_bytes}
+        size = {"bytes": artifact.bytes, "plan_bytes": artifact.plan_bytes}
+        return {"seconds": seconds, "digest": _digest(artifact.folder), **size}
 
     def do_save(self, request: Request) -> Answer:
         """Write one state to a file, constants included."""
@@ -130,7 +132,7 @@ class Verbs:
         """Outputs of one artifact against the reference, and what it adds to the memory of this process."""
         before_bytes = _resident_bytes()
         executable = self._bridge.open(_artifact(request["folder"]), request["device"])
-        answer = visits.verify(
+        answer = outputs.verify(
             executable,
             types=_types(request["inputs"]),
             seeds=request["seeds"],
@@ -143,13 +145,15 @@ class Verbs:
     def do_measure(self, request: Request) -> Answer:
         """Sample all artifacts interleaved in rounds."""
         executables = [self._bridge.open(_artifact(folder), request["device"]) for folder in request["folders"]]
-        return visits.measure(executables, types=_types(request["inputs"]), plan=visits.RoundPlan(**request["plan"]))
+        plan = rounds.RoundPlan(**request["plan"])
+        threads = self._bridge.threads()
+        return rounds.measure(executables, types=_types(request["inputs"]), plan=plan, threads=threads)
 
     def do_expect(self, request: Request) -> Answer:
         """Digests of one artifact's outputs on the inputs of one seed, for a deployment to compare with."""
         executable = self._bridge.open(_artifact(request["folder"]), request["device"])
         inputs = random_inputs(_types(request["inputs"]), seed=request["seed"])
-        return {"expected": visits.digest(executable.run(inputs))}
+        return {"expected": outputs.digest(executable.run(inputs))}
 
     def do_check(self, request: Request) -> Answer:
         """Hold one catalog entry against this compiler; answers the list of what is wrong."""
@@ -172,6 +176,14 @@ def _step(data: Request) -> PassSpec:
 
 def _artifact(folder: str) -> Artifact:
     return Artifact(Path(folder), 0, None)
+
+
+def _digest(folder: Path) -> str:
+    """SHA-256 over the files of an artifact: equal digests are one binary, which needs to be timed only once."""
+    whole = hashlib.sha256()
+    for file in sorted(folder.iterdir()):
+        whole.update(hashlib.sha256(file.read_bytes()).digest())
+    return whole.hexdigest()
 
 
 def _resident_bytes() -> int:

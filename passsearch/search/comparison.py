@@ -1,15 +1,15 @@
 """Named pipelines against each other: built, checked, and sampled interleaved in one process."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from passsearch.catalog import with_needs
 from passsearch.core import Candidate, Failure, Measurement
 from passsearch.errors import UserError
-from passsearch.measure import LEVEL, Ratio, noise_floor, paired_ratio
+from passsearch.measure import LEVEL, noise_floor, process_ratio
 from passsearch.search.document import measurement_document, model_document, ratio_document, toolchain_document
-from passsearch.search.evaluation import SEARCH_PLAN, Built, Evaluator
+from passsearch.search.evaluation import FINAL_PLAN, Built, Evaluator
 from passsearch.search.setting import Setting, read
 from passsearch.store import SCHEMA
 
@@ -20,12 +20,13 @@ def compare_candidates(
     evaluator: Evaluator,
     *,
     rounds: int,
+    processes: int,
     progress: Callable[[str, int, int], None],
 ) -> dict[str, Any]:
     """Rows of a table: every pipeline's measurement and its ratio to the baseline, or its failure.
 
-    The baseline is sampled twice in every round: what it reads against itself is the noise of this comparison. The
-    intervals are those of one process and one compile each.
+    Every process times the baseline, the baseline again (its twin: what it reads against itself is the noise of this
+    comparison) and all the pipelines, those that are one binary included. There is one compile of each.
     """
     baseline = _baseline(chosen, contenders)
     contenders = [_with_needs(chosen, evaluator, each) for each in contenders]
@@ -33,17 +34,18 @@ def compare_candidates(
     reference, *built = _build_all(evaluator, [baseline, *contenders], progress)
     if isinstance(reference, Failure):
         raise UserError(f"The baseline `{baseline.name}` does not compile for this network: {reference.reason}.")
-    timed = list({each.key: each for each in built if isinstance(each, Built) and each.key != reference.key}.values())
-    plan = replace(SEARCH_PLAN, rounds=rounds, give_up=False)
+    places = _places(baseline, contenders, built)
+    timed = [each for each, place in zip(built, places, strict=True) if isinstance(each, Built) and place > 0]
+    folders = [str(each.folder) for each in (reference, reference, *timed)]
     progress("measuring, interleaved", len(contenders), len(contenders))
-    answer = evaluator.shootout("compare", [reference, reference, *timed], plan)
+    answer = evaluator.time_fresh("compare", folders, replace(FINAL_PLAN, rounds=rounds), processes=processes)
     if isinstance(answer, Failure):
         raise UserError(f"The measurement failed: {answer.reason}.")
-    reference_s, twin_s, *samples = answer["samples"]
-    by_built = {reference.key: reference_s, **dict(zip([each.key for each in timed], samples, strict=True))}
     rows = [
-        _row(chosen, evaluator, candidate, outcome, reference_s, by_built, answer["conditions"])
-        for candidate, outcome in zip(contenders, built, strict=True)
+        _failed_row(candidate, outcome)
+        if isinstance(outcome, Failure)
+        else _row(chosen, evaluator, candidate, outcome, answer, place)
+        for candidate, outcome, place in zip(contenders, built, places, strict=True)
     ]
     return {
         "schema": SCHEMA,
@@ -53,7 +55,7 @@ def compare_candidates(
         "device": chosen.sensors.device,
         "baseline": baseline.name,
         "level": LEVEL,
-        "noise_floor": noise_floor(paired_ratio(reference_s, twin_s)),
+        "noise_floor": noise_floor(process_ratio(answer["processes"], 1)),
         "rows": rows,
     }
 
@@ -85,29 +87,44 @@ def _build_all(
     return outcomes
 
 
+def _places(baseline: Candidate, contenders: Sequence[Candidate], built: Sequence[Built | Failure]) -> list[int]:
+    """Where each stands among the timed: the baseline first, its twin second, then the others in turn.
+
+    A baseline named twice is timed once more for every further time; what failed has the place of nobody, -1.
+    """
+    places: list[int] = []
+    for candidate, outcome in zip(contenders, built, strict=True):
+        if isinstance(outcome, Failure):
+            places.append(-1)
+        elif candidate.name == baseline.name and 0 not in places:
+            places.append(0)
+        else:
+            places.append(max(places, default=0) + 1 if max(places, default=0) > 0 else 2)
+    return places
+
+
+def _failed_row(candidate: Candidate, failure: Failure) -> dict[str, Any]:
+    return {**_named(candidate), "failure": failure.to_json()}
+
+
+def _named(candidate: Candidate) -> dict[str, Any]:
+    return {"name": candidate.name, "pipeline": str(candidate.pipeline), "build": candidate.build.to_json()}
+
+
 def _row(
-    chosen: Setting,
-    evaluator: Evaluator,
-    candidate: Candidate,
-    outcome: Built | Failure,
-    reference_s: Sequence[float],
-    samples: dict[str, list[float]],
-    conditions: dict[str, Any],
+    chosen: Setting, evaluator: Evaluator, candidate: Candidate, built: Built, answer: Mapping[str, Any], place: int
 ) -> dict[str, Any]:
-    named = {"name": candidate.name, "pipeline": str(candidate.pipeline), "build": candidate.build.to_json()}
-    if isinstance(outcome, Failure):
-        return {**named, "failure": outcome.to_json()}
     apply_s = evaluator.apply_seconds(candidate.pipeline)
-    latency_s = samples[outcome.key]
-    ratio: Ratio = paired_ratio(reference_s, latency_s)
     measured = Measurement(
-        latency_s=tuple(latency_s),
-        compile_s=apply_s + outcome.seconds,
+        latency_s=tuple(value for process in answer["processes"] for value in process[place]),
+        compile_s=apply_s + built.seconds,
         apply_s=apply_s,
         batch=evaluator.batch,
-        memory_bytes={"plan": outcome.plan_bytes, "peak_rss": outcome.peak_rss},
-        artifact_bytes=outcome.bytes,
+        memory_bytes={"plan": built.plan_bytes, "peak_rss": built.peak_rss},
+        artifact_bytes=built.bytes,
         unavailable=chosen.sensors.unavailable,
-        conditions=conditions,
+        conditions=answer["conditions"][0],
     )
-    return {**named, "state": outcome.state, "ratio": ratio_document(ratio), **measurement_document(measured)}
+    ratio = ratio_document(process_ratio(answer["processes"], place))
+    identity = {"state": built.state, "binary": built.digest}
+    return {**_named(candidate), **identity, "ratio": ratio, **measurement_document(measured)}

@@ -5,12 +5,13 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
+from typing import Any
 from zlib import crc32
 
 from passsearch.core import Candidate, Failure
-from passsearch.measure import Ratio, clustered_ratio, log_ratios, noise_floor
-from passsearch.search.evaluation import SEARCH_PLAN, Evaluator
+from passsearch.measure import Ratio, log_ratios, mean_ratio, noise_floor, process_ratio
+from passsearch.search.evaluation import FINAL_PLAN, Evaluator
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,10 @@ class Confirmation:
         throughput: Candidate's over the baseline's.
         compile_time: How many times less time the candidate takes to compile.
         twin: The baseline against another compile of itself: what the machine calls equal.
-        repetitions: Independent repetitions behind each interval.
+        repetitions: Fresh compiles of either.
+        processes: New processes that timed them.
+        reproducible: Whether every compile of a candidate gave the same binary, byte for byte.
+        same_binary: Whether candidate and baseline are one binary: then neither can be faster.
         compile_s: Candidate's compile times, one per repetition.
         baseline_compile_s: The baseline's.
         apply_s: The pipeline's part of ``compile_s``.
@@ -33,11 +37,22 @@ class Confirmation:
     compile_time: Ratio
     twin: Ratio
     repetitions: int
+    processes: int
+    reproducible: bool
+    same_binary: bool
     compile_s: tuple[float, ...]
     baseline_compile_s: tuple[float, ...]
     apply_s: tuple[float, ...]
     latency_s: tuple[float, ...]
     baseline_latency_s: tuple[float, ...]
+    conditions: list[dict[str, Any]]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The conditions of all processes in one: the first's, with means of what was read in each."""
+        read = ("steal_percent", "foreign_percent", "rounds_dropped")
+        means = {name: round(fmean(each[name] for each in self.conditions), 2) for name in read}
+        return {**self.conditions[0], **means}
 
     @property
     def noise_floor(self) -> float:
@@ -47,19 +62,21 @@ class Confirmation:
 
 @dataclass(frozen=True)
 class _Repetition:
-    """One fresh compile of both, timed in several processes: samples by process, then artifact."""
+    """One fresh compile of both, timed in several processes.
 
-    processes: tuple[tuple[tuple[float, ...], ...], ...]
+    Attributes:
+        processes: By process, the samples of baseline, twin and candidate.
+        compile_s: Of baseline and candidate.
+        apply_s: The candidate's pipeline's part.
+        digests: Of the two binaries.
+        conditions: By process, as it noted them.
+    """
+
+    processes: list[list[list[float]]]
     compile_s: tuple[float, float]
     apply_s: float
-
-    def log_ratio(self, place: int) -> float:
-        """Median over the processes of the median over the rounds."""
-        return median(float(median(log_ratios(each[0], each[place]))) for each in self.processes)
-
-    def samples(self, place: int) -> tuple[float, ...]:
-        """All of one artifact's samples."""
-        return tuple(value for each in self.processes for value in each[place])
+    digests: tuple[str, str]
+    conditions: list[dict[str, Any]]
 
 
 def confirm(
@@ -105,27 +122,45 @@ def _repeat(
         compiled[key] = answer
     first, second = (compiled[key] for key, _ in pair)
     folders = [first["folder"], str(twin), second["folder"]]
-    timed = evaluator.time_fresh(f"{turn}-{slug}", folders, replace(SEARCH_PLAN, give_up=False, seed=1000 + turn))
+    timed = evaluator.time_fresh(f"{turn}-{slug}", folders, replace(FINAL_PLAN, seed=1000 + turn))
     for folder in (first["folder"], second["folder"]):
         shutil.rmtree(folder, ignore_errors=True)
     if isinstance(timed, Failure):
         return timed
     totals = (first["apply_s"] + first["seconds"], second["apply_s"] + second["seconds"])
-    processes = tuple(tuple(tuple(each) for each in process) for process in timed["processes"])
-    return _Repetition(processes, totals, second["apply_s"])
+    digests = (first["digest"], second["digest"])
+    return _Repetition(timed["processes"], totals, second["apply_s"], digests, timed["conditions"])
 
 
 def _summary(results: list[_Repetition]) -> Confirmation:
     baseline_s = tuple(each.compile_s[0] for each in results)
     candidate_s = tuple(each.compile_s[1] for each in results)
+    digests = {each.digests for each in results}
+    processes = [process for each in results for process in each.processes]
     return Confirmation(
-        throughput=clustered_ratio([each.log_ratio(2) for each in results]),
-        compile_time=clustered_ratio([math.log(a / b) for a, b in zip(baseline_s, candidate_s, strict=True)]),
-        twin=clustered_ratio([each.log_ratio(1) for each in results]),
+        throughput=_ratio(results, 2),
+        compile_time=mean_ratio([math.log(a / b) for a, b in zip(baseline_s, candidate_s, strict=True)]),
+        twin=_ratio(results, 1),
         repetitions=len(results),
+        processes=len(processes),
+        reproducible=len(digests) == 1,
+        same_binary=len({digest for pair in digests for digest in pair}) == 1,
         compile_s=candidate_s,
         baseline_compile_s=baseline_s,
         apply_s=tuple(each.apply_s for each in results),
-        latency_s=tuple(value for each in results for value in each.samples(2)),
-        baseline_latency_s=tuple(value for each in results for value in each.samples(0)),
+        latency_s=tuple(value for process in processes for value in process[2]),
+        baseline_latency_s=tuple(value for process in processes for value in process[0]),
+        conditions=[each for result in results for each in result.conditions],
     )
+
+
+def _ratio(results: list[_Repetition], place: int) -> Ratio:
+    """Over all processes where every compile made the same binary; else over the compiles, where the variance lives.
+
+    Source: Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM 2013: repeat at the highest level that
+    varies. Compiles that give the same file, byte for byte, do not vary.
+    """
+    if len({each.digests for each in results}) == 1:
+        return process_ratio([process for each in results for process in each.processes], place)
+    medians = [[median(log_ratios(process[0], process[place])) for process in each.processes] for each in results]
+    return mean_ratio([median(each) for each in medians])

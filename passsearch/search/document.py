@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -44,6 +45,7 @@ def scored_document(scored: Scored, chosen: Setting) -> dict[str, Any]:
         "pipeline": str(scored.candidate.pipeline),
         "build": scored.candidate.build.to_json(),
         "state": scored.built.state,
+        "binary": scored.built.digest,
         "ratio": ratio_document(scored.ratio),
         **measurement_document(measured),
     }
@@ -121,6 +123,7 @@ def _space(search: Search, reading: Reading) -> dict[str, Any]:
         "sequences_asked": tally.asked,
         "states": graph.states,
         "states_measured": len(search.scored),
+        "binaries": len({each.built.digest for each in search.scored.values()}),
         "duplicates": tally.duplicates,
         "invalid": tally.invalid,
         "closed": graph.closed(search.space.steps),
@@ -150,6 +153,9 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
         "level": LEVEL,
         "confirmed": ratio is not None,
         "repetitions": confirmation.repetitions,
+        "processes": confirmation.processes,
+        "reproducible": confirmation.reproducible,
+        "same_binary": confirmation.same_binary,
         "noise_floor": confirmation.noise_floor,
         "reason": "" if gained else reason,
     }
@@ -183,7 +189,9 @@ def _confirmed(
     samples = confirmation.baseline_latency_s if is_baseline else confirmation.latency_s
     compile_s = confirmation.baseline_compile_s if is_baseline else confirmation.compile_s
     apply_s = 0.0 if is_baseline else median(confirmation.apply_s)
-    measured = _measurement(scored, chosen, samples, median(compile_s), apply_s)
+    measured = _measurement(
+        replace(scored, conditions=confirmation.summary), chosen, samples, median(compile_s), apply_s
+    )
     return {**document, **measurement_document(measured), "compile_samples_s": list(compile_s)}
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.errors import UserError, WorkerDied
-from passsearch.measure import Worker
-from passsearch.measure.visits import RoundPlan
+from passsearch.measure import Worker, race_critical
+from passsearch.measure.rounds import RoundPlan
 from passsearch.search.states import Edge, StateGraph
 from passsearch.store import Fact, Log
 
@@ -19,9 +19,14 @@ OUTPUT_SEEDS = (1, 2, 3)
 DEPLOYMENT_SEED = 4
 DEADLY = 2
 """Times a pass may kill or hang its process before it is left alone; each costs a restart or a whole deadline."""
-SEARCH_PLAN = RoundPlan(rounds=12, warmup_rounds=2, sample_s=0.1, seed=0)
-PROCESSES = 3
-"""Timing processes behind a decision: where a process's memory comes to lie moves its ratios by per cents."""
+FINAL_PLAN = RoundPlan()
+"""For decisions: all rounds for everyone."""
+
+SEARCH_PLAN = replace(FINAL_PLAN, critical=race_critical(FINAL_PLAN.rounds, artifacts=2))
+"""For one candidate of a search, which leaves as soon as it is certainly slower than the baseline."""
+
+PROCESSES = 4
+"""Timing processes of a shortlist, and of each repetition that confirms."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +54,13 @@ class Subject:
 
 @dataclass(frozen=True)
 class Built:
-    """A state built with options: what is measured. Equal IR and options are one ``Built``."""
+    """A state built with options. Equal IR and options are one ``Built``; equal digests are one binary."""
 
     state: str
     options: BuildOptions
     key: str
     folder: Path
+    digest: str
     seconds: float
     bytes: int
     plan_bytes: int | None
@@ -117,23 +123,20 @@ class Evaluator:
         The outputs of the imported network built without optimisation are the reference, and come first.
         """
         key = f"{state}|{_options_key(options)}"
-        fact = self._log.recall("build", key)
+        fact = self._known("build", key)
         folder = self._artifacts / key.replace("|", "-").replace("+", "x")
         if fact is None:
             fact = self._record("build", key, self._build(state, options, folder))
         if "failure" in fact:
             return Failure.from_json(fact["failure"])
-        return Built(state, options, key, folder, fact["seconds"], fact["bytes"], fact["plan_bytes"], fact["peak_rss"])
+        sizes = {name: fact[name] for name in ("bytes", "plan_bytes", "peak_rss")}
+        return Built(state, options, key, folder, fact["digest"], fact["seconds"], **sizes)
 
     def samples(self, baseline: Built, candidate: Built) -> Fact | Failure:
-        """Samples of both, interleaved in one process."""
-        return self.shootout(candidate.key, [baseline, candidate], SEARCH_PLAN)
-
-    def shootout(self, key: str, contenders: list[Built], plan: RoundPlan) -> Fact | Failure:
-        """Samples of several artifacts, interleaved in one process."""
-        fact = self._log.recall("samples", key)
+        """Samples of both, interleaved in one process; a binary known by another name is not timed again."""
+        fact = self._known("samples", candidate.digest)
         if fact is None:
-            fact = self._time(key, contenders, plan)
+            fact = self._time(candidate.digest, [baseline, candidate], SEARCH_PLAN)
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
     def fresh(self, key: str, candidate: Candidate, *, timed: str) -> Fact | Failure:
@@ -144,22 +147,24 @@ class Evaluator:
             candidate: What to compile.
             timed: Key of the timing it is compiled for; once that is known the files are not needed.
         """
-        fact = self._log.recall("fresh", key)
+        fact = self._known("fresh", key)
         lost = fact is not None and "failure" not in fact and not Path(fact["folder"]).exists()
-        if fact is None or (lost and self._log.recall("timed", timed) is None):
+        if fact is None or (lost and self._known("timed", timed) is None):
             fact = self._record("fresh", key, self._compile_fresh(key, candidate))
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
-    def time_fresh(self, key: str, folders: list[str], plan: RoundPlan) -> Fact | Failure:
-        """Samples of artifacts from ``PROCESSES`` new processes, by process; each loads them in another order.
+    def time_fresh(
+        self, key: str, folders: list[str], plan: RoundPlan, *, processes: int | None = None
+    ) -> Fact | Failure:
+        """Samples of artifacts from new processes, by process; each loads them in another order.
 
         The order of loading decides where their memory lies, so no artifact may keep one place.
         """
-        fact = self._log.recall("timed", key)
+        fact = self._known("timed", key)
         if fact is None:
-            answers = [self._time_rotated(folders, plan, turn) for turn in range(PROCESSES)]
+            answers = [self._time_rotated(folders, plan, turn) for turn in range(processes or PROCESSES)]
             failed = next((answer for answer in answers if "failure" in answer), None)
-            fact = self._record("timed", key, failed or {"processes": [each["samples"] for each in answers]})
+            fact = self._record("timed", key, failed or _by_process(answers))
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
     def _time_rotated(self, folders: list[str], plan: RoundPlan, turn: int) -> dict[str, Any]:
@@ -223,7 +228,7 @@ class Evaluator:
         edge = self.graph.edge(state, step) or self._given_up(step)
         if edge is None:
             key = f"{state}|{step}"
-            fact = self._log.recall("edge", key)
+            fact = self._known("edge", key)
             if fact is None:
                 fact = self._record("edge", key, self._apply(state, step))
             target = Failure.from_json(fact["failure"]) if "failure" in fact else fact["state"]
@@ -383,9 +388,20 @@ class Evaluator:
             return {"failure": Failure(found["kind"], stage, step, found["reason"]).to_json()}
         return answer
 
+    def _known(self, kind: str, key: str) -> Fact | None:
+        """What the log has, unless it was given up under a shorter deadline than today's."""
+        fact = self._log.recall(kind, key)
+        if fact is None or fact.get("failure", {}).get("kind") != "timeout":
+            return fact
+        return fact if fact.get("deadline_s", 0.0) >= self.subject.deadline_s else None
+
     def _record(self, kind: str, key: str, fact: Fact) -> Fact:
         spent = {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
-        return self._log.record(kind, key, {**fact, "spent": spent})
+        return self._log.record(kind, key, {**fact, "spent": spent, "deadline_s": self.subject.deadline_s})
+
+
+def _by_process(answers: list[dict[str, Any]]) -> dict[str, Any]:
+    return {name: [each[part] for each in answers] for name, part in (("processes", "samples"), ("conditions",) * 2)}
 
 
 def _options_key(options: BuildOptions) -> str:

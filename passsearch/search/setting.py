@@ -11,7 +11,7 @@ import psutil
 
 from passsearch.analysis import ClassRule, classify, fingerprint
 from passsearch.catalog import Catalog, Selection, candidates, load, with_needs
-from passsearch.core import ArchitectureClass, Candidate, Fingerprint, ModuleSummary, Pipeline
+from passsearch.core import DEADLINE_S, TOLERANCE, ArchitectureClass, Candidate, Fingerprint, ModuleSummary, Pipeline
 from passsearch.dialects import Dialect, dialect
 from passsearch.errors import UserError
 from passsearch.frontends import ModelFile
@@ -20,9 +20,6 @@ from passsearch.search.evaluation import Evaluator, Subject
 from passsearch.search.space import Space
 from passsearch.store import Log
 from passsearch.toolchain import Toolchain, get_toolchain, host_target
-
-DEADLINE_S = 600.0
-TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import optuna
 
-from passsearch.core import Candidate, Failure, Objective
-from passsearch.measure import LEAST_GAIN, Ratio, paired_ratio
-from passsearch.search.evaluation import SEARCH_PLAN, Built, Evaluator
+from passsearch.core import Candidate, Failure, Interval, Objective
+from passsearch.measure import LEAST_GAIN, Ratio, paired_ratio, process_ratio
+from passsearch.search.evaluation import FINAL_PLAN, Built, Evaluator
 from passsearch.search.space import Space
 
 PATIENCE = 150
@@ -18,6 +18,11 @@ PATIENCE = 150
 SHORTLIST = 4
 KEPT = 8
 """Built networks kept on disk for the shortlist; one can be as large as the network's parameters."""
+
+DOUBTFUL_GAIN = 0.02
+"""What the best of a few equal candidates reads in a shortlist often enough on a shared machine."""
+
+SAME = Ratio(1.0, Interval(1.0, 1.0))
 
 REJECTED = -10.0
 """Told to the sampler for a failed candidate; the log-ratios of working ones lie within about ±5."""
@@ -244,7 +249,7 @@ class Search:
         return Scored(
             candidate=replace(candidate, pipeline=pipeline),
             built=built,
-            ratio=paired_ratio(baseline_s, latency_s),
+            ratio=self._same(built) or paired_ratio(baseline_s, latency_s),
             latency_s=tuple(latency_s),
             baseline_latency_s=tuple(baseline_s),
             compile_s=apply_s + built.seconds,
@@ -253,29 +258,27 @@ class Search:
             conditions=answer["conditions"],
         )
 
-    def shortlist(self) -> list[Scored]:
-        """The best candidates measured again, side by side; the most promising first.
-
-        Among those within 1 % of the best, which is no gain to speak of, the one that compiles fastest comes first.
-        """
+    def _same(self, built: Built) -> Ratio | None:
+        """Exactly 1 for the very binary the baseline is, whatever pipeline made it."""
         assert self.baseline is not None
-        contenders = [each for each in self._ranked() if each.built.key != self.baseline.key]
+        return SAME if built.digest == self.baseline.digest else None
+
+    def shortlist(self) -> list[Scored]:
+        """The best candidates measured again, side by side; the winner first."""
+        assert self.baseline is not None
+        contenders = _one_a_binary([each for each in self._ranked() if each.built.key != self.baseline.key])
         if not contenders or len(self.plan.objectives) > 1:
             return contenders[:SHORTLIST]
         chosen = self._promising(contenders)
         restored = [self.evaluator.restore(built) for built in (self.baseline, *(each.built for each in chosen))]
         folders = [str(each.folder) for each in restored if isinstance(each, Built)]
         key = "shortlist:" + ";".join(each.built.key for each in chosen)
-        plan = replace(SEARCH_PLAN, give_up=False, seed=self.plan.seed + 1)
+        plan = replace(FINAL_PLAN, seed=self.plan.seed + 1)
         timed = self.evaluator.time_fresh(key, folders, plan) if len(folders) == len(restored) else None
         if timed is None or isinstance(timed, Failure):
             return chosen
         processes = timed["processes"]
-        baseline_s = tuple(value for process in processes for value in process[0])
-        again = [
-            _remeasured(each, baseline_s, [process[place] for process in processes])
-            for place, each in enumerate(chosen, 1)
-        ]
+        again = [self._remeasured(each, processes, place) for place, each in enumerate(chosen, 1)]
         return self._by_preference(again)
 
     def _ranked(self) -> list[Scored]:
@@ -292,22 +295,40 @@ class Search:
         rest = [each for each in contenders if each not in quick]
         return [*quick, *rest[: SHORTLIST - len(quick)]]
 
+    def _remeasured(self, scored: Scored, processes: Sequence[Sequence[Sequence[float]]], place: int) -> Scored:
+        return replace(
+            scored,
+            ratio=self._same(scored.built) or process_ratio(processes, place),
+            latency_s=tuple(value for process in processes for value in process[place]),
+            baseline_latency_s=tuple(value for process in processes for value in process[0]),
+        )
+
     def _by_preference(self, again: list[Scored]) -> list[Scored]:
-        objective = self.plan.objectives[0]
+        """The winner first: the best by the objective, or the one that compiles fastest where none is really better.
+
+        A gain the shortlist cannot tell from none is not worth a loss: then the baseline's own binary by another
+        pipeline, which cannot lose, comes before candidates that read about the same.
+        """
         admitted = [each for each in again if self._admissible(each)]
         if not admitted:
             return []
+        objective = self.plan.objectives[0]
         best = max(admitted, key=lambda each: self.gain(objective, each))
         if objective.name in ("throughput", "latency"):
             equal = [each for each in admitted if each.ratio.value >= best.ratio.value * (1 - LEAST_GAIN)]
+            if best.ratio.value < 1 + DOUBTFUL_GAIN:
+                equal = [each for each in admitted if self._same(each.built)] or equal
             best = min(equal, key=lambda each: each.compile_s)
         return [best, *(each for each in admitted if each is not best)]
 
 
-def _remeasured(scored: Scored, baseline_s: tuple[float, ...], processes: Sequence[Sequence[float]]) -> Scored:
-    latency_s = tuple(value for each in processes for value in each)
-    ratio = paired_ratio(baseline_s, latency_s)
-    return replace(scored, ratio=ratio, latency_s=latency_s, baseline_latency_s=baseline_s)
+def _one_a_binary(ranked: Sequence[Scored]) -> list[Scored]:
+    """Of candidates that are one binary the one that compiles fastest, in the place of the first."""
+    best: dict[str, Scored] = {}
+    for each in ranked:
+        known = best.get(each.built.digest)
+        best[each.built.digest] = each if known is None or each.compile_s < known.compile_s else known
+    return list(best.values())
 
 
 class BaselineFailed(Exception):

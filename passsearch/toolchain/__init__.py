@@ -1,6 +1,6 @@
 """Interpreters with one TVM each: install, add, probe."""
 
-from passsearch.toolchain.doctor import Finding, diagnose
+from passsearch.toolchain.doctor import Finding, diagnose, require_c_compiler
 from passsearch.toolchain.folders import cache_folder, data_folder
 from passsearch.toolchain.host import host_target
 from passsearch.toolchain.install import install, is_current
@@ -32,4 +32,5 @@ __all__ = [
     "none_installed",
     "probe",
     "remove_toolchain",
+    "require_c_compiler",
 ]

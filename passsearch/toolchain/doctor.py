@@ -11,7 +11,7 @@ from pathlib import Path
 
 from passsearch.core import Json
 from passsearch.dialects import DIALECTS
-from passsearch.errors import PassSearchError
+from passsearch.errors import EnvironmentFault, PassSearchError
 from passsearch.toolchain.folders import cache_folder, data_folder
 from passsearch.toolchain.install import DISK_BYTES, is_current
 from passsearch.toolchain.probe import probe
@@ -22,6 +22,7 @@ PYTHONS = ((3, 10), (3, 14))
 """Half-open range of Python versions the library itself runs on."""
 
 _COMPILERS = ("cc", "gcc", "clang", "c++", "g++")
+_NO_COMPILER = "Install gcc or clang, or set CC."
 _RAPL = "/sys/class/powercap/intel-rapl:0/energy_uj"
 _GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 
@@ -47,6 +48,19 @@ class Finding:
         return asdict(self)
 
 
+def require_c_compiler() -> str:
+    """Path of the C compiler that links what TVM builds.
+
+    Raises:
+        EnvironmentFault: There is none.
+    """
+    chosen = shlex.split(os.environ.get("CC", ""))[:1]
+    found = next(filter(None, map(shutil.which, (*chosen, *_COMPILERS))), None)
+    if found is None:
+        raise EnvironmentFault(f"No C compiler found. {_NO_COMPILER} See: passsearch doctor")
+    return found
+
+
 def diagnose() -> tuple[Finding, ...]:
     """Look at everything a search needs; probes every toolchain, so it takes a second or two for each."""
     return (
@@ -70,11 +84,10 @@ def _python() -> Finding:
 
 
 def _c_compiler() -> Finding:
-    chosen = shlex.split(os.environ.get("CC", ""))[:1]
-    found = next(filter(None, map(shutil.which, (*chosen, *_COMPILERS))), None)
-    if found is None:
-        return Finding("c compiler", False, "none found", "Install gcc or clang, or set CC.")
-    return Finding("c compiler", True, found)
+    try:
+        return Finding("c compiler", True, require_c_compiler())
+    except EnvironmentFault:
+        return Finding("c compiler", False, "none found", _NO_COMPILER)
 
 
 def _toolchains() -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from passsearch.errors import UserError
 from passsearch.export import Deployment, read_pipeline, write_deployment
 from passsearch.frontends import zoo
 from passsearch.measure import Worker
-from passsearch.measure.visits import digest
+from passsearch.measure.outputs import digest
 
 FACTORIES = {
     "SimplifyInference": "tvm.relay.transform:SimplifyInference",

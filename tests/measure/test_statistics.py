@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from passsearch.core import Interval
-from passsearch.measure import Ratio, clustered_ratio, improved, median_interval, noise_floor, paired_ratio
+from passsearch.measure import Ratio, improved, mean_ratio, median_interval, noise_floor, paired_ratio
 
 
 def test_a_shared_drift_cancels() -> None:
@@ -26,12 +26,12 @@ def test_the_interval_of_the_median_covers_as_often_as_it_says() -> None:
 
 def test_equal_binaries_are_rarely_called_improved() -> None:
     rng = np.random.default_rng(1)
-    wins = sum(improved(clustered_ratio(list(rng.normal(0, 0.02, 4))), floor=0.0) for _ in range(1000))
+    wins = sum(improved(mean_ratio(list(rng.normal(0, 0.02, 4))), floor=0.0) for _ in range(1000))
     assert wins <= 25  # one tail of a 95 % interval, before the least gain of 1 % takes its share
 
 
 def test_one_repetition_proves_nothing() -> None:
-    assert not improved(clustered_ratio([0.5]), floor=0.0)
+    assert not improved(mean_ratio([0.5]), floor=0.0)
 
 
 def test_the_noise_floor_raises_the_bar() -> None:

@@ -5,11 +5,17 @@ from importlib import import_module
 
 import pytest
 
-from passsearch.search import SEARCH_PLAN
+from passsearch.search import evaluation
 
 
 @pytest.fixture(autouse=True)
 def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = replace(SEARCH_PLAN, rounds=6, warmup_rounds=1, sample_s=0.002)
-    for name in ("comparison", "confirm", "evaluation", "study"):
-        monkeypatch.setattr(import_module(f"passsearch.search.{name}"), "SEARCH_PLAN", plan)
+    final = _short(evaluation.FINAL_PLAN)
+    for name in ("comparison", "confirm", "study"):
+        monkeypatch.setattr(import_module(f"passsearch.search.{name}"), "FINAL_PLAN", final)
+    monkeypatch.setattr(evaluation, "SEARCH_PLAN", _short(evaluation.SEARCH_PLAN))
+    monkeypatch.setattr(evaluation, "PROCESSES", 2)
+
+
+def _short(plan: evaluation.RoundPlan) -> evaluation.RoundPlan:
+    return replace(plan, rounds=5, run_s=0.001)

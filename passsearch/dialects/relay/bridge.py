@@ -18,6 +18,7 @@ from passsearch.dialects.relay.executable import (
     PARAMETERS,
     GraphExecutable,
     folder_bytes,
+    parallel_tasks,
     planned_bytes,
 )
 from passsearch.dialects.relay.summary import summarize
@@ -32,6 +33,10 @@ class RelayBridge:
 
     def __init__(self, target: str) -> None:
         self.target = _target(target)
+
+    def threads(self) -> int:
+        """How many tasks a parallel launch makes: some builds of TVM make one, whatever TVM_NUM_THREADS says."""
+        return parallel_tasks()
 
     def load(self, source: ModelSource) -> tvm.IRModule:
         """Import, bind the parameters, infer the types."""
@@ -87,7 +92,8 @@ class RelayBridge:
         folder.mkdir(parents=True, exist_ok=True)
         library.get_lib().export_library(str(folder / KERNELS), cc=_linker())
         (folder / GRAPH).write_text(library.get_graph_json())
-        (folder / PARAMETERS).write_bytes(relay.save_param_dict(library.get_params()))
+        parameters = dict(sorted(library.get_params().items()))  # their order differs from process to process
+        (folder / PARAMETERS).write_bytes(relay.save_param_dict(parameters))
         return Artifact(folder, folder_bytes(folder), planned_bytes(library.get_graph_json()))
 
     def save(self, module: tvm.IRModule, path: Path) -> None:

@@ -1,9 +1,11 @@
 """Built networks on a device, through TVM's graph executor."""
 
+import ctypes
 import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import tvm
 from tvm.contrib import graph_executor
@@ -33,6 +35,27 @@ class GraphExecutable:
     def sample(self, number: int) -> float:
         """Mean seconds per inference over ``number`` runs (TVM's time_evaluator, which synchronises the device)."""
         return float(self._module.module.time_evaluator("run", self._device, number=number, repeat=1)().mean)
+
+
+class _ParallelGroup(ctypes.Structure):
+    """``TVMParallelGroupEnv`` of tvm/runtime/c_backend_api.h."""
+
+    _fields_ = (("sync_handle", ctypes.c_void_p), ("num_task", ctypes.c_int32))
+
+
+_ParallelTask = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(_ParallelGroup), ctypes.c_void_p)
+
+
+def parallel_tasks() -> int:
+    """Tasks that TVM makes of one parallel loop, counted by launching one."""
+    found: list[int] = []
+
+    def task(_: int, group: Any, __: object) -> int:
+        found.append(group.contents.num_task)
+        return 0
+
+    tvm._ffi.base._LIB.TVMBackendParallelLaunch(_ParallelTask(task), None, 0)
+    return max(found)
 
 
 def planned_bytes(graph_json: str) -> int:

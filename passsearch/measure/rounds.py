@@ -1,0 +1,175 @@
+"""Interleaved rounds inside the timing process. Standard library and numpy only.
+
+A visit runs one artifact a few times and keeps the fastest run: whatever disturbs a run only adds time (Chen and
+Revels, Robust benchmarking in noisy environments, 2016). A round visits every artifact once in an order drawn anew, and
+only samples of one round are compared: what slows the machine for longer than a round slows all of them.
+"""
+
+import math
+import os
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from passsearch.core import TensorType
+from passsearch.dialects.contract import Executable, random_inputs
+from passsearch.measure.processor import CpuTimes, clocks_hz
+
+STEAL_LIMIT, FOREIGN_LIMIT = 0.05, 0.10
+"""Share of the pinned cores that the host or other processes may take before a round counts as disturbed."""
+
+
+@dataclass(frozen=True)
+class RoundPlan:
+    """How the artifacts of one timing process are sampled.
+
+    Attributes:
+        rounds: Rounds kept. Up to as many again are run in place of disturbed ones.
+        warmup_rounds: Rounds before them, thrown away.
+        runs: Runs of one visit; its sample is the fastest.
+        run_s: Least duration of one run in seconds; sets the number of inferences it averages over.
+        seed: Seed of the visiting order.
+        critical: By number of rounds so far, the one-sided critical value (in standard errors) beyond which an
+            artifact is slower than the fastest and leaves the race; infinite or missing means nobody leaves.
+        margin: Log-ratio an artifact must be slower by, to leave.
+    """
+
+    rounds: int = 8
+    warmup_rounds: int = 1
+    runs: int = 3
+    run_s: float = 0.03
+    seed: int = 0
+    critical: Sequence[float] = ()
+    margin: float = 0.02
+
+
+def measure(
+    executables: Sequence[Executable], *, types: Mapping[str, TensorType], plan: RoundPlan, threads: int
+) -> dict[str, Any]:
+    """Sample artifacts interleaved in rounds; the first is the baseline and never leaves.
+
+    Answers seconds per inference, one list per artifact, and the conditions they were sampled under.
+
+    Args:
+        executables: What is timed.
+        types: The network's inputs.
+        plan: See there.
+        threads: Threads the kernels run on; the process is pinned to as many cores.
+    """
+    cores = sorted(os.sched_getaffinity(0))[:threads]
+    os.sched_setaffinity(0, cores)
+    for executable in executables:
+        executable.run(random_inputs(types, seed=0))
+    counts = [_inner_count(executable, plan.run_s) for executable in executables]
+    race = Race(len(executables), plan)
+    clocks = clocks_hz(cores)
+    while not race.over:
+        before = CpuTimes.read(cores)
+        seconds = {index: _visit(executables[index], counts[index], plan.runs) for index in race.order()}
+        race.take(Round.of(seconds, before, CpuTimes.read(cores)))
+    taken = race.kept()
+    return {
+        "samples": [[each.seconds[index] for each in taken if index in each.seconds] for index in race.everyone],
+        "conditions": {
+            "threads": threads,
+            "affinity": cores,
+            "steal_percent": _percent([each.steal for each in taken]),
+            "foreign_percent": _percent([each.foreign for each in taken]),
+            "rounds_dropped": race.dropped,
+            "load": round(os.getloadavg()[0], 2),
+            "clocks": [min(pair) for pair in zip(clocks, clocks_hz(cores), strict=True)] or None,
+            "throttled": None,
+        },
+    }
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round: a sample per artifact still in the race, and what else the cores were busy with meanwhile."""
+
+    seconds: Mapping[int, float]
+    steal: float
+    foreign: float
+
+    @classmethod
+    def of(cls, seconds: Mapping[int, float], before: CpuTimes, after: CpuTimes) -> "Round":
+        """From the processor times around it."""
+        total = max(after.total - before.total, 1e-9)
+        foreign = (after.busy - before.busy) - (after.own - before.own)
+        return cls(seconds, (after.stolen - before.stolen) / total, max(0.0, foreign / total))
+
+    @property
+    def disturbance(self) -> float:
+        """How far beyond the limits it was; 0 for an undisturbed round. No artifact's timing has a part in it."""
+        return max(self.steal / STEAL_LIMIT, self.foreign / FOREIGN_LIMIT, 1.0) - 1.0
+
+
+class Race:
+    """The rounds so far and who is still in them."""
+
+    def __init__(self, artifacts: int, plan: RoundPlan) -> None:
+        self.everyone = range(artifacts)
+        self._plan = plan
+        self._rng = random.Random(plan.seed)  # noqa: S311
+        self._running = list(self.everyone)
+        self._warmups_left = plan.warmup_rounds
+        self._rounds: list[Round] = []
+
+    @property
+    def over(self) -> bool:
+        """Enough undisturbed rounds, or twice as many rounds as planned."""
+        return len(self._calm()) >= self._plan.rounds or len(self._rounds) >= 2 * self._plan.rounds
+
+    @property
+    def dropped(self) -> int:
+        """Rounds thrown away as disturbed."""
+        return len(self._rounds) - len(self.kept())
+
+    def order(self) -> list[int]:
+        """Who is visited in the next round, in a new order."""
+        self._rng.shuffle(self._running)
+        return list(self._running)
+
+    def take(self, finished: Round) -> None:
+        """Take in a round; the warm-up is thrown away."""
+        if self._warmups_left:
+            self._warmups_left -= 1
+            return
+        self._rounds.append(finished)
+        self._drop_the_slow()
+
+    def kept(self) -> list[Round]:
+        """The undisturbed rounds; where there are too few, the least disturbed fill up."""
+        ranked = sorted(range(len(self._rounds)), key=lambda place: self._rounds[place].disturbance)
+        return [self._rounds[place] for place in sorted(ranked[: self._plan.rounds])]
+
+    def _calm(self) -> list[Round]:
+        return [each for each in self._rounds if each.disturbance == 0.0]
+
+    def _drop_the_slow(self) -> None:
+        rounds = self._calm()
+        if len(rounds) >= len(self._plan.critical) or math.isinf(self._plan.critical[len(rounds)]):
+            return
+        logs = {index: np.log([each.seconds[index] for each in rounds]) for index in self._running}
+        leader = min(logs, key=lambda index: float(np.median(logs[index])))
+        critical = self._plan.critical[len(rounds)]
+        for index in [each for each in self._running if each not in (0, leader)]:
+            lag = logs[index] - logs[leader]
+            if lag.mean() - critical * lag.std(ddof=1) / math.sqrt(len(lag)) > self._plan.margin:
+                self._running.remove(index)
+
+
+def _visit(executable: Executable, count: int, runs: int) -> float:
+    return min(executable.sample(count) for _ in range(runs))
+
+
+def _inner_count(executable: Executable, run_s: float) -> int:
+    executable.sample(1)
+    return max(1, math.ceil(run_s / max(executable.sample(1), 1e-7)))
+
+
+def _percent(shares: Sequence[float]) -> float:
+    return round(100 * sum(shares) / max(len(shares), 1), 2)
