@@ -61,6 +61,24 @@ def test_identity_is_the_same_in_every_process(
     assert after[0] == after[1] != states[0]
 
 
+def test_equal_ir_makes_equal_files_in_every_process(
+    relay: Toolchain, worker: Worker, small_network: Path, folder: Path
+) -> None:
+    other = start(relay, folder)
+    request = {"verb": "build", "options": {"opt_level": 3, "required": [], "disabled": [], "config": {}}}
+    try:
+        built = [
+            each.ask(
+                {**request, "state": load(each, small_network)["state"], "folder": str(folder / f"twin-{number}")},
+                deadline_s=120,
+            )
+            for number, each in enumerate((worker, other))
+        ]
+    finally:
+        other.close()
+    assert built[0]["digest"] == built[1]["digest"]
+
+
 def test_a_pass_with_nothing_to_do_leads_to_the_same_state(worker: Worker, small_network: Path) -> None:
     state = load(worker, small_network)["state"]
     once = apply(worker, state, "SimplifyInference", SIMPLIFY)["state"]

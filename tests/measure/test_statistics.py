@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from passsearch.core import Interval
-from passsearch.measure import Ratio, improved, mean_ratio, median_interval, noise_floor, paired_ratio
+from passsearch.measure import (
+    Ratio,
+    improved,
+    mean_ratio,
+    median_interval,
+    median_ratio,
+    noise_floor,
+    paired_ratio,
+    process_ratio,
+)
 
 
 def test_a_shared_drift_cancels() -> None:
@@ -44,3 +53,28 @@ def test_the_noise_floor_raises_the_bar() -> None:
 def test_median_interval_holds_the_median() -> None:
     interval = median_interval([1.0, 2.0, 3.0, 4.0, 100.0])
     assert interval.low <= 3.0 <= interval.high
+
+
+def test_one_unlucky_process_does_not_move_the_verdict() -> None:
+    rng = np.random.default_rng(2)
+    usual = [[list(1.05 * np.exp(rng.normal(0, 0.01, 8))), list(np.exp(rng.normal(0, 0.01, 8)))] for _ in range(11)]
+    unlucky = [[1.05] * 8, [1.25] * 8]
+    ratio = process_ratio([*usual, unlucky], 1)
+    assert ratio.value == pytest.approx(1.05, abs=0.01)
+    assert improved(ratio, floor=0.0)
+
+
+def test_too_few_processes_have_no_interval() -> None:
+    few = median_ratio([0.05] * 5)
+    assert few.interval.low == 0.0 and not improved(few, floor=0.0)
+    assert improved(median_ratio([0.05] * 6), floor=0.0)
+
+
+def test_the_interval_over_processes_covers_whatever_their_distribution() -> None:
+    rng = np.random.default_rng(3)
+    hits = 0
+    for _ in range(1000):
+        luck = rng.normal(0, 0.01, 12) + 0.15 * (rng.random(12) < 0.1) - 0.15 * (rng.random(12) < 0.1)
+        interval = median_ratio(list(luck)).interval
+        hits += interval.low <= 1.0 <= interval.high
+    assert hits / 1000 >= 0.94

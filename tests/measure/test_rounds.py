@@ -1,0 +1,98 @@
+"""Rounds on artifacts whose every run is known."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from passsearch.core import TensorType
+from passsearch.dialects.contract import Array
+from passsearch.measure import race_critical
+from passsearch.measure.processor import CpuTimes
+from passsearch.measure.rounds import Race, Round, RoundPlan, measure
+
+CALM = {"steal": 0.0, "foreign": 0.0}
+
+
+class Scripted:
+    """An executable that takes the times it is given, over and over."""
+
+    def __init__(self, seconds: Sequence[float]) -> None:
+        self._seconds, self.runs = seconds, 0
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        return list(inputs.values())
+
+    def sample(self, number: int) -> float:
+        assert number >= 1
+        self.runs += 1
+        return self._seconds[self.runs % len(self._seconds)]
+
+
+def race(plan: RoundPlan, rounds: Sequence[Round]) -> Race:
+    artifacts = Race(len(rounds[0].seconds), plan)
+    for each in rounds:
+        if not artifacts.over:
+            running = artifacts.order()
+            artifacts.take(Round({i: each.seconds[i] for i in running}, each.steal, each.foreign))
+    return artifacts
+
+
+def test_a_visit_keeps_the_fastest_of_its_runs() -> None:
+    noisy, steady = Scripted([0.2, 0.1, 0.3]), Scripted([0.15])
+    plan = RoundPlan(rounds=4, runs=3, run_s=0.01)
+    answer = measure([noisy, steady], types={"x": TensorType((1,), "float32")}, plan=plan, threads=1)
+    assert answer["samples"] == [[0.1] * 4, [0.15] * 4]
+    assert answer["conditions"]["threads"] == len(answer["conditions"]["affinity"]) == 1
+
+
+def test_everyone_is_visited_once_a_round_in_changing_order() -> None:
+    artifacts = Race(4, RoundPlan(rounds=20))
+    orders = []
+    while not artifacts.over:
+        orders.append(artifacts.order())
+        artifacts.take(Round(dict.fromkeys(orders[-1], 0.1), **CALM))
+    assert all(sorted(order) == [0, 1, 2, 3] for order in orders)
+    assert len({tuple(order) for order in orders}) > 5
+
+
+@pytest.mark.parametrize("disturbed", [{"steal": 0.2, "foreign": 0.0}, {"steal": 0.0, "foreign": 0.5}])
+def test_a_disturbed_round_is_replaced_whatever_it_read(disturbed: dict[str, float]) -> None:
+    best = Round({0: 0.1, 1: 0.01}, **disturbed)
+    calm = Round({0: 0.1, 1: 0.1}, **CALM)
+    finished = race(RoundPlan(rounds=3, warmup_rounds=1), [best, best, calm, calm, calm])
+    assert finished.over and finished.dropped == 1
+    assert [each.seconds[1] for each in finished.kept()] == [0.1, 0.1, 0.1]
+
+
+def test_a_machine_that_is_never_calm_keeps_its_least_disturbed_rounds() -> None:
+    rounds = [Round({0: number, 1: number}, 0.0, 0.2 + number / 100) for number in (6, 1, 5, 2, 4, 3)]
+    finished = race(RoundPlan(rounds=3, warmup_rounds=0), rounds)
+    assert finished.over and finished.dropped == 3
+    assert [each.seconds[0] for each in finished.kept()] == [1, 2, 3]
+
+
+def test_who_is_certainly_slower_leaves_and_the_baseline_never_does() -> None:
+    plan = RoundPlan(rounds=8, warmup_rounds=0, critical=race_critical(8, artifacts=3))
+    rng = np.random.default_rng(0)
+    rounds = [Round(dict(enumerate([0.2, 0.1, 0.15] * np.exp(rng.normal(0, 0.01, 3)))), **CALM) for _ in range(8)]
+    kept = race(plan, rounds).kept()
+    assert [sum(index in each.seconds for each in kept) for index in range(3)] == [8, 8, 4]
+
+
+def test_one_as_good_as_the_best_hardly_ever_leaves() -> None:
+    plan = RoundPlan(rounds=8, warmup_rounds=0, critical=race_critical(8, artifacts=2), margin=0.0)
+    rng = np.random.default_rng(1)
+    left = 0
+    for _ in range(500):
+        rounds = [Round(dict(enumerate(np.exp(rng.normal(0, 0.05, 2)))), **CALM) for _ in range(8)]
+        left += sum(1 in each.seconds for each in race(plan, rounds).kept()) < 8
+    assert left <= 10  # 1 % of 500, and room for chance
+
+
+def test_what_this_process_spends_is_not_foreign() -> None:
+    before = CpuTimes.read([0])
+    after = CpuTimes(before.total + 10, before.busy + 8, before.stolen + 1, before.own + 5)
+    spent = Round.of({0: 1.0}, before, after)
+    assert spent.steal == pytest.approx(0.1) and spent.foreign == pytest.approx(0.3)
+    assert Round.of({0: 1.0}, before, before).disturbance == 0.0
