@@ -118,7 +118,7 @@ def tune(
         toolchain: Name of the toolchain; the first there is by default.
         out: Run folder; the same call again continues it. A new one in the cache folder by default.
         seed: Seed of the sampler.
-        confirm: Fresh compiles that confirm the winner, timed in four processes each; 0 leaves it unconfirmed.
+        confirm: Fresh compiles that confirm the winner, timed in three processes each; 0 leaves it unconfirmed.
         keep_throughput: Least share of the baseline's throughput where throughput is not an objective.
         tolerance: Largest deviation of outputs from the reference, as a share of the largest output.
         deadline: Seconds one request to a worker may take before its process group is killed.

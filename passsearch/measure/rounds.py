@@ -8,8 +8,9 @@ only samples of one round are compared: what slows the machine for longer than a
 import math
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,16 +64,11 @@ def measure(
     os.sched_setaffinity(0, cores)
     for executable in executables:
         executable.run(random_inputs(types, seed=0))
-    counts = [_inner_count(executable, plan.run_s) for executable in executables]
-    race = Race(len(executables), plan)
     clocks = clocks_hz(cores)
-    while not race.over:
-        before = CpuTimes.read(cores)
-        seconds = {index: _visit(executables[index], counts[index], plan.runs) for index in race.order()}
-        race.take(Round.of(seconds, before, CpuTimes.read(cores)))
+    race = run_race(executables, plan, watch=partial(CpuTimes.read, cores))
     taken = race.kept()
     return {
-        "samples": [[each.seconds[index] for each in taken if index in each.seconds] for index in race.everyone],
+        "samples": race.samples(),
         "conditions": {
             "threads": threads,
             "affinity": cores,
@@ -84,6 +80,17 @@ def measure(
             "throttled": None,
         },
     }
+
+
+def run_race(executables: Sequence[Executable], plan: RoundPlan, *, watch: Callable[[], CpuTimes]) -> "Race":
+    """Rounds until there are enough; ``watch`` reads what else the cores are busy with."""
+    counts = [_inner_count(executable, plan.run_s) for executable in executables]
+    race = Race(len(executables), plan)
+    while not race.over:
+        before = watch()
+        seconds = {index: _visit(executables[index], counts[index], plan.runs) for index in race.order()}
+        race.take(Round.of(seconds, before, watch()))
+    return race
 
 
 @dataclass(frozen=True)
@@ -111,10 +118,10 @@ class Race:
     """The rounds so far and who is still in them."""
 
     def __init__(self, artifacts: int, plan: RoundPlan) -> None:
-        self.everyone = range(artifacts)
+        self._everyone = range(artifacts)
         self._plan = plan
         self._rng = random.Random(plan.seed)  # noqa: S311
-        self._running = list(self.everyone)
+        self._running = list(self._everyone)
         self._warmups_left = plan.warmup_rounds
         self._rounds: list[Round] = []
 
@@ -145,6 +152,11 @@ class Race:
         """The undisturbed rounds; where there are too few, the least disturbed fill up."""
         ranked = sorted(range(len(self._rounds)), key=lambda place: self._rounds[place].disturbance)
         return [self._rounds[place] for place in sorted(ranked[: self._plan.rounds])]
+
+    def samples(self) -> list[list[float]]:
+        """Seconds per inference of the kept rounds, by artifact; those who left have fewer."""
+        taken = self.kept()
+        return [[each.seconds[index] for each in taken if index in each.seconds] for index in self._everyone]
 
     def _calm(self) -> list[Round]:
         return [each for each in self._rounds if each.disturbance == 0.0]

@@ -2,7 +2,7 @@
 
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
@@ -65,14 +65,14 @@ class _Repetition:
     """One fresh compile of both, timed in several processes.
 
     Attributes:
-        processes: By process, the samples of baseline, twin and candidate.
+        processes: By process, the samples of baseline, twin and candidate, each in its better load.
         compile_s: Of baseline and candidate.
         apply_s: The candidate's pipeline's part.
         digests: Of the two binaries.
         conditions: By process, as it noted them.
     """
 
-    processes: list[list[list[float]]]
+    processes: list[list[Sequence[float]]]
     compile_s: tuple[float, float]
     apply_s: float
     digests: tuple[str, str]

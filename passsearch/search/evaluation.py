@@ -10,7 +10,7 @@ from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.errors import UserError, WorkerDied
-from passsearch.measure import Worker, race_critical
+from passsearch.measure import Worker, better_placed, race_critical
 from passsearch.measure.rounds import RoundPlan
 from passsearch.search.states import Edge, StateGraph
 from passsearch.store import Fact, Log
@@ -22,10 +22,13 @@ DEADLY = 2
 FINAL_PLAN = RoundPlan()
 """For decisions: all rounds for everyone."""
 
-SEARCH_PLAN = replace(FINAL_PLAN, critical=race_critical(FINAL_PLAN.rounds, artifacts=2))
+LOADS = 2
+"""Times a process loads every artifact; see ``better_placed``."""
+
+SEARCH_PLAN = replace(FINAL_PLAN, critical=race_critical(FINAL_PLAN.rounds, artifacts=2 * LOADS))
 """For one candidate of a search, which leaves as soon as it is certainly slower than the baseline."""
 
-PROCESSES = 4
+PROCESSES = 3
 """Timing processes of a shortlist, and of each repetition that confirms."""
 
 
@@ -137,7 +140,9 @@ class Evaluator:
         fact = self._known("samples", candidate.digest)
         if fact is None:
             fact = self._time(candidate.digest, [baseline, candidate], SEARCH_PLAN)
-        return Failure.from_json(fact["failure"]) if "failure" in fact else fact
+        if "failure" in fact:
+            return Failure.from_json(fact["failure"])
+        return {**fact, "samples": better_placed(fact["samples"], loads=LOADS)}
 
     def fresh(self, key: str, candidate: Candidate, *, timed: str) -> Fact | Failure:
         """Compile a candidate in a process of its own, as a deployment does, and check the state it reaches.
@@ -165,7 +170,9 @@ class Evaluator:
             answers = [self._time_rotated(folders, plan, turn) for turn in range(processes or PROCESSES)]
             failed = next((answer for answer in answers if "failure" in answer), None)
             fact = self._record("timed", key, failed or _by_process(answers))
-        return Failure.from_json(fact["failure"]) if "failure" in fact else fact
+        if "failure" in fact:
+            return Failure.from_json(fact["failure"])
+        return {**fact, "processes": [better_placed(each, loads=LOADS) for each in fact["processes"]]}
 
     def _time_rotated(self, folders: list[str], plan: RoundPlan, turn: int) -> dict[str, Any]:
         shift = turn % len(folders)
@@ -173,8 +180,13 @@ class Evaluator:
         answer = self._ask_once(self.subject.threads, "measure", request)
         if "failure" in answer:
             return answer
-        samples = answer["samples"]
-        return {**answer, "samples": samples[-shift:] + samples[:-shift] if shift else samples}
+        loads = [
+            answer["samples"][start : start + len(folders)] for start in range(0, LOADS * len(folders), len(folders))
+        ]
+        return {
+            **answer,
+            "samples": [load[(place - shift) % len(folders)] for load in loads for place in range(len(folders))],
+        }
 
     def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | None:
         """What a deployment of one candidate needs; the imported network goes to ``folder`` as ``network.json``.
@@ -299,7 +311,8 @@ class Evaluator:
 
     def _measure_request(self, folders: list[str], plan: RoundPlan) -> dict[str, Any]:
         device, inputs = self.subject.device, self.inputs
-        return {"verb": "measure", "folders": folders, "device": device, "inputs": inputs, "plan": asdict(plan)}
+        loads = folders * LOADS
+        return {"verb": "measure", "folders": loads, "device": device, "inputs": inputs, "plan": asdict(plan)}
 
     def _compile_fresh(self, key: str, candidate: Candidate) -> Fact:
         folder = self._artifacts / key

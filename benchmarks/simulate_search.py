@@ -1,0 +1,213 @@
+"""False wins and power of a whole search, on a machine whose every disturbance is known.
+
+``python benchmarks/simulate_search.py --searches 1000`` runs the real search (forty candidates, shortlist, confirmation
+and verdict) on a simulated machine: its clock advances by what every run takes, and runs are slowed by drift, by bursts
+of other work, by spikes, and in some processes by where their memory lies. In each search all candidates are the
+baseline's equals, or one is faster by a given gain. The sizes of the disturbances are those read on the machine of
+``docs/results.md``; ``benchmarks/results/simulation.json`` has what came out, ``docs/simulation.svg`` draws it.
+"""
+
+import argparse
+import json
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from passsearch.core import BuildOptions, Candidate, Objective, PassSpec, Pipeline
+from passsearch.dialects.contract import Array
+from passsearch.measure import better_placed, improved
+from passsearch.measure.processor import CpuTimes
+from passsearch.measure.rounds import RoundPlan, run_race
+from passsearch.search import LOADS, PROCESSES, SEARCH_PLAN, Built, Plan, Search, StateGraph, confirm
+from passsearch.search.states import Edge
+
+ROOT = Path(__file__).parent
+CANDIDATES, REPETITIONS = 40, 3
+LATENCY_S = 0.07
+BASELINE = Candidate(Pipeline(()), BuildOptions(opt_level=3), "O3")
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How a machine disturbs what runs on it; all sizes are shares of the undisturbed time.
+
+    Attributes:
+        run: Standard deviation of single runs.
+        spikes: Share of runs that are hit by a spike.
+        spike: Its mean size.
+        drift: Amplitude of a slow wave of ``drift_s`` seconds.
+        burst_every_s: Mean time between bursts of other work.
+        burst_s: Mean length of one.
+        burst: Its size.
+        placement: Standard deviation of an artifact's speed from process to process.
+        misplaced: Share of artifacts that a process places badly.
+        misplacement: How much slower these are.
+    """
+
+    run: float = 0.01
+    spikes: float = 0.15
+    spike: float = 0.12
+    drift: float = 0.10
+    drift_s: float = 120.0
+    burst_every_s: float = 8.0
+    burst_s: float = 1.5
+    burst: float = 0.27
+    placement: float = 0.005
+    misplaced: float = 0.07
+    misplacement: float = 0.15
+
+
+class Machine:
+    """A clock, and how slow the machine is at every time."""
+
+    def __init__(self, noise: Noise, seed: int) -> None:
+        self.noise = noise
+        self.rng = random.Random(seed)
+        self._now_s = 0.0
+        self._phase = self.rng.random()
+        self._burst_from_s = self.rng.expovariate(1 / noise.burst_every_s)
+        self._burst_to_s = self._burst_from_s + self.rng.expovariate(1 / noise.burst_s)
+
+    def spend(self, seconds: float) -> float:
+        """Run something that takes so long undisturbed; returns what it took."""
+        noise = self.noise
+        while self._now_s > self._burst_to_s:
+            self._burst_from_s = self._burst_to_s + self.rng.expovariate(1 / noise.burst_every_s)
+            self._burst_to_s = self._burst_from_s + self.rng.expovariate(1 / noise.burst_s)
+        slow = 1 + noise.drift * math.sin(2 * math.pi * (self._now_s / noise.drift_s + self._phase))
+        slow *= 1 + noise.burst * (self._now_s >= self._burst_from_s)
+        slow *= 1 + noise.spike * self.rng.expovariate(1) * (self.rng.random() < noise.spikes)
+        taken = seconds * slow * math.exp(self.rng.gauss(0, noise.run))
+        self._now_s += taken
+        return taken
+
+
+class Placed:
+    """An artifact loaded into one process of the machine."""
+
+    def __init__(self, machine: Machine, seconds: float) -> None:
+        noise, rng = machine.noise, machine.rng
+        luck = math.exp(rng.gauss(0, noise.placement)) * (1 + noise.misplacement * (rng.random() < noise.misplaced))
+        self._machine, self._seconds = machine, seconds * luck
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        """Nothing is computed."""
+        return list(inputs.values())
+
+    def sample(self, number: int) -> float:
+        """Mean seconds of so many inferences."""
+        return self._machine.spend(number * self._seconds) / number
+
+
+class SimulatedEvaluator:
+    """Candidates by number; each is a binary of its own with a known speed. Stands in for ``search.Evaluator``."""
+
+    inputs: Mapping[str, Any] = {}
+    batch = 1
+
+    def __init__(self, machine: Machine, gains: Mapping[str, float]) -> None:
+        self._machine, self._gains = machine, gains
+        self.graph = StateGraph("root")
+
+    def reach(self, pipeline: Pipeline) -> str:
+        """Every pipeline leads to a state of its own."""
+        if not pipeline.passes:
+            return "root"
+        if self.graph.edge("root", pipeline.passes[0]) is None:
+            self.graph.add("root", pipeline.passes[0], Edge(str(pipeline), 1.0))
+        return str(pipeline)
+
+    def built(self, state: str, options: BuildOptions) -> Built:
+        """A name, no files."""
+        return Built(state, options, state, Path(state), state, 20.0, 0, 0, 0)
+
+    def samples(self, baseline: Built, candidate: Built) -> dict[str, Any]:
+        """As the search does it: one process, racing."""
+        return {"samples": self._time([baseline.digest, candidate.digest], SEARCH_PLAN), "conditions": {}}
+
+    def time_fresh(self, _: str, folders: Sequence[str], plan: RoundPlan) -> dict[str, Any]:
+        """Several new processes."""
+        quiet = {"steal_percent": 0.0, "foreign_percent": 0.0, "rounds_dropped": 0}
+        processes = [self._time([Path(folder).name for folder in folders], plan) for _ in range(PROCESSES)]
+        return {"processes": processes, "conditions": [quiet] * PROCESSES}
+
+    def fresh(self, _: str, candidate: Candidate, *, timed: str) -> dict[str, Any]:
+        """A compile that gives the same binary again."""
+        assert timed
+        state = self.reach(candidate.pipeline)
+        return {"folder": state, "digest": state, "apply_s": 1.0, "seconds": 20.0}
+
+    def restore(self, built: Built) -> Built:
+        """Nothing was lost."""
+        return built
+
+    def discard(self, built: Built) -> None:
+        """Nothing to delete."""
+
+    def _time(self, names: Sequence[str], plan: RoundPlan) -> list[Sequence[float]]:
+        loaded = [Placed(self._machine, LATENCY_S / self._gains.get(name, 1.0)) for name in [*names] * LOADS]
+        quiet = CpuTimes(0.0, 0.0, 0.0, 0.0)
+        return better_placed(run_race(loaded, plan, watch=lambda: quiet).samples(), loads=LOADS)
+
+
+class NoSpace:
+    """All candidates are given, none is drawn."""
+
+    def encode(self, candidate: Candidate) -> None:
+        """Not told to a sampler."""
+
+    def distributions(self) -> dict[str, Any]:
+        """Nothing to draw."""
+        return {}
+
+
+def search_once(seed: int, *, gain: float, noise: Noise = Noise()) -> bool:
+    """Whether one whole search ends in the verdict ``improved``: for the faster candidate, if there is one."""
+    pipelines = [Pipeline((PassSpec.of(f"Pass{number}"),)) for number in range(CANDIDATES)]
+    fastest = str(pipelines[seed % CANDIDATES])
+    evaluator: Any = SimulatedEvaluator(Machine(noise, seed), {fastest: 1 + gain})
+    space: Any = NoSpace()
+    search = Search(
+        evaluator,
+        space,
+        Plan((Objective.parse("throughput"),), CANDIDATES, None, seed, 0.98),
+        baselines=[BASELINE],
+        default_baseline="O3",
+        first=[Candidate(pipeline, BuildOptions()) for pipeline in pipelines],
+        elapsed_s=lambda: 0.0,
+        progress=lambda *_: None,
+    )
+    search.run()
+    best = search.shortlist()[0]
+    assert search.baseline is not None
+    twin = search.baseline.folder
+    told = {"repetitions": REPETITIONS, "progress": lambda _: None}
+    confirmed: Any = confirm(evaluator, best.candidate, baseline=BASELINE, twin=twin, **told)
+    won = improved(confirmed.throughput, floor=confirmed.noise_floor)
+    return won and (gain == 0.0 or str(best.candidate.pipeline) == fastest)
+
+
+def rates(gains: Sequence[float], searches: int) -> Iterator[dict[str, float]]:
+    """Share of searches won, by true gain."""
+    for gain in gains:
+        wins = sum(search_once(seed, gain=gain) for seed in range(searches))
+        yield {"gain": gain, "searches": searches, "won": wins}
+        print(f"true gain {gain:.0%}: won {wins} of {searches}", flush=True)
+
+
+def main() -> None:
+    """Simulate, write the JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--searches", type=int, default=1000)
+    parser.add_argument("--gains", type=float, nargs="+", default=[0.0, 0.01, 0.02, 0.03, 0.05, 0.1])
+    arguments = parser.parse_args()
+    found = list(rates(arguments.gains, arguments.searches))
+    document = {"candidates": CANDIDATES, "repetitions": REPETITIONS, "processes": PROCESSES, "rates": found}
+    (ROOT / "results" / "simulation.json").write_text(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
