@@ -97,9 +97,9 @@ class Placed:
         """Nothing is computed."""
         return list(inputs.values())
 
-    def sample(self, number: int) -> float:
-        """Mean seconds of so many inferences."""
-        return self._machine.spend(number * self._seconds) / number
+    def sample(self, number: int, runs: int) -> list[float]:
+        """Mean seconds of so many inferences, so many times."""
+        return [self._machine.spend(number * self._seconds) / number for _ in range(runs)]
 
 
 class SimulatedEvaluator:

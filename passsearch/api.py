@@ -1,7 +1,7 @@
 """``tune``, ``compare`` and ``analyze``: what a notebook calls; the command line prints what they return."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 from passsearch.catalog import bind_pipeline
 from passsearch.core import DEADLINE_S, TOLERANCE, BuildOptions, Candidate, Objective, TensorType
 from passsearch.errors import UserError
-from passsearch.export import export_run, read_pipeline
-from passsearch.frontends import ModelFile, resolve
+from passsearch.export import NETWORK, export_run, read_pipeline
+from passsearch.frontends import ModelFile, digest_files, resolve
 from passsearch.report import result_html, result_text
 from passsearch.search import setting
+from passsearch.search.audit import OUTPUT_SEEDS, audit_run, require_finished
 from passsearch.search.comparison import compare_candidates
 from passsearch.search.tuning import Tuning
 from passsearch.store import Log, read_result
@@ -200,6 +201,55 @@ def compare(
             return compare_candidates(
                 chosen, contenders, evaluator, rounds=rounds, processes=processes, progress=progress or _silent
             )
+        finally:
+            evaluator.close()
+
+
+def audit(
+    run: str | Path,
+    *,
+    toolchain: str | None = None,
+    confirm: int = 3,
+    deadline: float = DEADLINE_S,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Make a run's winner again from what the run wrote down, and sign its claim off or refuse.
+
+    Compares every IR hash, the outputs on inputs no search has seen, and measures it against the baseline again.
+
+    Args:
+        run: A finished run folder.
+        toolchain: Name of the toolchain; the run's own by default.
+        confirm: Fresh compiles of winner and baseline, timed in three processes each.
+        deadline: Seconds one request to a worker may take.
+        progress: Told how far it is.
+
+    Raises:
+        UserError: The run has no finished winner.
+        EnvironmentFault: Its toolchain is not there.
+    """
+    folder = Path(run)
+    document = read_result(folder)
+    recorded = require_finished(document, folder)
+    model = document["model"]
+    network = (folder / NETWORK).resolve()
+    file = ModelFile(network, "ir", model["name"], model["source"], digest_files([network]))
+    chosen = replace(
+        setting.choose(
+            file,
+            toolchain=toolchain or document["toolchain"]["name"],
+            target=document["target"],
+            tolerance=recorded["tolerance"],
+            deadline_s=deadline,
+        ),
+        own_factories=recorded["factories"],
+        paths=tuple(recorded.get("paths", ())),
+    )
+    with TemporaryDirectory(prefix="passsearch-") as name, Log(Path(name) / "log.jsonl") as log:
+        evaluator = chosen.evaluator(log, Path(name), output_seeds=OUTPUT_SEEDS)
+        told = progress or _silent
+        try:
+            return audit_run(document, chosen, evaluator, Path(name), repetitions=confirm, progress=told)
         finally:
             evaluator.close()
 

@@ -35,6 +35,7 @@ def application() -> typer.Typer:
     app.command()(network.tune)
     app.command()(network.compare)
     app.command()(run.export)
+    app.command()(run.audit)
     app.command()(run.report)
     return app
 

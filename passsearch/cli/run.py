@@ -1,12 +1,14 @@
-"""``export`` and ``report``: what is done with a finished run."""
+"""``export``, ``audit`` and ``report``: what is done with a finished run."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from passsearch.cli.options import AsJson, Run
+from passsearch.cli.options import AsJson, Deadline, Run, ToolchainName
 from passsearch.cli.output import complain, note, show
+from passsearch.cli.progress import ProgressBar
+from passsearch.core import DEADLINE_S
 from passsearch.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,6 +34,32 @@ def export(
     document = {"folder": str(folder), "script": str(folder / SCRIPT), "replay_exit_status": status}
     show(document, f"Wrote {folder}; rebuild with: python {folder / SCRIPT}", as_json=as_json)
     return NEGATIVE if status else 0
+
+
+def audit(
+    subject: Annotated[str, typer.Argument(metavar="RUN|MODEL", help="A run folder; with --aa a network.")],
+    *,
+    aa: Annotated[
+        bool, typer.Option("--aa", help="Measure the baseline against itself: this machine's noise floor.")
+    ] = False,
+    toolchain: ToolchainName = None,
+    confirm: Annotated[
+        int, typer.Option(min=2, metavar="N", help="Fresh compiles of the winner, in three processes each.")
+    ] = 3,
+    deadline: Deadline = DEADLINE_S,
+    as_json: AsJson = False,
+) -> int:
+    """Make a run's winner again and measure it again; exits 1 if its claim does not hold."""
+    from passsearch import api
+    from passsearch.report import audit_text, comparison_text
+
+    with ProgressBar() as progress:
+        if aa:
+            document = api.compare(subject, [], toolchain=toolchain, deadline=deadline, progress=progress)
+        else:
+            document = api.audit(subject, toolchain=toolchain, confirm=confirm, deadline=deadline, progress=progress)
+    show(document, comparison_text(document) if aa else audit_text(document), as_json=as_json)
+    return 0 if aa or document["signed_off"] else NEGATIVE
 
 
 def report(

@@ -51,8 +51,8 @@ class Executable(Protocol):
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
         """Outputs for one set of inputs, which stay set for ``sample``."""
 
-    def sample(self, number: int) -> float:
-        """Mean seconds per inference over ``number`` runs in a row, device synchronised."""
+    def sample(self, number: int, runs: int) -> Sequence[float]:
+        """Seconds per inference of so many runs, each the mean of ``number`` inferences, device synchronised."""
 
 
 class Bridge(Protocol):

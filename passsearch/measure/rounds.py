@@ -88,7 +88,7 @@ def run_race(executables: Sequence[Executable], plan: RoundPlan, *, watch: Calla
     race = Race(len(executables), plan)
     while not race.over:
         before = watch()
-        seconds = {index: _visit(executables[index], counts[index], plan.runs) for index in race.order()}
+        seconds = {index: min(executables[index].sample(counts[index], plan.runs)) for index in race.order()}
         race.take(Round.of(seconds, before, watch()))
     return race
 
@@ -174,13 +174,8 @@ class Race:
                 self._running.remove(index)
 
 
-def _visit(executable: Executable, count: int, runs: int) -> float:
-    return min(executable.sample(count) for _ in range(runs))
-
-
 def _inner_count(executable: Executable, run_s: float) -> int:
-    executable.sample(1)
-    return max(1, math.ceil(run_s / max(executable.sample(1), 1e-7)))
+    return max(1, math.ceil(run_s / max(min(executable.sample(1, 1)), 1e-7)))
 
 
 def _percent(shares: Sequence[float]) -> float:

@@ -3,6 +3,7 @@
 from passsearch.report.html import result_html, result_page
 from passsearch.report.listings import (
     analysis_text,
+    audit_text,
     catalog_text,
     checks_text,
     entry_text,
@@ -14,6 +15,7 @@ from passsearch.report.wording import verdict_text
 
 __all__ = [
     "analysis_text",
+    "audit_text",
     "catalog_text",
     "checks_text",
     "comparison_text",

@@ -18,6 +18,14 @@ def findings_text(findings: Sequence[Mapping[str, Any]]) -> str:
     return "\n\n".join([grid, *(["\n".join(["to do:", *remedies])] if remedies else [])])
 
 
+def audit_text(document: Mapping[str, Any]) -> str:
+    """What was held against the record, and the verdict."""
+    rows = [("ok" if each["ok"] else "no", str(each["name"]), str(each["detail"])) for each in document["checks"]]
+    verdict = "signed off" if document["signed_off"] else f"refused: {rows[-1][1]} {rows[-1][2]}"
+    grid = table(("", "what", "found"), rows, width=text_width())
+    return f"{grid}\n\n{paragraph('verdict', verdict, width=text_width())}"
+
+
 def toolchains_text(toolchains: Sequence[Mapping[str, Any]]) -> str:
     """One row per toolchain."""
     if not toolchains:

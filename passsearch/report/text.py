@@ -40,7 +40,7 @@ def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str
 def comparison_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
     """A comparison: one row per pipeline, its measurement or why there is none."""
     wide = width or text_width()
-    noise = f"{percent(document.get('noise_floor'))}; ratios are of one compile and one process each"
+    noise = f"{percent(document.get('noise_floor'))}; ratios are of one compile each, medians over processes"
     failed = [row for row in document.get("rows") or [] if "failure" in row]
     tail = [("noise floor", noise), *((label(row), f"failed: {_failure(row['failure'])}") for row in failed)]
     grid = _grid(document, comparison_rows(document), wide)

@@ -26,10 +26,11 @@ def compare_candidates(
     """Rows of a table: every pipeline's measurement and its ratio to the baseline, or its failure.
 
     Every process times the baseline, the baseline again (its twin: what it reads against itself is the noise of this
-    comparison) and all the pipelines, those that are one binary included. There is one compile of each.
+    comparison) and all the pipelines, those that are one binary included. There is one compile of each. Without any
+    pipeline the baseline is compared with itself.
     """
     baseline = _baseline(chosen, contenders)
-    contenders = [_with_needs(chosen, evaluator, each) for each in contenders]
+    contenders = [_with_needs(chosen, evaluator, each) for each in contenders or (baseline, baseline)]
     evaluator.built(evaluator.graph.root, chosen.dialect.baselines[0].build)
     reference, *built = _build_all(evaluator, [baseline, *contenders], progress)
     if isinstance(reference, Failure):

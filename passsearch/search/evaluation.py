@@ -44,6 +44,7 @@ class Subject:
         threads: Kernel threads while timing.
         tolerance: Largest deviation of outputs from the reference, as a share of the largest output.
         deadline_s: How long one request may take.
+        output_seeds: Of the inputs on which outputs are compared with the reference.
     """
 
     source: Mapping[str, Any]
@@ -53,6 +54,7 @@ class Subject:
     threads: int
     tolerance: float
     deadline_s: float
+    output_seeds: tuple[int, ...] = OUTPUT_SEEDS
 
 
 @dataclass(frozen=True)
@@ -290,7 +292,7 @@ class Evaluator:
             "folder": str(folder),
             "device": self.subject.device,
             "inputs": self.inputs,
-            "seeds": OUTPUT_SEEDS,
+            "seeds": self.subject.output_seeds,
             "outputs": str(self._reference),
             "reference": reference,
         }

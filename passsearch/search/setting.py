@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from passsearch.dialects import Dialect, dialect
 from passsearch.errors import UserError
 from passsearch.frontends import ModelFile
 from passsearch.measure import Sensors, Worker, probe
-from passsearch.search.evaluation import Evaluator, Subject
+from passsearch.search.evaluation import OUTPUT_SEEDS, Evaluator, Subject
 from passsearch.search.space import Space
 from passsearch.store import Log
 from passsearch.toolchain import Toolchain, get_toolchain, host_target
@@ -34,6 +34,7 @@ class Setting:
         tolerance: Largest deviation of outputs, as a share of the largest reference output.
         deadline_s: Longest time one request to a worker may take.
         paths: Import paths of the user's own passes.
+        own_factories: ``module:function`` of passes that the catalog does not have.
         catalogs_sha256: Digest of the user's catalog files and of the modules beside them; empty without any.
     """
 
@@ -44,6 +45,7 @@ class Setting:
     tolerance: float = TOLERANCE
     deadline_s: float = DEADLINE_S
     paths: tuple[str, ...] = ()
+    own_factories: Mapping[str, str] = field(default_factory=dict)
     catalogs_sha256: str = ""
 
     @property
@@ -69,9 +71,9 @@ class Setting:
     @property
     def factories(self) -> Mapping[str, str]:
         """``module:function`` of every pass."""
-        return {name: entry.factory for name, entry in self.catalog.entries.items()}
+        return {**{name: entry.factory for name, entry in self.catalog.entries.items()}, **self.own_factories}
 
-    def evaluator(self, log: Log, folder: Path) -> Evaluator:
+    def evaluator(self, log: Log, folder: Path, *, output_seeds: tuple[int, ...] = OUTPUT_SEEDS) -> Evaluator:
         """An evaluator for this setting that keeps its files in ``folder``."""
         folder.mkdir(parents=True, exist_ok=True)
         start = partial(_start, self.toolchain.python, self.dialect.bridge, self.target, folder, self.paths)
@@ -83,6 +85,7 @@ class Setting:
             threads=self.threads,
             tolerance=self.tolerance,
             deadline_s=self.deadline_s,
+            output_seeds=output_seeds,
         )
         return Evaluator(subject, log=log, artifacts=folder)
 

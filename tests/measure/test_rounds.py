@@ -23,10 +23,10 @@ class Scripted:
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
         return list(inputs.values())
 
-    def sample(self, number: int) -> float:
+    def sample(self, number: int, runs: int) -> list[float]:
         assert number >= 1
-        self.runs += 1
-        return self._seconds[self.runs % len(self._seconds)]
+        self.runs += runs
+        return [self._seconds[turn % len(self._seconds)] for turn in range(self.runs - runs, self.runs)]
 
 
 def race(plan: RoundPlan, rounds: Sequence[Round]) -> Race:

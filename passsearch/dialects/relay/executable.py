@@ -32,9 +32,9 @@ class GraphExecutable:
         self._module.run()
         return [self._module.get_output(index).numpy() for index in range(self._module.get_num_outputs())]
 
-    def sample(self, number: int) -> float:
-        """Mean seconds per inference over ``number`` runs (TVM's time_evaluator, which synchronises the device)."""
-        return float(self._module.module.time_evaluator("run", self._device, number=number, repeat=1)().mean)
+    def sample(self, number: int, runs: int) -> Sequence[float]:
+        """By TVM's time_evaluator, which synchronises the device, and runs once more to begin with."""
+        return tuple(self._module.module.time_evaluator("run", self._device, number=number, repeat=runs)().results)
 
 
 class _ParallelGroup(ctypes.Structure):

@@ -1,0 +1,161 @@
+"""A published result made again from what its run wrote down, and signed off or refused."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.errors import UserError
+from passsearch.measure import LEVEL, Ratio
+from passsearch.search.confirm import Confirmation, confirm
+from passsearch.search.document import ratio_document, toolchain_document
+from passsearch.search.evaluation import Evaluator
+from passsearch.search.setting import Setting
+from passsearch.store import SCHEMA
+
+OUTPUT_SEEDS = (101, 102, 103)
+"""Of inputs that no search has seen."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was held against the record.
+
+    Attributes:
+        name: What.
+        ok: Whether it agrees.
+        detail: What was found.
+    """
+
+    name: str
+    ok: bool
+    detail: str
+
+
+def audit_run(
+    document: Mapping[str, Any],
+    chosen: Setting,
+    evaluator: Evaluator,
+    folder: Path,
+    *,
+    repetitions: int,
+    progress: Callable[[str, int, int], None],
+) -> dict[str, Any]:
+    """Rebuild a run's winner, compare every IR, check outputs on new inputs, time it against the baseline again.
+
+    Args:
+        document: The run's result.
+        chosen: The run's toolchain and target, its network as the run saved it.
+        evaluator: With nothing in its log, and ``OUTPUT_SEEDS``.
+        folder: For what the audit writes.
+        repetitions: Fresh compiles of winner and baseline.
+        progress: Told what is under way.
+    """
+    best = document["best"]
+    winner = Candidate(Pipeline.parse(best["pipeline"]), BuildOptions.from_json(best["build"]))
+    checks, confirmation = [_compiler(document, chosen)], None
+    if checks[0].ok:
+        progress("applying and building", 0, repetitions)
+        checks += _rebuilt(document, winner, evaluator, folder)
+    if all(check.ok for check in checks):
+        done = iter(range(repetitions + 1))
+        confirmation = _again(
+            chosen, evaluator, winner, repetitions, lambda text: progress(text, next(done), repetitions)
+        )
+        checks.append(_claim(document, confirmation))
+    return {
+        "schema": SCHEMA,
+        "signed_off": all(check.ok for check in checks),
+        "checks": [asdict(check) for check in checks],
+        "claimed": document["verdict"],
+        "level": LEVEL,
+        "ratios": _ratios(confirmation) if isinstance(confirmation, Confirmation) else None,
+        "toolchain": toolchain_document(chosen),
+        "device": chosen.sensors.device,
+    }
+
+
+def _compiler(document: Mapping[str, Any], chosen: Setting) -> Check:
+    recorded, here = document["toolchain"], toolchain_document(chosen)
+    same = all(recorded.get(key) == here[key] for key in ("dialect", "tvm_version", "tvm_commit"))
+    told = [f"{each['tvm_version']} ({(each.get('tvm_commit') or 'no commit')[:10]})" for each in (recorded, here)]
+    return Check("compiler", same, f"TVM {told[1]}" if same else f"TVM {told[1]}; the run had {told[0]}")
+
+
+def _rebuilt(document: Mapping[str, Any], winner: Candidate, evaluator: Evaluator, folder: Path) -> Iterator[Check]:
+    recorded = document["deployment"]
+    states = [evaluator.graph.root]
+    for length in range(1, len(winner.pipeline.passes) + 1):
+        state = evaluator.reach(Pipeline(winner.pipeline.passes[:length]))
+        states.append(state.reason if isinstance(state, Failure) else state)
+    yield _hashes(winner.pipeline, states, recorded["states"])
+    if states != recorded["states"]:
+        return
+    built = evaluator.built(states[-1], winner.build)
+    if isinstance(built, Failure):
+        yield Check("outputs", False, f"{built.kind} in {built.stage}: {built.reason}")
+        return
+    yield Check("outputs", True, f"agree with the unoptimised build on {len(OUTPUT_SEEDS)} new inputs")
+    made = evaluator.deployment(winner, folder)
+    same = made is not None and made["expected"] == recorded["expected"]
+    yield Check("recorded outputs", same, "bit-identical" if same else "differ from the recorded ones in some bit")
+    if document["best"].get("binary"):
+        equal = built.digest == document["best"]["binary"]
+        yield Check("binary", True, "the run's, byte for byte" if equal else "another one (linker or machine differ)")
+
+
+def _hashes(pipeline: Pipeline, states: list[str], recorded: list[str]) -> Check:
+    for place, (found, expected) in enumerate(zip(states, recorded, strict=True)):
+        if found != expected:
+            after = f"pass {place}, {pipeline.passes[place - 1].name}" if place else "import"
+            return Check("IR", False, f"after {after} it is {found}, recorded was {expected}")
+    return Check("IR", True, f"{len(states)} hashes as recorded")
+
+
+def _again(
+    chosen: Setting, evaluator: Evaluator, winner: Candidate, repetitions: int, progress: Callable[[str], None]
+) -> Confirmation | Failure:
+    baseline = chosen.dialect.baseline
+    twin = evaluator.built(evaluator.graph.root, baseline.build)
+    if isinstance(twin, Failure):
+        return twin
+    return confirm(evaluator, winner, baseline=baseline, twin=twin.folder, repetitions=repetitions, progress=progress)
+
+
+def _claim(document: Mapping[str, Any], confirmation: Confirmation | Failure) -> Check:
+    """A claimed win must be a win again; any claim must lie where the new interval allows it."""
+    if isinstance(confirmation, Failure):
+        return Check("measurement", False, f"{confirmation.kind} in {confirmation.stage}: {confirmation.reason}")
+    claimed = document["verdict"]
+    ratio = confirmation.compile_time if claimed["objective"] == "compile_time" else confirmation.throughput
+    low, high = ratio.interval.low, ratio.interval.high
+    told = f"{claimed['objective']} {ratio.value:.3f} [{low:.3f}, {high:.3f}], claimed {_told(claimed)}"
+    least = (claimed.get("interval") or [None])[0]
+    if claimed["improved"] and low <= 1:
+        return Check("measurement", False, f"{told}: the win is not seen again")
+    if least is not None and high < least:
+        return Check("measurement", False, f"{told}: below the claim")
+    return Check("measurement", True, told)
+
+
+def _told(claimed: Mapping[str, Any]) -> str:
+    ends = ", ".join("–" if end is None else f"{end:.3f}" for end in claimed.get("interval") or ())
+    return f"{claimed['ratio']:.3f} [{ends}]" + ("" if claimed["improved"] else " (no significant improvement)")
+
+
+def _ratios(confirmation: Confirmation) -> dict[str, Any]:
+    named: dict[str, Ratio] = {name: getattr(confirmation, name) for name in ("throughput", "compile_time", "twin")}
+    return {name: ratio_document(ratio) for name, ratio in named.items()}
+
+
+def require_finished(document: Mapping[str, Any], run: Path) -> Mapping[str, Any]:
+    """What the run wrote down for a deployment.
+
+    Raises:
+        UserError: It has not come to an end, or its network is gone.
+    """
+    recorded = document.get("deployment")
+    if not recorded or not (run / "network.json").exists():
+        raise UserError(f"The run `{run}` has no finished winner; continue it: passsearch tune … --out {run}")
+    return dict(recorded)
