@@ -183,7 +183,7 @@ def compare(
     tolerance: float = TOLERANCE,
     deadline: float = DEADLINE_S,
     rounds: int = 8,
-    processes: int = 6,
+    processes: int | None = None,
     catalogs: Sequence[str | Path] = (),
     progress: Progress | None = None,
 ) -> dict[str, Any]:

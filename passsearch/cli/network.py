@@ -130,7 +130,9 @@ def compare(
         typer.Option(metavar="PASSES", help="A pipeline written out, `P,Q{k=1}`; repeatable."),
     ] = None,
     rounds: Annotated[int, typer.Option(min=2, metavar="N", help="Interleaved rounds in one process.")] = 8,
-    processes: Annotated[int, typer.Option(min=1, metavar="N", help="New processes; 6 or more give an interval.")] = 6,
+    processes: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="New processes; by default as many as the verdicts need.")
+    ] = None,
     target: Target = None,
     tolerance: Tolerance = TOLERANCE,
     deadline: Deadline = DEADLINE_S,

@@ -13,9 +13,6 @@ LEVEL = 0.95
 LEAST_GAIN = 0.01
 """No gain below 1 % is called an improvement, however certain."""
 
-LEAST_REPETITIONS = 6
-"""Fewest values whose smallest and largest enclose the median with at least ``LEVEL``: 1 - 2 / 2**6."""
-
 
 @dataclass(frozen=True)
 class Ratio:
@@ -53,26 +50,36 @@ def better_placed(samples: Sequence[Sequence[float]], *, loads: int) -> list[Seq
     return [min(samples[place::artifacts], key=lambda load: float(np.median(load))) for place in range(artifacts)]
 
 
-def process_ratio(processes: Sequence[Sequence[Sequence[float]]], place: int) -> Ratio:
-    """Ratio of one artifact to the first over several processes, each of which timed one binary of either.
+def process_ratio(
+    processes: Sequence[Sequence[Sequence[float]]], place: int, *, reference: int = 0, level: float = LEVEL
+) -> Ratio:
+    """Ratio of one artifact to another over several processes, each of which timed one binary of either.
 
     Where a process's memory comes to lie slows an artifact by up to a fifth in some processes and not at all in most,
     so the process is the repetition and the median its summary: the interval supposes nothing of how processes differ.
 
     Args:
         processes: By process, the samples of every artifact.
-        place: Which artifact; 0 is the baseline.
+        place: Which artifact.
+        reference: What it is compared with; 0 is the baseline.
+        level: Of the interval.
     """
-    return median_ratio([float(np.median(log_ratios(each[0], each[place]))) for each in processes])
+    return median_ratio([float(np.median(log_ratios(each[reference], each[place]))) for each in processes], level=level)
 
 
-def median_ratio(values: Sequence[float]) -> Ratio:
+def median_ratio(values: Sequence[float], *, level: float = LEVEL) -> Ratio:
     """Ratio from one log-ratio per independent repetition: their median and its distribution-free interval.
 
-    Below six repetitions no interval of the median has the level; its ends are then 0 and infinity.
+    With fewer than ``least_repetitions`` no interval of the median has the level; its ends are then 0 and infinity.
     """
-    interval = median_interval(values) if len(values) >= LEAST_REPETITIONS else Interval(-np.inf, np.inf)
+    enough = len(values) >= least_repetitions(level)
+    interval = median_interval(values, level=level) if enough else Interval(-np.inf, np.inf)
     return _ratio(float(np.median(values)), interval.low, interval.high)
+
+
+def least_repetitions(level: float = LEVEL) -> int:
+    """Fewest values whose smallest and largest enclose the median at this level: n of them do at 1 - 2 / 2**n."""
+    return math.ceil(1 - math.log2(1 - level))
 
 
 def mean_ratio(values: Sequence[float]) -> Ratio:
@@ -98,13 +105,13 @@ def race_critical(rounds: int, *, artifacts: int, level: float = 0.99, least: in
     return tuple(float(stats.t.isf(share, count - 1)) if count >= least else math.inf for count in range(rounds + 1))
 
 
-def median_interval(samples: Sequence[float]) -> Interval:
+def median_interval(samples: Sequence[float], *, level: float = LEVEL) -> Interval:
     """Distribution-free interval of the median of one sample.
 
     Source: order statistics (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2).
     """
     values = np.sort(np.asarray(samples, dtype=float))
-    rank = int(stats.binom.ppf((1 - LEVEL) / 2, len(values), 0.5))
+    rank = int(stats.binom.ppf((1 - level) / 2, len(values), 0.5))
     return Interval(float(values[max(rank - 1, 0)]), float(values[min(len(values) - rank, len(values) - 1)]))
 
 

@@ -13,7 +13,7 @@ from passsearch.report.rows import (
     result_rows,
 )
 from passsearch.report.table import paragraph, table, text_width
-from passsearch.report.wording import MISSING, at, count, number, passes_text, percent, verdict_text
+from passsearch.report.wording import MISSING, at, count, number, passes_text, percent, ratio, verdict_text
 
 FRONT = "front: no other candidate is better in every objective (the search's own measurements)"
 
@@ -44,7 +44,16 @@ def comparison_text(document: Mapping[str, Any], *, width: int | None = None) ->
     failed = [row for row in document.get("rows") or [] if "failure" in row]
     tail = [("noise floor", noise), *((label(row), f"failed: {_failure(row['failure'])}") for row in failed)]
     grid = _grid(document, comparison_rows(document), wide)
-    return "\n\n".join([_paragraphs(subject(document), wide), grid, _paragraphs(tail, wide)])
+    parts = [_paragraphs(subject(document), wide), grid, _pairs(document, wide), _paragraphs(tail, wide)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _pairs(document: Mapping[str, Any], width: int) -> str:
+    rows = [
+        (f"{each['second']} / {each['first']}", ratio(each), each["verdict"]) for each in document.get("pairs") or []
+    ]
+    title = "throughput, intervals corrected for the number of pairs"
+    return table((title, "ratio", "verdict"), rows, width=width, right=("ratio",)) if rows else ""
 
 
 def subject(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """Short rounds: these tests ask whether the job is done, not how fast a network is."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib import import_module
 
@@ -8,13 +9,15 @@ import pytest
 from passsearch.search import evaluation
 
 
-@pytest.fixture(autouse=True)
-def short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def short_rounds() -> Iterator[None]:
     final = _short(evaluation.FINAL_PLAN)
-    for name in ("comparison", "confirm", "study"):
-        monkeypatch.setattr(import_module(f"passsearch.search.{name}"), "FINAL_PLAN", final)
-    monkeypatch.setattr(evaluation, "SEARCH_PLAN", _short(evaluation.SEARCH_PLAN))
-    monkeypatch.setattr(evaluation, "PROCESSES", 2)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("comparison", "confirm", "study"):
+            patch.setattr(import_module(f"passsearch.search.{name}"), "FINAL_PLAN", final)
+        patch.setattr(evaluation, "SEARCH_PLAN", _short(evaluation.SEARCH_PLAN))
+        patch.setattr(evaluation, "PROCESSES", 2)
+        yield
 
 
 def _short(plan: evaluation.RoundPlan) -> evaluation.RoundPlan:

@@ -148,6 +148,17 @@ def test_compare_measures_names_and_pipelines_side_by_side(relay: Toolchain, sma
     assert list(rows) == ["O0", "O3", "AS-0", "SimplifyInference,FuseOps{fuse_opt_level=2}"]
     assert not [row for row in rows.values() if "failure" in row]
     assert "SimplifyInference" in rows["AS-0"]["pipeline"], "needed passes are put in"
+    verdicts = {(pair["first"], pair["second"]): pair["verdict"] for pair in document["pairs"]}
+    assert len(verdicts) == 6 and all(pair["level"] == pytest.approx(1 - 0.05 / 6) for pair in document["pairs"])
+    assert document["processes"] == 8, "as many as six verdicts at once need"
+
+
+def test_a_baseline_against_itself_is_the_noise_and_no_win(relay: Toolchain, small_network: Path) -> None:
+    document = passsearch.compare(small_network, ["O3", "O3"], toolchain=relay.name, rounds=4)
+    first, second = document["rows"]
+    assert first["binary"] == second["binary"] and first["latency_s"]["samples"] != second["latency_s"]["samples"]
+    assert not second["improved"] and document["pairs"][0]["verdict"] == "same binary"
+    assert 0 < document["noise_floor"] < 1
 
 
 def test_compare_charges_each_pipeline_its_own_passes(relay: Toolchain, small_network: Path) -> None:
