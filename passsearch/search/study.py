@@ -15,7 +15,9 @@ from passsearch.search.space import Space
 PATIENCE = 150
 """Sequences in a row that lead to nothing new before a search gives up: the reachable space is then exhausted."""
 
-SHORTLIST = 4
+SHORTLIST, QUICK = 5, 2
+"""Candidates measured side by side, and how many of them for compiling fast at about the best throughput."""
+
 KEPT = 8
 """Built networks kept on disk for the shortlist; one can be as large as the network's parameters."""
 
@@ -291,7 +293,7 @@ class Search:
         objective = self.plan.objectives[0]
         best = self.gain(objective, contenders[0])
         near = [each for each in contenders if self.gain(objective, each) >= best * 0.98]
-        quick = sorted(near, key=lambda each: each.compile_s)[: SHORTLIST // 2]
+        quick = sorted(near, key=lambda each: each.compile_s)[:QUICK]
         rest = [each for each in contenders if each not in quick]
         return [*quick, *rest[: SHORTLIST - len(quick)]]
 
