@@ -21,7 +21,7 @@ from passsearch.dialects.contract import Array
 from passsearch.measure import better_placed, improved
 from passsearch.measure.processor import CpuTimes
 from passsearch.measure.rounds import RoundPlan, run_race
-from passsearch.search import LOADS, PROCESSES, SEARCH_PLAN, Built, Plan, Search, StateGraph, confirm
+from passsearch.search import PROCESSES, SEARCH_PLAN, Built, Plan, Search, StateGraph, confirm
 from passsearch.search.states import Edge
 
 ROOT = Path(__file__).parent
@@ -148,9 +148,9 @@ class SimulatedEvaluator:
         """Nothing to delete."""
 
     def _time(self, names: Sequence[str], plan: RoundPlan) -> list[Sequence[float]]:
-        loaded = [Placed(self._machine, LATENCY_S / self._gains.get(name, 1.0)) for name in [*names] * LOADS]
+        loaded = [Placed(self._machine, LATENCY_S / self._gains.get(name, 1.0)) for name in [*names] * plan.loads]
         quiet = CpuTimes(0.0, 0.0, 0.0, 0.0)
-        return better_placed(run_race(loaded, plan, watch=lambda: quiet).samples(), loads=LOADS)
+        return better_placed(run_race(loaded, plan, watch=lambda: quiet).samples(), loads=plan.loads)
 
 
 class NoSpace:

@@ -14,7 +14,7 @@ from passsearch.frontends import ModelFile, digest_files, resolve
 from passsearch.report import result_html, result_text
 from passsearch.search import setting
 from passsearch.search.audit import OUTPUT_SEEDS, audit_run, require_finished
-from passsearch.search.comparison import compare_candidates
+from passsearch.search.comparison import PAIRED, PROTOCOLS, compare_candidates
 from passsearch.search.tuning import Tuning
 from passsearch.store import Log, read_result
 from passsearch.toolchain import cache_folder
@@ -184,13 +184,17 @@ def compare(
     deadline: float = DEADLINE_S,
     rounds: int = 8,
     processes: int | None = None,
+    protocol: str = PAIRED,
     catalogs: Sequence[str | Path] = (),
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Measure named pipelines, pipeline files or pipelines written out, interleaved in several processes.
 
-    The first that is a baseline's name, else the dialect's default, is what the others are compared with.
+    The first that is a baseline's name, else the dialect's default, is what the others are compared with. With protocol
+    ``cf22`` each runs by itself 1000 times as in the paper, which proves nothing and gives no verdict.
     """
+    if protocol not in PROTOCOLS:
+        raise UserError(f"Unknown protocol `{protocol}`; choose from: {', '.join(PROTOCOLS)}.")
     file = _file(model, example_inputs, inputs, batch)
     options = {"tolerance": tolerance, "deadline_s": deadline}
     chosen = setting.choose(file, toolchain=toolchain, target=target, catalogs=_paths(catalogs), **options)
@@ -199,7 +203,13 @@ def compare(
         evaluator = chosen.evaluator(log, Path(folder))
         try:
             return compare_candidates(
-                chosen, contenders, evaluator, rounds=rounds, processes=processes, progress=progress or _silent
+                chosen,
+                contenders,
+                evaluator,
+                rounds=rounds,
+                processes=processes,
+                protocol=protocol,
+                progress=progress or _silent,
             )
         finally:
             evaluator.close()

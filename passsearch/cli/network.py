@@ -133,6 +133,9 @@ def compare(
     processes: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="New processes; by default as many as the verdicts need.")
     ] = None,
+    protocol: Annotated[
+        str, typer.Option(metavar="P", help="paired, or cf22: the paper's 100 warm-ups and 1000 runs each.")
+    ] = "paired",
     target: Target = None,
     tolerance: Tolerance = TOLERANCE,
     deadline: Deadline = DEADLINE_S,
@@ -163,6 +166,7 @@ def compare(
             deadline=deadline,
             rounds=rounds,
             processes=processes,
+            protocol=protocol,
             catalogs=catalogs or (),
             progress=progress,
         )

@@ -86,7 +86,10 @@ class Bridge(Protocol):
         """Structural equality, constants included: confirms that equal hashes mean equal IR."""
 
     def build(self, module: Module, options: BuildOptions, folder: Path) -> Artifact:
-        """Compile and write everything ``open`` needs into ``folder``; equal IR and options give equal files."""
+        """Compile and write everything ``open`` needs into ``folder``."""
+
+    def digest(self, artifact: Artifact) -> str:
+        """SHA-256 of what runs; equal IR built with equal options has an equal digest, in any process."""
 
     def save(self, module: Module, path: Path) -> None:
         """Write the IR with its constants; ``load`` of the file, as format ``ir``, has the same identity."""

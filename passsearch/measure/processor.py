@@ -33,6 +33,8 @@ class CpuTimes:
             return cls(0.0, 0.0, 0.0, 0.0)
         names = {f"cpu{core}" for core in cores}
         rows = [list(map(int, line.split()[1:9])) for line in lines if line.split()[0] in names]
+        if not rows:
+            return cls(0.0, 0.0, 0.0, 0.0)
         tick_s = 1 / os.sysconf("SC_CLK_TCK")
         user, nice, system, idle, wait, irq, soft, stolen = (tick_s * sum(column) for column in zip(*rows, strict=True))
         busy, times = user + nice + system + irq + soft, os.times()

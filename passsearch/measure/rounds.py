@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,27 +31,53 @@ class RoundPlan:
     Attributes:
         rounds: Rounds kept. Up to as many again are run in place of disturbed ones.
         warmup_rounds: Rounds before them, thrown away.
-        runs: Runs of one visit; its sample is the fastest.
+        runs: Runs of one visit; its sample is the fastest. Fewer where that many would last longer than ``visit_s``.
         run_s: Least duration of one run in seconds; sets the number of inferences it averages over.
+        visit_s: Longest duration of one visit in seconds, where a single run is not longer already.
         seed: Seed of the visiting order.
         critical: By number of rounds so far, the one-sided critical value (in standard errors) beyond which an
             artifact is slower than the fastest and leaves the race; infinite or missing means nobody leaves.
         margin: Log-ratio an artifact must be slower by, to leave.
+        loads: How often the process loads every artifact; see ``statistics.better_placed``.
     """
 
     rounds: int = 8
     warmup_rounds: int = 1
     runs: int = 3
     run_s: float = 0.03
+    visit_s: float = 0.6
     seed: int = 0
     critical: Sequence[float] = ()
     margin: float = 0.02
+    loads: int = 2
+
+
+@dataclass(frozen=True)
+class Cf22Plan:
+    """The paper's protocol: one artifact after the other, warm-ups, then single runs (Verma et al., CF'22, section 4).
+
+    Attributes:
+        warmups: Runs thrown away.
+        samples: Runs kept; values beyond three standard deviations are left out of their mean.
+        seed: Not used, nothing is drawn.
+        loads: How often the process loads every artifact.
+    """
+
+    warmups: int = 100
+    samples: int = 1000
+    seed: int = 0
+    loads: int = 1
+
+
+def plan_of(data: Mapping[str, Any]) -> RoundPlan | Cf22Plan:
+    """A plan from its fields, as a request carries them."""
+    return Cf22Plan(**data) if "warmups" in data else RoundPlan(**data)
 
 
 def measure(
-    executables: Sequence[Executable], *, types: Mapping[str, TensorType], plan: RoundPlan, threads: int
+    executables: Sequence[Executable], *, types: Mapping[str, TensorType], plan: RoundPlan | Cf22Plan, threads: int
 ) -> dict[str, Any]:
-    """Sample artifacts interleaved in rounds; the first is the baseline and never leaves.
+    """Sample artifacts by a plan; the first is the baseline.
 
     Answers seconds per inference, one list per artifact, and the conditions they were sampled under.
 
@@ -61,20 +88,27 @@ def measure(
         threads: Threads the kernels run on; the process is pinned to as many cores.
     """
     cores = sorted(os.sched_getaffinity(0))[:threads]
-    os.sched_setaffinity(0, cores)
+    for task in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(task.name), cores)
     for executable in executables:
         executable.run(random_inputs(types, seed=0))
     clocks = clocks_hz(cores)
-    race = run_race(executables, plan, watch=partial(CpuTimes.read, cores))
-    taken = race.kept()
+    watch = partial(CpuTimes.read, cores)
+    if isinstance(plan, Cf22Plan):
+        before = watch()
+        samples, dropped = [_in_a_row(executable, plan) for executable in executables], 0
+        taken = [Round.of({}, before, watch())]
+    else:
+        race = run_race(executables, plan, watch=watch)
+        samples, dropped, taken = race.samples(), race.dropped, race.kept()
     return {
-        "samples": race.samples(),
+        "samples": samples,
         "conditions": {
             "threads": threads,
             "affinity": cores,
             "steal_percent": _percent([each.steal for each in taken]),
             "foreign_percent": _percent([each.foreign for each in taken]),
-            "rounds_dropped": race.dropped,
+            "rounds_dropped": dropped,
             "load": round(os.getloadavg()[0], 2),
             "clocks": [min(pair) for pair in zip(clocks, clocks_hz(cores), strict=True)] or None,
             "throttled": None,
@@ -84,11 +118,13 @@ def measure(
 
 def run_race(executables: Sequence[Executable], plan: RoundPlan, *, watch: Callable[[], CpuTimes]) -> "Race":
     """Rounds until there are enough; ``watch`` reads what else the cores are busy with."""
-    counts = [_inner_count(executable, plan.run_s) for executable in executables]
+    once_s = [max(min(executable.sample(1, 1)), 1e-7) for executable in executables]
+    counts = [math.ceil(plan.run_s / seconds) for seconds in once_s]
+    runs = max(1, min(plan.runs, int(plan.visit_s / max(once_s[0], plan.run_s))))
     race = Race(len(executables), plan)
     while not race.over:
         before = watch()
-        seconds = {index: min(executables[index].sample(counts[index], plan.runs)) for index in race.order()}
+        seconds = {index: min(executables[index].sample(counts[index], runs)) for index in race.order()}
         race.take(Round.of(seconds, before, watch()))
     return race
 
@@ -117,8 +153,10 @@ class Round:
 class Race:
     """The rounds so far and who is still in them."""
 
-    def __init__(self, artifacts: int, plan: RoundPlan) -> None:
-        self._everyone = range(artifacts)
+    def __init__(self, loaded: int, plan: RoundPlan) -> None:
+        """Start with all loads of all artifacts; the first of each load is the baseline."""
+        self._everyone = range(loaded)
+        self._artifacts = loaded // plan.loads
         self._plan = plan
         self._rng = random.Random(plan.seed)  # noqa: S311
         self._running = list(self._everyone)
@@ -127,7 +165,10 @@ class Race:
 
     @property
     def over(self) -> bool:
-        """Enough undisturbed rounds, or twice as many rounds as planned."""
+        """Enough undisturbed rounds, twice as many rounds as planned, or nobody left to compare the baseline with."""
+        alone = all(index % self._artifacts == 0 for index in self._running)
+        if alone and len(self._running) < len(self._everyone):
+            return True
         return len(self._calm()) >= self._plan.rounds or len(self._rounds) >= 2 * self._plan.rounds
 
     @property
@@ -174,8 +215,9 @@ class Race:
                 self._running.remove(index)
 
 
-def _inner_count(executable: Executable, run_s: float) -> int:
-    return max(1, math.ceil(run_s / max(min(executable.sample(1, 1)), 1e-7)))
+def _in_a_row(executable: Executable, plan: Cf22Plan) -> list[float]:
+    executable.sample(1, plan.warmups)
+    return list(executable.sample(1, plan.samples))
 
 
 def _percent(shares: Sequence[float]) -> float:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 from scipy import stats
@@ -16,7 +17,7 @@ LEAST_GAIN = 0.01
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times better than the baseline: > 1 is better, with an interval at ``LEVEL``."""
+    """How many times better than the baseline: > 1 is better, with an interval (at ``LEVEL`` unless said)."""
 
     value: float
     interval: Interval
@@ -32,9 +33,7 @@ def paired_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> Ratio
 
     The interval holds for this process only; between processes see ``process_ratio``.
     """
-    values = log_ratios(baseline, candidate)
-    interval = median_interval(values)
-    return _ratio(float(np.median(values)), interval.low, interval.high)
+    return median_ratio(log_ratios(baseline, candidate))
 
 
 def better_placed(samples: Sequence[Sequence[float]], *, loads: int) -> list[Sequence[float]]:
@@ -75,6 +74,22 @@ def median_ratio(values: Sequence[float], *, level: float = LEVEL) -> Ratio:
     enough = len(values) >= least_repetitions(level)
     interval = median_interval(values, level=level) if enough else Interval(-np.inf, np.inf)
     return _ratio(float(np.median(values)), interval.low, interval.high)
+
+
+def cf22_ratio(processes: Sequence[Sequence[Sequence[float]]], place: int, *, reference: int = 0) -> Ratio:
+    """Ratio by the paper's protocol, of means without what lies beyond three standard deviations; it has no interval.
+
+    Source: Verma et al., CF'22, section 4. Runs in a row share every drift of the machine, so their scatter says
+    nothing of how another measurement would come out.
+    """
+    means = [fmean(_within(process[at], deviations=3.0) for process in processes) for at in (reference, place)]
+    return Ratio(means[0] / means[1], Interval(0.0, math.inf))
+
+
+def _within(samples: Sequence[float], *, deviations: float) -> float:
+    """Mean of the samples within so many standard deviations of their mean."""
+    values = np.asarray(samples, dtype=float)
+    return float(values[np.abs(values - values.mean()) <= deviations * values.std()].mean())
 
 
 def least_repetitions(level: float = LEVEL) -> int:

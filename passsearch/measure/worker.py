@@ -7,7 +7,6 @@ so that the states held here outlive them; the fork's process id is told first, 
 
 import contextlib
 import ctypes
-import hashlib
 import json
 import os
 import resource
@@ -118,7 +117,7 @@ class Verbs:
         artifact = self._bridge.build(module, options, Path(request["folder"]))
         seconds = time.perf_counter() - start
         size = {"bytes": artifact.bytes, "plan_bytes": artifact.plan_bytes}
-        return {"seconds": seconds, "digest": _digest(artifact.folder), **size}
+        return {"seconds": seconds, "digest": self._bridge.digest(artifact), **size}
 
     def do_save(self, request: Request) -> Answer:
         """Write one state to a file, constants included."""
@@ -143,11 +142,10 @@ class Verbs:
         return {**answer, "peak_rss": max(0, peak_bytes - before_bytes)}
 
     def do_measure(self, request: Request) -> Answer:
-        """Sample all artifacts interleaved in rounds."""
+        """Sample all artifacts by a plan."""
         executables = [self._bridge.open(_artifact(folder), request["device"]) for folder in request["folders"]]
-        plan = rounds.RoundPlan(**request["plan"])
-        threads = self._bridge.threads()
-        return rounds.measure(executables, types=_types(request["inputs"]), plan=plan, threads=threads)
+        plan, types = rounds.plan_of(request["plan"]), _types(request["inputs"])
+        return rounds.measure(executables, types=types, plan=plan, threads=self._bridge.threads())
 
     def do_expect(self, request: Request) -> Answer:
         """Digests of one artifact's outputs on the inputs of one seed, for a deployment to compare with."""
@@ -176,14 +174,6 @@ def _step(data: Request) -> PassSpec:
 
 def _artifact(folder: str) -> Artifact:
     return Artifact(Path(folder), 0, None)
-
-
-def _digest(folder: Path) -> str:
-    """SHA-256 over the files of an artifact: equal digests are one binary, which needs to be timed only once."""
-    whole = hashlib.sha256()
-    for file in sorted(folder.iterdir()):
-        whole.update(hashlib.sha256(file.read_bytes()).digest())
-    return whole.hexdigest()
 
 
 def _resident_bytes() -> int:

@@ -1,7 +1,7 @@
 """The search space, the state graph, the study loop and the confirmation of its winner."""
 
 from passsearch.search.confirm import Confirmation, confirm
-from passsearch.search.evaluation import FINAL_PLAN, LOADS, PROCESSES, SEARCH_PLAN, Built, Evaluator, Subject
+from passsearch.search.evaluation import FINAL_PLAN, PROCESSES, SEARCH_PLAN, Built, Evaluator, Subject
 from passsearch.search.space import BUILD_LEVELS, Space
 from passsearch.search.states import Edge, StateGraph
 from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
@@ -9,7 +9,6 @@ from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
 __all__ = [
     "BUILD_LEVELS",
     "FINAL_PLAN",
-    "LOADS",
     "PROCESSES",
     "SEARCH_PLAN",
     "BaselineFailed",

@@ -2,18 +2,52 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 from passsearch.catalog import with_needs
 from passsearch.core import Candidate, Failure, Interval, Measurement
 from passsearch.errors import UserError
-from passsearch.measure import LEVEL, Ratio, improved, least_repetitions, noise_floor, process_ratio
+from passsearch.measure import LEVEL, Ratio, cf22_ratio, improved, least_repetitions, noise_floor, process_ratio
+from passsearch.measure.rounds import Cf22Plan
 from passsearch.search.document import measurement_document, model_document, ratio_document, toolchain_document
 from passsearch.search.evaluation import FINAL_PLAN, Built, Evaluator
 from passsearch.search.setting import Setting, read
 from passsearch.store import SCHEMA
+
+PAIRED, CF22 = PROTOCOLS = ("paired", "cf22")
+"""The project's own protocol, and the paper's."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What the timing processes said.
+
+    Attributes:
+        processes: By process, the samples of baseline, its twin and the pipelines.
+        conditions: By process, as it noted them.
+        protocol: One of ``PROTOCOLS``.
+        level: Of the intervals that decide verdicts, corrected for their number.
+        baseline: Digest of the baseline's binary.
+    """
+
+    processes: Sequence[Sequence[Sequence[float]]]
+    conditions: Sequence[Mapping[str, Any]]
+    protocol: str
+    level: float
+    baseline: str
+
+    def ratio(self, place: int, *, reference: int = 0, level: float = LEVEL) -> Ratio:
+        """One artifact's throughput as a multiple of another's."""
+        if self.protocol == CF22:
+            return cf22_ratio(self.processes, place, reference=reference)
+        return process_ratio(self.processes, place, reference=reference, level=level)
+
+    @property
+    def floor(self) -> float:
+        """What the baseline reads against its twin; infinite where there are too few processes to say."""
+        return noise_floor(self.ratio(1))
 
 
 def compare_candidates(
@@ -23,6 +57,7 @@ def compare_candidates(
     *,
     rounds: int,
     processes: int | None,
+    protocol: str,
     progress: Callable[[str, int, int], None],
 ) -> dict[str, Any]:
     """Rows of a table: every pipeline's measurement and its ratio to the baseline, or its failure.
@@ -38,20 +73,14 @@ def compare_candidates(
     reference, *built = _build_all(evaluator, [baseline, *contenders], progress)
     if isinstance(reference, Failure):
         raise UserError(f"The baseline `{baseline.name}` does not compile for this network: {reference.reason}.")
-    places = _places(baseline, contenders, built)
-    timed = [each for each, place in zip(built, places, strict=True) if isinstance(each, Built) and place > 0]
-    folders = [str(each.folder) for each in (reference, reference, *timed)]
-    progress("measuring, interleaved", len(contenders), len(contenders))
-    level = 1 - (1 - LEVEL) / max(1, math.comb(len(timed) + 1, 2))
-    plan, number = replace(FINAL_PLAN, rounds=rounds), processes or least_repetitions(level)
-    answer = evaluator.time_fresh("compare", folders, plan, processes=number)
-    if isinstance(answer, Failure):
-        raise UserError(f"The measurement failed: {answer.reason}.")
-    floor = noise_floor(process_ratio(answer["processes"], 1))
+    places = _places(reference, built)
+    artifacts = [each for each, place in zip(built, places, strict=True) if isinstance(each, Built) and place > 0]
+    progress("measuring", len(contenders), len(contenders))
+    timed = _time(evaluator, [reference, reference, *artifacts], rounds=rounds, processes=processes, protocol=protocol)
     rows = [
-        _failed_row(candidate, outcome)
+        {**_named(candidate), "failure": outcome.to_json()}
         if isinstance(outcome, Failure)
-        else _row(chosen, evaluator, candidate, outcome, answer, place, level=level, floor=floor)
+        else _row(chosen, evaluator, candidate, outcome, timed, place)
         for candidate, outcome, place in zip(contenders, built, places, strict=True)
     ]
     return {
@@ -61,30 +90,36 @@ def compare_candidates(
         "toolchain": toolchain_document(chosen),
         "device": chosen.sensors.device,
         "baseline": baseline.name,
+        "protocol": protocol,
         "level": LEVEL,
-        "processes": number,
-        "noise_floor": floor if math.isfinite(floor) else None,
+        "processes": len(timed.processes),
+        "noise_floor": timed.floor if math.isfinite(timed.floor) else None,
         "rows": rows,
-        "pairs": _pairs(rows, places, answer["processes"], level=level, floor=floor),
+        "pairs": [] if protocol == CF22 else _pairs(rows, places, timed),
     }
 
 
-def _pairs(
-    rows: Sequence[Mapping[str, Any]],
-    places: Sequence[int],
-    processes: Sequence[Sequence[Sequence[float]]],
-    *,
-    level: float,
-    floor: float,
-) -> list[dict[str, Any]]:
+def _time(
+    evaluator: Evaluator, artifacts: Sequence[Built], *, rounds: int, processes: int | None, protocol: str
+) -> Timed:
+    level = 1 - (1 - LEVEL) / max(1, math.comb(len(artifacts) - 1, 2))
+    plan = Cf22Plan() if protocol == CF22 else replace(FINAL_PLAN, rounds=rounds)
+    number = processes or (1 if protocol == CF22 else least_repetitions(level))
+    answer = evaluator.time_fresh("compare", [str(each.folder) for each in artifacts], plan, processes=number)
+    if isinstance(answer, Failure):
+        raise UserError(f"The measurement failed: {answer.reason}.")
+    return Timed(answer["processes"], answer["conditions"], protocol, level, artifacts[0].digest)
+
+
+def _pairs(rows: Sequence[Mapping[str, Any]], places: Sequence[int], timed: Timed) -> list[dict[str, Any]]:
     """Every two pipelines: the second's throughput as a multiple of the first's, and what that proves."""
     found = []
     measured = [(row, place) for row, place in zip(rows, places, strict=True) if place >= 0]
     for (left, reference), (right, place) in combinations(measured, 2):
-        ratio = process_ratio(processes, place, reference=reference, level=level)
+        ratio = timed.ratio(place, reference=reference, level=timed.level)
         names = {"first": left["name"] or left["pipeline"], "second": right["name"] or right["pipeline"]}
-        verdict = _verdict(ratio, floor=floor, same=left["binary"] == right["binary"])
-        found.append({**names, **ratio_document(ratio), "level": level, "verdict": verdict})
+        verdict = _verdict(ratio, floor=timed.floor, same=left["binary"] == right["binary"])
+        found.append({**names, **ratio_document(ratio), "level": timed.level, "verdict": verdict})
     return found
 
 
@@ -124,24 +159,20 @@ def _build_all(
     return outcomes
 
 
-def _places(baseline: Candidate, contenders: Sequence[Candidate], built: Sequence[Built | Failure]) -> list[int]:
+def _places(reference: Built, built: Sequence[Built | Failure]) -> list[int]:
     """Where each stands among the timed: the baseline first, its twin second, then the others in turn.
 
     A baseline named twice is timed once more for every further time; what failed has the place of nobody, -1.
     """
     places: list[int] = []
-    for candidate, outcome in zip(contenders, built, strict=True):
+    for outcome in built:
         if isinstance(outcome, Failure):
             places.append(-1)
-        elif candidate.name == baseline.name and 0 not in places:
+        elif outcome.key == reference.key and 0 not in places:
             places.append(0)
         else:
-            places.append(max(places, default=0) + 1 if max(places, default=0) > 0 else 2)
+            places.append(max(1, *places, 0) + 1)
     return places
-
-
-def _failed_row(candidate: Candidate, failure: Failure) -> dict[str, Any]:
-    return {**_named(candidate), "failure": failure.to_json()}
 
 
 def _named(candidate: Candidate) -> dict[str, Any]:
@@ -149,28 +180,25 @@ def _named(candidate: Candidate) -> dict[str, Any]:
 
 
 def _row(
-    chosen: Setting,
-    evaluator: Evaluator,
-    candidate: Candidate,
-    built: Built,
-    answer: Mapping[str, Any],
-    place: int,
-    *,
-    level: float,
-    floor: float,
+    chosen: Setting, evaluator: Evaluator, candidate: Candidate, built: Built, timed: Timed, place: int
 ) -> dict[str, Any]:
     apply_s = evaluator.apply_seconds(candidate.pipeline)
     measured = Measurement(
-        latency_s=tuple(value for process in answer["processes"] for value in process[place]),
+        latency_s=tuple(value for process in timed.processes for value in process[place]),
         compile_s=apply_s + built.seconds,
         apply_s=apply_s,
         batch=evaluator.batch,
         memory_bytes={"plan": built.plan_bytes, "peak_rss": built.peak_rss},
         artifact_bytes=built.bytes,
         unavailable=chosen.sensors.unavailable,
-        conditions=answer["conditions"][0],
+        conditions=timed.conditions[0],
     )
-    ratio = ratio_document(process_ratio(answer["processes"], place))
-    won = improved(process_ratio(answer["processes"], place, level=level), floor=floor)
-    identity = {"state": built.state, "binary": built.digest}
-    return {**_named(candidate), **identity, "ratio": ratio, "improved": won, **measurement_document(measured)}
+    ratio = timed.ratio(place, level=timed.level)
+    return {
+        **_named(candidate),
+        "state": built.state,
+        "binary": built.digest,
+        "ratio": ratio_document(timed.ratio(place)),
+        "improved": built.digest != timed.baseline and improved(ratio, floor=timed.floor),
+        **measurement_document(measured),
+    }

@@ -1,5 +1,6 @@
 """A run as the JSON others rely on (``tune --json`` and ``result.json``)."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -142,10 +143,11 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
     document = ratio_document(ratio) if ratio else unconfirmed
     floor = confirmation.noise_floor if objective.name != "compile_time" else 0.0
     kept = _keeps_throughput(search, confirmation)
-    gained = ratio is not None and kept and improved(ratio, floor=floor)
-    reason = (
-        "no significant improvement" if kept else f"keeps less than {search.plan.keep_throughput} of the throughput"
-    )
+    same = confirmation.same_binary and objective.name in ("throughput", "latency")
+    gained = ratio is not None and kept and not same and improved(ratio, floor=floor)
+    reason = "the same binary as the baseline" if same else "no significant improvement"
+    if not kept:
+        reason = f"keeps less than {search.plan.keep_throughput} of the throughput"
     return {
         "improved": gained,
         "objective": objective.name,
@@ -156,7 +158,8 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
         "processes": confirmation.processes,
         "reproducible": confirmation.reproducible,
         "same_binary": confirmation.same_binary,
-        "noise_floor": confirmation.noise_floor,
+        "noise_floor": confirmation.noise_floor if math.isfinite(confirmation.noise_floor) else None,
+        "keep_throughput": search.plan.keep_throughput,
         "reason": "" if gained else reason,
     }
 

@@ -11,7 +11,7 @@ from typing import Any
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.errors import UserError, WorkerDied
 from passsearch.measure import Worker, better_placed, race_critical
-from passsearch.measure.rounds import RoundPlan
+from passsearch.measure.rounds import Cf22Plan, RoundPlan
 from passsearch.search.states import Edge, StateGraph
 from passsearch.store import Fact, Log
 
@@ -22,10 +22,7 @@ DEADLY = 2
 FINAL_PLAN = RoundPlan()
 """For decisions: all rounds for everyone."""
 
-LOADS = 2
-"""Times a process loads every artifact; see ``better_placed``."""
-
-SEARCH_PLAN = replace(FINAL_PLAN, rounds=6, runs=2, critical=race_critical(6, artifacts=2 * LOADS))
+SEARCH_PLAN = replace(FINAL_PLAN, rounds=6, runs=2, critical=race_critical(6, artifacts=2 * FINAL_PLAN.loads))
 """For one candidate of a search, which leaves as soon as it is certainly slower than the baseline.
 
 By simulation (``benchmarks/simulate_search.py``) these rounds lose few candidates that are 3 % faster, and they cost
@@ -148,7 +145,7 @@ class Evaluator:
             fact = self._time(candidate.digest, [baseline, candidate], SEARCH_PLAN)
         if "failure" in fact:
             return Failure.from_json(fact["failure"])
-        return {**fact, "samples": better_placed(fact["samples"], loads=LOADS)}
+        return {**fact, "samples": better_placed(fact["samples"], loads=SEARCH_PLAN.loads)}
 
     def fresh(self, key: str, candidate: Candidate, *, timed: str) -> Fact | Failure:
         """Compile a candidate in a process of its own, as a deployment does, and check the state it reaches.
@@ -165,7 +162,7 @@ class Evaluator:
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
     def time_fresh(
-        self, key: str, folders: list[str], plan: RoundPlan, *, processes: int | None = None
+        self, key: str, folders: list[str], plan: RoundPlan | Cf22Plan, *, processes: int | None = None
     ) -> Fact | Failure:
         """Samples of artifacts from new processes, by process; each loads them in another order.
 
@@ -173,26 +170,30 @@ class Evaluator:
         """
         fact = self._known("timed", key)
         if fact is None:
-            answers = [self._time_rotated(folders, plan, turn) for turn in range(processes or PROCESSES)]
-            failed = next((answer for answer in answers if "failure" in answer), None)
-            fact = self._record("timed", key, failed or _by_process(answers))
+            fact = self._record("timed", key, self._time_processes(folders, plan, processes or PROCESSES))
         if "failure" in fact:
             return Failure.from_json(fact["failure"])
-        return {**fact, "processes": [better_placed(each, loads=LOADS) for each in fact["processes"]]}
+        return {**fact, "processes": [better_placed(each, loads=plan.loads) for each in fact["processes"]]}
 
-    def _time_rotated(self, folders: list[str], plan: RoundPlan, turn: int) -> dict[str, Any]:
-        shift = turn % len(folders)
-        request = self._measure_request(folders[shift:] + folders[:shift], replace(plan, seed=plan.seed + 100 * turn))
+    def _time_processes(self, folders: list[str], plan: RoundPlan | Cf22Plan, processes: int) -> dict[str, Any]:
+        answers = []
+        for turn in range(processes):
+            answers.append(self._time_rotated(folders, plan, turn))
+            if "failure" in answers[-1]:
+                return answers[-1]
+        return {
+            "processes": [each["samples"] for each in answers],
+            "conditions": [each["conditions"] for each in answers],
+        }
+
+    def _time_rotated(self, folders: list[str], plan: RoundPlan | Cf22Plan, turn: int) -> dict[str, Any]:
+        size, shift = len(folders), turn % len(folders)
+        request = self._measure_request(_rotated(folders, shift), replace(plan, seed=plan.seed + 100 * turn))
         answer = self._ask_once(self.subject.threads, "measure", request)
         if "failure" in answer:
             return answer
-        loads = [
-            answer["samples"][start : start + len(folders)] for start in range(0, LOADS * len(folders), len(folders))
-        ]
-        return {
-            **answer,
-            "samples": [load[(place - shift) % len(folders)] for load in loads for place in range(len(folders))],
-        }
+        loads = [answer["samples"][start : start + size] for start in range(0, size * plan.loads, size)]
+        return {**answer, "samples": [samples for load in loads for samples in _rotated(load, -shift)]}
 
     def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | None:
         """What a deployment of one candidate needs; the imported network goes to ``folder`` as ``network.json``.
@@ -315,10 +316,10 @@ class Evaluator:
         request = self._measure_request([str(built.folder) for built in contenders], plan)
         return self._record("samples", key, self._ask(self._timing_worker, "measure", request))
 
-    def _measure_request(self, folders: list[str], plan: RoundPlan) -> dict[str, Any]:
+    def _measure_request(self, folders: list[str], plan: RoundPlan | Cf22Plan) -> dict[str, Any]:
         device, inputs = self.subject.device, self.inputs
-        loads = folders * LOADS
-        return {"verb": "measure", "folders": loads, "device": device, "inputs": inputs, "plan": asdict(plan)}
+        loaded = folders * plan.loads
+        return {"verb": "measure", "folders": loaded, "device": device, "inputs": inputs, "plan": asdict(plan)}
 
     def _compile_fresh(self, key: str, candidate: Candidate) -> Fact:
         folder = self._artifacts / key
@@ -419,8 +420,8 @@ class Evaluator:
         return self._log.record(kind, key, {**fact, "spent": spent, "deadline_s": self.subject.deadline_s})
 
 
-def _by_process(answers: list[dict[str, Any]]) -> dict[str, Any]:
-    return {name: [each[part] for each in answers] for name, part in (("processes", "samples"), ("conditions",) * 2)}
+def _rotated(items: list[Any], shift: int) -> list[Any]:
+    return items[shift:] + items[:shift]
 
 
 def _options_key(options: BuildOptions) -> str:

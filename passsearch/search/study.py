@@ -37,7 +37,7 @@ class Scored:
     Attributes:
         candidate: The cheapest known pipeline that reaches its state, with its build options.
         built: Its artifact.
-        ratio: Throughput as a multiple of the baseline's, from interleaved rounds in one process.
+        ratio: Throughput as a multiple of the baseline's, from interleaved rounds.
         latency_s: Its samples.
         baseline_latency_s: The baseline's samples of the same rounds.
         compile_s: Seconds to apply and build it.
@@ -195,10 +195,13 @@ class Search:
         return [value + REJECTED / 2 for value in values]
 
     def _admissible(self, scored: Scored) -> bool:
-        """Whether a candidate keeps enough throughput, where that is a condition and not the objective."""
+        """Whether a candidate keeps enough throughput, where that is a condition and not the objective.
+
+        By what it reads: whether it is certain is for the confirmation to say.
+        """
         if len(self.plan.objectives) > 1 or self.plan.objectives[0].name in ("throughput", "latency"):
             return True
-        return scored.ratio.interval.low >= self.plan.keep_throughput
+        return scored.ratio.value >= self.plan.keep_throughput
 
     def _over(self) -> bool:
         late = self.plan.timeout_s is not None and self._elapsed_s() >= self.plan.timeout_s
@@ -266,22 +269,30 @@ class Search:
         return SAME if built.digest == self.baseline.digest else None
 
     def shortlist(self) -> list[Scored]:
-        """The best candidates measured again, side by side; the winner first."""
+        """The best candidates measured again, side by side; the winner first.
+
+        The baseline's own binary is not among the timed: what it reads is known.
+        """
         assert self.baseline is not None
         contenders = _one_a_binary([each for each in self._ranked() if each.built.key != self.baseline.key])
         if not contenders or len(self.plan.objectives) > 1:
             return contenders[:SHORTLIST]
-        chosen = self._promising(contenders)
+        same = [each for each in contenders if self._same(each.built)]
+        chosen = self._promising([each for each in contenders if not self._same(each.built)])
+        return self._by_preference([*self._side_by_side(chosen), *same])
+
+    def _side_by_side(self, chosen: list[Scored]) -> list[Scored]:
+        """Measured again in new processes; as they were if that fails."""
+        assert self.baseline is not None
         restored = [self.evaluator.restore(built) for built in (self.baseline, *(each.built for each in chosen))]
         folders = [str(each.folder) for each in restored if isinstance(each, Built)]
-        key = "shortlist:" + ";".join(each.built.key for each in chosen)
-        plan = replace(FINAL_PLAN, seed=self.plan.seed + 1)
-        timed = self.evaluator.time_fresh(key, folders, plan) if len(folders) == len(restored) else None
-        if timed is None or isinstance(timed, Failure):
+        if not chosen or len(folders) < len(restored):
             return chosen
-        processes = timed["processes"]
-        again = [self._remeasured(each, processes, place) for place, each in enumerate(chosen, 1)]
-        return self._by_preference(again)
+        key = "shortlist:" + ";".join(each.built.key for each in chosen)
+        timed = self.evaluator.time_fresh(key, folders, replace(FINAL_PLAN, seed=self.plan.seed + 1))
+        if isinstance(timed, Failure):
+            return chosen
+        return [_remeasured(each, timed["processes"], place) for place, each in enumerate(chosen, 1)]
 
     def _ranked(self) -> list[Scored]:
         first = self.plan.objectives[0]
@@ -290,20 +301,14 @@ class Search:
 
     def _promising(self, contenders: list[Scored]) -> list[Scored]:
         """The best by the objective, and the fastest to compile among those within 2 % of the best."""
+        if not contenders:
+            return []
         objective = self.plan.objectives[0]
         best = self.gain(objective, contenders[0])
         near = [each for each in contenders if self.gain(objective, each) >= best * 0.98]
         quick = sorted(near, key=lambda each: each.compile_s)[:QUICK]
         rest = [each for each in contenders if each not in quick]
         return [*quick, *rest[: SHORTLIST - len(quick)]]
-
-    def _remeasured(self, scored: Scored, processes: Sequence[Sequence[Sequence[float]]], place: int) -> Scored:
-        return replace(
-            scored,
-            ratio=self._same(scored.built) or process_ratio(processes, place),
-            latency_s=tuple(value for process in processes for value in process[place]),
-            baseline_latency_s=tuple(value for process in processes for value in process[0]),
-        )
 
     def _by_preference(self, again: list[Scored]) -> list[Scored]:
         """The winner first: the best by the objective, or the one that compiles fastest where none is really better.
@@ -319,9 +324,19 @@ class Search:
         if objective.name in ("throughput", "latency"):
             equal = [each for each in admitted if each.ratio.value >= best.ratio.value * (1 - LEAST_GAIN)]
             if best.ratio.value < 1 + DOUBTFUL_GAIN:
-                equal = [each for each in admitted if self._same(each.built)] or equal
+                quicker = [each for each in admitted if each.compile_s < self.default_scored.compile_s]
+                equal = [each for each in quicker if self._same(each.built)] or equal
             best = min(equal, key=lambda each: each.compile_s)
         return [best, *(each for each in admitted if each is not best)]
+
+
+def _remeasured(scored: Scored, processes: Sequence[Sequence[Sequence[float]]], place: int) -> Scored:
+    return replace(
+        scored,
+        ratio=process_ratio(processes, place),
+        latency_s=tuple(value for process in processes for value in process[place]),
+        baseline_latency_s=tuple(value for process in processes for value in process[0]),
+    )
 
 
 def _one_a_binary(ranked: Sequence[Scored]) -> list[Scored]:

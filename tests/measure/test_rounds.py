@@ -1,6 +1,7 @@
 """Rounds on artifacts whose every run is known."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -38,12 +39,38 @@ def race(plan: RoundPlan, rounds: Sequence[Round]) -> Race:
     return artifacts
 
 
+@pytest.fixture
+def affinity() -> Iterator[None]:
+    """What a measurement pins itself to must not stay."""
+    before = os.sched_getaffinity(0)
+    yield
+    os.sched_setaffinity(0, before)
+
+
+@pytest.mark.usefixtures("affinity")
 def test_a_visit_keeps_the_fastest_of_its_runs() -> None:
     noisy, steady = Scripted([0.2, 0.1, 0.3]), Scripted([0.15])
-    plan = RoundPlan(rounds=4, runs=3, run_s=0.01)
+    plan = RoundPlan(rounds=4, runs=3, run_s=0.01, visit_s=2.0)
     answer = measure([noisy, steady], types={"x": TensorType((1,), "float32")}, plan=plan, threads=1)
     assert answer["samples"] == [[0.1] * 4, [0.15] * 4]
     assert answer["conditions"]["threads"] == len(answer["conditions"]["affinity"]) == 1
+
+
+@pytest.mark.usefixtures("affinity")
+def test_a_slow_network_runs_fewer_times_a_visit() -> None:
+    slow = [Scripted([0.4]), Scripted([0.4])]
+    types = {"x": TensorType((1,), "float32")}
+    measure(slow, types=types, plan=RoundPlan(rounds=4, warmup_rounds=0, visit_s=0.6), threads=1)
+    assert [each.runs for each in slow] == [1 + 4, 1 + 4]
+
+
+def test_a_race_is_over_when_only_the_baseline_runs() -> None:
+    plan = RoundPlan(rounds=8, warmup_rounds=0, critical=race_critical(8, artifacts=4), loads=2)
+    times = {0: 1.0, 1: 2.0, 2: 1.0, 3: 2.0}
+    rng = np.random.default_rng(4)
+    rounds = [Round({i: t * float(np.exp(rng.normal(0, 0.01))) for i, t in times.items()}, **CALM) for _ in range(8)]
+    finished = race(plan, rounds)
+    assert finished.over and len(finished.kept()) == 4
 
 
 def test_everyone_is_visited_once_a_round_in_changing_order() -> None:
@@ -73,7 +100,7 @@ def test_a_machine_that_is_never_calm_keeps_its_least_disturbed_rounds() -> None
 
 
 def test_who_is_certainly_slower_leaves_and_the_baseline_never_does() -> None:
-    plan = RoundPlan(rounds=8, warmup_rounds=0, critical=race_critical(8, artifacts=3))
+    plan = RoundPlan(rounds=8, warmup_rounds=0, critical=race_critical(8, artifacts=3), loads=1)
     rng = np.random.default_rng(0)
     rounds = [Round(dict(enumerate([0.2, 0.1, 0.15] * np.exp(rng.normal(0, 0.01, 3)))), **CALM) for _ in range(8)]
     kept = race(plan, rounds).kept()
@@ -81,7 +108,7 @@ def test_who_is_certainly_slower_leaves_and_the_baseline_never_does() -> None:
 
 
 def test_one_as_good_as_the_best_hardly_ever_leaves() -> None:
-    plan = RoundPlan(rounds=8, warmup_rounds=0, critical=race_critical(8, artifacts=2), margin=0.0)
+    plan = RoundPlan(rounds=8, warmup_rounds=0, critical=race_critical(8, artifacts=2), margin=0.0, loads=1)
     rng = np.random.default_rng(1)
     left = 0
     for _ in range(500):

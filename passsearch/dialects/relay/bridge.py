@@ -17,6 +17,7 @@ from passsearch.dialects.relay.executable import (
     KERNELS,
     PARAMETERS,
     GraphExecutable,
+    artifact_digest,
     folder_bytes,
     parallel_tasks,
     planned_bytes,
@@ -92,9 +93,12 @@ class RelayBridge:
         folder.mkdir(parents=True, exist_ok=True)
         library.get_lib().export_library(str(folder / KERNELS), cc=_linker())
         (folder / GRAPH).write_text(library.get_graph_json())
-        parameters = dict(sorted(library.get_params().items()))  # their order differs from process to process
-        (folder / PARAMETERS).write_bytes(relay.save_param_dict(parameters))
+        (folder / PARAMETERS).write_bytes(relay.save_param_dict(library.get_params()))
         return Artifact(folder, folder_bytes(folder), planned_bytes(library.get_graph_json()))
+
+    def digest(self, artifact: Artifact) -> str:
+        """Kernels, graph, and parameters by name: the order they are written in differs from process to process."""
+        return artifact_digest(artifact.folder)
 
     def save(self, module: tvm.IRModule, path: Path) -> None:
         """TVM's JSON, constants and types included; ``load`` of it, as format ``ir``, has the same identity."""

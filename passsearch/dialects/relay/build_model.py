@@ -124,8 +124,7 @@ def build(module: Any, options: Any, *, target: Any, folder: Path) -> float:
         library = relay.build(module, target)
     library.get_lib().export_library(str(folder / KERNELS), cc=compiler)
     (folder / GRAPH).write_text(library.get_graph_json())
-    parameters = dict(sorted(library.get_params().items()))
-    (folder / PARAMETERS).write_bytes(relay.save_param_dict(parameters))
+    (folder / PARAMETERS).write_bytes(relay.save_param_dict(library.get_params()))
     seconds = time.perf_counter() - start
     print(f"build at opt_level {options['opt_level']}: {seconds:.2f} s")
     return seconds

@@ -1,6 +1,7 @@
 """Built networks on a device, through TVM's graph executor."""
 
 import ctypes
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -56,6 +57,18 @@ def parallel_tasks() -> int:
 
     tvm._ffi.base._LIB.TVMBackendParallelLaunch(_ParallelTask(task), None, 0)
     return max(found)
+
+
+def artifact_digest(folder: Path) -> str:
+    """SHA-256 of what runs: kernels and graph as files, parameters in the order of their names."""
+    whole = hashlib.sha256()
+    for name in (KERNELS, GRAPH):
+        whole.update(hashlib.sha256((folder / name).read_bytes()).digest())
+    parameters = tvm.runtime.load_param_dict((folder / PARAMETERS).read_bytes())
+    for name, array in sorted((str(name), array.numpy()) for name, array in parameters.items()):
+        whole.update(f"{name} {array.dtype} {array.shape}".encode())
+        whole.update(hashlib.sha256(array.tobytes()).digest())
+    return whole.hexdigest()
 
 
 def planned_bytes(graph_json: str) -> int:
