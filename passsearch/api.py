@@ -9,14 +9,15 @@ from typing import Any, TypeAlias
 from passsearch.catalog import bind_pipeline
 from passsearch.core import DEADLINE_S, TOLERANCE, BuildOptions, Candidate, Objective, TensorType
 from passsearch.errors import UserError
-from passsearch.export import NETWORK, export_run, read_pipeline
+from passsearch.export import export_run, read_pipeline
 from passsearch.frontends import ModelFile, digest_files, resolve
 from passsearch.report import result_html, result_text
 from passsearch.search import setting
-from passsearch.search.audit import OUTPUT_SEEDS, audit_run, require_finished
+from passsearch.search.audit import OUTPUT_SEEDS, audit_run
 from passsearch.search.comparison import PAIRED, PROTOCOLS, compare_candidates
+from passsearch.search.confirm import require_repetitions
 from passsearch.search.tuning import Tuning
-from passsearch.store import Log, read_result
+from passsearch.store import NETWORK, Log, read_deployment, read_result
 from passsearch.toolchain import cache_folder
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -240,7 +241,8 @@ def audit(
     """
     folder = Path(run)
     document = read_result(folder)
-    recorded = require_finished(document, folder)
+    recorded = read_deployment(document, folder)
+    require_repetitions(confirm)
     model = document["model"]
     network = (folder / NETWORK).resolve()
     file = ModelFile(network, "ir", model["name"], model["source"], digest_files([network]))

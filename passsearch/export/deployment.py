@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 from passsearch.core import BuildOptions, Json, Pipeline
 from passsearch.dialects import Dialect, dialect
 from passsearch.errors import UserError
-from passsearch.store import write_json
+from passsearch.store import NETWORK, write_json
 
 SCHEMA = "passsearch-pipeline/1"
-PIPELINE, SCRIPT, NETWORK, BUILT = "pipeline.json", "build_model.py", "network.json", "built"
+PIPELINE, SCRIPT, BUILT = "pipeline.json", "build_model.py", "built"
 COMPILER = "tvm"
 
 _PROVIDED = frozenset({COMPILER, "numpy", *sys.stdlib_module_names})

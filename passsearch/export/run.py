@@ -6,8 +6,8 @@ from typing import Any
 
 from passsearch.core import BuildOptions, Pipeline
 from passsearch.dialects import dialect
-from passsearch.errors import UserError
-from passsearch.export.deployment import NETWORK, Deployment, write_deployment
+from passsearch.export.deployment import Deployment, write_deployment
+from passsearch.store import NETWORK, read_deployment
 
 
 def export_run(document: Mapping[str, Any], run: Path, to: Path) -> Path:
@@ -19,12 +19,7 @@ def export_run(document: Mapping[str, Any], run: Path, to: Path) -> Path:
     Raises:
         UserError: The run was interrupted before its winner was confirmed, or its network file is gone.
     """
-    recorded = document.get("deployment")
-    if not recorded:
-        raise UserError(f"The run `{run}` has no finished winner; continue it: passsearch tune … --out {run}")
-    network = run / NETWORK
-    if not network.exists():
-        raise UserError(f"`{network}` is gone; continue the run: passsearch tune … --out {run}")
+    recorded = read_deployment(document, run)
     toolchain, best = document["toolchain"], document["best"]
     model = {key: document["model"][key] for key in ("name", "source", "sha256", "batch")}
     return write_deployment(
@@ -37,7 +32,7 @@ def export_run(document: Mapping[str, Any], run: Path, to: Path) -> Path:
             pipeline=Pipeline.parse(best["pipeline"]),
             factories=recorded["factories"],
             build=BuildOptions.from_json(best["build"]),
-            network=network,
+            network=run / NETWORK,
             model=model,
             inputs=recorded["inputs"],
             states=tuple(recorded["states"]),

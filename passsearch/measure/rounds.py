@@ -23,6 +23,9 @@ from passsearch.measure.processor import CpuTimes, clocks_hz
 STEAL_LIMIT, FOREIGN_LIMIT = 0.05, 0.10
 """Share of the pinned cores that the host or other processes may take before a round counts as disturbed."""
 
+READABLE_S = 0.1
+"""Processor time is counted in ticks of 10 ms, which say nothing of a shorter round."""
+
 
 @dataclass(frozen=True)
 class RoundPlan:
@@ -140,7 +143,9 @@ class Round:
     @classmethod
     def of(cls, seconds: Mapping[int, float], before: CpuTimes, after: CpuTimes) -> "Round":
         """From the processor times around it."""
-        total = max(after.total - before.total, 1e-9)
+        total = after.total - before.total
+        if total < READABLE_S:
+            return cls(seconds, 0.0, 0.0)
         foreign = (after.busy - before.busy) - (after.own - before.own)
         return cls(seconds, (after.stolen - before.stolen) / total, max(0.0, foreign / total))
 

@@ -8,6 +8,7 @@ from typing import Any
 import psutil
 
 from passsearch.core import Json
+from passsearch.measure.processor import clocks_hz
 
 NVML_METRICS = ("power_w", "temperature_c", "memory_bytes.device", "energy_j")
 
@@ -30,8 +31,10 @@ def probe(device: str = "cpu") -> Sensors:
     if device.startswith("cuda"):
         return _probe_gpu(int(device.partition(":")[2] or 0))
     reason = "the target is the CPU; NVML reads NVIDIA GPUs only"
-    unread = "not read on this device yet"
-    return Sensors(_cpu(), {**dict.fromkeys(NVML_METRICS, reason), "clocks": unread, "throttled": unread})
+    unavailable = {**dict.fromkeys(NVML_METRICS, reason), "throttled": "not read on a CPU"}
+    if not clocks_hz([0]):
+        unavailable["clocks"] = "this system does not show the cores' clocks"
+    return Sensors(_cpu(), unavailable)
 
 
 def _probe_gpu(index: int) -> Sensors:

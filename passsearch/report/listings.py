@@ -21,7 +21,8 @@ def findings_text(findings: Sequence[Mapping[str, Any]]) -> str:
 def audit_text(document: Mapping[str, Any]) -> str:
     """What was held against the record, and the verdict."""
     rows = [("ok" if each["ok"] else "no", str(each["name"]), str(each["detail"])) for each in document["checks"]]
-    verdict = "signed off" if document["signed_off"] else f"refused: {rows[-1][1]} {rows[-1][2]}"
+    refused = next((f"refused: {name}: {detail}" for ok, name, detail in rows if ok == "no"), "")
+    verdict = refused or "signed off"
     grid = table(("", "what", "found"), rows, width=text_width())
     return f"{grid}\n\n{paragraph('verdict', verdict, width=text_width())}"
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
-from passsearch.errors import UserError
-from passsearch.measure import LEVEL, Ratio
+from passsearch.measure import LEVEL, Ratio, improved
 from passsearch.search.confirm import Confirmation, confirm
 from passsearch.search.document import ratio_document, toolchain_document
 from passsearch.search.evaluation import Evaluator
@@ -99,13 +98,16 @@ def _rebuilt(document: Mapping[str, Any], winner: Candidate, evaluator: Evaluato
     yield Check("outputs", True, f"agree with the unoptimised build on {len(OUTPUT_SEEDS)} new inputs")
     made = evaluator.deployment(winner, folder)
     same = made is not None and made["expected"] == recorded["expected"]
-    yield Check("recorded outputs", same, "bit-identical" if same else "differ from the recorded ones in some bit")
+    differ = "could not be made again" if made is None else "differ from the recorded ones in some bit"
+    yield Check("recorded outputs", same, "bit-identical" if same else differ)
     if document["best"].get("binary"):
         equal = built.digest == document["best"]["binary"]
         yield Check("binary", True, "the run's, byte for byte" if equal else "another one (linker or machine differ)")
 
 
 def _hashes(pipeline: Pipeline, states: list[str], recorded: list[str]) -> Check:
+    if len(states) != len(recorded):
+        return Check("IR", False, f"{len(recorded)} hashes are recorded, the pipeline makes {len(states)}")
     for place, (found, expected) in enumerate(zip(states, recorded, strict=True)):
         if found != expected:
             after = f"pass {place}, {pipeline.passes[place - 1].name}" if place else "import"
@@ -124,16 +126,21 @@ def _again(
 
 
 def _claim(document: Mapping[str, Any], confirmation: Confirmation | Failure) -> Check:
-    """A claimed win must be a win again; any claim must lie where the new interval allows it."""
+    """A claimed win must be a win again, by the same rule; any claim must lie where the new interval allows it."""
     if isinstance(confirmation, Failure):
         return Check("measurement", False, f"{confirmation.kind} in {confirmation.stage}: {confirmation.reason}")
     claimed = document["verdict"]
-    ratio = confirmation.compile_time if claimed["objective"] == "compile_time" else confirmation.throughput
+    if claimed["objective"] == "memory":
+        return Check("measurement", True, "memory is not measured again; throughput and compile time stand below")
+    is_compile = claimed["objective"] == "compile_time"
+    ratio = confirmation.compile_time if is_compile else confirmation.throughput
     low, high = ratio.interval.low, ratio.interval.high
     told = f"{claimed['objective']} {ratio.value:.3f} [{low:.3f}, {high:.3f}], claimed {_told(claimed)}"
-    least = (claimed.get("interval") or [None])[0]
-    if claimed["improved"] and low <= 1:
+    floor = 0.0 if is_compile else confirmation.noise_floor
+    kept = not is_compile or confirmation.throughput.interval.low >= claimed.get("keep_throughput", 0.0)
+    if claimed["improved"] and not (kept and improved(ratio, floor=floor)):
         return Check("measurement", False, f"{told}: the win is not seen again")
+    least = (claimed.get("interval") or [None])[0]
     if least is not None and high < least:
         return Check("measurement", False, f"{told}: below the claim")
     return Check("measurement", True, told)
@@ -147,15 +154,3 @@ def _told(claimed: Mapping[str, Any]) -> str:
 def _ratios(confirmation: Confirmation) -> dict[str, Any]:
     named: dict[str, Ratio] = {name: getattr(confirmation, name) for name in ("throughput", "compile_time", "twin")}
     return {name: ratio_document(ratio) for name, ratio in named.items()}
-
-
-def require_finished(document: Mapping[str, Any], run: Path) -> Mapping[str, Any]:
-    """What the run wrote down for a deployment.
-
-    Raises:
-        UserError: It has not come to an end, or its network is gone.
-    """
-    recorded = document.get("deployment")
-    if not recorded or not (run / "network.json").exists():
-        raise UserError(f"The run `{run}` has no finished winner; continue it: passsearch tune … --out {run}")
-    return dict(recorded)

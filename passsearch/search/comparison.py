@@ -114,12 +114,14 @@ def _time(
 def _pairs(rows: Sequence[Mapping[str, Any]], places: Sequence[int], timed: Timed) -> list[dict[str, Any]]:
     """Every two pipelines: the second's throughput as a multiple of the first's, and what that proves."""
     found = []
-    measured = [(row, place) for row, place in zip(rows, places, strict=True) if place >= 0]
-    for (left, reference), (right, place) in combinations(measured, 2):
-        ratio = timed.ratio(place, reference=reference, level=timed.level)
+    measured = [number for number, place in enumerate(places) if place >= 0]
+    for first, second in combinations(measured, 2):
+        ratio = timed.ratio(places[second], reference=places[first], level=timed.level)
+        left, right = rows[first], rows[second]
         names = {"first": left["name"] or left["pipeline"], "second": right["name"] or right["pipeline"]}
         verdict = _verdict(ratio, floor=timed.floor, same=left["binary"] == right["binary"])
-        found.append({**names, **ratio_document(ratio), "level": timed.level, "verdict": verdict})
+        numbers = {"rows": [first, second], "level": timed.level}
+        found.append({**names, **numbers, **ratio_document(ratio), "verdict": verdict})
     return found
 
 

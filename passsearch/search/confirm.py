@@ -10,6 +10,7 @@ from typing import Any
 from zlib import crc32
 
 from passsearch.core import Candidate, Failure
+from passsearch.errors import UserError
 from passsearch.measure import Ratio, log_ratios, mean_ratio, noise_floor, process_ratio
 from passsearch.search.evaluation import FINAL_PLAN, Evaluator
 
@@ -79,6 +80,16 @@ class _Repetition:
     conditions: list[dict[str, Any]]
 
 
+def require_repetitions(repetitions: int) -> None:
+    """Refuse a number of repetitions that has no interval.
+
+    Raises:
+        UserError: Fewer than 2.
+    """
+    if repetitions < 2:
+        raise UserError(f"A winner is confirmed by 2 repetitions or more; got {repetitions}.")
+
+
 def confirm(
     evaluator: Evaluator,
     candidate: Candidate,
@@ -100,7 +111,7 @@ def confirm(
     """
     results: list[_Repetition] = []
     for turn in range(repetitions):
-        progress(f"confirming: fresh compile and process {turn + 1} of {repetitions}")
+        progress(f"confirming: fresh compile {turn + 1} of {repetitions}")
         outcome = _repeat(evaluator, candidate, baseline=baseline, twin=twin, turn=turn)
         if isinstance(outcome, Failure):
             return outcome

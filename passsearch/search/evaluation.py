@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
@@ -13,6 +12,7 @@ from passsearch.errors import UserError, WorkerDied
 from passsearch.measure import Worker, better_placed, race_critical
 from passsearch.measure.rounds import Cf22Plan, RoundPlan
 from passsearch.search.states import Edge, StateGraph
+from passsearch.search.workers import Workers
 from passsearch.store import Fact, Log
 
 OUTPUT_SEEDS = (1, 2, 3)
@@ -81,9 +81,8 @@ class Evaluator:
         self._log = log
         self._artifacts = artifacts
         self._deadly: dict[PassSpec, list[Edge]] = {}
-        self._compiler: Worker | None = None
-        self._timer: Worker | None = None
-        self.seconds = {"apply": 0.0, "build": 0.0, "measure": 0.0}
+        self._workers = Workers(subject.start, threads=subject.threads, deadline_s=subject.deadline_s)
+        self.seconds = self._workers.seconds
         self.seconds |= log.latest.get("spent", {})
         loaded = log.recall("load", "") or self._record("load", "", self._load())
         self.inputs: Mapping[str, Any] = loaded["inputs"]
@@ -98,11 +97,8 @@ class Evaluator:
         return int(shape[0] or 1) if shape else 1
 
     def close(self) -> None:
-        """End both workers."""
-        for worker in (self._compiler, self._timer):
-            if worker is not None:
-                worker.close()
-        self._compiler = self._timer = None
+        """End its processes."""
+        self._workers.close()
 
     def reach(self, pipeline: Pipeline) -> str | Failure:
         """The state a pipeline leads to, step by step over the graph."""
@@ -189,7 +185,7 @@ class Evaluator:
     def _time_rotated(self, folders: list[str], plan: RoundPlan | Cf22Plan, turn: int) -> dict[str, Any]:
         size, shift = len(folders), turn % len(folders)
         request = self._measure_request(_rotated(folders, shift), replace(plan, seed=plan.seed + 100 * turn))
-        answer = self._ask_once(self.subject.threads, "measure", request)
+        answer = self._workers.ask_new("measure", request)
         if "failure" in answer:
             return answer
         loads = [answer["samples"][start : start + size] for start in range(0, size * plan.loads, size)]
@@ -213,8 +209,8 @@ class Evaluator:
         expect: dict[str, Any] = {"verb": "expect", "folder": str(restored.folder), "device": self.subject.device}
         expect |= {"inputs": self.inputs, "seed": DEPLOYMENT_SEED}
         answers = [
-            self._ask(partial(self._compiler_with, self.graph.root), "build", saved),
-            self._ask(self._timing_worker, "measure", expect),
+            self._workers.ask(partial(self._compiler_with, self.graph.root), "build", saved),
+            self._workers.ask(self._workers.timer, "measure", expect),
         ]
         if any("failure" in answer for answer in answers):
             return None
@@ -264,7 +260,7 @@ class Evaluator:
 
     def _apply(self, state: str, step: PassSpec) -> Fact:
         request = {"verb": "apply", "state": state, **self._step(step)}
-        answer = self._ask(partial(self._compiler_with, state), "apply", request, step=step.name)
+        answer = self._workers.ask(partial(self._compiler_with, state), "apply", request, step=step.name)
         return {"seconds": 0.0, **answer}
 
     def _step(self, step: PassSpec) -> dict[str, Any]:
@@ -280,7 +276,7 @@ class Evaluator:
         unfinished = folder.with_name(folder.name + ".partial")
         shutil.rmtree(unfinished, ignore_errors=True)
         request = {"verb": "build", "state": state, "options": options.to_json(), "folder": str(unfinished)}
-        answer = self._ask(partial(self._compiler_with, state), "build", request)
+        answer = self._workers.ask(partial(self._compiler_with, state), "build", request)
         verified = answer if "failure" in answer else self._verify(unfinished)
         if "failure" in verified:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -301,7 +297,7 @@ class Evaluator:
             "outputs": str(self._reference),
             "reference": reference,
         }
-        answer = self._ask(self._timing_worker, "measure", request)
+        answer = self._workers.ask(self._workers.timer, "measure", request)
         if "failure" not in answer and answer["deviation"] > self.subject.tolerance:
             share = f"outputs deviate by {answer['deviation']:.2g} of the largest"
             reason = f"{answer['mismatch'] or share}; {self.subject.tolerance:.2g} is allowed"
@@ -314,7 +310,7 @@ class Evaluator:
             if isinstance(restored, Failure):
                 return {"failure": restored.to_json()}
         request = self._measure_request([str(built.folder) for built in contenders], plan)
-        return self._record("samples", key, self._ask(self._timing_worker, "measure", request))
+        return self._record("samples", key, self._workers.ask(self._workers.timer, "measure", request))
 
     def _measure_request(self, folders: list[str], plan: RoundPlan | Cf22Plan) -> dict[str, Any]:
         device, inputs = self.subject.device, self.inputs
@@ -328,7 +324,7 @@ class Evaluator:
         passes = [{**step["pass"], "factory": step["factory"]} for step in steps]
         request = {"verb": "compile", "source": self.subject.source, "passes": passes}
         request |= {"options": candidate.build.to_json(), "folder": str(folder)}
-        answer = self._ask_once(1, "build", request)
+        answer = self._workers.ask_new("build", request)
         if "failure" in answer:
             return answer
         if answer["states"][-1] != self.reach(candidate.pipeline):
@@ -338,12 +334,10 @@ class Evaluator:
 
     def _compiler_with(self, state: str) -> Worker:
         """The compiling worker, holding ``state``: after a crash what is needed is applied again, no more."""
-        if self._compiler is None or not self._compiler.alive:
-            self._compiler = self.subject.start(1)
-        probe = {"verb": "hold", "state": state}
-        if not self._compiler.ask(probe, deadline_s=self.subject.deadline_s)["held"]:
-            self._replay(self._compiler, state)
-        return self._compiler
+        worker = self._workers.compiler()
+        if not worker.ask({"verb": "hold", "state": state}, deadline_s=self.subject.deadline_s)["held"]:
+            self._replay(worker, state)
+        return worker
 
     def _replay(self, worker: Worker, state: str) -> None:
         answer = worker.ask(self._load_request(summary=False), deadline_s=self.subject.deadline_s)
@@ -354,17 +348,11 @@ class Evaluator:
         if answer.get("state") != state:
             raise WorkerDied(f"state {state} could not be reached again", kind="unstable")
 
-    def _timing_worker(self) -> Worker:
-        if self._timer is None or not self._timer.alive:
-            self._timer = self.subject.start(self.subject.threads)
-        return self._timer
-
     def _load(self) -> Fact:
         """Import the network; what cannot be imported is the caller's to mend and leaves nothing behind."""
         path = self.subject.source["path"]
-        self._compiler = self.subject.start(1)
         try:
-            answer = self._compiler.ask(self._load_request(summary=True), deadline_s=self.subject.deadline_s)
+            answer = self._workers.compiler().ask(self._load_request(summary=True), deadline_s=self.subject.deadline_s)
         except WorkerDied as error:
             raise UserError(f"The compiler died importing `{path}`: {error}.") from error
         except BaseException:
@@ -377,36 +365,6 @@ class Evaluator:
 
     def _load_request(self, *, summary: bool) -> dict[str, Any]:
         return {"verb": "load", "source": self.subject.source, "summary": summary}
-
-    def _ask_once(self, threads: int, stage: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask a worker that is started for this request alone."""
-        started: list[Worker] = []
-
-        def start() -> Worker:
-            started.append(self.subject.start(threads))
-            return started[0]
-
-        try:
-            return self._ask(start, stage, request)
-        finally:
-            for worker in started:
-                worker.close()
-
-    def _ask(
-        self, worker: Callable[[], Worker], stage: str, request: Mapping[str, Any], *, step: str = ""
-    ) -> dict[str, Any]:
-        """Ask, and turn whatever goes wrong with the candidate into a typed failure."""
-        start = monotonic()
-        try:
-            answer = worker().ask(request, deadline_s=self.subject.deadline_s)
-        except WorkerDied as error:
-            answer = {"error": {"kind": error.kind, "reason": str(error)}}
-        finally:
-            self.seconds[stage] += monotonic() - start
-        if "error" in answer:
-            found = answer["error"]
-            return {"failure": Failure(found["kind"], stage, step, found["reason"]).to_json()}
-        return answer
 
     def _known(self, kind: str, key: str) -> Fact | None:
         """What the log has, unless it was given up under a shorter deadline than today's."""

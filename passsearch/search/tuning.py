@@ -9,7 +9,7 @@ from zlib import crc32
 from passsearch.core import Candidate, Failure, Objective
 from passsearch.errors import PassSearchError, UserError
 from passsearch.search import setting
-from passsearch.search.confirm import Confirmation, confirm
+from passsearch.search.confirm import Confirmation, confirm, require_repetitions
 from passsearch.search.document import result_document
 from passsearch.search.evaluation import Evaluator
 from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
@@ -84,9 +84,8 @@ class Tuning:
         """Refuse what cannot be before anything is written."""
         for name in (*(self.passes or ()), *self.additional):
             self.chosen.catalog.entry(name)
-        if self.repetitions == 1 or self.repetitions < 0:
-            got = self.repetitions
-            raise UserError(f"A winner is confirmed by 2 repetitions or more, or not at all (0); got {got}.")
+        if self.repetitions:
+            require_repetitions(self.repetitions)
 
     def _run(
         self, folder: RunFolder, evaluator: Evaluator, progress: Callable[[str, int, int], None]

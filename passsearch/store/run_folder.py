@@ -14,6 +14,9 @@ from passsearch.errors import UserError
 from passsearch.store.log import Log
 
 SCHEMA = "passsearch/1"
+NETWORK = "network.json"
+"""The imported network's IR, in a run folder and in a deployment."""
+
 REQUIRED = (
     "model",
     "target",
@@ -143,3 +146,17 @@ def read_result(run: Path) -> dict[str, Any]:
     if missing:
         raise UserError(f"`{file}` lacks `{missing[0]}`.")
     return result
+
+
+def read_deployment(result: Mapping[str, Any], run: Path) -> dict[str, Any]:
+    """What a finished run wrote down for whoever builds its winner again.
+
+    Raises:
+        UserError: The run was interrupted before its winner was confirmed, or its network file is gone.
+    """
+    recorded = result.get("deployment")
+    if not recorded:
+        raise UserError(f"The run `{run}` has no finished winner; continue it: passsearch tune … --out {run}")
+    if not (run / NETWORK).exists():
+        raise UserError(f"`{run / NETWORK}` is gone; continue the run: passsearch tune … --out {run}")
+    return dict(recorded)

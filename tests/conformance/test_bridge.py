@@ -77,6 +77,13 @@ def test_equal_ir_makes_equal_files_in_every_process(
     finally:
         other.close()
     assert built[0]["digest"] == built[1]["digest"]
+    plan = {"rounds": 2, "warmup_rounds": 0, "run_s": 0.001}
+    inputs = {"image": [[1, 3, 16, 16], "float32"]}
+    folders = [str(folder / "twin-0"), str(folder / "twin-1")]
+    request = {"verb": "measure", "folders": folders, "device": "cpu", "inputs": inputs, "plan": plan}
+    answer = worker.ask(request, deadline_s=120)
+    assert [len(samples) for samples in answer["samples"]] == [2, 2]
+    assert answer["conditions"]["threads"] >= 1
 
 
 def test_a_pass_with_nothing_to_do_leads_to_the_same_state(worker: Worker, small_network: Path) -> None:

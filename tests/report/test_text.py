@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from passsearch.report import comparison_text, result_text, verdict_text
+from passsearch.report import audit_text, comparison_text, result_text, verdict_text
 
 DEVIATION = {
     "kind": "wrong_result",
@@ -125,6 +125,19 @@ def test_verdict_tells_of_compile_time_what_its_interval_allows(
     result["ratios"]["compile_time"] = found
 
     assert verdict_text(result).endswith(expected)
+
+
+def test_an_audit_names_what_was_refused() -> None:
+    checks = [{"name": "IR", "ok": False, "detail": "after pass 2"}, {"name": "binary", "ok": True, "detail": "equal"}]
+    text = audit_text({"checks": checks, "signed_off": False})
+    assert "refused: IR: after pass 2" in text
+    assert "signed off" in audit_text({"checks": checks[1:], "signed_off": True})
+
+
+def test_comparison_has_a_verdict_on_every_pair(result: dict[str, Any]) -> None:
+    pair = {"first": "O3", "second": "AS-0", "ratio": 1.25, "interval": [1.2, 1.3], "verdict": "faster"}
+    text = comparison_text({**result, "baseline": "O3", "rows": [], "pairs": [pair]}, width=120)
+    assert "AS-0 / O3" in text and "1.250 [1.200, 1.300]" in text and "faster" in text
 
 
 def test_comparison_has_measured_rows_and_failures(result: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import passsearch
+from passsearch.cli import main
 from passsearch.errors import UserError
 from passsearch.toolchain import Toolchain
 
@@ -65,12 +66,18 @@ def test_another_compiler_is_refused_before_anything_is_built(finished: Path, ch
     changed(toolchain={"tvm_commit": "another"})
     document = passsearch.audit(finished)
     assert [check["name"] for check in document["checks"]] == ["compiler"] and not document["signed_off"]
+    assert main(["audit", str(finished)]) == 1
+
+
+def test_too_few_repetitions_are_refused(finished: Path) -> None:
+    with pytest.raises(UserError, match="2 repetitions or more; got 1"):
+        passsearch.audit(finished, confirm=1)
 
 
 def test_a_run_without_a_winner_cannot_be_audited(finished: Path) -> None:
     (finished / "network.json").rename(finished / "elsewhere.json")
     try:
-        with pytest.raises(UserError, match="no finished winner"):
+        with pytest.raises(UserError, match="is gone"):
             passsearch.audit(finished)
     finally:
         (finished / "elsewhere.json").rename(finished / "network.json")

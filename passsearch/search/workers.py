@@ -1,0 +1,79 @@
+"""The processes of one run: one that compiles, one that times, and passing ones for what must be fresh."""
+
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any
+
+from passsearch.core import Failure
+from passsearch.errors import WorkerDied
+from passsearch.measure import Worker
+
+
+class Workers:
+    """Started when they are needed and again when they have died; every second they take is put down to a stage.
+
+    Attributes:
+        seconds: Wall time by stage: ``apply``, ``build``, ``measure``.
+    """
+
+    def __init__(self, start: Callable[[int], Worker], *, threads: int, deadline_s: float) -> None:
+        """Start nothing yet.
+
+        Args:
+            start: Starts a worker with so many kernel threads.
+            threads: Kernel threads while timing.
+            deadline_s: How long one request may take.
+        """
+        self._start, self._threads, self._deadline_s = start, threads, deadline_s
+        self._compiler: Worker | None = None
+        self._timer: Worker | None = None
+        self.seconds = {"apply": 0.0, "build": 0.0, "measure": 0.0}
+
+    def compiler(self) -> Worker:
+        """The one that holds states; it runs no kernels, so one thread is enough and forking it is safe."""
+        if self._compiler is None or not self._compiler.alive:
+            self._compiler = self._start(1)
+        return self._compiler
+
+    def timer(self) -> Worker:
+        """The one whose forks run kernels."""
+        if self._timer is None or not self._timer.alive:
+            self._timer = self._start(self._threads)
+        return self._timer
+
+    def close(self) -> None:
+        """End both."""
+        for worker in (self._compiler, self._timer):
+            if worker is not None:
+                worker.close()
+        self._compiler = self._timer = None
+
+    def ask(
+        self, worker: Callable[[], Worker], stage: str, request: Mapping[str, Any], *, step: str = ""
+    ) -> dict[str, Any]:
+        """Ask, and turn whatever goes wrong with the candidate into a typed failure."""
+        start = monotonic()
+        try:
+            answer = worker().ask(request, deadline_s=self._deadline_s)
+        except WorkerDied as error:
+            answer = {"error": {"kind": error.kind, "reason": str(error)}}
+        finally:
+            self.seconds[stage] += monotonic() - start
+        if "error" in answer:
+            found = answer["error"]
+            return {"failure": Failure(found["kind"], stage, step, found["reason"]).to_json()}
+        return answer
+
+    def ask_new(self, stage: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask a process that is started for this request alone: a build has one thread, a measurement all."""
+        started: list[Worker] = []
+
+        def start() -> Worker:
+            started.append(self._start(1 if stage == "build" else self._threads))
+            return started[0]
+
+        try:
+            return self.ask(start, stage, request)
+        finally:
+            for worker in started:
+                worker.close()
