@@ -198,15 +198,40 @@ def rates(gains: Sequence[float], searches: int) -> Iterator[dict[str, float]]:
         print(f"true gain {gain:.0%}: won {wins} of {searches}", flush=True)
 
 
+def draw(document: Mapping[str, Any], file: Path) -> None:
+    """Share of searches won over the true gain, with exact intervals at 95 % (Clopper and Pearson)."""
+    import matplotlib.pyplot as plt
+    from scipy.stats import binomtest
+
+    figure, axes = plt.subplots(figsize=(6, 3.2))
+    gains = [100 * each["gain"] for each in document["rates"]]
+    tests = [binomtest(int(each["won"]), int(each["searches"])) for each in document["rates"]]
+    shares = [100 * test.statistic for test in tests]
+    spans = [test.proportion_ci() for test in tests]
+    below = [share - 100 * span.low for share, span in zip(shares, spans, strict=True)]
+    above = [100 * span.high - share for share, span in zip(shares, spans, strict=True)]
+    axes.errorbar(gains, shares, yerr=[below, above], marker="o", capsize=3, color="#1a7f5a")
+    axes.axvline(1, color="#7a8699", linestyle=":", linewidth=1)
+    axes.set(xlabel="true gain of the best of 40 candidates, %", ylabel="searches won, %", ylim=(-3, 103))
+    axes.grid(alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(file, metadata={"Date": None})
+
+
 def main() -> None:
-    """Simulate, write the JSON."""
+    """Simulate and write the JSON, or draw it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--searches", type=int, default=1000)
     parser.add_argument("--gains", type=float, nargs="+", default=[0.0, 0.01, 0.02, 0.03, 0.05, 0.1])
+    parser.add_argument("--draw", type=Path, help="draw the committed JSON to this file; needs matplotlib")
     arguments = parser.parse_args()
+    results = ROOT / "results" / "simulation.json"
+    if arguments.draw:
+        draw(json.loads(results.read_text()), arguments.draw)
+        return
     found = list(rates(arguments.gains, arguments.searches))
     document = {"candidates": CANDIDATES, "repetitions": REPETITIONS, "processes": PROCESSES, "rates": found}
-    (ROOT / "results" / "simulation.json").write_text(json.dumps(document, indent=1) + "\n")
+    results.write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from passsearch.export import export_run, read_pipeline
 from passsearch.frontends import ModelFile, digest_files, resolve
 from passsearch.report import result_html, result_text
 from passsearch.search import setting
-from passsearch.search.audit import OUTPUT_SEEDS, audit_run
+from passsearch.search.audit import OUTPUT_CASES, audit_run
 from passsearch.search.comparison import PAIRED, PROTOCOLS, compare_candidates
 from passsearch.search.confirm import require_repetitions
 from passsearch.search.tuning import Tuning
@@ -258,7 +258,7 @@ def audit(
         paths=tuple(recorded.get("paths", ())),
     )
     with TemporaryDirectory(prefix="passsearch-") as name, Log(Path(name) / "log.jsonl") as log:
-        evaluator = chosen.evaluator(log, Path(name), output_seeds=OUTPUT_SEEDS)
+        evaluator = chosen.evaluator(log, Path(name), output_cases=OUTPUT_CASES)
         told = progress or _silent
         try:
             return audit_run(document, chosen, evaluator, Path(name), repetitions=confirm, progress=told)

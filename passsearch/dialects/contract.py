@@ -112,3 +112,21 @@ def random_inputs(types: Mapping[str, TensorType], *, seed: int) -> dict[str, Ar
         drawn = rng.standard_normal(shape) if is_float else rng.integers(0, 2, shape)
         values[name] = drawn.astype(kind.dtype)
     return values
+
+
+SCALES: Mapping[str, float] = {"zeros": 0.0, "small": 1e-3, "large": 1e2}
+"""Edge inputs: what the normal floats of seed 0 are multiplied with. None is subnormal, none overflows float16."""
+
+
+def case_inputs(types: Mapping[str, TensorType], case: int | str) -> dict[str, Array]:
+    """Inputs of one case: of a seed, or of one of ``SCALES``; integers and booleans are 0 for ``zeros``."""
+    if isinstance(case, int):
+        return random_inputs(types, seed=case)
+    scale = SCALES[case]
+    drawn = random_inputs(types, seed=0)
+    return {
+        name: (array * np.asarray(scale, array.dtype))
+        if array.dtype.kind == "f"
+        else array * np.asarray(scale != 0, array.dtype)
+        for name, array in drawn.items()
+    }

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from passsearch.core import TensorType
-from passsearch.dialects.contract import Array, Executable, random_inputs
+from passsearch.dialects.contract import Array, Executable, case_inputs
 
 DIGEST_VALUES = 64
 
@@ -18,30 +18,32 @@ def verify(
     executable: Executable,
     *,
     types: Mapping[str, TensorType],
-    seeds: Sequence[int],
+    cases: Sequence[int | str],
     outputs: Path,
     reference: Path | None,
 ) -> dict[str, Any]:
-    """Run on the inputs of every seed; keep the outputs, and compare them with the reference's if there is one.
+    """Run on the inputs of every case; keep the outputs, and compare them with the reference's if there is one.
 
-    Outputs are kept as ``<seed>_<index>`` arrays of one ``.npz``.
+    Outputs are kept as ``<case>_<index>`` arrays of one ``.npz``. Answers the largest deviation and its case.
     """
     produced = {
-        f"{seed}_{index}": array
-        for seed in seeds
-        for index, array in enumerate(executable.run(random_inputs(types, seed=seed)))
+        f"{case}_{index}": array
+        for case in cases
+        for index, array in enumerate(executable.run(case_inputs(types, case)))
     }
     if reference is None:
         unfinished = outputs.with_name("partial-" + outputs.name)
         np.savez(unfinished, **produced)  # type: ignore[arg-type]
         unfinished.replace(outputs)
-        return {"deviation": 0.0}
+        return {"deviation": 0.0, "case": ""}
     with np.load(reference) as expected:
         if set(expected.files) != set(produced):
-            return {"deviation": float("inf"), "mismatch": "the number of outputs differs"}
+            return {"deviation": float("inf"), "case": "", "mismatch": "the number of outputs differs"}
         mismatches = [_mismatch(produced[key], expected[key]) for key in produced]
-        deviations = [difference(produced[key], expected[key]) for key in produced]
-    return {"deviation": max(deviations), "mismatch": next(filter(None, mismatches), "")}
+        deviations = {key: difference(produced[key], expected[key]) for key in produced}
+    worst = max(deviations, key=lambda key: deviations[key])
+    case, _, _ = worst.rpartition("_")
+    return {"deviation": deviations[worst], "case": case, "mismatch": next(filter(None, mismatches), "")}
 
 
 def _mismatch(actual: Array, expected: Array) -> str:

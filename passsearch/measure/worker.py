@@ -134,7 +134,7 @@ class Verbs:
         answer = outputs.verify(
             executable,
             types=_types(request["inputs"]),
-            seeds=request["seeds"],
+            cases=request["cases"],
             outputs=Path(request["outputs"]),
             reference=Path(request["reference"]) if request.get("reference") else None,
         )

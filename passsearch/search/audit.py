@@ -13,8 +13,8 @@ from passsearch.search.evaluation import Evaluator
 from passsearch.search.setting import Setting
 from passsearch.store import SCHEMA
 
-OUTPUT_SEEDS = (101, 102, 103)
-"""Of inputs that no search has seen."""
+OUTPUT_CASES = (101, 102, 103)
+"""Seeds of inputs that no search has seen."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def audit_run(
     Args:
         document: The run's result.
         chosen: The run's toolchain and target, its network as the run saved it.
-        evaluator: With nothing in its log, and ``OUTPUT_SEEDS``.
+        evaluator: With nothing in its log, and ``OUTPUT_CASES``.
         folder: For what the audit writes.
         repetitions: Fresh compiles of winner and baseline.
         progress: Told what is under way.
@@ -95,7 +95,7 @@ def _rebuilt(document: Mapping[str, Any], winner: Candidate, evaluator: Evaluato
     if isinstance(built, Failure):
         yield Check("outputs", False, f"{built.kind} in {built.stage}: {built.reason}")
         return
-    yield Check("outputs", True, f"agree with the unoptimised build on {len(OUTPUT_SEEDS)} new inputs")
+    yield Check("outputs", True, f"agree with the unoptimised build on {len(OUTPUT_CASES)} new inputs")
     made = evaluator.deployment(winner, folder)
     same = made is not None and made["expected"] == recorded["expected"]
     differ = "could not be made again" if made is None else "differ from the recorded ones in some bit"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
+from passsearch.dialects.contract import SCALES
 from passsearch.errors import UserError, WorkerDied
 from passsearch.measure import Worker, better_placed, race_critical
 from passsearch.measure.rounds import Cf22Plan, RoundPlan
@@ -15,7 +16,9 @@ from passsearch.search.states import Edge, StateGraph
 from passsearch.search.workers import Workers
 from passsearch.store import Fact, Log
 
-OUTPUT_SEEDS = (1, 2, 3)
+OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *SCALES)
+"""Seeds of random inputs, and edge inputs."""
+
 DEPLOYMENT_SEED = 4
 DEADLY = 2
 """Times a pass may kill or hang its process before it is left alone; each costs a restart or a whole deadline."""
@@ -45,7 +48,7 @@ class Subject:
         threads: Kernel threads while timing.
         tolerance: Largest deviation of outputs from the reference, as a share of the largest output.
         deadline_s: How long one request may take.
-        output_seeds: Of the inputs on which outputs are compared with the reference.
+        output_cases: Inputs on which outputs are compared with the reference.
     """
 
     source: Mapping[str, Any]
@@ -55,7 +58,7 @@ class Subject:
     threads: int
     tolerance: float
     deadline_s: float
-    output_seeds: tuple[int, ...] = OUTPUT_SEEDS
+    output_cases: tuple[int | str, ...] = OUTPUT_CASES
 
 
 @dataclass(frozen=True)
@@ -293,13 +296,14 @@ class Evaluator:
             "folder": str(folder),
             "device": self.subject.device,
             "inputs": self.inputs,
-            "seeds": self.subject.output_seeds,
+            "cases": self.subject.output_cases,
             "outputs": str(self._reference),
             "reference": reference,
         }
         answer = self._workers.ask(self._workers.timer, "measure", request)
         if "failure" not in answer and answer["deviation"] > self.subject.tolerance:
-            share = f"outputs deviate by {answer['deviation']:.2g} of the largest"
+            inputs = f"inputs `{answer['case']}`" if answer["case"] in SCALES else f"inputs of seed {answer['case']}"
+            share = f"outputs on {inputs} deviate by {answer['deviation']:.2g} of the largest"
             reason = f"{answer['mismatch'] or share}; {self.subject.tolerance:.2g} is allowed"
             return {"failure": Failure("wrong_result", "measure", "", reason).to_json()}
         return answer

@@ -16,7 +16,7 @@ from passsearch.dialects import Dialect, dialect
 from passsearch.errors import UserError
 from passsearch.frontends import ModelFile
 from passsearch.measure import Sensors, Worker, probe
-from passsearch.search.evaluation import OUTPUT_SEEDS, Evaluator, Subject
+from passsearch.search.evaluation import OUTPUT_CASES, Evaluator, Subject
 from passsearch.search.space import Space
 from passsearch.store import Log
 from passsearch.toolchain import Toolchain, get_toolchain, host_target
@@ -73,7 +73,7 @@ class Setting:
         """``module:function`` of every pass."""
         return {**{name: entry.factory for name, entry in self.catalog.entries.items()}, **self.own_factories}
 
-    def evaluator(self, log: Log, folder: Path, *, output_seeds: tuple[int, ...] = OUTPUT_SEEDS) -> Evaluator:
+    def evaluator(self, log: Log, folder: Path, *, output_cases: tuple[int | str, ...] = OUTPUT_CASES) -> Evaluator:
         """An evaluator for this setting that keeps its files in ``folder``."""
         folder.mkdir(parents=True, exist_ok=True)
         start = partial(_start, self.toolchain.python, self.dialect.bridge, self.target, folder, self.paths)
@@ -85,7 +85,7 @@ class Setting:
             threads=self.threads,
             tolerance=self.tolerance,
             deadline_s=self.deadline_s,
-            output_seeds=output_seeds,
+            output_cases=output_cases,
         )
         return Evaluator(subject, log=log, artifacts=folder)
 

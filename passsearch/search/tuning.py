@@ -15,7 +15,7 @@ from passsearch.search.evaluation import Evaluator
 from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
 from passsearch.store import RunFolder
 
-LOG_VERSION = 2
+LOG_VERSION = 3
 """Grows when facts of the log change their meaning; a run made before then cannot be continued."""
 
 

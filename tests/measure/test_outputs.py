@@ -1,12 +1,15 @@
 """The gate: what counts as the same output."""
 
 import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from passsearch.dialects.contract import Array
-from passsearch.measure.outputs import difference
+from passsearch.core import TensorType
+from passsearch.dialects.contract import SCALES, Array, case_inputs
+from passsearch.measure.outputs import difference, verify
 
 
 def test_the_deviation_is_a_share_of_the_largest_value() -> None:
@@ -36,3 +39,42 @@ def test_values_that_are_not_finite_in_both_agree() -> None:
     values = np.array([np.nan, np.inf, -np.inf, 2.0])
     assert difference(values, values.copy()) == 0.0
     assert difference(np.full(2, np.nan), np.full(2, np.nan)) == 0.0
+
+
+TYPES = {"x": TensorType((2, 3), "float16"), "ids": TensorType((4,), "int64"), "mask": TensorType((4,), "bool")}
+
+
+@pytest.mark.parametrize("case", [1, *SCALES])
+def test_every_case_has_the_types_asked_for(case: int | str) -> None:
+    made = case_inputs(TYPES, case)
+    assert {name: (array.shape, str(array.dtype)) for name, array in made.items()} == {
+        "x": ((2, 3), "float16"),
+        "ids": ((4,), "int64"),
+        "mask": ((4,), "bool"),
+    }
+    assert np.isfinite(made["x"]).all() and set(made["ids"]) <= {0, 1}
+    assert (case == "zeros") == (not made["x"].any())
+
+
+class Clipping:
+    """A network that is wrong on large inputs only."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        return [np.clip(inputs["x"], -self._limit, self._limit)]
+
+    def sample(self, number: int, runs: int) -> Sequence[float]:
+        raise AssertionError("what is verified is not timed")
+
+
+def test_an_error_that_only_large_inputs_show_is_found_and_named(tmp_path: Path) -> None:
+    types = {"x": TensorType((2, 8), "float32")}
+    reference = tmp_path / "reference.npz"
+    cases = (1, 2, *SCALES)
+    verify(Clipping(1e9), types=types, cases=cases, outputs=reference, reference=None)
+    found = verify(Clipping(50.0), types=types, cases=cases, outputs=reference, reference=reference)
+    assert found["case"] == "large" and found["deviation"] > 0.1
+    fine = verify(Clipping(1e9), types=types, cases=cases, outputs=reference, reference=reference)
+    assert fine["deviation"] == 0.0
