@@ -79,7 +79,7 @@ def result_document(
         "best": _confirmed(best, chosen, confirmation, is_baseline=False),
         "verdict": _verdict(search, best, confirmation),
         "ratios": _ratios(search, best, confirmation),
-        "pareto": [scored_document(each, chosen) for each in _front(search)],
+        "pareto": [scored_document(each, chosen) for each in _front(search, best)],
         "trials": [scored_document(each, chosen) for each in search.scored.values()],
         "failures": dict(Counter(failure.kind for _, failure in search.tally.failures)),
         "failed": [
@@ -217,8 +217,10 @@ def _baselines(search: Search) -> list[Scored]:
     return [each for each in search.scored.values() if not each.candidate.pipeline.passes]
 
 
-def _front(search: Search) -> list[Scored]:
-    """Candidates no other beats in every objective."""
+def _front(search: Search, best: Scored) -> list[Scored]:
+    """Candidates no other beats in every objective; with one objective that is the winner."""
+    if len(search.plan.objectives) == 1:
+        return [best]
     values = {key: search.values(each) for key, each in search.scored.items()}
     return [
         each

@@ -13,7 +13,7 @@ from passsearch.search.evaluation import FINAL_PLAN, Built, Evaluator
 from passsearch.search.space import Space
 
 PATIENCE = 150
-"""Sequences in a row that lead to nothing new before a search gives up: the sampler has then nothing new to propose."""
+"""Sequences in a row that lead to nothing new before a search gives up: its sampler has nothing new to propose."""
 
 SHORTLIST, QUICK = 5, 2
 """Candidates measured side by side, and how many of them for compiling fast at about the best throughput."""
