@@ -115,15 +115,16 @@ def _device(device: Mapping[str, Any]) -> str:
 def _evidence(document: Mapping[str, Any]) -> str:
     verdict = document["verdict"]
     times, level = f"{verdict['repetitions']} fresh compiles each", percent(verdict.get("level"))
+    processes = f"{verdict['processes']} new processes" if verdict.get("processes") else "new processes"
     return (
-        f"best and {baseline_name(document)}: {times}, timed side by side in fresh processes, "
+        f"best and {baseline_name(document)}: {times}, timed side by side in {processes}, "
         f"intervals at {level}; other rows: one compile, one process"
     )
 
 
 def _space(space: Mapping[str, Any]) -> str:
     counted = {"sequences_asked": "sequences asked", "states": "states", "states_measured": "measured"}
-    counted |= {"duplicates": "duplicates", "invalid": "invalid"}
+    counted |= {"binaries": "binaries", "duplicates": "duplicates", "invalid": "invalid"}
     tally = ", ".join(f"{count(space.get(key))} {words}" for key, words in counted.items())
     if space.get("closed") is None:
         return tally

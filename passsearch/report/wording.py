@@ -97,6 +97,8 @@ def _claim(document: Mapping[str, Any], objective: str) -> str:
         return f"not confirmed: {value} in {what} by the search's own measurement ({reason})"
     if not verdict.get("interval"):
         return f"no claim: {value} in {what} by the search's own measurement, which has no interval"
+    if verdict.get("same_binary") and objective in ("throughput", "latency"):
+        return f"the very binary that {_name(document)} makes, so its {what} too (measured: {value}{floor})"
     if not verdict.get("improved"):
         return f"no significant improvement in {what}: {value}{floor}"
     if objective == "compile_time":

@@ -19,7 +19,7 @@ def test_result_names_what_was_tuned_and_what_came_out(result: dict[str, Any]) -
         "network: resnet18, batch 1 (zoo:resnet18)",
         "class: RN (8 residual adds, first at %14; 4 stages of 2 blocks)",
         "verdict: no significant improvement in throughput: 1.004 [0.996, 1.012] (noise floor 0.4 %)",
-        "space: 612 sequences asked, 61 states, 40 measured, 530 duplicates, 3 invalid; not closed",
+        "space: 612 sequences asked, 61 states, 40 measured, 31 binaries, 530 duplicates, 3 invalid; not closed",
         "failures: 2 crash (first in build: killed by SIGSEGV); 1 wrong_result",
         "search 8.3 (1.8 %), total 473",
         'best: SimplifyInference,AlterOpLayout,FoldConstant{evaluator="numpy"},FuseOps{fuse_opt_level=2}',
@@ -88,6 +88,10 @@ def test_two_objectives_show_the_front(result: dict[str, Any]) -> None:
         (
             {"improved": False, "objective": "compile_time", "ratio": 1.01, "interval": [0.98, 1.04]},
             "no significant improvement in compile time: 1.010 [0.980, 1.040]",
+        ),
+        (
+            {"improved": False, "same_binary": True, "ratio": 0.999, "interval": [0.99, 1.01]},
+            "the very binary that O3 makes, so its throughput too (measured: 0.999 [0.990, 1.010] (noise floor 0.4 %))",
         ),
         (
             {"improved": False, "objective": "memory", "ratio": 1.2, "interval": None},
