@@ -14,7 +14,7 @@ from passsearch.measure import Worker, better_placed, race_critical
 from passsearch.measure.rounds import Cf22Plan, RoundPlan
 from passsearch.search.states import Edge, StateGraph
 from passsearch.search.workers import Workers
-from passsearch.store import Fact, Log
+from passsearch.store import NETWORK, Fact, Log
 
 OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *SCALES)
 """Seeds of random inputs, and edge inputs."""
@@ -113,6 +113,20 @@ class Evaluator:
             state = target
         return state
 
+    def states(self, pipeline: Pipeline) -> list[str]:
+        """The root and the state after every pass, of a pipeline that was reached."""
+        states = [self.graph.root]
+        for step in pipeline.passes:
+            target = self._edge(states[-1], step).target
+            assert isinstance(target, str), "only pipelines that were reached are asked for"
+            states.append(target)
+        return states
+
+    def save(self, state: str, path: Path) -> bool:
+        """Write a state's IR with its constants; whether that went well."""
+        request = {"verb": "save", "state": state, "path": str(path)}
+        return "failure" not in self._workers.ask(partial(self._compiler_with, state), "build", request)
+
     def apply_seconds(self, pipeline: Pipeline) -> float:
         """Time to apply exactly this pipeline, whatever cheaper way to the same state is known."""
         state, seconds = self.graph.root, 0.0
@@ -199,28 +213,20 @@ class Evaluator:
 
         Answers the state after every pass and the digest of the outputs on the inputs of ``DEPLOYMENT_SEED``.
         """
-        states = [self.graph.root]
-        for step in candidate.pipeline.passes:
-            target = self._edge(states[-1], step).target
-            assert isinstance(target, str), "a pipeline of the graph leads to a state at every step"
-            states.append(target)
+        states = self.states(candidate.pipeline)
         built = self.built(states[-1], candidate.build)
         restored = built if isinstance(built, Failure) else self.restore(built)
         if isinstance(restored, Failure):
             return None
-        saved: dict[str, Any] = {"verb": "save", "state": self.graph.root, "path": str(folder / "network.json")}
         expect: dict[str, Any] = {"verb": "expect", "folder": str(restored.folder), "device": self.subject.device}
         expect |= {"inputs": self.inputs, "seed": DEPLOYMENT_SEED}
-        answers = [
-            self._workers.ask(partial(self._compiler_with, self.graph.root), "build", saved),
-            self._workers.ask(self._workers.timer, "measure", expect),
-        ]
-        if any("failure" in answer for answer in answers):
+        answer = self._workers.ask(self._workers.timer, "measure", expect)
+        if "failure" in answer or not self.save(self.graph.root, folder / NETWORK):
             return None
         factories = {step.name: self.subject.factories[step.name] for step in candidate.pipeline.passes}
         return {
             "states": states,
-            "expected": answers[1]["expected"],
+            "expected": answer["expected"],
             "seed": DEPLOYMENT_SEED,
             "inputs": self.inputs,
             "factories": factories,

@@ -1,6 +1,6 @@
 """One run from start to result: analyse, search, shortlist, confirm, write down."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from passsearch.core import Candidate, Failure, Objective
 from passsearch.errors import PassSearchError, UserError
 from passsearch.search import setting
 from passsearch.search.confirm import Confirmation, confirm, require_repetitions
+from passsearch.search.culprit import culprit, write_reproducer
 from passsearch.search.document import result_document
 from passsearch.search.evaluation import Evaluator
 from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
@@ -17,6 +18,10 @@ from passsearch.store import RunFolder
 
 LOG_VERSION = 3
 """Grows when facts of the log change their meaning; a run made before then cannot be continued."""
+
+
+REPRODUCERS = 3
+"""Most passes a run writes a reproducer for; each has the network's constants twice."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +112,7 @@ class Tuning:
             seconds={**spent, "search": total - sum(spent.values()), "total": total},
             interrupted=interrupted,
         )
+        document["reproducers"] = [] if interrupted else self._reproducers(search, document, folder)
         document["deployment"] = None
         if not interrupted:
             deployment = evaluator.deployment(best.candidate, folder.path) or {}
@@ -114,6 +120,20 @@ class Tuning:
         if not (interrupted and (folder.path / "result.json").exists()):
             folder.write_result(document)
         return document
+
+    def _reproducers(self, search: Search, document: Mapping[str, Any], folder: RunFolder) -> list[dict[str, Any]]:
+        """One for every pass that makes outputs deviate; another type or shape of an output explains itself."""
+        told = {key: document[key] for key in ("toolchain", "target", "model")}
+        written: dict[str, dict[str, Any]] = {}
+        for candidate, failure in search.tally.failures:
+            deviates = failure.kind == "wrong_result" and "deviate" in failure.reason
+            found = culprit(search.evaluator, candidate) if deviates and len(written) < REPRODUCERS else None
+            if found is None or found.step.name in written:
+                continue
+            name = f"reproducers/{found.step.name}"
+            write_reproducer(search.evaluator, found, folder.path / name, told)
+            written[found.step.name] = {"pass": str(found.step), "folder": name, "reason": found.failure.reason}
+        return list(written.values())
 
     def _search(
         self,

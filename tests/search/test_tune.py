@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 
@@ -50,6 +51,28 @@ def test_a_search_survives_a_bad_pass_and_reports_it(
     assert name not in result.best.pipeline
     sampled = [trial for trial in result.document["trials"] if trial["pipeline"] and not trial["name"]]
     assert sampled, "the sampler went on"
+    assert [each["pass"] for each in result.document["reproducers"]] == (["Lie"] if name == "Lie" else [])
+
+
+def test_a_wrong_result_leaves_a_reproducer(
+    relay: Toolchain, small_network: Path, bad_passes: Path, tmp_path: Path
+) -> None:
+    result = passsearch.tune(
+        small_network,
+        toolchain=relay.name,
+        trials=6,
+        confirm=0,
+        passes=["Lie"],
+        catalogs=[bad_passes],
+        out=tmp_path / "run",
+    )
+    [found] = result.document["reproducers"]
+    folder = tmp_path / "run" / found["folder"]
+    report = json.loads((folder / "report.json").read_text())
+    assert report["pass"] == "Lie" and report["factory"] == "bad_passes:lie" and "deviate" in found["reason"]
+    before, after = (folder / name for name in ("before.json", "after.json"))
+    assert "nn.relu" in before.read_text() and "nn.relu" not in after.read_text()
+    assert "large/image" in np.load(folder / "inputs.npz")
 
 
 def test_export_replays_and_resume_measures_nothing_again(
