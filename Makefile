@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 RUN := runs/demo
 DEPLOY := runs/demo-deploy
 TRIALS ?= 40
-TIMEOUT ?= 330
+TIMEOUT ?= 240
 
 # The first interpreter that starts and has a version the library runs on; PYTHON=… chooses another.
 # On 3.10 the compiler has its fast foreign-function interface, so that one is asked for first.

@@ -31,8 +31,7 @@ def main() -> None:
         keep(name, arguments)
     if arguments.table:
         documents = [json.loads(file.read_text()) for file in sorted(RESULTS.glob("*/*.json"))]
-        print(table([each for each in documents if "verdict" in each]))
-        print("\n" + comparisons([each for each in documents if "rows" in each]))
+        print(table(documents))
 
 
 def keep(name: str, arguments: argparse.Namespace) -> None:
@@ -65,45 +64,35 @@ def slim(document: dict[str, Any]) -> dict[str, Any]:
 
 def table(documents: list[dict[str, Any]]) -> str:
     """One line a network."""
-    head = "| network | throughput / -O3 | -O3 / compile time | -O3 compiles in | best compiles in | verdict | twin |"
+    head = (
+        "| network | throughput / -O3 | same binary | twin | -O3 / compile time | -O3 compiles in | best compiles in |"
+    )
     lines = [head, "|---|---|---|---|---|---|---|"]
     for each in documents:
         ratios, verdict = each["ratios"], each["verdict"]
         cells = [
             each["model"]["name"],
-            span(ratios["throughput"]),
+            span(ratios["throughput"]) + (" improved" if verdict["improved"] else ""),
+            "yes" if verdict["same_binary"] else "no",
+            span(ratios["twin"]),
             span(ratios["compile_time"]),
             f"{each['baseline']['compile_s']:.1f} s",
             f"{each['best']['compile_s']:.1f} s",
-            "improved" if verdict["improved"] else "no significant improvement",
-            span(ratios["twin"]),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     lines += [
         "",
-        "| network | asked | states | measured | duplicates | invalid | failures | search overhead |",
-        "|---|---|---|---|---|---|---|---|",
+        "| network | asked | states | built | binaries | duplicates | invalid | failures | search overhead |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for each in documents:
         space, seconds = each["space"], each["seconds"]
         failures = ", ".join(f"{count} {kind}" for kind, count in each["failures"].items()) or "none"
-        counts = [space[key] for key in ("sequences_asked", "states", "states_measured", "duplicates", "invalid")]
+        counts = [
+            space[key] for key in ("sequences_asked", "states", "states_measured", "binaries", "duplicates", "invalid")
+        ]
         overhead = f"{100 * seconds['search'] / seconds['total']:.1f} %"
         lines.append("| " + " | ".join([each["model"]["name"], *map(str, counts), failures, overhead]) + " |")
-    return "\n".join(lines)
-
-
-def comparisons(documents: list[dict[str, Any]]) -> str:
-    """One line a pipeline of ``passsearch compare``: one compile and one process each."""
-    lines = ["| network | pipeline | throughput / baseline | compile time | of it passes |", "|---|---|---|---|---|"]
-    for each in documents:
-        for row in each["rows"]:
-            if "failure" in row:
-                cells = [each["model"]["name"], row["name"], row["failure"]["kind"], "", ""]
-            else:
-                seconds = [f"{row[key]:.1f} s" for key in ("compile_s", "apply_s")]
-                cells = [each["model"]["name"], f"`{row['name']}`", span(row["ratio"]), *seconds]
-            lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
