@@ -97,7 +97,7 @@ class Placed:
         """Nothing is computed."""
         return list(inputs.values())
 
-    def sample(self, number: int, runs: int) -> list[float]:
+    def sample(self, number: int, runs: int, flush_bytes: int = 0) -> list[float]:
         """Mean seconds of so many inferences, so many times."""
         return [self._machine.spend(number * self._seconds) / number for _ in range(runs)]
 

@@ -14,7 +14,7 @@ from passsearch.frontends import ModelFile, digest_files, resolve
 from passsearch.report import result_html, result_text
 from passsearch.search import setting
 from passsearch.search.audit import OUTPUT_CASES, audit_run
-from passsearch.search.comparison import PAIRED, PROTOCOLS, compare_candidates
+from passsearch.search.comparison import CACHES, PAIRED, PROTOCOLS, compare_candidates
 from passsearch.search.confirm import require_repetitions
 from passsearch.search.tuning import Tuning
 from passsearch.store import NETWORK, Log, read_deployment, read_result
@@ -186,16 +186,19 @@ def compare(
     rounds: int = 8,
     processes: int | None = None,
     protocol: str = PAIRED,
+    cache: str = "warm",
     catalogs: Sequence[str | Path] = (),
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Measure named pipelines, pipeline files or pipelines written out, interleaved in several processes.
 
     The first that is a baseline's name, else the dialect's default, is what the others are compared with. With protocol
-    ``cf22`` each runs by itself 1000 times as in the paper, which proves nothing and gives no verdict.
+    ``cf22`` each runs by itself 1000 times as in the paper, which proves nothing and gives no verdict. With cache
+    ``flushed`` nothing of the network is in the processor's caches when a run begins.
     """
-    if protocol not in PROTOCOLS:
-        raise UserError(f"Unknown protocol `{protocol}`; choose from: {', '.join(PROTOCOLS)}.")
+    for what, given, known in (("protocol", protocol, PROTOCOLS), ("cache state", cache, CACHES)):
+        if given not in known:
+            raise UserError(f"Unknown {what} `{given}`; choose from: {', '.join(known)}.")
     file = _file(model, example_inputs, inputs, batch)
     options = {"tolerance": tolerance, "deadline_s": deadline}
     chosen = setting.choose(file, toolchain=toolchain, target=target, catalogs=_paths(catalogs), **options)
@@ -210,6 +213,7 @@ def compare(
                 rounds=rounds,
                 processes=processes,
                 protocol=protocol,
+                cache=cache,
                 progress=progress or _silent,
             )
         finally:

@@ -136,6 +136,7 @@ def compare(
     protocol: Annotated[
         str, typer.Option(metavar="P", help="paired, or cf22: the paper's 100 warm-ups and 1000 runs each.")
     ] = "paired",
+    cache: Annotated[str, typer.Option(metavar="C", help="warm, or flushed before every run.")] = "warm",
     target: Target = None,
     tolerance: Tolerance = TOLERANCE,
     deadline: Deadline = DEADLINE_S,
@@ -167,6 +168,7 @@ def compare(
             rounds=rounds,
             processes=processes,
             protocol=protocol,
+            cache=cache,
             catalogs=catalogs or (),
             progress=progress,
         )

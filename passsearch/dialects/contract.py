@@ -51,8 +51,11 @@ class Executable(Protocol):
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
         """Outputs for one set of inputs, which stay set for ``sample``."""
 
-    def sample(self, number: int, runs: int) -> Sequence[float]:
-        """Seconds per inference of so many runs, each the mean of ``number`` inferences, device synchronised."""
+    def sample(self, number: int, runs: int, flush_bytes: int = 0) -> Sequence[float]:
+        """Seconds per inference of so many runs, each the mean of ``number`` inferences, device synchronised.
+
+        Before each run as many bytes are written as ``flush_bytes`` says, so that caches hold nothing of the network.
+        """
 
 
 class Bridge(Protocol):

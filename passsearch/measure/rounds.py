@@ -42,6 +42,7 @@ class RoundPlan:
             artifact is slower than the fastest and leaves the race; infinite or missing means nobody leaves.
         margin: Log-ratio an artifact must be slower by, to leave.
         loads: How often the process loads every artifact; see ``statistics.better_placed``.
+        flush_bytes: Written before every run, to time with cold caches; each run is then one inference.
     """
 
     rounds: int = 8
@@ -53,6 +54,7 @@ class RoundPlan:
     critical: Sequence[float] = ()
     margin: float = 0.02
     loads: int = 2
+    flush_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ def measure(
         "conditions": {
             "threads": threads,
             "affinity": cores,
+            "cache": "flushed" if isinstance(plan, RoundPlan) and plan.flush_bytes else "warm",
             "steal_percent": _percent([each.steal for each in taken]),
             "foreign_percent": _percent([each.foreign for each in taken]),
             "rounds_dropped": dropped,
@@ -122,12 +125,14 @@ def measure(
 def run_race(executables: Sequence[Executable], plan: RoundPlan, *, watch: Callable[[], CpuTimes]) -> "Race":
     """Rounds until there are enough; ``watch`` reads what else the cores are busy with."""
     once_s = [max(min(executable.sample(1, 1)), 1e-7) for executable in executables]
-    counts = [math.ceil(plan.run_s / seconds) for seconds in once_s]
+    counts = [1 if plan.flush_bytes else math.ceil(plan.run_s / seconds) for seconds in once_s]
     runs = max(1, min(plan.runs, int(plan.visit_s / max(once_s[0], plan.run_s))))
     race = Race(len(executables), plan)
     while not race.over:
         before = watch()
-        seconds = {index: min(executables[index].sample(counts[index], runs)) for index in race.order()}
+        seconds = {
+            index: min(executables[index].sample(counts[index], runs, plan.flush_bytes)) for index in race.order()
+        }
         race.take(Round.of(seconds, before, watch()))
     return race
 

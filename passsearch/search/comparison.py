@@ -10,12 +10,14 @@ from passsearch.catalog import with_needs
 from passsearch.core import Candidate, Failure, Interval, Measurement
 from passsearch.errors import UserError
 from passsearch.measure import LEVEL, Ratio, cf22_ratio, improved, least_repetitions, noise_floor, process_ratio
-from passsearch.measure.rounds import Cf22Plan
+from passsearch.measure.processor import cache_bytes
+from passsearch.measure.rounds import Cf22Plan, RoundPlan
 from passsearch.search.document import measurement_document, model_document, ratio_document, toolchain_document
 from passsearch.search.evaluation import FINAL_PLAN, Built, Evaluator
 from passsearch.search.setting import Setting, read
 from passsearch.store import SCHEMA
 
+CACHES = ("warm", "flushed")
 PAIRED, CF22 = PROTOCOLS = ("paired", "cf22")
 """The project's own protocol, and the paper's."""
 
@@ -58,6 +60,7 @@ def compare_candidates(
     rounds: int,
     processes: int | None,
     protocol: str,
+    cache: str,
     progress: Callable[[str, int, int], None],
 ) -> dict[str, Any]:
     """Rows of a table: every pipeline's measurement and its ratio to the baseline, or its failure.
@@ -76,7 +79,9 @@ def compare_candidates(
     places = _places(reference, built)
     artifacts = [each for each, place in zip(built, places, strict=True) if isinstance(each, Built) and place > 0]
     progress("measuring", len(contenders), len(contenders))
-    timed = _time(evaluator, [reference, reference, *artifacts], rounds=rounds, processes=processes, protocol=protocol)
+    flush_bytes = 2 * cache_bytes() if cache == "flushed" else 0
+    plan = Cf22Plan() if protocol == CF22 else replace(FINAL_PLAN, rounds=rounds, flush_bytes=flush_bytes)
+    timed = _time(evaluator, [reference, reference, *artifacts], plan, processes=processes)
     rows = [
         {**_named(candidate), "failure": outcome.to_json()}
         if isinstance(outcome, Failure)
@@ -100,10 +105,10 @@ def compare_candidates(
 
 
 def _time(
-    evaluator: Evaluator, artifacts: Sequence[Built], *, rounds: int, processes: int | None, protocol: str
+    evaluator: Evaluator, artifacts: Sequence[Built], plan: RoundPlan | Cf22Plan, *, processes: int | None
 ) -> Timed:
+    protocol = CF22 if isinstance(plan, Cf22Plan) else PAIRED
     level = 1 - (1 - LEVEL) / max(1, math.comb(len(artifacts) - 1, 2))
-    plan = Cf22Plan() if protocol == CF22 else replace(FINAL_PLAN, rounds=rounds)
     number = processes or (1 if protocol == CF22 else least_repetitions(level))
     answer = evaluator.time_fresh("compare", [str(each.folder) for each in artifacts], plan, processes=number)
     if isinstance(answer, Failure):

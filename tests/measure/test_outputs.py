@@ -65,7 +65,7 @@ class Clipping:
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
         return [np.clip(inputs["x"], -self._limit, self._limit)]
 
-    def sample(self, number: int, runs: int) -> Sequence[float]:
+    def sample(self, number: int, runs: int, flush_bytes: int = 0) -> Sequence[float]:
         raise AssertionError("what is verified is not timed")
 
 

@@ -24,7 +24,7 @@ class Scripted:
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
         return list(inputs.values())
 
-    def sample(self, number: int, runs: int) -> list[float]:
+    def sample(self, number: int, runs: int, flush_bytes: int = 0) -> list[float]:
         assert number >= 1
         self.runs += runs
         return [self._seconds[turn % len(self._seconds)] for turn in range(self.runs - runs, self.runs)]

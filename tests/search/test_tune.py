@@ -184,9 +184,26 @@ def test_a_baseline_against_itself_is_the_noise_and_no_win(relay: Toolchain, sma
     assert 0 < document["noise_floor"] < 1
 
 
+@pytest.mark.parametrize("options", [{"protocol": "cf22"}, {"cache": "flushed"}])
+def test_other_ways_to_measure_say_so(options: dict[str, str], relay: Toolchain, small_network: Path) -> None:
+    document = passsearch.compare(small_network, ["O0", "O3"], toolchain=relay.name, rounds=4, processes=1, **options)
+    [slow, _] = document["rows"]
+    if "protocol" in options:
+        assert document["protocol"] == "cf22" and document["pairs"] == [] and slow["latency_s"]["n"] == 1000
+        assert slow["ratio"]["interval"] == [None, None] and not slow["improved"]
+    else:
+        assert slow["conditions"]["cache"] == "flushed" and len(document["pairs"]) == 1
+
+
+@pytest.mark.parametrize("options", [{"protocol": "mlperf"}, {"cache": "cold"}])
+def test_unknown_ways_to_measure_are_refused(options: dict[str, str], relay: Toolchain, small_network: Path) -> None:
+    with pytest.raises(UserError, match="Unknown"):
+        passsearch.compare(small_network, ["O3"], toolchain=relay.name, **options)
+
+
 def test_compare_charges_each_pipeline_its_own_passes(relay: Toolchain, small_network: Path) -> None:
     once, twice = "FoldConstant,FuseOps", "FoldConstant,FoldConstant,FuseOps"
-    document = passsearch.compare(small_network, [once, twice], toolchain=relay.name, rounds=4)
+    document = passsearch.compare(small_network, [once, twice], toolchain=relay.name, rounds=4, processes=1)
     first, second = document["rows"]
     assert first["state"] == second["state"]
     assert second["apply_s"] > first["apply_s"]

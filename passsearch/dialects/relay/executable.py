@@ -33,9 +33,10 @@ class GraphExecutable:
         self._module.run()
         return [self._module.get_output(index).numpy() for index in range(self._module.get_num_outputs())]
 
-    def sample(self, number: int, runs: int) -> Sequence[float]:
+    def sample(self, number: int, runs: int, flush_bytes: int = 0) -> Sequence[float]:
         """By TVM's time_evaluator, which synchronises the device, and runs once more to begin with."""
-        return tuple(self._module.module.time_evaluator("run", self._device, number=number, repeat=runs)().results)
+        options = {"number": number, "repeat": runs, "cache_flush_bytes": flush_bytes}
+        return tuple(self._module.module.time_evaluator("run", self._device, **options)().results)
 
 
 class _ParallelGroup(ctypes.Structure):
