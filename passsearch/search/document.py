@@ -111,9 +111,9 @@ def toolchain_document(chosen: Setting) -> dict[str, Any]:
 
 
 def ratio_document(ratio: Ratio) -> dict[str, Any]:
-    """A ratio and its interval; an end that is not finite (too few repetitions) is ``null``."""
-    ends = [end if 0 < end < float("inf") else None for end in (ratio.interval.low, ratio.interval.high)]
-    return {"ratio": ratio.value, "interval": ends}
+    """A ratio and its interval, ``null`` where there are too few repetitions for one."""
+    bounded = ratio.interval.low > 0 and math.isfinite(ratio.interval.high)
+    return {"ratio": ratio.value, "interval": ratio.interval.to_json() if bounded else None}
 
 
 def _space(search: Search, reading: Reading) -> dict[str, Any]:
