@@ -14,7 +14,7 @@ from passsearch.frontends import ModelFile, digest_files, resolve
 from passsearch.report import result_html, result_text
 from passsearch.search import setting
 from passsearch.search.audit import OUTPUT_CASES, audit_run
-from passsearch.search.comparison import CACHES, PAIRED, PROTOCOLS, compare_candidates
+from passsearch.search.comparison import CACHES, CF22, PAIRED, PROTOCOLS, compare_candidates
 from passsearch.search.confirm import require_repetitions
 from passsearch.search.tuning import Tuning
 from passsearch.store import NETWORK, Log, read_deployment, read_result
@@ -199,6 +199,8 @@ def compare(
     for what, given, known in (("protocol", protocol, PROTOCOLS), ("cache state", cache, CACHES)):
         if given not in known:
             raise UserError(f"Unknown {what} `{given}`; choose from: {', '.join(known)}.")
+    if protocol == CF22 and cache != "warm":
+        raise UserError("Protocol `cf22` measures with warm caches, as the paper did; leave the cache state out.")
     file = _file(model, example_inputs, inputs, batch)
     options = {"tolerance": tolerance, "deadline_s": deadline}
     chosen = setting.choose(file, toolchain=toolchain, target=target, catalogs=_paths(catalogs), **options)

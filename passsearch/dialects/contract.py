@@ -117,8 +117,8 @@ def random_inputs(types: Mapping[str, TensorType], *, seed: int) -> dict[str, Ar
     return values
 
 
-SCALES: Mapping[str, float] = {"zeros": 0.0, "small": 1e-3, "large": 1e2}
-"""Edge inputs: what the normal floats of seed 0 are multiplied with. None is subnormal, none overflows float16."""
+SCALES: Mapping[str, float] = {"zeros": 0.0, "small": 1e-2, "large": 1e2}
+"""Edge inputs: what the normal floats of seed 0 are multiplied with; float16 holds nearly all of them."""
 
 
 def case_inputs(types: Mapping[str, TensorType], case: int | str) -> dict[str, Array]:

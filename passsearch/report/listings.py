@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from passsearch.report.table import paragraph, table, text_width
-from passsearch.report.wording import MISSING, at
+from passsearch.report.wording import MISSING, at, ratio
 
 _STATES = {True: "ok", False: "missing", None: "–"}
 
@@ -23,8 +23,12 @@ def audit_text(document: Mapping[str, Any]) -> str:
     rows = [("ok" if each["ok"] else "no", str(each["name"]), str(each["detail"])) for each in document["checks"]]
     refused = next((f"refused: {name}: {detail}" for ok, name, detail in rows if ok == "no"), "")
     verdict = refused or "signed off"
+    ratios = document.get("ratios") or {}
+    measured = ", ".join(f"{name.replace('_', ' ')} {ratio(found)}" for name, found in ratios.items())
     grid = table(("", "what", "found"), rows, width=text_width())
-    return f"{grid}\n\n{paragraph('verdict', verdict, width=text_width())}"
+    lines = [("measured", measured)] if measured else []
+    told = "\n".join(paragraph(name, text, width=text_width()) for name, text in [*lines, ("verdict", verdict)])
+    return f"{grid}\n\n{told}"
 
 
 def toolchains_text(toolchains: Sequence[Mapping[str, Any]]) -> str:

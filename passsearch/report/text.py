@@ -40,7 +40,8 @@ def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str
 def comparison_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
     """A comparison: one row per pipeline, its measurement or why there is none."""
     wide = width or text_width()
-    noise = f"{percent(document.get('noise_floor'))}; ratios are of one compile each, medians over processes"
+    cache = f", {document['cache']} caches" if document.get("cache") else ""
+    noise = f"{percent(document.get('noise_floor'))}; ratios are of one compile each, medians over processes{cache}"
     failed = [row for row in document.get("rows") or [] if "failure" in row]
     tail = [("noise floor", noise), *((label(row), f"failed: {_failure(row['failure'])}") for row in failed)]
     grid = _grid(document, comparison_rows(document), wide)
@@ -74,6 +75,8 @@ def account(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "evidence", _evidence(document)
     yield "space", _space(document.get("space") or {})
     yield "failures", _failures(document)
+    for each in document.get("reproducers") or []:
+        yield "reproducer", f"{', '.join(each['passes'])} in {each['folder']}: {each['reason']}"
     if document.get("seconds"):
         yield "seconds", _seconds(document["seconds"])
     yield from _unread(at(document, "best", "unavailable") or {})

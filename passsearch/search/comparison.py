@@ -75,12 +75,12 @@ def compare_candidates(
     evaluator.built(evaluator.graph.root, chosen.dialect.baselines[0].build)
     reference, *built = _build_all(evaluator, [baseline, *contenders], progress)
     if isinstance(reference, Failure):
-        raise UserError(f"The baseline `{baseline.name}` does not compile for this network: {reference.reason}.")
+        told = f"{reference.kind} in {reference.stage}: {reference.reason}"
+        raise UserError(f"The baseline `{baseline.name}` fails on this network, {told}.")
     places = _places(reference, built)
     artifacts = [each for each, place in zip(built, places, strict=True) if isinstance(each, Built) and place > 0]
     progress("measuring", len(contenders), len(contenders))
-    flush_bytes = 2 * cache_bytes() if cache == "flushed" else 0
-    plan = Cf22Plan() if protocol == CF22 else replace(FINAL_PLAN, rounds=rounds, flush_bytes=flush_bytes)
+    plan = _plan(protocol, cache, rounds)
     timed = _time(evaluator, [reference, reference, *artifacts], plan, processes=processes)
     rows = [
         {**_named(candidate), "failure": outcome.to_json()}
@@ -96,12 +96,19 @@ def compare_candidates(
         "device": chosen.sensors.device,
         "baseline": baseline.name,
         "protocol": protocol,
+        "cache": cache,
         "level": LEVEL,
         "processes": len(timed.processes),
         "noise_floor": timed.floor if math.isfinite(timed.floor) else None,
         "rows": rows,
         "pairs": [] if protocol == CF22 else _pairs(rows, places, timed),
     }
+
+
+def _plan(protocol: str, cache: str, rounds: int) -> RoundPlan | Cf22Plan:
+    if protocol == CF22:
+        return Cf22Plan()
+    return replace(FINAL_PLAN, rounds=rounds, flush_bytes=2 * cache_bytes() if cache == "flushed" else 0)
 
 
 def _time(

@@ -87,7 +87,7 @@ def require_repetitions(repetitions: int) -> None:
         UserError: Fewer than 2.
     """
     if repetitions < 2:
-        raise UserError(f"A winner is confirmed by 2 repetitions or more; got {repetitions}.")
+        raise UserError(f"Confirming takes 2 repetitions or more (`tune` also takes 0 for none); got {repetitions}.")
 
 
 def confirm(

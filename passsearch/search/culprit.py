@@ -19,29 +19,30 @@ class Culprit:
 
     Attributes:
         candidate: What was found wrong.
-        place: How many passes lead up to the culprit.
-        before: The last state whose outputs are right.
-        after: The state the culprit made of it.
+        steps: The passes between the last state whose outputs are right and the first whose outputs are wrong: one,
+            unless states between do not build.
+        before: That last state.
+        after: That first state.
         failure: What is wrong with it.
     """
 
     candidate: Candidate
-    place: int
+    steps: tuple[PassSpec, ...]
     before: str
     after: str
     failure: Failure
 
     @property
-    def step(self) -> PassSpec:
-        """The culprit."""
-        return self.candidate.pipeline.passes[self.place]
+    def name(self) -> str:
+        """What the reproducer's folder is called."""
+        return "-".join(step.name for step in self.steps)
 
 
 def culprit(evaluator: Evaluator, candidate: Candidate) -> Culprit | None:
     """Bisect a pipeline whose outputs are wrong; every step costs a build, unless the run has made it already.
 
     ``None`` where the outputs are wrong before the first pass: then it is the build that is wrong. States that do not
-    build say nothing, so the pair that is found may be further apart than one pass, never closer.
+    build say nothing.
     """
     states = evaluator.states(candidate.pipeline)
     outcomes: dict[int, Failure | None] = {}
@@ -60,7 +61,7 @@ def culprit(evaluator: Evaluator, candidate: Candidate) -> Culprit | None:
         right, broken = (right, probe) if wrong(probe) else (probe, broken)
     failure = outcomes[broken]
     assert failure is not None
-    return Culprit(candidate, broken - 1, states[right], states[broken], failure)
+    return Culprit(candidate, candidate.pipeline.passes[right:broken], states[right], states[broken], failure)
 
 
 def _between(right: int, broken: int, wrong: Callable[[int], bool | None]) -> Iterator[int]:
@@ -70,8 +71,8 @@ def _between(right: int, broken: int, wrong: Callable[[int], bool | None]) -> It
     return (place for place in ordered if wrong(place) is not None)
 
 
-def write_reproducer(evaluator: Evaluator, found: Culprit, folder: Path, told: Mapping[str, Any]) -> None:
-    """IR before and after, the inputs, and what was done, in one folder.
+def write_reproducer(evaluator: Evaluator, found: Culprit, folder: Path, told: Mapping[str, Any]) -> bool:
+    """IR before and after, the inputs, and what was done, in one folder; whether the IR could be written.
 
     Args:
         evaluator: Of the run.
@@ -81,7 +82,8 @@ def write_reproducer(evaluator: Evaluator, found: Culprit, folder: Path, told: M
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, state in (("before.json", found.before), ("after.json", found.after)):
-        evaluator.save(state, folder / name)
+        if not evaluator.save(state, folder / name):
+            return False
     types = {name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in evaluator.inputs.items()}
     arrays = {
         f"{case}/{name}": array
@@ -90,12 +92,14 @@ def write_reproducer(evaluator: Evaluator, found: Culprit, folder: Path, told: M
     }
     np.savez_compressed(folder / "inputs.npz", **arrays)  # type: ignore[arg-type]
     report = {
-        "pass": found.step.name,
-        "arguments": found.step.bound,
-        "factory": evaluator.subject.factories[found.step.name],
+        "passes": [
+            {"name": step.name, "arguments": step.bound, "factory": evaluator.subject.factories[step.name]}
+            for step in found.steps
+        ],
         "build": found.candidate.build.to_json(),
         "pipeline": str(found.candidate.pipeline),
         "failure": found.failure.to_json(),
         **told,
     }
     write_json(folder / "report.json", report)
+    return True

@@ -10,7 +10,7 @@ from passsearch.core import Candidate, Failure, Objective
 from passsearch.errors import PassSearchError, UserError
 from passsearch.search import setting
 from passsearch.search.confirm import Confirmation, confirm, require_repetitions
-from passsearch.search.culprit import culprit, write_reproducer
+from passsearch.search.culprit import Culprit, culprit, write_reproducer
 from passsearch.search.document import result_document
 from passsearch.search.evaluation import Evaluator
 from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
@@ -112,28 +112,33 @@ class Tuning:
             seconds={**spent, "search": total - sum(spent.values()), "total": total},
             interrupted=interrupted,
         )
-        document["reproducers"] = [] if interrupted else self._reproducers(search, document, folder)
-        document["deployment"] = None
+        document["reproducers"], document["deployment"] = [], None
         if not interrupted:
             deployment = evaluator.deployment(best.candidate, folder.path) or {}
             document["deployment"] = {**deployment, "paths": list(self.chosen.paths)} if deployment else None
         if not (interrupted and (folder.path / "result.json").exists()):
             folder.write_result(document)
+        if not interrupted:
+            progress("looking for the passes that made outputs wrong", self.trials, self.trials)
+            document["reproducers"] = self._reproducers(search, document, folder)
+            folder.write_result(document)
         return document
 
     def _reproducers(self, search: Search, document: Mapping[str, Any], folder: RunFolder) -> list[dict[str, Any]]:
-        """One for every pass that makes outputs deviate; another type or shape of an output explains itself."""
+        """For passes that make outputs deviate; another type or shape of an output explains itself."""
         told = {key: document[key] for key in ("toolchain", "target", "model")}
-        written: dict[str, dict[str, Any]] = {}
-        for candidate, failure in search.tally.failures:
-            deviates = failure.kind == "wrong_result" and "deviate" in failure.reason
-            found = culprit(search.evaluator, candidate) if deviates and len(written) < REPRODUCERS else None
-            if found is None or found.step.name in written:
-                continue
-            name = f"reproducers/{found.step.name}"
-            write_reproducer(search.evaluator, found, folder.path / name, told)
-            written[found.step.name] = {"pass": str(found.step), "folder": name, "reason": found.failure.reason}
-        return list(written.values())
+        deviating = [each for each, failure in search.tally.failures if "deviate" in failure.reason]
+        found: list[Culprit] = []
+        for candidate in deviating:
+            steps = set(candidate.pipeline.passes)
+            if len(found) < REPRODUCERS and not any(steps >= set(each.steps) for each in found):
+                found += filter(None, [culprit(search.evaluator, candidate)])
+        written = [(each, f"reproducers/{each.name}") for each in found]
+        return [
+            {"passes": [str(step) for step in each.steps], "folder": name, "reason": each.failure.reason}
+            for each, name in written
+            if write_reproducer(search.evaluator, each, folder.path / name, told)
+        ]
 
     def _search(
         self,
@@ -170,7 +175,10 @@ class Tuning:
                 return search.default_scored, None, False
             return *self._confirm(search, shortlist[0], progress), False
         except BaselineFailed as error:
-            raise UserError(f"The baseline does not compile for this network: {error.failure.reason}.") from error
+            found = error.failure
+            raise UserError(
+                f"The baseline fails on this network, {found.kind} in {found.stage}: {found.reason}."
+            ) from error
         except KeyboardInterrupt:
             return search.best_so_far(), None, True
 

@@ -20,6 +20,7 @@ class Scripted:
 
     def __init__(self, seconds: Sequence[float]) -> None:
         self._seconds, self.runs = seconds, 0
+        self.asked: list[tuple[int, int, int]] = []
 
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
         return list(inputs.values())
@@ -27,6 +28,7 @@ class Scripted:
     def sample(self, number: int, runs: int, flush_bytes: int = 0) -> list[float]:
         assert number >= 1
         self.runs += runs
+        self.asked.append((number, runs, flush_bytes))
         return [self._seconds[turn % len(self._seconds)] for turn in range(self.runs - runs, self.runs)]
 
 
@@ -62,6 +64,20 @@ def test_a_slow_network_runs_fewer_times_a_visit() -> None:
     types = {"x": TensorType((1,), "float32")}
     measure(slow, types=types, plan=RoundPlan(rounds=4, warmup_rounds=0, visit_s=0.6), threads=1)
     assert [each.runs for each in slow] == [1 + 4, 1 + 4]
+
+
+@pytest.mark.usefixtures("affinity")
+@pytest.mark.parametrize(("flush_bytes", "visit"), [(0, (3, 3, 0)), (1 << 20, (1, 3, 1 << 20))])
+def test_a_flushed_run_is_one_inference(flush_bytes: int, visit: tuple[int, int, int]) -> None:
+    quick = [Scripted([0.01]), Scripted([0.01])]
+    plan = RoundPlan(rounds=2, warmup_rounds=0, flush_bytes=flush_bytes)
+    measure(quick, types={"x": TensorType((1,), "float32")}, plan=plan, threads=1)
+    assert [each.asked for each in quick] == [[(1, 1, 0), visit, visit]] * 2
+
+
+def test_a_round_shorter_than_the_clock_ticks_is_not_called_disturbed() -> None:
+    before, after = CpuTimes(0.0, 0.0, 0.0, 0.0), CpuTimes(0.05, 0.05, 0.0, 0.0)
+    assert Round.of({0: 0.01}, before, after).disturbance == 0.0
 
 
 def test_a_race_is_over_when_only_the_baseline_runs() -> None:

@@ -131,6 +131,11 @@ def test_verdict_tells_of_compile_time_what_its_interval_allows(
     assert verdict_text(result).endswith(expected)
 
 
+def test_a_reproducer_is_told_of(result: dict[str, Any]) -> None:
+    result["reproducers"] = [{"passes": ["FastMath"], "folder": "reproducers/FastMath", "reason": "outputs deviate"}]
+    assert "reproducer: FastMath in reproducers/FastMath: outputs deviate" in result_text(result, width=120)
+
+
 def test_an_audit_names_what_was_refused() -> None:
     checks = [{"name": "IR", "ok": False, "detail": "after pass 2"}, {"name": "binary", "ok": True, "detail": "equal"}]
     text = audit_text({"checks": checks, "signed_off": False})

@@ -35,8 +35,9 @@ class GraphExecutable:
 
     def sample(self, number: int, runs: int, flush_bytes: int = 0) -> Sequence[float]:
         """By TVM's time_evaluator, which synchronises the device, and runs once more to begin with."""
-        options = {"number": number, "repeat": runs, "cache_flush_bytes": flush_bytes}
-        return tuple(self._module.module.time_evaluator("run", self._device, **options)().results)
+        flush = {"cache_flush_bytes": flush_bytes} if flush_bytes else {}  # releases before 0.14 do not know the option
+        timer = self._module.module.time_evaluator("run", self._device, number=number, repeat=runs, **flush)
+        return tuple(timer().results)
 
 
 class _ParallelGroup(ctypes.Structure):
