@@ -99,6 +99,8 @@ def _claim(document: Mapping[str, Any], objective: str) -> str:
         return f"no claim: {value} in {what} by the search's own measurement, which has no interval"
     if verdict.get("same_binary") and objective in ("throughput", "latency"):
         return f"the very binary that {_name(document)} makes, so its {what} too (measured: {value}{floor})"
+    if verdict["interval"][1] < 1:
+        return f"worse in {what} than {_name(document)}: {value}{floor}"
     if not verdict.get("improved"):
         return f"no significant improvement in {what}: {value}{floor}"
     if objective == "compile_time":

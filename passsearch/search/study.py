@@ -21,9 +21,6 @@ SHORTLIST, QUICK = 5, 2
 KEPT = 8
 """Built networks kept on disk for the shortlist; one can be as large as the network's parameters."""
 
-DOUBTFUL_GAIN = 0.02
-"""What the best of a few equal candidates reads in a shortlist often enough on a shared machine."""
-
 SAME = Ratio(1.0, Interval(1.0, 1.0))
 
 REJECTED = -10.0
@@ -44,6 +41,7 @@ class Scored:
         apply_s: The pipeline's part of that.
         batch: Samples per inference.
         conditions: As the timing process noted them.
+        process_ratios: The shortlist's throughput ratio in each of its processes.
     """
 
     candidate: Candidate
@@ -55,6 +53,7 @@ class Scored:
     apply_s: float
     batch: int = 1
     conditions: dict[str, object] = field(default_factory=dict)
+    process_ratios: tuple[float, ...] = ()
 
 
 @dataclass
@@ -313,8 +312,8 @@ class Search:
     def _by_preference(self, again: list[Scored]) -> list[Scored]:
         """The winner first: the best by the objective, or the one that compiles fastest where none is really better.
 
-        A gain the shortlist cannot tell from none is not worth a loss: then the baseline's own binary by another
-        pipeline, which cannot lose, comes before candidates that read about the same.
+        A gain that some process does not see is not worth a loss: then the baseline's own binary by a quicker pipeline,
+        which cannot lose, comes before candidates that read about the same.
         """
         admitted = [each for each in again if self._admissible(each)]
         if not admitted:
@@ -323,7 +322,7 @@ class Search:
         best = max(admitted, key=lambda each: self.gain(objective, each))
         if objective.name in ("throughput", "latency"):
             equal = [each for each in admitted if each.ratio.value >= best.ratio.value * (1 - LEAST_GAIN)]
-            if best.ratio.value < 1 + DOUBTFUL_GAIN:
+            if not all(ratio > 1 + LEAST_GAIN for ratio in best.process_ratios):
                 quicker = [each for each in admitted if each.compile_s < self.default_scored.compile_s]
                 equal = [each for each in quicker if self._same(each.built)] or equal
             best = min(equal, key=lambda each: each.compile_s)
@@ -336,6 +335,7 @@ def _remeasured(scored: Scored, processes: Sequence[Sequence[Sequence[float]]], 
         ratio=process_ratio(processes, place),
         latency_s=tuple(value for process in processes for value in process[place]),
         baseline_latency_s=tuple(value for process in processes for value in process[0]),
+        process_ratios=tuple(paired_ratio(each[0], each[place]).value for each in processes),
     )
 
 
