@@ -102,6 +102,12 @@ def test_import_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_a_worker_needs_the_standard_library_and_numpy_only() -> None:
+    absent = ("psutil", "scipy", "optuna", "networkx", "yaml", "onnx", "filelock", "platformdirs", "archspec", "typer")
+    code = f"import sys; sys.modules.update(dict.fromkeys({absent!r})); import passsearch.measure.worker"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_the_package_imports_where_tvm_cannot() -> None:
     code = "import sys; sys.modules['tvm'] = None; import passsearch.api, passsearch.cli"
     subprocess.run([sys.executable, "-c", code], check=True)

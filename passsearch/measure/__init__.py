@@ -1,33 +1,55 @@
-"""Clocks, sensors, statistics, and the processes that hold a compiler."""
+"""Clocks, sensors, statistics, and the processes that hold a compiler.
 
-from passsearch.measure.launcher import Worker
+Names load on first use: the worker imports this package where neither psutil nor scipy need be, and starts often.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from passsearch.measure.replay import replay
-from passsearch.measure.sensors import Sensors, probe
-from passsearch.measure.statistics import (
-    LEAST_GAIN,
-    LEVEL,
-    Ratio,
-    better_placed,
-    cf22_ratio,
-    improved,
-    least_repetitions,
-    log_ratios,
-    mean_ratio,
-    median_interval,
-    median_ratio,
-    noise_floor,
-    paired_ratio,
-    process_ratio,
-    race_critical,
-)
+
+if TYPE_CHECKING:
+    from passsearch.measure.launcher import Worker
+    from passsearch.measure.processor import cache_bytes
+    from passsearch.measure.rounds import Cf22Plan, RoundPlan
+    from passsearch.measure.sensors import Sensors, probe
+    from passsearch.measure.statistics import (
+        LEAST_GAIN,
+        LEVEL,
+        Ratio,
+        better_placed,
+        cf22_ratio,
+        improved,
+        least_repetitions,
+        log_ratios,
+        mean_ratio,
+        median_interval,
+        median_ratio,
+        noise_floor,
+        paired_ratio,
+        process_ratio,
+        race_critical,
+    )
+
+_ELSEWHERE = {
+    "Worker": "launcher",
+    "cache_bytes": "processor",
+    "Cf22Plan": "rounds",
+    "RoundPlan": "rounds",
+    "Sensors": "sensors",
+    "probe": "sensors",
+}
 
 __all__ = [
     "LEAST_GAIN",
     "LEVEL",
+    "Cf22Plan",
     "Ratio",
+    "RoundPlan",
     "Sensors",
     "Worker",
     "better_placed",
+    "cache_bytes",
     "cf22_ratio",
     "improved",
     "least_repetitions",
@@ -42,3 +64,9 @@ __all__ = [
     "race_critical",
     "replay",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        return getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'statistics')}"), name)
+    raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
