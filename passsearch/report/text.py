@@ -131,7 +131,8 @@ def _space(space: Mapping[str, Any]) -> str:
     tally = ", ".join(f"{count(space.get(key))} {words}" for key, words in counted.items())
     if space.get("closed") is None:
         return tally
-    return f"{tally}; {'closed: nothing is left to try' if space['closed'] else 'not closed'}"
+    ended = f"; ended: {space['ended']}" if space.get("ended") else ""
+    return f"{tally}; {'closed: nothing is left to try' if space['closed'] else 'not closed'}{ended}"
 
 
 def _failures(document: Mapping[str, Any]) -> str:

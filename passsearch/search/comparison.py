@@ -7,11 +7,20 @@ from itertools import combinations
 from typing import Any
 
 from passsearch.catalog import with_needs
-from passsearch.core import Candidate, Failure, Interval, Measurement
+from passsearch.core import Candidate, Failure, Measurement
 from passsearch.errors import UserError
-from passsearch.measure import LEVEL, Ratio, cf22_ratio, improved, least_repetitions, noise_floor, process_ratio
-from passsearch.measure.processor import cache_bytes
-from passsearch.measure.rounds import Cf22Plan, RoundPlan
+from passsearch.measure import (
+    LEVEL,
+    Cf22Plan,
+    Ratio,
+    RoundPlan,
+    cache_bytes,
+    cf22_ratio,
+    improved,
+    least_repetitions,
+    noise_floor,
+    process_ratio,
+)
 from passsearch.search.document import measurement_document, model_document, ratio_document, toolchain_document
 from passsearch.search.evaluation import FINAL_PLAN, Built, Evaluator
 from passsearch.search.setting import Setting, read
@@ -128,22 +137,23 @@ def _pairs(rows: Sequence[Mapping[str, Any]], places: Sequence[int], timed: Time
     found = []
     measured = [number for number, place in enumerate(places) if place >= 0]
     for first, second in combinations(measured, 2):
-        ratio = timed.ratio(places[second], reference=places[first], level=timed.level)
         left, right = rows[first], rows[second]
         names = {"first": left["name"] or left["pipeline"], "second": right["name"] or right["pipeline"]}
-        verdict = _verdict(ratio, floor=timed.floor, same=left["binary"] == right["binary"])
+        ratio = timed.ratio(places[second], reference=places[first], level=timed.level)
+        verdict = "same binary"
+        if left["binary"] != right["binary"]:
+            verdict = _verdict(timed, places[first], places[second])
         numbers = {"rows": [first, second], "level": timed.level}
         found.append({**names, **numbers, **ratio_document(ratio), "verdict": verdict})
     return found
 
 
-def _verdict(ratio: Ratio, *, floor: float, same: bool) -> str:
-    if same:
-        return "same binary"
-    if improved(ratio, floor=floor):
+def _verdict(timed: Timed, first: int, second: int) -> str:
+    if improved(timed.ratio(second, reference=first, level=timed.level), floor=timed.floor):
         return "faster"
-    mirrored = Ratio(1 / ratio.value, Interval(1 / ratio.interval.high, 1 / max(ratio.interval.low, 1e-12)))
-    return "slower" if improved(mirrored, floor=floor) else "no significant difference"
+    if improved(timed.ratio(first, reference=second, level=timed.level), floor=timed.floor):
+        return "slower"
+    return "no significant difference"
 
 
 def _with_needs(chosen: Setting, evaluator: Evaluator, candidate: Candidate) -> Candidate:

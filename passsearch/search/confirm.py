@@ -147,14 +147,15 @@ def _summary(results: list[_Repetition]) -> Confirmation:
     baseline_s = tuple(each.compile_s[0] for each in results)
     candidate_s = tuple(each.compile_s[1] for each in results)
     digests = {each.digests for each in results}
+    reproducible = len(digests) == 1
     processes = [process for each in results for process in each.processes]
     return Confirmation(
-        throughput=_ratio(results, 2),
+        throughput=_ratio(results, 2, reproducible=reproducible),
         compile_time=mean_ratio([math.log(a / b) for a, b in zip(baseline_s, candidate_s, strict=True)]),
-        twin=_ratio(results, 1),
+        twin=_ratio(results, 1, reproducible=reproducible),
         repetitions=len(results),
         processes=len(processes),
-        reproducible=len(digests) == 1,
+        reproducible=reproducible,
         same_binary=len({digest for pair in digests for digest in pair}) == 1,
         compile_s=candidate_s,
         baseline_compile_s=baseline_s,
@@ -165,13 +166,13 @@ def _summary(results: list[_Repetition]) -> Confirmation:
     )
 
 
-def _ratio(results: list[_Repetition], place: int) -> Ratio:
+def _ratio(results: list[_Repetition], place: int, *, reproducible: bool) -> Ratio:
     """Over all processes where every compile made the same binary; else over the compiles, where the variance lives.
 
     Source: Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM 2013: repeat at the highest level that
     varies. Compiles that give the same file, byte for byte, do not vary.
     """
-    if len({each.digests for each in results}) == 1:
+    if reproducible:
         return process_ratio([process for each in results for process in each.processes], place)
     medians = [[median(log_ratios(process[0], process[place])) for process in each.processes] for each in results]
     return mean_ratio([median(each) for each in medians])

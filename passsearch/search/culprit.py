@@ -12,6 +12,8 @@ from passsearch.dialects.contract import case_inputs
 from passsearch.search.evaluation import Evaluator
 from passsearch.store import write_json
 
+REPORT = "report.json"
+
 
 @dataclass(frozen=True)
 class Culprit:
@@ -33,9 +35,9 @@ class Culprit:
     failure: Failure
 
     @property
-    def name(self) -> str:
-        """What the reproducer's folder is called."""
-        return "-".join(step.name for step in self.steps)
+    def folder(self) -> str:
+        """Where its reproducer stands in the run folder."""
+        return "reproducers/" + "-".join(step.name for step in self.steps)
 
 
 def culprit(evaluator: Evaluator, candidate: Candidate) -> Culprit | None:
@@ -74,12 +76,16 @@ def _between(right: int, broken: int, wrong: Callable[[int], bool | None]) -> It
 def write_reproducer(evaluator: Evaluator, found: Culprit, folder: Path, told: Mapping[str, Any]) -> bool:
     """IR before and after, the inputs, and what was done, in one folder; whether the IR could be written.
 
+    The report comes last: where it stands, an earlier start of the run has written all of it.
+
     Args:
         evaluator: Of the run.
         found: What to reproduce.
         folder: Made if need be.
         told: Compiler, target and network, as the result names them.
     """
+    if (folder / REPORT).exists():
+        return True
     folder.mkdir(parents=True, exist_ok=True)
     for name, state in (("before.json", found.before), ("after.json", found.after)):
         if not evaluator.save(state, folder / name):
@@ -101,5 +107,5 @@ def write_reproducer(evaluator: Evaluator, found: Culprit, folder: Path, told: M
         "failure": found.failure.to_json(),
         **told,
     }
-    write_json(folder / "report.json", report)
+    write_json(folder / REPORT, report)
     return True

@@ -128,6 +128,7 @@ def _space(search: Search, reading: Reading) -> dict[str, Any]:
         "duplicates": tally.duplicates,
         "invalid": tally.invalid,
         "closed": graph.closed(search.space.steps),
+        "ended": search.ended,
     }
 
 
@@ -173,14 +174,18 @@ def _keeps_throughput(search: Search, confirmation: Confirmation) -> bool:
 
 def _ratios(search: Search, best: Scored, confirmation: Confirmation | Failure | None) -> dict[str, Any]:
     if isinstance(confirmation, Confirmation):
-        return {
-            "throughput": ratio_document(confirmation.throughput),
-            "compile_time": ratio_document(confirmation.compile_time),
-            "twin": ratio_document(confirmation.twin),
-        }
-    baseline = search.scored[search.baseline.key] if search.baseline else best
-    compile_time = {"ratio": baseline.compile_s / best.compile_s, "interval": None}
+        return ratios_document(confirmation)
+    compile_time = {"ratio": search.default_scored.compile_s / best.compile_s, "interval": None}
     return {"throughput": ratio_document(best.ratio), "compile_time": compile_time, "twin": None}
+
+
+def ratios_document(confirmation: Confirmation) -> dict[str, Any]:
+    """All that was confirmed, whatever the objective."""
+    return {
+        "throughput": ratio_document(confirmation.throughput),
+        "compile_time": ratio_document(confirmation.compile_time),
+        "twin": ratio_document(confirmation.twin),
+    }
 
 
 def _confirmed(

@@ -10,14 +10,16 @@ from typing import Any
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.dialects.contract import SCALES
 from passsearch.errors import UserError, WorkerDied
-from passsearch.measure import Worker, better_placed, race_critical
-from passsearch.measure.rounds import Cf22Plan, RoundPlan
+from passsearch.measure import Cf22Plan, RoundPlan, Worker, better_placed, race_critical
 from passsearch.search.states import Edge, StateGraph
 from passsearch.search.workers import Workers
 from passsearch.store import NETWORK, Fact, Log
 
 OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *SCALES)
 """Seeds of random inputs, and edge inputs."""
+
+DEVIATION = "outputs deviate"
+"""How the reason begins where values are wrong, and not the type or shape of an output."""
 
 DEPLOYMENT_SEED = 4
 DEADLY = 2
@@ -28,8 +30,7 @@ FINAL_PLAN = RoundPlan()
 SEARCH_PLAN = replace(FINAL_PLAN, rounds=6, runs=2, critical=race_critical(6, artifacts=2 * FINAL_PLAN.loads))
 """For one candidate of a search, which leaves as soon as it is certainly slower than the baseline.
 
-By simulation (``benchmarks/simulate_search.py``) these rounds lose few candidates that are 3 % faster, and they cost
-two thirds of the final ones.
+By simulation (``benchmarks/simulate_search.py``) these rounds lose few candidates that are 3 % faster.
 """
 
 PROCESSES = 3
@@ -103,38 +104,35 @@ class Evaluator:
         """End its processes."""
         self._workers.close()
 
-    def reach(self, pipeline: Pipeline) -> str | Failure:
-        """The state a pipeline leads to, step by step over the graph."""
+    def path(self, pipeline: Pipeline) -> list[Edge]:
+        """What every pass of a pipeline did, step by step over the graph, up to the first that failed."""
+        edges: list[Edge] = []
         state = self.graph.root
         for step in pipeline.passes:
-            target = self._edge(state, step).target
-            if isinstance(target, Failure):
-                return target
-            state = target
-        return state
+            edges.append(self._edge(state, step))
+            if isinstance(edges[-1].target, Failure):
+                break
+            state = edges[-1].target
+        return edges
+
+    def reach(self, pipeline: Pipeline) -> str | Failure:
+        """The state a pipeline leads to."""
+        edges = self.path(pipeline)
+        return edges[-1].target if edges else self.graph.root
 
     def states(self, pipeline: Pipeline) -> list[str]:
-        """The root and the state after every pass, of a pipeline that was reached."""
-        states = [self.graph.root]
-        for step in pipeline.passes:
-            target = self._edge(states[-1], step).target
-            assert isinstance(target, str), "only pipelines that were reached are asked for"
-            states.append(target)
-        return states
+        """The root and the state after every pass, up to the first that failed."""
+        targets = [edge.target for edge in self.path(pipeline)]
+        return [self.graph.root, *(target for target in targets if isinstance(target, str))]
+
+    def apply_seconds(self, pipeline: Pipeline) -> float:
+        """Time to apply exactly this pipeline, whatever cheaper way to the same state is known."""
+        return sum(edge.seconds for edge in self.path(pipeline))
 
     def save(self, state: str, path: Path) -> bool:
         """Write a state's IR with its constants; whether that went well."""
         request = {"verb": "save", "state": state, "path": str(path)}
         return "failure" not in self._workers.ask(partial(self._compiler_with, state), "build", request)
-
-    def apply_seconds(self, pipeline: Pipeline) -> float:
-        """Time to apply exactly this pipeline, whatever cheaper way to the same state is known."""
-        state, seconds = self.graph.root, 0.0
-        for step in pipeline.passes:
-            edge = self._edge(state, step)
-            assert isinstance(edge.target, str), "only pipelines that were reached are asked for"
-            state, seconds = edge.target, seconds + edge.seconds
-        return seconds
 
     def built(self, state: str, options: BuildOptions) -> Built | Failure:
         """Build a state, check its outputs, keep the artifact.
@@ -309,7 +307,7 @@ class Evaluator:
         answer = self._workers.ask(self._workers.timer, "measure", request)
         if "failure" not in answer and answer["deviation"] > self.subject.tolerance:
             inputs = f"inputs `{answer['case']}`" if answer["case"] in SCALES else f"inputs of seed {answer['case']}"
-            share = f"outputs on {inputs} deviate by {answer['deviation']:.2g} of the largest"
+            share = f"{DEVIATION} on {inputs} by {answer['deviation']:.2g} of the largest"
             reason = f"{answer['mismatch'] or share}; {self.subject.tolerance:.2g} is allowed"
             return {"failure": Failure("wrong_result", "measure", "", reason).to_json()}
         return answer

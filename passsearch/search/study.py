@@ -87,7 +87,11 @@ class Plan:
 
 
 class Search:
-    """One search over one evaluator. ``run`` may be interrupted; what is known then stands in its attributes."""
+    """One search over one evaluator. ``run`` may be interrupted; what is known then stands in its attributes.
+
+    Attributes:
+        ended: Why it proposed no more.
+    """
 
     def __init__(
         self,
@@ -109,15 +113,15 @@ class Search:
         self._default = next(each for each in baselines if each.name == default_baseline)
         self._elapsed_s, self._progress = elapsed_s, progress
         self.baseline: Built | None = None
+        self.ended = "interrupted"
 
     def run(self) -> None:
         """Baselines, then named sequences, then whatever the sampler proposes."""
         self._measure_baselines()
         study = self._study()
         for candidate in self._first:
-            if self._over():
-                return
-            self._tell_known(study, candidate, self._evaluate(candidate))
+            if not self._over():
+                self._tell_known(study, candidate, self._evaluate(candidate))
         self._optimise(study)
 
     def values(self, scored: Scored) -> list[float]:
@@ -176,6 +180,8 @@ class Search:
             outcome = self._evaluate(self.space.decode(trial.params))
             study.tell(trial, self._values(outcome))
             idle = 0 if self.tally.evaluated > before else idle + 1
+        nothing_new = f"the sampler proposed nothing new {PATIENCE} times in a row"
+        self.ended = nothing_new if idle >= PATIENCE else "all trials done" if self._done() else "time limit"
 
     def _tell_known(self, study: optuna.Study, candidate: Candidate, outcome: Scored | Failure) -> None:
         keys = self.space.encode(candidate)
@@ -204,7 +210,10 @@ class Search:
 
     def _over(self) -> bool:
         late = self.plan.timeout_s is not None and self._elapsed_s() >= self.plan.timeout_s
-        return late or self.tally.evaluated >= self.plan.trials
+        return late or self._done()
+
+    def _done(self) -> bool:
+        return self.tally.evaluated >= self.plan.trials
 
     def _evaluate(self, candidate: Candidate, *, is_baseline: bool = False) -> Scored | Failure:
         self.tally.asked += not is_baseline

@@ -12,7 +12,7 @@ from passsearch.search import setting
 from passsearch.search.confirm import Confirmation, confirm, require_repetitions
 from passsearch.search.culprit import Culprit, culprit, write_reproducer
 from passsearch.search.document import result_document
-from passsearch.search.evaluation import Evaluator
+from passsearch.search.evaluation import DEVIATION, Evaluator
 from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
 from passsearch.store import RunFolder
 
@@ -127,17 +127,16 @@ class Tuning:
     def _reproducers(self, search: Search, document: Mapping[str, Any], folder: RunFolder) -> list[dict[str, Any]]:
         """For passes that make outputs deviate; another type or shape of an output explains itself."""
         told = {key: document[key] for key in ("toolchain", "target", "model")}
-        deviating = [each for each, failure in search.tally.failures if "deviate" in failure.reason]
+        deviating = [each for each, failure in search.tally.failures if failure.reason.startswith(DEVIATION)]
         found: list[Culprit] = []
         for candidate in deviating:
             steps = set(candidate.pipeline.passes)
             if len(found) < REPRODUCERS and not any(steps >= set(each.steps) for each in found):
                 found += filter(None, [culprit(search.evaluator, candidate)])
-        written = [(each, f"reproducers/{each.name}") for each in found]
         return [
-            {"passes": [str(step) for step in each.steps], "folder": name, "reason": each.failure.reason}
-            for each, name in written
-            if write_reproducer(search.evaluator, each, folder.path / name, told)
+            {"passes": [str(step) for step in each.steps], "folder": each.folder, "reason": each.failure.reason}
+            for each in found
+            if write_reproducer(search.evaluator, each, folder.path / each.folder, told)
         ]
 
     def _search(

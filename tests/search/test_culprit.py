@@ -34,7 +34,7 @@ class Prefixes:
 
 def blamed(evaluator: Any) -> tuple[str, str, str] | None:
     found = culprit(evaluator, Candidate(Pipeline(PASSES), BuildOptions()))
-    return found and (found.name, found.before, found.after)
+    return found and (found.folder.removeprefix("reproducers/"), found.before, found.after)
 
 
 @pytest.mark.parametrize("broken_from", range(1, 9))
