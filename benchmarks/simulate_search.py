@@ -18,9 +18,9 @@ from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Objective, PassSpec, Pipeline
 from passsearch.dialects.contract import Array
-from passsearch.measure import better_placed, improved
+from passsearch.measure import improved
 from passsearch.measure.processor import CpuTimes
-from passsearch.measure.rounds import RoundPlan, run_race
+from passsearch.measure.rounds import RoundPlan, place, run_race
 from passsearch.search import PROCESSES, SEARCH_PLAN, Built, Plan, Search, StateGraph, confirm
 from passsearch.search.states import Edge
 
@@ -150,7 +150,9 @@ class SimulatedEvaluator:
     def _time(self, names: Sequence[str], plan: RoundPlan) -> list[Sequence[float]]:
         loaded = [Placed(self._machine, LATENCY_S / self._gains.get(name, 1.0)) for name in [*names] * plan.loads]
         quiet = CpuTimes(0.0, 0.0, 0.0, 0.0)
-        return better_placed(run_race(loaded, plan, watch=lambda: quiet).samples(), loads=plan.loads)
+        placing = place(loaded, plan)
+        placed = [loaded[index] for index in placing.chosen]
+        return run_race(placed, plan, once_s=placing.once_s, watch=lambda: quiet).samples()
 
 
 class NoSpace:

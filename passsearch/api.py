@@ -183,7 +183,7 @@ def compare(
     toolchain: str | None = None,
     tolerance: float = TOLERANCE,
     deadline: float = DEADLINE_S,
-    rounds: int = 8,
+    rounds: int = 6,
     processes: int | None = None,
     protocol: str = PAIRED,
     cache: str = "warm",

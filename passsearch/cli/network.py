@@ -129,7 +129,7 @@ def compare(
         list[str] | None,
         typer.Option(metavar="PASSES", help="A pipeline written out, `P,Q{k=1}`; repeatable."),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=2, metavar="N", help="Interleaved rounds in one process.")] = 8,
+    rounds: Annotated[int, typer.Option(min=2, metavar="N", help="Interleaved rounds in one process.")] = 6,
     processes: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="New processes; by default as many as the verdicts need.")
     ] = None,

@@ -5,24 +5,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_CPUFREQ = "/sys/devices/system/cpu/cpu{}/cpufreq/scaling_cur_freq"
+_CPU = "/sys/devices/system/cpu/cpu{}/"
+_CLOCK, _THROTTLES = _CPU + "cpufreq/scaling_cur_freq", _CPU + "thermal_throttle/core_throttle_count"
 
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """Seconds of processor time up to now, over some cores.
+    """Seconds of processor time up to now, over some cores, and how the cores are.
 
     Attributes:
         total: Of all kinds, idle included.
         busy: Spent by any process.
         stolen: Taken by the host.
         own: Spent by this process.
+        throttles: Times a core was too hot and slowed itself down; ``None`` where the system does not tell.
+        clock_hz: Of the slowest core now; ``None`` likewise.
     """
 
     total: float
     busy: float
     stolen: float
     own: float
+    throttles: int | None = None
+    clock_hz: int | None = None
 
     @classmethod
     def read(cls, cores: Sequence[int]) -> "CpuTimes":
@@ -38,7 +43,8 @@ class CpuTimes:
         tick_s = 1 / os.sysconf("SC_CLK_TCK")
         user, nice, system, idle, wait, irq, soft, stolen = (tick_s * sum(column) for column in zip(*rows, strict=True))
         busy, times = user + nice + system + irq + soft, os.times()
-        return cls(busy + idle + wait + stolen, busy, stolen, times.user + times.system)
+        throttles, clock_hz = throttle_count(cores), min(clocks_hz(cores), default=None)
+        return cls(busy + idle + wait + stolen, busy, stolen, times.user + times.system, throttles, clock_hz)
 
 
 def cache_bytes() -> int:
@@ -49,5 +55,15 @@ def cache_bytes() -> int:
 
 def clocks_hz(cores: Sequence[int]) -> list[int]:
     """Clock of every core now; empty where the system does not tell."""
-    files = [Path(_CPUFREQ.format(core)) for core in cores]
-    return [1000 * int(file.read_text()) for file in files if file.exists()]
+    return [1000 * value for value in _numbers(_CLOCK, cores)]
+
+
+def throttle_count(cores: Sequence[int]) -> int | None:
+    """Times the cores slowed themselves down for heat; ``None`` where the system does not tell."""
+    counts = _numbers(_THROTTLES, cores)
+    return sum(counts) if counts else None
+
+
+def _numbers(file: str, cores: Sequence[int]) -> list[int]:
+    files = [Path(file.format(core)) for core in cores]
+    return [int(each.read_text()) for each in files if each.exists()]

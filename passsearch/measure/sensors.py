@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 
 from passsearch.core import Json
-from passsearch.measure.processor import clocks_hz
+from passsearch.measure.processor import clocks_hz, throttle_count
 
 NVML_METRICS = ("power_w", "temperature_c", "memory_bytes.device", "energy_j")
 
@@ -31,7 +31,9 @@ def probe(device: str = "cpu") -> Sensors:
     if device.startswith("cuda"):
         return _probe_gpu(int(device.partition(":")[2] or 0))
     reason = "the target is the CPU; NVML reads NVIDIA GPUs only"
-    unavailable = {**dict.fromkeys(NVML_METRICS, reason), "throttled": "not read on a CPU"}
+    unavailable = dict.fromkeys(NVML_METRICS, reason)
+    if throttle_count([0]) is None:
+        unavailable["throttled"] = "this system does not count the cores' thermal throttling"
     if not clocks_hz([0]):
         unavailable["clocks"] = "this system does not show the cores' clocks"
     return Sensors(_cpu(), unavailable)

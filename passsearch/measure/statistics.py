@@ -36,19 +36,6 @@ def paired_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> Ratio
     return median_ratio(log_ratios(baseline, candidate))
 
 
-def better_placed(samples: Sequence[Sequence[float]], *, loads: int) -> list[Sequence[float]]:
-    """Of artifacts loaded several times into a process, each one's samples in the load that runs fastest.
-
-    A process misplaces an artifact now and then (see ``process_ratio``), hardly ever twice.
-
-    Args:
-        samples: All artifacts of the first load, then all of the second, and so on.
-        loads: How often each was loaded.
-    """
-    artifacts = len(samples) // loads
-    return [min(samples[place::artifacts], key=lambda load: float(np.median(load))) for place in range(artifacts)]
-
-
 def process_ratio(
     processes: Sequence[Sequence[Sequence[float]]], place: int, *, reference: int = 0, level: float = LEVEL
 ) -> Ratio:

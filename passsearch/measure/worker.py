@@ -143,8 +143,9 @@ class Verbs:
 
     def do_measure(self, request: Request) -> Answer:
         """Sample all artifacts by a plan."""
-        executables = [self._bridge.open(_artifact(folder), request["device"]) for folder in request["folders"]]
         plan, types = rounds.plan_of(request["plan"]), _types(request["inputs"])
+        folders = [folder for _ in range(plan.loads) for folder in request["folders"]]
+        executables = [self._bridge.open(_artifact(folder), request["device"]) for folder in folders]
         return rounds.measure(executables, types=types, plan=plan, threads=self._bridge.threads())
 
     def do_expect(self, request: Request) -> Answer:

@@ -10,7 +10,7 @@ from typing import Any
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.dialects.contract import SCALES
 from passsearch.errors import UserError, WorkerDied
-from passsearch.measure import Cf22Plan, RoundPlan, Worker, better_placed, race_critical
+from passsearch.measure import Cf22Plan, RoundPlan, Worker, race_critical
 from passsearch.search.states import Edge, StateGraph
 from passsearch.search.workers import Workers
 from passsearch.store import NETWORK, Fact, Log
@@ -27,11 +27,8 @@ DEADLY = 2
 FINAL_PLAN = RoundPlan()
 """For decisions: all rounds for everyone."""
 
-SEARCH_PLAN = replace(FINAL_PLAN, rounds=6, runs=2, critical=race_critical(6, artifacts=2 * FINAL_PLAN.loads))
-"""For one candidate of a search, which leaves as soon as it is certainly slower than the baseline.
-
-By simulation (``benchmarks/simulate_search.py``) these rounds lose few candidates that are 3 % faster.
-"""
+SEARCH_PLAN = replace(FINAL_PLAN, critical=race_critical(FINAL_PLAN.rounds, artifacts=2))
+"""For one candidate of a search, which leaves as soon as it is certainly slower than the baseline."""
 
 PROCESSES = 3
 """Timing processes of a shortlist, and of each repetition that confirms."""
@@ -154,9 +151,7 @@ class Evaluator:
         fact = self._known("samples", candidate.digest)
         if fact is None:
             fact = self._time(candidate.digest, [baseline, candidate], SEARCH_PLAN)
-        if "failure" in fact:
-            return Failure.from_json(fact["failure"])
-        return {**fact, "samples": better_placed(fact["samples"], loads=SEARCH_PLAN.loads)}
+        return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
     def fresh(self, key: str, candidate: Candidate, *, timed: str) -> Fact | Failure:
         """Compile a candidate in a process of its own, as a deployment does, and check the state it reaches.
@@ -182,9 +177,7 @@ class Evaluator:
         fact = self._known("timed", key)
         if fact is None:
             fact = self._record("timed", key, self._time_processes(folders, plan, processes or PROCESSES))
-        if "failure" in fact:
-            return Failure.from_json(fact["failure"])
-        return {**fact, "processes": [better_placed(each, loads=plan.loads) for each in fact["processes"]]}
+        return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
     def _time_processes(self, folders: list[str], plan: RoundPlan | Cf22Plan, processes: int) -> dict[str, Any]:
         answers = []
@@ -198,13 +191,12 @@ class Evaluator:
         }
 
     def _time_rotated(self, folders: list[str], plan: RoundPlan | Cf22Plan, turn: int) -> dict[str, Any]:
-        size, shift = len(folders), turn % len(folders)
+        shift = turn % len(folders)
         request = self._measure_request(_rotated(folders, shift), replace(plan, seed=plan.seed + 100 * turn))
         answer = self._workers.ask_new("measure", request)
         if "failure" in answer:
             return answer
-        loads = [answer["samples"][start : start + size] for start in range(0, size * plan.loads, size)]
-        return {**answer, "samples": [samples for load in loads for samples in _rotated(load, -shift)]}
+        return {**answer, "samples": _rotated(answer["samples"], -shift)}
 
     def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | None:
         """What a deployment of one candidate needs; the imported network goes to ``folder`` as ``network.json``.
@@ -322,8 +314,7 @@ class Evaluator:
 
     def _measure_request(self, folders: list[str], plan: RoundPlan | Cf22Plan) -> dict[str, Any]:
         device, inputs = self.subject.device, self.inputs
-        loaded = folders * plan.loads
-        return {"verb": "measure", "folders": loaded, "device": device, "inputs": inputs, "plan": asdict(plan)}
+        return {"verb": "measure", "folders": folders, "device": device, "inputs": inputs, "plan": asdict(plan)}
 
     def _compile_fresh(self, key: str, candidate: Candidate) -> Fact:
         folder = self._artifacts / key

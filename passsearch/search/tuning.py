@@ -16,7 +16,7 @@ from passsearch.search.evaluation import DEVIATION, Evaluator
 from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
 from passsearch.store import RunFolder
 
-LOG_VERSION = 3
+LOG_VERSION = 4
 """Grows when facts of the log change their meaning; a run made before then cannot be continued."""
 
 

@@ -52,7 +52,7 @@ def affinity() -> Iterator[None]:
 @pytest.mark.usefixtures("affinity")
 def test_a_visit_keeps_the_fastest_of_its_runs() -> None:
     noisy, steady = Scripted([0.2, 0.1, 0.3]), Scripted([0.15])
-    plan = RoundPlan(rounds=4, runs=3, run_s=0.01, visit_s=2.0)
+    plan = RoundPlan(rounds=4, runs=3, run_s=0.01, visit_s=2.0, loads=1)
     answer = measure([noisy, steady], types={"x": TensorType((1,), "float32")}, plan=plan, threads=1)
     assert answer["samples"] == [[0.1] * 4, [0.15] * 4]
     assert answer["conditions"]["threads"] == len(answer["conditions"]["affinity"]) == 1
@@ -62,17 +62,32 @@ def test_a_visit_keeps_the_fastest_of_its_runs() -> None:
 def test_a_slow_network_runs_fewer_times_a_visit() -> None:
     slow = [Scripted([0.4]), Scripted([0.4])]
     types = {"x": TensorType((1,), "float32")}
-    measure(slow, types=types, plan=RoundPlan(rounds=4, warmup_rounds=0, visit_s=0.6), threads=1)
+    measure(slow, types=types, plan=RoundPlan(rounds=4, placing_rounds=1, visit_s=0.6, loads=1), threads=1)
     assert [each.runs for each in slow] == [1 + 4, 1 + 4]
 
 
 @pytest.mark.usefixtures("affinity")
-@pytest.mark.parametrize(("flush_bytes", "visit"), [(0, (3, 3, 0)), (1 << 20, (1, 3, 1 << 20))])
+@pytest.mark.parametrize(("flush_bytes", "visit"), [(0, (3, 2, 0)), (1 << 20, (1, 2, 1 << 20))])
 def test_a_flushed_run_is_one_inference(flush_bytes: int, visit: tuple[int, int, int]) -> None:
     quick = [Scripted([0.01]), Scripted([0.01])]
-    plan = RoundPlan(rounds=2, warmup_rounds=0, flush_bytes=flush_bytes)
+    plan = RoundPlan(rounds=2, placing_rounds=1, flush_bytes=flush_bytes, loads=1)
     measure(quick, types={"x": TensorType((1,), "float32")}, plan=plan, threads=1)
     assert [each.asked for each in quick] == [[(1, 1, 0), visit, visit]] * 2
+
+
+@pytest.mark.usefixtures("affinity")
+def test_the_better_load_of_each_artifact_is_timed() -> None:
+    loads = [Scripted([0.1]), Scripted([0.3]), Scripted([0.12]), Scripted([0.2])]
+    answer = measure(loads, types={"x": TensorType((1,), "float32")}, plan=RoundPlan(rounds=3), threads=1)
+    assert answer["samples"] == [[0.1] * 3, [0.2] * 3]
+    assert answer["conditions"]["placement"] == [1.2, 1.5]
+    assert loads[1].runs == loads[2].runs == 2
+
+
+def test_a_core_that_slowed_itself_down_for_heat_disturbs_the_round() -> None:
+    before, after = CpuTimes(0.0, 0.0, 0.0, 0.0, 3, 2_000), CpuTimes(1.0, 1.0, 0.0, 1.0, 4, 1_000)
+    spent = Round.of({0: 0.01}, before, after)
+    assert spent.disturbance > 0 and spent.clock_hz == 1_000
 
 
 def test_a_round_shorter_than_the_clock_ticks_is_not_called_disturbed() -> None:
@@ -81,8 +96,8 @@ def test_a_round_shorter_than_the_clock_ticks_is_not_called_disturbed() -> None:
 
 
 def test_a_race_is_over_when_only_the_baseline_runs() -> None:
-    plan = RoundPlan(rounds=8, warmup_rounds=0, critical=race_critical(8, artifacts=4), loads=2)
-    times = {0: 1.0, 1: 2.0, 2: 1.0, 3: 2.0}
+    plan = RoundPlan(rounds=8, critical=race_critical(8, artifacts=2))
+    times = {0: 1.0, 1: 2.0}
     rng = np.random.default_rng(4)
     rounds = [Round({i: t * float(np.exp(rng.normal(0, 0.01))) for i, t in times.items()}, **CALM) for _ in range(8)]
     finished = race(plan, rounds)
@@ -103,20 +118,20 @@ def test_everyone_is_visited_once_a_round_in_changing_order() -> None:
 def test_a_disturbed_round_is_replaced_whatever_it_read(disturbed: dict[str, float]) -> None:
     best = Round({0: 0.1, 1: 0.01}, **disturbed)
     calm = Round({0: 0.1, 1: 0.1}, **CALM)
-    finished = race(RoundPlan(rounds=3, warmup_rounds=1), [best, best, calm, calm, calm])
+    finished = race(RoundPlan(rounds=3), [best, calm, calm, calm])
     assert finished.over and finished.dropped == 1
     assert [each.seconds[1] for each in finished.kept()] == [0.1, 0.1, 0.1]
 
 
 def test_a_machine_that_is_never_calm_keeps_its_least_disturbed_rounds() -> None:
     rounds = [Round({0: number, 1: number}, 0.0, 0.2 + number / 100) for number in (6, 1, 5, 2, 4, 3)]
-    finished = race(RoundPlan(rounds=3, warmup_rounds=0), rounds)
+    finished = race(RoundPlan(rounds=3), rounds)
     assert finished.over and finished.dropped == 3
     assert [each.seconds[0] for each in finished.kept()] == [1, 2, 3]
 
 
 def test_who_is_certainly_slower_leaves_and_the_baseline_never_does() -> None:
-    plan = RoundPlan(rounds=8, warmup_rounds=0, critical=race_critical(8, artifacts=3), loads=1)
+    plan = RoundPlan(rounds=8, critical=race_critical(8, artifacts=3))
     rng = np.random.default_rng(0)
     rounds = [Round(dict(enumerate([0.2, 0.1, 0.15] * np.exp(rng.normal(0, 0.01, 3)))), **CALM) for _ in range(8)]
     kept = race(plan, rounds).kept()
@@ -124,7 +139,7 @@ def test_who_is_certainly_slower_leaves_and_the_baseline_never_does() -> None:
 
 
 def test_one_as_good_as_the_best_hardly_ever_leaves() -> None:
-    plan = RoundPlan(rounds=8, warmup_rounds=0, critical=race_critical(8, artifacts=2), margin=0.0, loads=1)
+    plan = RoundPlan(rounds=8, critical=race_critical(8, artifacts=2), margin=0.0)
     rng = np.random.default_rng(1)
     left = 0
     for _ in range(500):
