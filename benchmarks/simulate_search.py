@@ -132,13 +132,13 @@ class SimulatedEvaluator:
         """Several new processes."""
         quiet = {"steal_percent": 0.0, "foreign_percent": 0.0, "rounds_dropped": 0}
         processes = [self._time([Path(folder).name for folder in folders], plan) for _ in range(PROCESSES)]
-        return {"processes": processes, "conditions": [quiet] * PROCESSES}
+        return {"processes": processes, "conditions": [quiet] * PROCESSES, "wall_s": 0.0}
 
     def fresh(self, _: str, candidate: Candidate, *, timed: str) -> dict[str, Any]:
         """A compile that gives the same binary again."""
         assert timed
         state = self.reach(candidate.pipeline)
-        return {"folder": state, "digest": state, "apply_s": 1.0, "seconds": 20.0}
+        return {"folder": state, "digest": state, "apply_s": 1.0, "seconds": 20.0, "wall_s": 0.0}
 
     def restore(self, built: Built) -> Built:
         """Nothing was lost."""

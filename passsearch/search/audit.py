@@ -67,6 +67,7 @@ def audit_run(
         "claimed": document["verdict"],
         "level": LEVEL,
         "ratios": ratios_document(confirmation) if isinstance(confirmation, Confirmation) else None,
+        "seconds": round(confirmation.seconds, 1) if isinstance(confirmation, Confirmation) else None,
         "toolchain": toolchain_document(chosen),
         "device": chosen.sensors.device,
     }
@@ -131,7 +132,7 @@ def _claim(document: Mapping[str, Any], confirmation: Confirmation | Failure) ->
     low, high = ratio.interval.low, ratio.interval.high
     told = f"{claimed['objective']} {ratio.value:.3f} [{low:.3f}, {high:.3f}], claimed {_told(claimed)}"
     floor = 0.0 if is_compile else confirmation.noise_floor
-    kept = not is_compile or confirmation.throughput.interval.low >= claimed.get("keep_throughput", 0.0)
+    kept = not is_compile or confirmation.keeps(claimed.get("keep_throughput", 0.0))
     if claimed["improved"] and not (kept and improved(ratio, floor=floor)):
         return Check("measurement", False, f"{told}: the win is not seen again")
     least = (claimed.get("interval") or [None])[0]

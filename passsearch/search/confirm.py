@@ -32,6 +32,8 @@ class Confirmation:
         apply_s: The pipeline's part of ``compile_s``.
         latency_s: Candidate's samples, all repetitions in a row.
         baseline_latency_s: The baseline's.
+        conditions: By process, as it noted them.
+        seconds: Wall time of all compiles and all timing, starts of processes included.
     """
 
     throughput: Ratio
@@ -47,6 +49,11 @@ class Confirmation:
     latency_s: tuple[float, ...]
     baseline_latency_s: tuple[float, ...]
     conditions: list[dict[str, Any]]
+    seconds: float
+
+    def keeps(self, least: float) -> bool:
+        """Whether this share of the throughput is certainly kept; one binary cannot lose any."""
+        return self.same_binary or self.throughput.interval.low >= least
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -71,6 +78,7 @@ class _Repetition:
         apply_s: The candidate's pipeline's part.
         digests: Of the two binaries.
         conditions: By process, as it noted them.
+        seconds: All that it took.
     """
 
     processes: list[list[Sequence[float]]]
@@ -78,6 +86,7 @@ class _Repetition:
     apply_s: float
     digests: tuple[str, str]
     conditions: list[dict[str, Any]]
+    seconds: float
 
 
 def require_repetitions(repetitions: int) -> None:
@@ -140,7 +149,8 @@ def _repeat(
         return timed
     totals = (first["apply_s"] + first["seconds"], second["apply_s"] + second["seconds"])
     digests = (first["digest"], second["digest"])
-    return _Repetition(timed["processes"], totals, second["apply_s"], digests, timed["conditions"])
+    seconds = sum(each["wall_s"] for each in (first, second, timed))
+    return _Repetition(timed["processes"], totals, second["apply_s"], digests, timed["conditions"], seconds)
 
 
 def _summary(results: list[_Repetition]) -> Confirmation:
@@ -163,6 +173,7 @@ def _summary(results: list[_Repetition]) -> Confirmation:
         latency_s=tuple(value for process in processes for value in process[2]),
         baseline_latency_s=tuple(value for process in processes for value in process[0]),
         conditions=[each for result in results for each in result.conditions],
+        seconds=sum(each.seconds for each in results),
     )
 
 

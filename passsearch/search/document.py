@@ -161,6 +161,7 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
         "same_binary": confirmation.same_binary,
         "noise_floor": confirmation.noise_floor if math.isfinite(confirmation.noise_floor) else None,
         "keep_throughput": search.plan.keep_throughput,
+        "seconds": round(confirmation.seconds, 1),
         "reason": "" if gained else reason,
     }
 
@@ -169,7 +170,7 @@ def _keeps_throughput(search: Search, confirmation: Confirmation) -> bool:
     """Whether a gain in something else is paid for with throughput, by the confirming samples."""
     if search.plan.objectives[0].name in ("throughput", "latency"):
         return True
-    return confirmation.throughput.interval.low >= search.plan.keep_throughput
+    return confirmation.keeps(search.plan.keep_throughput)
 
 
 def _ratios(search: Search, best: Scored, confirmation: Confirmation | Failure | None) -> dict[str, Any]:

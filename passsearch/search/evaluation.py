@@ -188,6 +188,7 @@ class Evaluator:
         return {
             "processes": [each["samples"] for each in answers],
             "conditions": [each["conditions"] for each in answers],
+            "wall_s": sum(each["wall_s"] for each in answers),
         }
 
     def _time_rotated(self, folders: list[str], plan: RoundPlan | Cf22Plan, turn: int) -> dict[str, Any]:

@@ -65,7 +65,11 @@ class Workers:
         return answer
 
     def ask_new(self, stage: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask a process that is started for this request alone: a build has one thread, a measurement all."""
+        """Ask a process that is started for this request alone: a build has one thread, a measurement all.
+
+        The answer's ``wall_s`` is what all of it took.
+        """
+        began = monotonic()
         started: list[Worker] = []
 
         def start() -> Worker:
@@ -73,7 +77,7 @@ class Workers:
             return started[0]
 
         try:
-            return self.ask(start, stage, request)
+            return {**self.ask(start, stage, request), "wall_s": monotonic() - began}
         finally:
             for worker in started:
                 worker.close()
