@@ -2,7 +2,7 @@
 
 ``python benchmarks/simulate_search.py --searches 1000`` runs the real search (forty candidates, shortlist, confirmation
 and verdict) on a simulated machine: its clock advances by what every run takes, and runs are slowed by drift, by bursts
-of other work, by spikes, and in some processes by where their memory lies. In each search all candidates are the
+of other work, by spikes, and by where on the stack they begin. In each search all candidates are the
 baseline's equals, or one is faster by a given gain. The sizes of the disturbances are those read on the machine of
 ``docs/results.md``; ``benchmarks/results/simulation.json`` has what came out, ``docs/simulation.svg`` draws it.
 """
@@ -18,9 +18,9 @@ from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Objective, PassSpec, Pipeline
 from passsearch.dialects.contract import Array
-from passsearch.measure import improved
+from passsearch.measure import WindowPlan, improved
 from passsearch.measure.processor import CpuTimes
-from passsearch.measure.rounds import RoundPlan, place, run_race
+from passsearch.measure.rounds import RoundPlan, run_race
 from passsearch.search import PROCESSES, SEARCH_PLAN, Built, Plan, Search, StateGraph, confirm
 from passsearch.search.states import Edge
 
@@ -42,22 +42,20 @@ class Noise:
         burst_every_s: Mean time between bursts of other work.
         burst_s: Mean length of one.
         burst: Its size.
-        placement: Standard deviation of an artifact's speed from process to process.
-        misplaced: Share of artifacts that a process places badly.
-        misplacement: How much slower these are.
+        stack: Mean of what a place on the stack costs.
+        process: Standard deviation of an artifact's speed from process to process.
     """
 
-    run: float = 0.01
-    spikes: float = 0.15
+    run: float = 0.004
+    spikes: float = 0.05
     spike: float = 0.12
-    drift: float = 0.10
+    drift: float = 0.03
     drift_s: float = 120.0
     burst_every_s: float = 8.0
     burst_s: float = 1.5
     burst: float = 0.27
-    placement: float = 0.005
-    misplaced: float = 0.07
-    misplacement: float = 0.15
+    stack: float = 0.08
+    process: float = 0.003
 
 
 class Machine:
@@ -70,6 +68,10 @@ class Machine:
         self._phase = self.rng.random()
         self._burst_from_s = self.rng.expovariate(1 / noise.burst_every_s)
         self._burst_to_s = self._burst_from_s + self.rng.expovariate(1 / noise.burst_s)
+
+    def now(self) -> float:
+        """Seconds since the start."""
+        return self._now_s
 
     def spend(self, seconds: float) -> float:
         """Run something that takes so long undisturbed; returns what it took."""
@@ -90,16 +92,15 @@ class Placed:
 
     def __init__(self, machine: Machine, seconds: float) -> None:
         noise, rng = machine.noise, machine.rng
-        luck = math.exp(rng.gauss(0, noise.placement)) * (1 + noise.misplacement * (rng.random() < noise.misplaced))
-        self._machine, self._seconds = machine, seconds * luck
+        self._machine, self._seconds = machine, seconds * math.exp(rng.gauss(0, noise.process))
 
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
         """Nothing is computed."""
         return list(inputs.values())
 
-    def sample(self, number: int, runs: int, flush_bytes: int = 0) -> list[float]:
-        """Mean seconds of so many inferences, so many times."""
-        return [self._machine.spend(number * self._seconds) / number for _ in range(runs)]
+    def spin(self, number: int) -> None:
+        """So many inferences from a new place on the stack."""
+        self._machine.spend(number * self._seconds * (1 + self._machine.rng.expovariate(1 / self._machine.noise.stack)))
 
 
 class SimulatedEvaluator:
@@ -134,6 +135,9 @@ class SimulatedEvaluator:
         processes = [self._time([Path(folder).name for folder in folders], plan) for _ in range(PROCESSES)]
         return {"processes": processes, "conditions": [quiet] * PROCESSES, "wall_s": 0.0}
 
+    def consumption(self, _: str, __: Sequence[str], ___: WindowPlan) -> None:
+        """The machine has no meter."""
+
     def fresh(self, _: str, candidate: Candidate, *, timed: str) -> dict[str, Any]:
         """A compile that gives the same binary again."""
         assert timed
@@ -148,11 +152,9 @@ class SimulatedEvaluator:
         """Nothing to delete."""
 
     def _time(self, names: Sequence[str], plan: RoundPlan) -> list[Sequence[float]]:
-        loaded = [Placed(self._machine, LATENCY_S / self._gains.get(name, 1.0)) for name in [*names] * plan.loads]
+        loaded = [Placed(self._machine, LATENCY_S / self._gains.get(name, 1.0)) for name in names]
         quiet = CpuTimes(0.0, 0.0, 0.0, 0.0)
-        placing = place(loaded, plan)
-        placed = [loaded[index] for index in placing.chosen]
-        return run_race(placed, plan, once_s=placing.once_s, watch=lambda: quiet).samples()
+        return run_race(loaded, plan, watch=lambda: quiet, now=self._machine.now).samples()
 
 
 class NoSpace:

@@ -49,13 +49,10 @@ class Executable(Protocol):
     """A built network on a device."""
 
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
-        """Outputs for one set of inputs, which stay set for ``sample``."""
+        """Outputs for one set of inputs, which stay set for ``spin``."""
 
-    def sample(self, number: int, runs: int, flush_bytes: int = 0) -> Sequence[float]:
-        """Seconds per inference of so many runs, each the mean of ``number`` inferences, device synchronised.
-
-        Before each run as many bytes are written as ``flush_bytes`` says, so that caches hold nothing of the network.
-        """
+    def spin(self, number: int) -> None:
+        """Run so many inferences and wait until the device has done them; their time is measured from outside."""
 
 
 class Bridge(Protocol):

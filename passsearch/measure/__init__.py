@@ -20,17 +20,34 @@ if TYPE_CHECKING:
         cf22_ratio,
         improved,
         least_repetitions,
-        log_ratios,
+        log_ratio,
         mean_ratio,
         median_interval,
         median_ratio,
         noise_floor,
-        paired_ratio,
         process_ratio,
         race_critical,
     )
+    from passsearch.measure.telemetry import (
+        CONSUMED,
+        Meter,
+        Trace,
+        consumed_log_ratio,
+        consumption,
+        recording,
+        undisturbed,
+    )
+    from passsearch.measure.windows import WindowPlan
 
 _ELSEWHERE = {
+    "CONSUMED": "telemetry",
+    "Meter": "telemetry",
+    "Trace": "telemetry",
+    "WindowPlan": "windows",
+    "consumed_log_ratio": "telemetry",
+    "consumption": "telemetry",
+    "recording": "telemetry",
+    "undisturbed": "telemetry",
     "Worker": "launcher",
     "cache_bytes": "processor",
     "Cf22Plan": "rounds",
@@ -40,27 +57,34 @@ _ELSEWHERE = {
 }
 
 __all__ = [
+    "CONSUMED",
     "LEAST_GAIN",
     "LEVEL",
     "Cf22Plan",
+    "Meter",
     "Ratio",
     "RoundPlan",
     "Sensors",
+    "Trace",
+    "WindowPlan",
     "Worker",
     "cache_bytes",
     "cf22_ratio",
+    "consumed_log_ratio",
+    "consumption",
     "improved",
     "least_repetitions",
-    "log_ratios",
+    "log_ratio",
     "mean_ratio",
     "median_interval",
     "median_ratio",
     "noise_floor",
-    "paired_ratio",
     "probe",
     "process_ratio",
     "race_critical",
+    "recording",
     "replay",
+    "undisturbed",
 ]
 
 

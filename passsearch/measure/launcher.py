@@ -35,7 +35,15 @@ class Worker:
     """One child process with one compiler. Restarts are the caller's decision."""
 
     def __init__(
-        self, python: Path, *, bridge: str, target: str, threads: int, log: Path, paths: tuple[str, ...] = ()
+        self,
+        python: Path,
+        *,
+        bridge: str,
+        target: str,
+        threads: int,
+        log: Path,
+        paths: tuple[str, ...] = (),
+        gpu: str | None = None,
     ) -> None:
         """Start the process and wait until its compiler is imported.
 
@@ -46,6 +54,7 @@ class Worker:
             threads: Threads its kernels may use.
             log: File that collects what the compiler prints.
             paths: Extra import paths, for the user's own passes.
+            gpu: UUID of the only GPU it may see, whatever its index; ``None`` leaves that to the environment.
 
         Raises:
             UserError: The target is impossible for this compiler.
@@ -55,6 +64,7 @@ class Worker:
         code = _BOOTSTRAP.format(init=str(folder / "__init__.py"), folder=str(folder), paths=list(paths))
         environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
         environment |= {"TVM_NUM_THREADS": str(threads), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment |= {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}
         self._log = log
         with log.open("ab") as sink:
             self._process = subprocess.Popen(

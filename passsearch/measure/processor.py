@@ -1,6 +1,7 @@
 """What the processor's cores were busy with. Standard library only: it is read in the timing process."""
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ class CpuTimes:
         own: Spent by this process.
         throttles: Times a core was too hot and slowed itself down; ``None`` where the system does not tell.
         clock_hz: Of the slowest core now; ``None`` likewise.
+        time_s: When this was read, on the monotonic clock.
     """
 
     total: float
@@ -28,6 +30,7 @@ class CpuTimes:
     own: float
     throttles: int | None = None
     clock_hz: int | None = None
+    time_s: float = 0.0
 
     @classmethod
     def read(cls, cores: Sequence[int]) -> "CpuTimes":
@@ -35,16 +38,17 @@ class CpuTimes:
         try:
             lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
         except OSError:
-            return cls(0.0, 0.0, 0.0, 0.0)
+            return cls(0.0, 0.0, 0.0, 0.0, time_s=time.monotonic())
         names = {f"cpu{core}" for core in cores}
         rows = [list(map(int, line.split()[1:9])) for line in lines if line.split()[0] in names]
         if not rows:
-            return cls(0.0, 0.0, 0.0, 0.0)
+            return cls(0.0, 0.0, 0.0, 0.0, time_s=time.monotonic())
         tick_s = 1 / os.sysconf("SC_CLK_TCK")
         user, nice, system, idle, wait, irq, soft, stolen = (tick_s * sum(column) for column in zip(*rows, strict=True))
         busy, times = user + nice + system + irq + soft, os.times()
         throttles, clock_hz = throttle_count(cores), min(clocks_hz(cores), default=None)
-        return cls(busy + idle + wait + stolen, busy, stolen, times.user + times.system, throttles, clock_hz)
+        total, own = busy + idle + wait + stolen, times.user + times.system
+        return cls(total, busy, stolen, own, throttles, clock_hz, time.monotonic())
 
 
 def cache_bytes() -> int:

@@ -1,14 +1,15 @@
 """Interleaved rounds inside the timing process. Standard library and numpy only.
 
-Where its memory comes to lie slows an artifact for the life of a process, so each is loaded twice and the faster load
-goes on (``place``). A visit runs one artifact a few times and keeps the fastest run: whatever disturbs a run only adds
-time (Chen and Revels, Robust benchmarking in noisy environments, 2016). A round visits every artifact once in an order
-drawn anew, and only samples of one round are compared: what slows the machine for longer than a round slows all.
+A visit runs one artifact a few times, each from another place on the stack (see ``stack``), and keeps the fastest: what
+disturbs a run only adds time (Chen and Revels, Robust benchmarking in noisy environments, 2016). A round visits every
+artifact once in an order drawn anew, and only samples of one round are compared: what slows the machine for longer than
+a round slows all of them.
 """
 
 import math
 import os
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from passsearch.core import TensorType
-from passsearch.dialects.contract import Executable, random_inputs
+from passsearch.dialects.contract import Array, Executable, random_inputs
 from passsearch.measure.processor import CpuTimes
+from passsearch.measure.stack import DEPTHS, at_depth
 
 STEAL_LIMIT, FOREIGN_LIMIT = 0.05, 0.10
 """Share of the pinned cores that the host or other processes may take before a round counts as disturbed."""
@@ -34,27 +36,23 @@ class RoundPlan:
 
     Attributes:
         rounds: Rounds kept. Up to as many again are run in place of disturbed ones.
-        placing_rounds: Rounds before them, which warm up and choose each artifact's load; 1 or more.
         runs: Runs of one visit; its sample is the fastest. Fewer where that many would last longer than ``visit_s``.
         run_s: Least duration of one run in seconds; sets the number of inferences it averages over.
         visit_s: Longest duration of one visit in seconds, where a single run is not longer already.
-        seed: Seed of the visiting order.
+        seed: Seed of the visiting order and of the places on the stack.
         critical: By number of rounds so far, the one-sided critical value (in standard errors) beyond which an
             artifact is slower than the fastest and leaves the race; infinite or missing means nobody leaves.
         margin: Log-ratio an artifact must be slower by, to leave.
-        loads: How often the process loads every artifact.
         flush_bytes: Written before every run, to time with cold caches; each run is then one inference.
     """
 
     rounds: int = 6
-    placing_rounds: int = 2
-    runs: int = 2
+    runs: int = 4
     run_s: float = 0.03
-    visit_s: float = 0.6
+    visit_s: float = 2.0
     seed: int = 0
     critical: Sequence[float] = ()
     margin: float = 0.02
-    loads: int = 2
     flush_bytes: int = 0
 
 
@@ -66,13 +64,11 @@ class Cf22Plan:
         warmups: Runs thrown away.
         samples: Runs kept; values beyond three standard deviations are left out of their mean.
         seed: Not used, nothing is drawn.
-        loads: How often the process loads every artifact.
     """
 
     warmups: int = 100
     samples: int = 1000
     seed: int = 0
-    loads: int = 1
 
 
 def plan_of(data: Mapping[str, Any]) -> RoundPlan | Cf22Plan:
@@ -85,10 +81,11 @@ def measure(
 ) -> dict[str, Any]:
     """Sample artifacts by a plan; the first is the baseline.
 
-    Answers seconds per inference, one list per artifact, and the conditions they were sampled under.
+    Answers seconds per inference, one list per artifact, begin and end of the rounds on the monotonic clock, and the
+    conditions they were sampled under.
 
     Args:
-        executables: All artifacts, then all of them loaded once more, as often as the plan says.
+        executables: What is timed.
         types: The network's inputs.
         plan: See there.
         threads: Threads the kernels run on; the process is pinned to as many cores.
@@ -101,14 +98,14 @@ def measure(
     watch = partial(CpuTimes.read, cores)
     if isinstance(plan, Cf22Plan):
         before = watch()
-        samples, dropped, placement = [_in_a_row(executable, plan) for executable in executables], 0, None
-        taken = [Round.of({}, before, watch())]
+        samples, dropped = [_in_a_row(executable, plan) for executable in executables], 0
+        taken, spread = [Round.of({}, before, watch())], None
     else:
-        placing = place(executables, plan)
-        race = run_race([executables[index] for index in placing.chosen], plan, once_s=placing.once_s, watch=watch)
-        samples, dropped, taken, placement = race.samples(), race.dropped, race.kept(), placing.spread
+        race = run_race(executables, plan, watch=watch)
+        samples, dropped, taken, spread = race.samples(), race.dropped, race.kept(), race.spread()
     return {
         "samples": samples,
+        "spans": [each.span for each in taken],
         "conditions": {
             "threads": threads,
             "affinity": cores,
@@ -116,7 +113,7 @@ def measure(
             "steal_percent": _percent([each.steal for each in taken]),
             "foreign_percent": _percent([each.foreign for each in taken]),
             "rounds_dropped": dropped,
-            "placement": placement,
+            "stack_spread": spread,
             "load": round(os.getloadavg()[0], 2),
             "clocks": _ends([each.clock_hz for each in taken]),
             "throttled": _throttled(taken),
@@ -124,78 +121,73 @@ def measure(
     }
 
 
-@dataclass(frozen=True)
-class Placing:
-    """The better load of every artifact.
-
-    Attributes:
-        chosen: Its place among all that were loaded.
-        once_s: Its fastest inference.
-        spread: The slowest load's time as a multiple of the fastest's.
-    """
-
-    chosen: Sequence[int]
-    once_s: Sequence[float]
-    spread: Sequence[float]
-
-
-def place(executables: Sequence[Executable], plan: RoundPlan) -> Placing:
-    """Run every load a few times, interleaved, and choose; these runs are the warm-up and no samples.
-
-    A process misplaces an artifact now and then, hardly ever twice (``benchmarks/results/placement.json``).
-    """
-    artifacts = len(executables) // plan.loads
-    once_s = [max(min(executable.sample(1, 1)), 1e-7) for executable in executables]
-    for _ in range(plan.placing_rounds - 1):
-        for index, executable in enumerate(executables):
-            once_s[index] = min(once_s[index], *executable.sample(_inferences(once_s[index], plan), 1))
-    loads = [range(first, len(executables), artifacts) for first in range(artifacts)]
-    chosen = [min(each, key=once_s.__getitem__) for each in loads]
-    spread = [round(max(once_s[index] for index in each) / min(once_s[index] for index in each), 4) for each in loads]
-    return Placing(chosen, [once_s[index] for index in chosen], spread)
-
-
-def _inferences(once_s: float, plan: RoundPlan) -> int:
-    return 1 if plan.flush_bytes else math.ceil(plan.run_s / once_s)
-
-
 def run_race(
-    executables: Sequence[Executable], plan: RoundPlan, *, once_s: Sequence[float], watch: Callable[[], CpuTimes]
+    executables: Sequence[Executable],
+    plan: RoundPlan,
+    *,
+    watch: Callable[[], CpuTimes],
+    now: Callable[[], float] = time.perf_counter,
 ) -> "Race":
-    """Rounds until there are enough; ``watch`` reads what else the cores are busy with."""
-    counts = [_inferences(seconds, plan) for seconds in once_s]
+    """Rounds until there are enough.
+
+    Args:
+        executables: What is timed; the first is the baseline.
+        plan: See there.
+        watch: Reads what else the cores are busy with.
+        now: The clock, in seconds.
+    """
+    rng, flush = random.Random(plan.seed), np.zeros(plan.flush_bytes, np.uint8)  # noqa: S311
+    once_s = [max(_timed(executable, 1, now=now), 1e-7) for executable in executables]
+    counts = [1 if plan.flush_bytes else math.ceil(plan.run_s / seconds) for seconds in once_s]
     runs = max(1, min(plan.runs, int(plan.visit_s / max(once_s[0], plan.run_s))))
-    race = Race(len(executables), plan)
+    race = Race(len(executables), plan, rng)
     while not race.over:
-        before = watch()
-        seconds = {
-            index: min(executables[index].sample(counts[index], runs, plan.flush_bytes)) for index in race.order()
-        }
-        race.take(Round.of(seconds, before, watch()))
+        before, visits = watch(), {}
+        for index in race.order():
+            executables[index].spin(1)  # the caches hold what another artifact left there
+            turn = partial(_timed, executables[index], counts[index], flush=flush, now=now)
+            visits[index] = [at_depth(rng.randrange(DEPTHS), turn) for _ in range(runs)]
+        race.take(Round.of(visits, before, watch()))
     return race
+
+
+def _timed(executable: Executable, inferences: int, *, now: Callable[[], float], flush: Array | None = None) -> float:
+    """Seconds per inference of one run."""
+    if flush is not None and flush.size:
+        flush += 1
+    start = now()
+    executable.spin(inferences)
+    return (now() - start) / inferences
 
 
 @dataclass(frozen=True)
 class Round:
-    """One round: a sample per artifact still in the race, and what else the cores were busy with meanwhile."""
+    """One round: the runs of each artifact still in the race, and what else the cores were busy with meanwhile."""
 
-    seconds: Mapping[int, float]
+    runs: Mapping[int, Sequence[float]]
     steal: float
     foreign: float
     throttles: int | None = None
     clock_hz: int | None = None
+    span: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
-    def of(cls, seconds: Mapping[int, float], before: CpuTimes, after: CpuTimes) -> "Round":
+    def of(cls, runs: Mapping[int, Sequence[float]], before: CpuTimes, after: CpuTimes) -> "Round":
         """From the processor's state around it."""
         total = after.total - before.total
         throttles = None if after.throttles is None else after.throttles - (before.throttles or 0)
         clock_hz = min(filter(None, (before.clock_hz, after.clock_hz)), default=None)
+        span = (before.time_s, after.time_s)
         if total < READABLE_S:
-            return cls(seconds, 0.0, 0.0, throttles, clock_hz)
+            return cls(runs, 0.0, 0.0, throttles, clock_hz, span)
         foreign = (after.busy - before.busy) - (after.own - before.own)
         shares = (after.stolen - before.stolen) / total, max(0.0, foreign / total)
-        return cls(seconds, *shares, throttles, clock_hz)
+        return cls(runs, *shares, throttles, clock_hz, span)
+
+    @property
+    def seconds(self) -> dict[int, float]:
+        """A sample per artifact: its fastest run."""
+        return {index: min(runs) for index, runs in self.runs.items()}
 
     @property
     def disturbance(self) -> float:
@@ -206,11 +198,11 @@ class Round:
 class Race:
     """The rounds so far and who is still in them."""
 
-    def __init__(self, artifacts: int, plan: RoundPlan) -> None:
+    def __init__(self, artifacts: int, plan: RoundPlan, rng: random.Random) -> None:
         """Start with all artifacts; the first is the baseline."""
         self._everyone = range(artifacts)
         self._plan = plan
-        self._rng = random.Random(plan.seed)  # noqa: S311
+        self._rng = rng
         self._running = list(self._everyone)
         self._rounds: list[Round] = []
 
@@ -246,6 +238,14 @@ class Race:
         taken = self.kept()
         return [[each.seconds[index] for each in taken if index in each.seconds] for index in self._everyone]
 
+    def spread(self) -> list[float]:
+        """By artifact, the median run as a multiple of the fastest: what an ordinary place on the stack costs."""
+        found = []
+        for index in self._everyone:
+            runs = [run for each in self.kept() for run in each.runs.get(index, ())]
+            found.append(round(float(np.median(runs)) / min(runs), 4))
+        return found
+
     def _calm(self) -> list[Round]:
         return [each for each in self._rounds if each.disturbance == 0.0]
 
@@ -263,8 +263,8 @@ class Race:
 
 
 def _in_a_row(executable: Executable, plan: Cf22Plan) -> list[float]:
-    executable.sample(1, plan.warmups)
-    return list(executable.sample(1, plan.samples))
+    executable.spin(plan.warmups)
+    return [_timed(executable, 1, now=time.perf_counter) for _ in range(plan.samples)]
 
 
 def _ends(clocks_hz: Sequence[int | None]) -> list[int] | None:

@@ -1,4 +1,4 @@
-"""Statistics of paired samples. Only ratios within one round are compared: a shared drift cancels there."""
+"""Statistics of interleaved samples: what disturbs a process for longer than a round disturbs all its artifacts."""
 
 import math
 from collections.abc import Sequence
@@ -23,17 +23,15 @@ class Ratio:
     interval: Interval
 
 
-def log_ratios(baseline: Sequence[float], candidate: Sequence[float]) -> list[float]:
-    """Natural log of baseline over candidate per round; the candidate's rounds may end early."""
-    return [math.log(one / other) for one, other in zip(baseline, candidate, strict=False)]
+def log_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> float:
+    """Log of how many times faster the candidate is in one process: by the fastest sample of either.
 
-
-def paired_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> Ratio:
-    """Median ratio over the rounds of one process, with a distribution-free interval of the median.
-
-    The interval holds for this process only; between processes see ``process_ratio``.
+    Both were visited in the same rounds, so both met the machine's best moments, and the best places on the stack; the
+    rounds after a candidate left are not looked at. The fastest of interleaved samples varies half as much from process
+    to process as the median of the rounds' ratios (``benchmarks/stack_depth.py``).
     """
-    return median_ratio(log_ratios(baseline, candidate))
+    rounds = min(len(baseline), len(candidate))
+    return math.log(min(baseline[:rounds]) / min(candidate[:rounds]))
 
 
 def process_ratio(
@@ -41,8 +39,8 @@ def process_ratio(
 ) -> Ratio:
     """Ratio of one artifact to another over several processes, each of which timed one binary of either.
 
-    Where a process's memory comes to lie slows an artifact by up to a fifth in some processes and not at all in most,
-    so the process is the repetition and the median its summary: the interval supposes nothing of how processes differ.
+    Where a process's memory comes to lie slows an artifact in some processes and not in most, so the process is the
+    repetition and the median its summary: the interval supposes nothing of how processes differ.
 
     Args:
         processes: By process, the samples of every artifact.
@@ -50,7 +48,7 @@ def process_ratio(
         reference: What it is compared with; 0 is the baseline.
         level: Of the interval.
     """
-    return median_ratio([float(np.median(log_ratios(each[reference], each[place]))) for each in processes], level=level)
+    return median_ratio([log_ratio(each[reference], each[place]) for each in processes], level=level)
 
 
 def median_ratio(values: Sequence[float], *, level: float = LEVEL) -> Ratio:

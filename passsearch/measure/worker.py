@@ -22,13 +22,13 @@ from typing import Any, TextIO, TypeAlias
 from passsearch.core import BuildOptions, PassSpec, TensorType
 from passsearch.dialects.contract import Artifact, Bridge, CompileError, ModelSource, Module, random_inputs
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.measure import outputs, rounds
+from passsearch.measure import outputs, rounds, windows
 
 Request: TypeAlias = Mapping[str, Any]
 Answer: TypeAlias = dict[str, Any]
 
 PR_SET_PDEATHSIG = 1
-FORKED = frozenset({"build", "verify", "measure", "expect", "check"})
+FORKED = frozenset({"build", "verify", "measure", "consume", "expect", "check"})
 
 
 class Holder:
@@ -144,9 +144,14 @@ class Verbs:
     def do_measure(self, request: Request) -> Answer:
         """Sample all artifacts by a plan."""
         plan, types = rounds.plan_of(request["plan"]), _types(request["inputs"])
-        folders = [folder for _ in range(plan.loads) for folder in request["folders"]]
-        executables = [self._bridge.open(_artifact(folder), request["device"]) for folder in folders]
+        executables = [self._bridge.open(_artifact(folder), request["device"]) for folder in request["folders"]]
         return rounds.measure(executables, types=types, plan=plan, threads=self._bridge.threads())
+
+    def do_consume(self, request: Request) -> Answer:
+        """Run all artifacts in long windows while the parent reads its meter."""
+        executables = [self._bridge.open(_artifact(folder), request["device"]) for folder in request["folders"]]
+        plan = windows.WindowPlan(**request["plan"])
+        return {"windows": windows.run_windows(executables, types=_types(request["inputs"]), plan=plan)}
 
     def do_expect(self, request: Request) -> Answer:
         """Digests of one artifact's outputs on the inputs of one seed, for a deployment to compare with."""

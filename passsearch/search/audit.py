@@ -125,15 +125,14 @@ def _claim(document: Mapping[str, Any], confirmation: Confirmation | Failure) ->
     if isinstance(confirmation, Failure):
         return Check("measurement", False, f"{confirmation.kind} in {confirmation.stage}: {confirmation.reason}")
     claimed = document["verdict"]
-    if claimed["objective"] == "memory":
-        return Check("measurement", True, "memory is not measured again; throughput and compile time stand below")
-    is_compile = claimed["objective"] == "compile_time"
-    ratio = confirmation.compile_time if is_compile else confirmation.throughput
+    objective = claimed["objective"]
+    ratio = confirmation.ratio(objective)
+    if ratio is None:
+        return Check("measurement", True, f"{objective} is not measured again; throughput and compile time stand below")
     low, high = ratio.interval.low, ratio.interval.high
-    told = f"{claimed['objective']} {ratio.value:.3f} [{low:.3f}, {high:.3f}], claimed {_told(claimed)}"
-    floor = 0.0 if is_compile else confirmation.noise_floor
-    kept = not is_compile or confirmation.keeps(claimed.get("keep_throughput", 0.0))
-    if claimed["improved"] and not (kept and improved(ratio, floor=floor)):
+    told = f"{objective} {ratio.value:.3f} [{low:.3f}, {high:.3f}], claimed {_told(claimed)}"
+    kept = objective in ("throughput", "latency") or confirmation.keeps(claimed.get("keep_throughput", 0.0))
+    if claimed["improved"] and not (kept and improved(ratio, floor=confirmation.floor(objective))):
         return Check("measurement", False, f"{told}: the win is not seen again")
     least = (claimed.get("interval") or [None])[0]
     if least is not None and high < least:

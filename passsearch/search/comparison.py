@@ -21,8 +21,14 @@ from passsearch.measure import (
     noise_floor,
     process_ratio,
 )
-from passsearch.search.document import measurement_document, model_document, ratio_document, toolchain_document
-from passsearch.search.evaluation import FINAL_PLAN, Built, Evaluator
+from passsearch.search.document import (
+    beside_time,
+    measurement_document,
+    model_document,
+    ratio_document,
+    toolchain_document,
+)
+from passsearch.search.evaluation import FINAL_PLAN, FINAL_WINDOWS, Built, Evaluator
 from passsearch.search.setting import Setting, read
 from passsearch.store import SCHEMA
 
@@ -41,6 +47,7 @@ class Timed:
         protocol: One of ``PROTOCOLS``.
         level: Of the intervals that decide verdicts, corrected for their number.
         baseline: Digest of the baseline's binary.
+        consumed: By artifact, what it consumed; empty where the device has no meter.
     """
 
     processes: Sequence[Sequence[Sequence[float]]]
@@ -48,6 +55,7 @@ class Timed:
     protocol: str
     level: float
     baseline: str
+    consumed: Sequence[Mapping[str, Any]] = ()
 
     def ratio(self, place: int, *, reference: int = 0, level: float = LEVEL) -> Ratio:
         """One artifact's throughput as a multiple of another's."""
@@ -126,10 +134,14 @@ def _time(
     protocol = CF22 if isinstance(plan, Cf22Plan) else PAIRED
     level = 1 - (1 - LEVEL) / max(1, math.comb(len(artifacts) - 1, 2))
     number = processes or (1 if protocol == CF22 else least_repetitions(level))
-    answer = evaluator.time_fresh("compare", [str(each.folder) for each in artifacts], plan, processes=number)
-    if isinstance(answer, Failure):
-        raise UserError(f"The measurement failed: {answer.reason}.")
-    return Timed(answer["processes"], answer["conditions"], protocol, level, artifacts[0].digest)
+    folders = [str(each.folder) for each in artifacts]
+    answer = evaluator.time_fresh("compare", folders, plan, processes=number)
+    consumed = evaluator.consumption("compare", folders, FINAL_WINDOWS)
+    for outcome in (answer, consumed):
+        if isinstance(outcome, Failure):
+            raise UserError(f"The measurement failed: {outcome.reason}.")
+    assert not isinstance(answer, Failure) and not isinstance(consumed, Failure)
+    return Timed(answer["processes"], answer["conditions"], protocol, level, artifacts[0].digest, consumed or ())
 
 
 def _pairs(rows: Sequence[Mapping[str, Any]], places: Sequence[int], timed: Timed) -> list[dict[str, Any]]:
@@ -212,10 +224,9 @@ def _row(
         compile_s=apply_s + built.seconds,
         apply_s=apply_s,
         batch=evaluator.batch,
-        memory_bytes={"plan": built.plan_bytes, "peak_rss": built.peak_rss},
         artifact_bytes=built.bytes,
-        unavailable=chosen.sensors.unavailable,
         conditions=timed.conditions[0],
+        **beside_time(built, timed.consumed[place : place + 1], chosen),
     )
     ratio = timed.ratio(place, level=timed.level)
     return {

@@ -2,7 +2,7 @@
 
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
@@ -11,8 +11,8 @@ from zlib import crc32
 
 from passsearch.core import Candidate, Failure
 from passsearch.errors import UserError
-from passsearch.measure import Ratio, log_ratios, mean_ratio, noise_floor, process_ratio
-from passsearch.search.evaluation import FINAL_PLAN, Evaluator
+from passsearch.measure import CONSUMED, Ratio, consumed_log_ratio, log_ratio, mean_ratio, noise_floor, process_ratio
+from passsearch.search.evaluation import FINAL_PLAN, FINAL_WINDOWS, Evaluator
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Confirmation:
         baseline_latency_s: The baseline's.
         conditions: By process, as it noted them.
         seconds: Wall time of all compiles and all timing, starts of processes included.
+        consumed: By repetition, what baseline, twin and candidate consumed; empty where the device has no meter.
     """
 
     throughput: Ratio
@@ -50,6 +51,25 @@ class Confirmation:
     baseline_latency_s: tuple[float, ...]
     conditions: list[dict[str, Any]]
     seconds: float
+    consumed: Sequence[Sequence[Mapping[str, Any]]] = ()
+
+    def ratio(self, objective: str) -> Ratio | None:
+        """How many times better the candidate is; ``None`` for what is not measured again."""
+        if objective in CONSUMED:
+            return self._consumption(objective, 2)
+        return {"compile_time": self.compile_time, "memory": None}.get(objective, self.throughput)
+
+    def floor(self, objective: str) -> float:
+        """Share by which the baseline may differ from itself in an objective; compile times have no twin."""
+        twin = self._consumption(objective, 1) if objective in CONSUMED else self.twin
+        return noise_floor(twin) if twin and objective != "compile_time" else 0.0
+
+    def _consumption(self, objective: str, place: int) -> Ratio | None:
+        """One process of a repetition tells what artifacts consume, so a repetition is one value."""
+        metric = {"power": "power_w", "energy": "energy_j"}[objective]
+        if not self.consumed or any(each[metric] is None for turn in self.consumed for each in turn):
+            return None
+        return mean_ratio([consumed_log_ratio(turn[0], turn[place], objective) for turn in self.consumed])
 
     def keeps(self, least: float) -> bool:
         """Whether this share of the throughput is certainly kept; one binary cannot lose any."""
@@ -79,6 +99,7 @@ class _Repetition:
         digests: Of the two binaries.
         conditions: By process, as it noted them.
         seconds: All that it took.
+        consumed: By baseline, twin and candidate; empty without a meter.
     """
 
     processes: list[list[Sequence[float]]]
@@ -87,6 +108,7 @@ class _Repetition:
     digests: tuple[str, str]
     conditions: list[dict[str, Any]]
     seconds: float
+    consumed: Sequence[Mapping[str, Any]]
 
 
 def require_repetitions(repetitions: int) -> None:
@@ -143,14 +165,19 @@ def _repeat(
     first, second = (compiled[key] for key, _ in pair)
     folders = [first["folder"], str(twin), second["folder"]]
     timed = evaluator.time_fresh(f"{turn}-{slug}", folders, replace(FINAL_PLAN, seed=1000 + turn))
+    consumed = evaluator.consumption(f"{turn}-{slug}", folders, replace(FINAL_WINDOWS, seed=turn))
     for folder in (first["folder"], second["folder"]):
         shutil.rmtree(folder, ignore_errors=True)
     if isinstance(timed, Failure):
         return timed
+    if isinstance(consumed, Failure):
+        return consumed
     totals = (first["apply_s"] + first["seconds"], second["apply_s"] + second["seconds"])
     digests = (first["digest"], second["digest"])
     seconds = sum(each["wall_s"] for each in (first, second, timed))
-    return _Repetition(timed["processes"], totals, second["apply_s"], digests, timed["conditions"], seconds)
+    return _Repetition(
+        timed["processes"], totals, second["apply_s"], digests, timed["conditions"], seconds, consumed or ()
+    )
 
 
 def _summary(results: list[_Repetition]) -> Confirmation:
@@ -174,6 +201,7 @@ def _summary(results: list[_Repetition]) -> Confirmation:
         baseline_latency_s=tuple(value for process in processes for value in process[0]),
         conditions=[each for result in results for each in result.conditions],
         seconds=sum(each.seconds for each in results),
+        consumed=[each.consumed for each in results if each.consumed],
     )
 
 
@@ -185,5 +213,5 @@ def _ratio(results: list[_Repetition], place: int, *, reproducible: bool) -> Rat
     """
     if reproducible:
         return process_ratio([process for each in results for process in each.processes], place)
-    medians = [[median(log_ratios(process[0], process[place])) for process in each.processes] for each in results]
+    medians = [[log_ratio(process[0], process[place]) for process in each.processes] for each in results]
     return mean_ratio([median(each) for each in medians])

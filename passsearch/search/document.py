@@ -8,11 +8,14 @@ from statistics import median
 from typing import Any
 
 from passsearch.core import Failure, Measurement
-from passsearch.measure import LEVEL, Ratio, improved, median_interval
+from passsearch.measure import CONSUMED, LEVEL, Ratio, improved, median_interval
 from passsearch.search.confirm import Confirmation
+from passsearch.search.evaluation import Built
 from passsearch.search.setting import Reading, Setting
 from passsearch.search.study import Scored, Search
 from passsearch.store import SCHEMA
+
+NOT_READ = "read over long windows, of the baseline and the winner only"
 
 
 def measurement_document(measured: Measurement) -> dict[str, Any]:
@@ -40,7 +43,7 @@ def measurement_document(measured: Measurement) -> dict[str, Any]:
 
 def scored_document(scored: Scored, chosen: Setting) -> dict[str, Any]:
     """A candidate as the search measured it."""
-    measured = _measurement(scored, chosen, scored.latency_s, scored.compile_s, scored.apply_s)
+    measured = _measurement(scored, chosen, scored.latency_s, scored.compile_s, scored.apply_s, scored.consumed[1:])
     return {
         "name": scored.candidate.name,
         "pipeline": str(scored.candidate.pipeline),
@@ -139,10 +142,8 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
         reason = confirmation.reason if confirmation else "not confirmed"
         ending = {"improved": False, "noise_floor": None, "reason": reason}
         return {"objective": objective.name, "level": LEVEL, **unconfirmed, **ending}
-    confirmed = {"compile_time": confirmation.compile_time, "memory": None}
-    ratio = confirmed.get(objective.name, confirmation.throughput)
+    ratio, floor = confirmation.ratio(objective.name), confirmation.floor(objective.name)
     document = ratio_document(ratio) if ratio else unconfirmed
-    floor = confirmation.noise_floor if objective.name != "compile_time" else 0.0
     kept = _keeps_throughput(search, confirmation)
     same = confirmation.same_binary and objective.name in ("throughput", "latency")
     gained = ratio is not None and kept and not same and improved(ratio, floor=floor)
@@ -182,10 +183,12 @@ def _ratios(search: Search, best: Scored, confirmation: Confirmation | Failure |
 
 def ratios_document(confirmation: Confirmation) -> dict[str, Any]:
     """All that was confirmed, whatever the objective."""
+    consumed = {objective: confirmation.ratio(objective) for objective in CONSUMED}
     return {
         "throughput": ratio_document(confirmation.throughput),
         "compile_time": ratio_document(confirmation.compile_time),
         "twin": ratio_document(confirmation.twin),
+        **{objective: ratio_document(ratio) for objective, ratio in consumed.items() if ratio},
     }
 
 
@@ -198,25 +201,52 @@ def _confirmed(
     samples = confirmation.baseline_latency_s if is_baseline else confirmation.latency_s
     compile_s = confirmation.baseline_compile_s if is_baseline else confirmation.compile_s
     apply_s = 0.0 if is_baseline else median(confirmation.apply_s)
-    measured = _measurement(
-        replace(scored, conditions=confirmation.summary), chosen, samples, median(compile_s), apply_s
-    )
+    consumed = [turn[0 if is_baseline else 2] for turn in confirmation.consumed]
+    known = replace(scored, conditions=confirmation.summary)
+    measured = _measurement(known, chosen, samples, median(compile_s), apply_s, consumed)
     return {**document, **measurement_document(measured), "compile_samples_s": list(compile_s)}
 
 
 def _measurement(
-    scored: Scored, chosen: Setting, samples: Sequence[float], compile_s: float, apply_s: float
+    scored: Scored,
+    chosen: Setting,
+    samples: Sequence[float],
+    compile_s: float,
+    apply_s: float,
+    consumed: Sequence[Mapping[str, Any]],
 ) -> Measurement:
     return Measurement(
         latency_s=tuple(samples),
         compile_s=compile_s,
         apply_s=apply_s,
         batch=scored.batch,
-        memory_bytes={"plan": scored.built.plan_bytes, "peak_rss": scored.built.peak_rss},
         artifact_bytes=scored.built.bytes,
-        unavailable=chosen.sensors.unavailable,
         conditions=scored.conditions,  # type: ignore[arg-type]
+        **beside_time(scored.built, consumed, chosen),
     )
+
+
+def beside_time(built: Built, consumed: Sequence[Mapping[str, Any]], chosen: Setting) -> dict[str, Any]:
+    """The fields of a measurement that are not times: memory, power, energy, temperature, and why one is missing."""
+    found = {metric: _over(metric, consumed) for metric in ("power_w", "temperature_c")}
+    energies = [value for each in consumed for value in each["energy_j"] or ()]
+    device_bytes = max((each["memory_bytes"] for each in consumed if each["memory_bytes"] is not None), default=None)
+    read = {**found, "energy_j": median(energies) if energies else None}
+    missing = [name for name, value in {**read, "memory_bytes.device": device_bytes}.items() if value is None]
+    return {
+        **read,
+        "memory_bytes": {"plan": built.plan_bytes, "peak_rss": built.peak_rss, "device": device_bytes},
+        "unavailable": {**dict.fromkeys(missing, NOT_READ), **chosen.sensors.unavailable},
+    }
+
+
+def _over(metric: str, consumed: Sequence[Mapping[str, Any]]) -> dict[str, float] | None:
+    """Of several repetitions: where the first begins and the last ends, the highest, and the median of medians."""
+    known = [each[metric] for each in consumed if each[metric] is not None]
+    if not known:
+        return None
+    found = {"median": median(each["median"] for each in known), "max": max(each["max"] for each in known)}
+    return found | ({"start": known[0]["start"], "end": known[-1]["end"]} if "start" in known[0] else {})
 
 
 def _baselines(search: Search) -> list[Scored]:

@@ -10,7 +10,17 @@ from typing import Any
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.dialects.contract import SCALES
 from passsearch.errors import UserError, WorkerDied
-from passsearch.measure import Cf22Plan, RoundPlan, Worker, race_critical
+from passsearch.measure import (
+    Cf22Plan,
+    Meter,
+    RoundPlan,
+    WindowPlan,
+    Worker,
+    consumption,
+    race_critical,
+    recording,
+    undisturbed,
+)
 from passsearch.search.states import Edge, StateGraph
 from passsearch.search.workers import Workers
 from passsearch.store import NETWORK, Fact, Log
@@ -27,8 +37,11 @@ DEADLY = 2
 FINAL_PLAN = RoundPlan()
 """For decisions: all rounds for everyone."""
 
-SEARCH_PLAN = replace(FINAL_PLAN, critical=race_critical(FINAL_PLAN.rounds, artifacts=2))
+SEARCH_PLAN = replace(FINAL_PLAN, rounds=8, critical=race_critical(8, artifacts=2))
 """For one candidate of a search, which leaves as soon as it is certainly slower than the baseline."""
+
+SEARCH_WINDOWS, FINAL_WINDOWS = WindowPlan(windows=1), WindowPlan()
+"""For one candidate of a search on power or energy, and for decisions."""
 
 PROCESSES = 3
 """Timing processes of a shortlist, and of each repetition that confirms."""
@@ -47,6 +60,7 @@ class Subject:
         tolerance: Largest deviation of outputs from the reference, as a share of the largest output.
         deadline_s: How long one request may take.
         output_cases: Inputs on which outputs are compared with the reference.
+        meter: Of the device; ``None`` where it has none.
     """
 
     source: Mapping[str, Any]
@@ -57,6 +71,7 @@ class Subject:
     tolerance: float
     deadline_s: float
     output_cases: tuple[int | str, ...] = OUTPUT_CASES
+    meter: Meter | None = None
 
 
 @dataclass(frozen=True)
@@ -179,6 +194,23 @@ class Evaluator:
             fact = self._record("timed", key, self._time_processes(folders, plan, processes or PROCESSES))
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
+    def consumption(self, key: str, folders: list[str], plan: WindowPlan) -> list[dict[str, Any]] | Failure | None:
+        """What each artifact consumes, from a new process; ``None`` where the device has no meter.
+
+        See ``measure.consumption``.
+        """
+        if self.subject.meter is None:
+            return None
+        fact = self._known("consumed", key)
+        if fact is None:
+            request = {"verb": "consume", "folders": folders, "plan": asdict(plan), **self._on_device()}
+            with recording(self.subject.meter) as trace:
+                answer = self._workers.ask_new("measure", request)
+            if "failure" not in answer:
+                answer = {"consumed": consumption(answer["windows"], trace), "wall_s": answer["wall_s"]}
+            fact = self._record("consumed", key, answer)
+        return Failure.from_json(fact["failure"]) if "failure" in fact else list(fact["consumed"])
+
     def _time_processes(self, folders: list[str], plan: RoundPlan | Cf22Plan, processes: int) -> dict[str, Any]:
         answers = []
         for turn in range(processes):
@@ -194,10 +226,19 @@ class Evaluator:
     def _time_rotated(self, folders: list[str], plan: RoundPlan | Cf22Plan, turn: int) -> dict[str, Any]:
         shift = turn % len(folders)
         request = self._measure_request(_rotated(folders, shift), replace(plan, seed=plan.seed + 100 * turn))
-        answer = self._workers.ask_new("measure", request)
+        answer = self._watched(lambda: self._workers.ask_new("measure", request))
         if "failure" in answer:
             return answer
         return {**answer, "samples": _rotated(answer["samples"], -shift)}
+
+    def _watched(self, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """A measurement without the rounds in which the device was disturbed, where its meter tells."""
+        meter = self.subject.meter
+        if meter is None or not meter.watches:
+            return measure()
+        with recording(meter) as trace:
+            answer = measure()
+        return answer if "failure" in answer else undisturbed(answer, trace)
 
     def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | None:
         """What a deployment of one candidate needs; the imported network goes to ``folder`` as ``network.json``.
@@ -311,11 +352,14 @@ class Evaluator:
             if isinstance(restored, Failure):
                 return {"failure": restored.to_json()}
         request = self._measure_request([str(built.folder) for built in contenders], plan)
-        return self._record("samples", key, self._workers.ask(self._workers.timer, "measure", request))
+        answer = self._watched(lambda: self._workers.ask(self._workers.timer, "measure", request))
+        return self._record("samples", key, answer)
 
     def _measure_request(self, folders: list[str], plan: RoundPlan | Cf22Plan) -> dict[str, Any]:
-        device, inputs = self.subject.device, self.inputs
-        return {"verb": "measure", "folders": folders, "device": device, "inputs": inputs, "plan": asdict(plan)}
+        return {"verb": "measure", "folders": folders, "plan": asdict(plan), **self._on_device()}
+
+    def _on_device(self) -> dict[str, Any]:
+        return {"device": self.subject.device, "inputs": self.inputs}
 
     def _compile_fresh(self, key: str, candidate: Candidate) -> Fact:
         folder = self._artifacts / key

@@ -76,16 +76,25 @@ class Setting:
     def evaluator(self, log: Log, folder: Path, *, output_cases: tuple[int | str, ...] = OUTPUT_CASES) -> Evaluator:
         """An evaluator for this setting that keeps its files in ``folder``."""
         folder.mkdir(parents=True, exist_ok=True)
-        start = partial(_start, self.toolchain.python, self.dialect.bridge, self.target, folder, self.paths)
+        start = partial(
+            Worker,
+            self.toolchain.python,
+            bridge=self.dialect.bridge,
+            target=self.target,
+            log=folder / "workers.log",
+            paths=self.paths,
+            gpu=str(self.sensors.device["uuid"]) if "uuid" in self.sensors.device else None,
+        )
         subject = Subject(
             source=self.model.to_request(),
             factories=self.factories,
-            start=start,
+            start=lambda threads: start(threads=threads),
             device=self.device,
             threads=self.threads,
             tolerance=self.tolerance,
             deadline_s=self.deadline_s,
             output_cases=output_cases,
+            meter=self.sensors.meter,
         )
         return Evaluator(subject, log=log, artifacts=folder)
 
@@ -187,8 +196,3 @@ def named(chosen: Setting, name: str) -> Candidate:
     if "," not in name and "{" not in name and name not in chosen.catalog.entries:
         raise UserError(f"Unknown pipeline `{name}`; give a pipeline file, passes, or one of: {known}.")
     return Candidate(Pipeline.parse(name), name=name)
-
-
-def _start(python: Path, bridge: str, target: str, folder: Path, paths: tuple[str, ...], threads: int) -> Worker:
-    log = folder / "workers.log"
-    return Worker(python, bridge=bridge, target=target, threads=threads, log=log, paths=paths)

@@ -2,14 +2,15 @@
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import optuna
 
 from passsearch.core import Candidate, Failure, Interval, Objective
-from passsearch.measure import LEAST_GAIN, Ratio, paired_ratio, process_ratio
-from passsearch.search.evaluation import FINAL_PLAN, Built, Evaluator
+from passsearch.measure import CONSUMED, LEAST_GAIN, Ratio, consumed_log_ratio, log_ratio, process_ratio
+from passsearch.search.evaluation import FINAL_PLAN, SEARCH_WINDOWS, Built, Evaluator
 from passsearch.search.space import Space
 
 PATIENCE = 150
@@ -42,6 +43,7 @@ class Scored:
         batch: Samples per inference.
         conditions: As the timing process noted them.
         process_ratios: The shortlist's throughput ratio in each of its processes.
+        consumed: What the baseline and the candidate consumed in turn, where that is an objective.
     """
 
     candidate: Candidate
@@ -54,6 +56,7 @@ class Scored:
     batch: int = 1
     conditions: dict[str, object] = field(default_factory=dict)
     process_ratios: tuple[float, ...] = ()
+    consumed: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass
@@ -134,6 +137,9 @@ class Search:
             return scored.ratio.value
         if objective.name == "compile_time":
             return self.default_scored.compile_s / scored.compile_s
+        if objective.name in CONSUMED:
+            baseline, candidate = scored.consumed
+            return math.exp(consumed_log_ratio(baseline, candidate, objective.name))
         return (self.default_scored.built.peak_rss or 1) / max(scored.built.peak_rss or 1, 1)
 
     @property
@@ -258,18 +264,29 @@ class Search:
         if isinstance(answer, Failure):
             return answer
         baseline_s, latency_s = answer["samples"]
+        consumed = self._consumption(built)
+        if isinstance(consumed, Failure):
+            return consumed
         pipeline, apply_s = self.evaluator.graph.cheapest(state)
         return Scored(
             candidate=replace(candidate, pipeline=pipeline),
             built=built,
-            ratio=self._same(built) or paired_ratio(baseline_s, latency_s),
+            ratio=self._same(built) or _of_one_process(log_ratio(baseline_s, latency_s)),
             latency_s=tuple(latency_s),
             baseline_latency_s=tuple(baseline_s),
             compile_s=apply_s + built.seconds,
             apply_s=apply_s,
             batch=self.evaluator.batch,
             conditions=answer["conditions"],
+            consumed=tuple(consumed or ()),
         )
+
+    def _consumption(self, built: Built) -> list[dict[str, Any]] | Failure | None:
+        """Of baseline and candidate in turn, where it is an objective."""
+        assert self.baseline is not None
+        if not any(objective.name in CONSUMED for objective in self.plan.objectives):
+            return None
+        return self.evaluator.consumption(built.digest, [str(self.baseline.folder), str(built.folder)], SEARCH_WINDOWS)
 
     def _same(self, built: Built) -> Ratio | None:
         """Exactly 1 for the very binary the baseline is, whatever pipeline made it."""
@@ -338,13 +355,18 @@ class Search:
         return [best, *(each for each in admitted if each is not best)]
 
 
+def _of_one_process(logarithm: float) -> Ratio:
+    """Without an interval: one process says nothing of the next."""
+    return Ratio(math.exp(logarithm), Interval(0.0, math.inf))
+
+
 def _remeasured(scored: Scored, processes: Sequence[Sequence[Sequence[float]]], place: int) -> Scored:
     return replace(
         scored,
         ratio=process_ratio(processes, place),
         latency_s=tuple(value for process in processes for value in process[place]),
         baseline_latency_s=tuple(value for process in processes for value in process[0]),
-        process_ratios=tuple(paired_ratio(each[0], each[place]).value for each in processes),
+        process_ratios=tuple(math.exp(log_ratio(each[0], each[place])) for each in processes),
     )
 
 

@@ -77,7 +77,7 @@ def test_equal_ir_makes_equal_files_in_every_process(
     finally:
         other.close()
     assert built[0]["digest"] == built[1]["digest"]
-    plan = {"rounds": 2, "placing_rounds": 1, "run_s": 0.001}
+    plan = {"rounds": 2, "run_s": 0.001}
     inputs = {"image": [[1, 3, 16, 16], "float32"]}
     folders = [str(folder / "twin-0"), str(folder / "twin-1")]
     request = {"verb": "measure", "folders": folders, "device": "cpu", "inputs": inputs, "plan": plan}

@@ -1,0 +1,129 @@
+"""NVIDIA GPUs by NVML (package nvidia-ml-py). The only importer of pynvml."""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import psutil
+import pynvml
+
+from passsearch.core import Json
+from passsearch.errors import EnvironmentFault
+from passsearch.measure.telemetry import Reading
+
+Value = TypeVar("Value")
+
+SLOWDOWNS = {
+    "HwSlowdown": "hardware slowdown",
+    "HwThermalSlowdown": "too hot (hardware)",
+    "HwPowerBrakeSlowdown": "power brake",
+    "SwThermalSlowdown": "too hot (driver)",
+}
+"""Reasons that make a round disturbed. A power cap is none: it is how a busy GPU runs, and holds for all candidates."""
+
+
+class NvmlMeter:
+    """One GPU, found by its UUID: indices change with the order in which CUDA and NVML count."""
+
+    def __init__(self, uuid: str) -> None:
+        """Try every metric once; what fails is unavailable from then on.
+
+        Args:
+            uuid: ``GPU-…``; see ``gpus``.
+
+        Raises:
+            EnvironmentFault: The driver or the GPU is not there.
+        """
+        self._handle = _or_fault(lambda: _opened(uuid))
+        self.unavailable: dict[str, str] = {}
+        self._energy = self._usable("energy_j", lambda: 1e-3 * pynvml.nvmlDeviceGetTotalEnergyConsumption(self._handle))
+        self._power = self._usable("power_w", lambda: 1e-3 * pynvml.nvmlDeviceGetPowerUsage(self._handle))
+        self._heat = self._usable("temperature_c", self._celsius)
+        self._memory = self._usable("memory_bytes.device", self._own_bytes)
+        self._why_slow = self._usable("throttled", self._reasons)
+        self.watches = True
+        self._others = self._usable("foreign", lambda: len(self._processes()) - len(self._own()))
+
+    def read(self) -> Reading:
+        """Now; a metric that fails this once is ``None`` in this reading."""
+        return Reading(
+            time.monotonic(),
+            energy_j=self._energy(),
+            power_w=self._power(),
+            temperature_c=self._heat(),
+            memory_bytes=self._memory(),
+            slowdowns=self._why_slow(),
+            foreign=self._others(),
+        )
+
+    def _usable(self, metric: str, read: Callable[[], Value]) -> Callable[[], Value | None]:
+        try:
+            read()
+        except pynvml.NVMLError as error:
+            self.unavailable[metric] = f"NVML: {error}"
+            return lambda: None
+
+        def once() -> Value | None:
+            with contextlib.suppress(pynvml.NVMLError):
+                return read()
+            return None
+
+        return once
+
+    def _celsius(self) -> float:
+        return float(pynvml.nvmlDeviceGetTemperature(self._handle, pynvml.NVML_TEMPERATURE_GPU))
+
+    def _reasons(self) -> tuple[str, ...]:
+        bits = pynvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)
+        return tuple(why for name, why in SLOWDOWNS.items() if bits & getattr(pynvml, f"nvmlClocksEventReason{name}"))
+
+    def _processes(self) -> list[Any]:
+        return list(pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
+
+    def _own(self) -> list[Any]:
+        """Those of this process and its workers."""
+        mine = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
+        return [each for each in self._processes() if each.pid in mine]
+
+    def _own_bytes(self) -> int | None:
+        """``None`` where the driver does not say it (``usedGpuMemory`` is then ``None``, as in containers)."""
+        used = [each.usedGpuMemory for each in self._own()]
+        return None if None in used else int(sum(used))
+
+
+def gpus() -> list[Mapping[str, Json]]:
+    """Name, UUID and memory of every GPU, in NVML's order (by bus id).
+
+    Raises:
+        EnvironmentFault: The driver is not there.
+    """
+    return _or_fault(_all)
+
+
+def _all() -> list[Mapping[str, Json]]:
+    pynvml.nvmlInit()
+    return [_described(pynvml.nvmlDeviceGetHandleByIndex(index)) for index in range(pynvml.nvmlDeviceGetCount())]
+
+
+def _described(handle: Any) -> Mapping[str, Json]:
+    return {
+        "name": pynvml.nvmlDeviceGetName(handle),
+        "uuid": pynvml.nvmlDeviceGetUUID(handle),
+        "memory_bytes": int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+        "driver": pynvml.nvmlSystemGetDriverVersion(),
+    }
+
+
+def _opened(uuid: str) -> Any:
+    pynvml.nvmlInit()
+    return pynvml.nvmlDeviceGetHandleByUUID(uuid)
+
+
+def _or_fault(ask: Callable[[], Value]) -> Value:
+    try:
+        return ask()
+    except pynvml.NVMLError as error:
+        reason = f"NVML: {error}. A GPU is measured through its driver. See: passsearch doctor"
+        raise EnvironmentFault(reason) from error

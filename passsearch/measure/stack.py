@@ -1,0 +1,38 @@
+"""Where the stack begins decides how fast a kernel runs, so a timing must not rest on one beginning.
+
+A kernel's spilled values lie on the stack. Where they share their low address bits with the data it works on, stores
+and loads wait for each other, and the same binary takes 70 ms or 110 ms (``benchmarks/stack_depth.py``). The system
+draws the beginning of the stack anew for every process, so a whole process is fast or slow. Source: Mytkowicz et al.,
+Producing wrong data without doing anything obviously wrong, ASPLOS 2009; Curtsinger and Berger, STABILIZER, ASPLOS
+2013.
+"""
+
+import ctypes
+from collections.abc import Callable
+from typing import TypeVar
+
+DEPTHS = 32
+"""Each level takes some hundred bytes of stack, so these reach all places modulo the 4096 bytes that matter."""
+
+Value = TypeVar("Value")
+
+_Callback = ctypes.CFUNCTYPE(None)
+
+
+def at_depth(levels: int, call: Callable[[], Value]) -> Value:
+    """Call a function so many C calls deeper on the stack."""
+    if levels == 0:
+        return call()
+    outcome: list[Value] = []
+    failure: list[BaseException] = []
+
+    def descend() -> None:
+        try:
+            outcome.append(at_depth(levels - 1, call))
+        except BaseException as error:  # noqa: BLE001 - raised again below: C has no way to pass it on
+            failure.append(error)
+
+    _Callback(descend)()
+    if failure:
+        raise failure[0]
+    return outcome[0]
