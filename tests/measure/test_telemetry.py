@@ -1,0 +1,111 @@
+"""Readings laid over spans: of a device whose every watt is known, and of a trace that was written down."""
+
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from passsearch.measure import Trace, consumed_log_ratio, consumption, recording, undisturbed
+from passsearch.measure.telemetry import Reading
+
+SPAN = (10.0, 20.0)
+
+
+def steady(power_w: float = 50.0, *, end_s: int = 30, **more: Any) -> Trace:
+    return Trace([Reading(float(s), energy_j=100 + power_w * s, power_w=power_w, **more) for s in range(end_s)])
+
+
+def windows(*rows: tuple[int, float, float, int]) -> list[dict[str, Any]]:
+    return [{"artifact": place, "span": (start, end), "inferences": count} for place, start, end, count in rows]
+
+
+def test_energy_is_interpolated_between_readings() -> None:
+    assert steady().energy_j((10.25, 12.5)) == pytest.approx(50 * 2.25)
+
+
+def test_a_window_that_no_readings_enclose_has_no_energy() -> None:
+    assert steady().energy_j((28.0, 31.0)) is None
+    assert Trace([Reading(0.0), Reading(9.0)]).energy_j((1.0, 2.0)) is None
+
+
+def test_consumption_is_per_inference_and_by_artifact() -> None:
+    trace = steady(temperature_c=60.0, memory_bytes=1 << 20)
+    first, second = consumption(windows((0, 1, 6, 100), (1, 7, 12, 50), (0, 14, 19, 100)), trace)
+    assert first["energy_j"] == [pytest.approx(2.5)] * 2 and second["energy_j"] == [pytest.approx(5.0)]
+    assert first["power_w"] == {"median": 50.0, "max": 50.0}
+    assert first["temperature_c"] == {"median": 60.0, "max": 60.0, "start": 60.0, "end": 60.0}
+    assert first["memory_bytes"] == 1 << 20
+
+
+def test_what_was_not_read_is_none_and_not_zero() -> None:
+    (found,) = consumption(windows((0, 1, 6, 100)), Trace([Reading(float(s)) for s in range(9)]))
+    assert found == {"energy_j": None, "power_w": None, "temperature_c": None, "memory_bytes": None}
+
+
+def test_half_the_energy_is_twice_as_good() -> None:
+    baseline, candidate = ({"energy_j": [value, 1.1 * value], "power_w": {"median": 70.0}} for value in (4.0, 2.0))
+    assert consumed_log_ratio(baseline, candidate, "energy") == pytest.approx(0.6931, abs=1e-3)
+    assert consumed_log_ratio(baseline, candidate, "power") == 0.0
+
+
+@pytest.mark.parametrize("disturbance", [{"slowdowns": ("power brake",)}, {"foreign": 1}])
+def test_a_round_on_a_disturbed_device_is_dropped_for_everyone(disturbance: dict[str, Any]) -> None:
+    trace = Trace([Reading(0.5, slowdowns=(), foreign=0), Reading(1.5, **disturbance), Reading(2.5, slowdowns=())])
+    answer = {"samples": [[1.0, 9.0, 1.1], [2.0, 9.0]], "spans": [[0, 1], [1, 2], [2, 3]]}
+    kept = undisturbed({**answer, "conditions": {"rounds_dropped": 1}}, trace)
+    assert kept["samples"] == [[1.0, 1.1], [2.0]]
+    assert kept["conditions"]["rounds_dropped"] == 2
+    assert kept["conditions"]["throttled"] == (["power brake"] if "slowdowns" in disturbance else False)
+
+
+def test_a_device_that_is_never_calm_keeps_its_rounds_and_says_so() -> None:
+    trace = Trace([Reading(0.5, slowdowns=("too hot (driver)",))])
+    answer = {"samples": [[1.0]], "spans": [[0, 1]], "conditions": {"rounds_dropped": 0}}
+    kept = undisturbed(answer, trace)
+    assert kept["samples"] == [[1.0]] and kept["conditions"]["throttled"] == ["too hot (driver)"]
+
+
+def test_a_trace_that_was_written_down_says_the_same_again(tmp_path: Path) -> None:
+    trace = steady(temperature_c=55.0, slowdowns=("power brake",), foreign=0)
+    trace.write(tmp_path / "trace.jsonl")
+    again = Trace.load(tmp_path / "trace.jsonl")
+    assert again == trace and again.energy_j(SPAN) == trace.energy_j(SPAN)
+
+
+class Counter:
+    """A device of 50 W with a clock of its own speed: that of the system."""
+
+    watches = False
+
+    def __init__(self) -> None:
+        self.unavailable: dict[str, str] = {}
+        self._start_s = time.monotonic()
+
+    def read(self) -> Reading:
+        now_s = time.monotonic()
+        return Reading(now_s, energy_j=50 * (now_s - self._start_s))
+
+
+def test_a_recording_encloses_what_is_done_meanwhile() -> None:
+    with recording(Counter(), period_s=0.01) as trace:
+        start = time.monotonic()
+        time.sleep(0.1)
+        span = (start, time.monotonic())
+    assert trace.energy_j(span) == pytest.approx(50 * (span[1] - span[0]), rel=0.01)
+    assert len(trace.within(span)) >= 5
+
+
+def test_random_phases_see_through_a_sensor_that_looks_a_quarter_of_the_time() -> None:
+    """A100 and H100 average 25 of every 100 ms (arXiv 2312.02741); a load of that rhythm fools a short window."""
+    rng = Random(1)
+
+    def sensed_w(phase_s: float, seconds: float) -> float:
+        looks = [0.1 * tick for tick in range(round(seconds / 0.1))]
+        return sum(300.0 if (look + phase_s) % 0.1 < 0.05 else 100.0 for look in looks) / len(looks)
+
+    short = {sensed_w(phase, 0.5) for phase in (0.0, 0.06)}
+    assert short == {300.0, 100.0}  # the truth is 200 W
+    trials = [sensed_w(rng.random(), 5.0) for _ in range(400)]
+    assert sum(trials) / len(trials) == pytest.approx(200.0, rel=0.1)
