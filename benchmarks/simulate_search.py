@@ -121,9 +121,9 @@ class SimulatedEvaluator:
             self.graph.add("root", pipeline.passes[0], Edge(str(pipeline), 1.0))
         return str(pipeline)
 
-    def built(self, state: str, options: BuildOptions) -> Built:
+    def built(self, state: str, candidate: Candidate) -> Built:
         """A name, no files."""
-        return Built(state, options, state, Path(state), state, 20.0, 0, 0, 0)
+        return Built(state, candidate.build, state, Path(state), state, 20.0, 0, 0, 0)
 
     def samples(self, baseline: Built, candidate: Built) -> dict[str, Any]:
         """As the search does it: one process, racing."""

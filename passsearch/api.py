@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from passsearch.catalog import bind_pipeline
-from passsearch.core import DEADLINE_S, TOLERANCE, BuildOptions, Candidate, Objective, TensorType
+from passsearch.core import DEADLINE_S, BuildOptions, Candidate, Objective, TensorType
 from passsearch.errors import UserError
 from passsearch.export import export_run, read_pipeline
 from passsearch.frontends import ModelFile, digest_files, resolve
@@ -98,7 +98,7 @@ def tune(
     seed: int = 0,
     confirm: int = 3,
     keep_throughput: float = 0.98,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     deadline: float = DEADLINE_S,
     passes: Sequence[str] | None = None,
     additional: Sequence[str] = (),
@@ -122,7 +122,8 @@ def tune(
         seed: Seed of the sampler.
         confirm: Fresh compiles that confirm the winner, timed in three processes each; 0 leaves it unconfirmed.
         keep_throughput: Least share of the baseline's throughput where throughput is not an objective.
-        tolerance: Largest deviation of outputs from the reference, as a share of the largest output.
+        tolerance: Largest deviation of outputs from the reference, as a share of the largest output, of pipelines with
+            a pass that may change numerics; without it they are judged as strictly as all others.
         deadline: Seconds one request to a worker may take before its process group is killed.
         passes: Search these passes only, whatever the classes say.
         additional: Passes to search that the catalog leaves to the user's intent.
@@ -135,8 +136,14 @@ def tune(
     """
     objectives = _objectives(objective)
     file = _file(model, example_inputs, inputs, batch)
-    options = {"tolerance": tolerance, "deadline_s": deadline}
-    chosen = setting.choose(file, toolchain=toolchain, target=target, catalogs=_paths(catalogs), **options)
+    chosen = setting.choose(
+        file,
+        toolchain=toolchain,
+        target=target,
+        catalogs=_paths(catalogs),
+        tolerance=tolerance,
+        deadline_s=deadline,
+    )
     _refuse_unreadable(objectives, chosen)
     tuning = Tuning(
         chosen,
@@ -181,7 +188,7 @@ def compare(
     batch: int | None = None,
     target: str | None = None,
     toolchain: str | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     deadline: float = DEADLINE_S,
     rounds: int = 6,
     processes: int | None = None,
@@ -202,8 +209,14 @@ def compare(
     if protocol == CF22 and cache != "warm":
         raise UserError("Protocol `cf22` measures with warm caches, as the paper did; leave the cache state out.")
     file = _file(model, example_inputs, inputs, batch)
-    options = {"tolerance": tolerance, "deadline_s": deadline}
-    chosen = setting.choose(file, toolchain=toolchain, target=target, catalogs=_paths(catalogs), **options)
+    chosen = setting.choose(
+        file,
+        toolchain=toolchain,
+        target=target,
+        catalogs=_paths(catalogs),
+        tolerance=tolerance,
+        deadline_s=deadline,
+    )
     contenders = [_contender(chosen, text) for text in pipelines]
     with TemporaryDirectory(prefix="passsearch-") as folder, Log(Path(folder) / "log.jsonl") as log:
         evaluator = chosen.evaluator(log, Path(folder))

@@ -72,10 +72,10 @@ class CatalogEntry:
         summary: What it does, in one sentence.
         factory: ``module:function``; called with the bound arguments it returns the compiler's pass.
         parameters: Arguments of the factory, in its order.
-        opt_level: The level from which the compiler itself would run the pass.
+        opt_level: The level from which the compiler itself would run the pass; 0 also where it never does.
         needs: Passes that must come earlier.
         conflicts: Passes after which this one is invalid or finds nothing left to do.
-        numerics: ``exact``, ``reassociates`` (rounding only) or ``approximate``.
+        numerics: ``exact``, ``reassociates`` (rounding only) or ``approximate``, which the user's tolerance is for.
         tolerance: Relative difference of outputs it may cause; 0 where it is exact.
         features: Features of which at least one must be present for the pass to change anything.
         paper: Categories of the paper's table 4, empty if it is not in there.
@@ -218,6 +218,19 @@ class Catalog:
         if name in self.sequences:
             return self.sequences[name]
         raise UserError(self._unknown("sequence", name, self.sequences))
+
+    def approximates(self, candidate: Candidate) -> bool:
+        """Whether a pass of it may change numerics: of its pipeline, or one its build runs by itself.
+
+        What a build runs at level 0 it does to the reference too. A pass the catalog does not know may do anything.
+        """
+        build = candidate.build
+        asked = {*(step.name for step in candidate.pipeline.passes), *build.required}
+        own = {name for name, entry in self.entries.items() if 0 < entry.opt_level <= build.opt_level}
+        return any(
+            name not in self.entries or self.entries[name].numerics == "approximate"
+            for name in asked | (own - {*build.disabled})
+        )
 
     def _unknown(self, what: str, name: str, known: Iterable[str]) -> str:
         hint = nearest(name, known)

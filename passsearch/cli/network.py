@@ -19,7 +19,7 @@ from passsearch.cli.options import (
 )
 from passsearch.cli.output import listed, note, show
 from passsearch.cli.progress import ProgressBar
-from passsearch.core import DEADLINE_S, TOLERANCE
+from passsearch.core import DEADLINE_S
 from passsearch.errors import UserError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def tune(
     keep_throughput: Annotated[
         float, typer.Option(min=0, metavar="SHARE", help="Least share of the baseline's throughput to keep.")
     ] = 0.98,
-    tolerance: Tolerance = TOLERANCE,
+    tolerance: Tolerance = None,
     deadline: Deadline = DEADLINE_S,
     inputs: Inputs = None,
     batch: Batch = None,
@@ -138,7 +138,7 @@ def compare(
     ] = "paired",
     cache: Annotated[str, typer.Option(metavar="C", help="warm, or flushed before every run.")] = "warm",
     target: Target = None,
-    tolerance: Tolerance = TOLERANCE,
+    tolerance: Tolerance = None,
     deadline: Deadline = DEADLINE_S,
     inputs: Inputs = None,
     batch: Batch = None,

@@ -28,8 +28,13 @@ Batch: TypeAlias = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Size of a first dimension the file leaves open.")
 ]
 Tolerance: TypeAlias = Annotated[
-    float,
-    typer.Option(min=0, metavar="SHARE", help="Largest deviation of outputs, as a share of the largest."),
+    float | None,
+    typer.Option(
+        min=0,
+        metavar="SHARE",
+        help="Largest deviation of outputs, as a share of the largest, after passes that may change numerics; "
+        "strict by default, as for all others.",
+    ),
 ]
 Deadline: TypeAlias = Annotated[
     float, typer.Option(min=1, metavar="SECONDS", help="Longest time one compile or measurement may take.")

@@ -6,12 +6,13 @@ from passsearch.core.measurement import (
     DEADLINE_S,
     FAILURE_KINDS,
     OBJECTIVES,
-    TOLERANCE,
+    STRICT,
     Failure,
     FailureKind,
     Interval,
     Measurement,
     Objective,
+    strict_limit,
 )
 from passsearch.core.passes import Json, PassSpec, Pipeline
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
@@ -20,7 +21,7 @@ __all__ = [
     "DEADLINE_S",
     "FAILURE_KINDS",
     "OBJECTIVES",
-    "TOLERANCE",
+    "STRICT",
     "ArchitectureClass",
     "BuildOptions",
     "Candidate",
@@ -37,4 +38,5 @@ __all__ = [
     "PassSpec",
     "Pipeline",
     "TensorType",
+    "strict_limit",
 ]

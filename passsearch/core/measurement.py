@@ -1,6 +1,6 @@
 """Measurements, failures and objectives."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -13,8 +13,14 @@ FAILURE_KINDS: tuple[str, ...] = get_args(FailureKind)
 DEADLINE_S = 600.0
 """Longest time one request to a worker may take, where the user sets no other."""
 
-TOLERANCE = 1e-3
-"""Largest deviation of outputs, as a share of the largest reference output, where the user sets no other."""
+STRICT: Mapping[str, float] = {"float64": 2**-20, "float32": 1024 * 2**-23, "float16": 64 * 2**-10}
+"""Largest deviation of outputs that rounding explains, as a share of the largest reference output, by the type that a
+network computes in; the powers of two are machine epsilons. The evidence: docs/measurement.md."""
+
+
+def strict_limit(dtypes: Iterable[str]) -> float:
+    """The limit of the coarsest of the types a network computes in; 0 where none is a float."""
+    return max((STRICT.get(dtype, 0.0) for dtype in dtypes), default=0.0)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,12 @@ class ModuleSummary:
     operators: tuple[Operator, ...]
     results: tuple[int, ...]
 
+    @property
+    def computed_types(self) -> frozenset[str]:
+        """Dtypes of what operators yield; inputs and constants are not computed."""
+        computed = (each for each in self.operators if each.kind not in ("input", "constant"))
+        return frozenset(output.dtype for each in computed for output in each.outputs)
+
     def to_json(self) -> dict[str, Json]:
         """Compact rows, one per operator, for the pipe between worker and parent."""
         return {"operators": [_row(operator) for operator in self.operators], "results": list(self.results)}

@@ -12,6 +12,8 @@ from passsearch.core import TensorType
 from passsearch.dialects.contract import Array, Executable, case_inputs
 
 DIGEST_VALUES = 64
+LEAST_CLASSES = 10
+"""Columns from which on a table is taken for class scores."""
 
 
 def verify(
@@ -24,7 +26,8 @@ def verify(
 ) -> dict[str, Any]:
     """Run on the inputs of every case; keep the outputs, and compare them with the reference's if there is one.
 
-    Outputs are kept as ``<case>_<index>`` arrays of one ``.npz``. Answers the largest deviation and its case.
+    Outputs are kept as ``<case>_<index>`` arrays of one ``.npz``. Answers the largest deviation, its case, and the
+    leads of classes on random inputs.
     """
     produced = {
         f"{case}_{index}": array
@@ -35,15 +38,17 @@ def verify(
         unfinished = outputs.with_name("partial-" + outputs.name)
         np.savez(unfinished, **produced)  # type: ignore[arg-type]
         unfinished.replace(outputs)
-        return {"deviation": 0.0, "case": ""}
+        return {"deviation": 0.0, "case": "", "mismatch": "", "leads": _leads(produced, produced, cases)}
     with np.load(reference) as expected:
         if set(expected.files) != set(produced):
-            return {"deviation": float("inf"), "case": "", "mismatch": "the number of outputs differs"}
-        mismatches = [_mismatch(produced[key], expected[key]) for key in produced]
-        deviations = {key: difference(produced[key], expected[key]) for key in produced}
+            return {"deviation": math.inf, "case": "", "mismatch": "the number of outputs differs", "leads": None}
+        reference_of = {key: expected[key] for key in produced}
+    mismatch = next(filter(None, (_mismatch(produced[key], reference_of[key]) for key in produced)), "")
+    deviations = {key: difference(produced[key], reference_of[key]) for key in produced}
     worst = max(deviations, key=lambda key: deviations[key])
     case, _, _ = worst.rpartition("_")
-    return {"deviation": deviations[worst], "case": case, "mismatch": next(filter(None, mismatches), "")}
+    leads = None if mismatch else _leads(produced, reference_of, cases)
+    return {"deviation": deviations[worst], "case": case, "mismatch": mismatch, "leads": leads}
 
 
 def _mismatch(actual: Array, expected: Array) -> str:
@@ -68,6 +73,35 @@ def difference(actual: Array, expected: Array) -> float:
         return 0.0
     scale = max(float(np.abs(expected[finite]).max()), 1e-30)
     return float(np.abs(actual[finite].astype("float64") - expected[finite]).max()) / scale
+
+
+def _leads(
+    produced: Mapping[str, Array], expected: Mapping[str, Array], cases: Sequence[int | str]
+) -> list[float] | None:
+    """By row of the random inputs' class scores: how far the reference's class is ahead of the next.
+
+    As a share of the largest magnitude, negative where the outputs have another class. ``None`` where not exactly one
+    output is a table of class scores: floats, ``[batch, classes]``.
+    """
+    first = (key for key in expected if key.startswith(f"{cases[0]}_"))
+    tables = [key.rpartition("_")[2] for key in first if _is_table(expected[key])]
+    if len(tables) != 1:
+        return None
+    keys = [f"{case}_{tables[0]}" for case in cases if isinstance(case, int)]
+    return [lead for key in keys for lead in _rows(produced[key], expected[key])]
+
+
+def _is_table(output: Array) -> bool:
+    return np.issubdtype(output.dtype, np.floating) and output.ndim == 2 and output.shape[1] >= LEAST_CLASSES
+
+
+def _rows(actual: Array, expected: Array) -> list[float]:
+    if not np.isfinite(expected).all():
+        return []
+    second, first = np.partition(expected.astype("float64"), (-2, -1), axis=1)[:, -2:].T
+    scale = max(float(np.abs(expected).max()), 1e-30)
+    same = actual.argmax(axis=1) == expected.argmax(axis=1)
+    return [float(lead) for lead in np.where(same, first - second, second - first) / scale]
 
 
 def digest(outputs: Sequence[Array]) -> list[dict[str, Any]]:

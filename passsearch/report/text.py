@@ -73,6 +73,8 @@ def account(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """How the result was reached and what it rests on: names and texts."""
     if at(document, "verdict", "repetitions"):
         yield "evidence", _evidence(document)
+    if at(document, "best", "outputs"):
+        yield "outputs", _outputs(document["best"]["outputs"])
     yield "space", _space(document.get("space") or {})
     yield "failures", _failures(document)
     for each in document.get("reproducers") or []:
@@ -123,6 +125,13 @@ def _evidence(document: Mapping[str, Any]) -> str:
         f"best and {baseline_name(document)}: {times}, timed side by side in {processes}, "
         f"intervals at {level}; other rows: one compile, one process"
     )
+
+
+def _outputs(outputs: Mapping[str, Any]) -> str:
+    share = f"best deviates by {outputs['deviation']:.2g} of the largest, {outputs['tolerance']:.2g} is allowed"
+    top1 = outputs.get("top1_agreement")
+    reason = at(outputs, "unavailable", "top1_agreement")
+    return f"{share}; top-1 agreement: {percent(top1)}" + (f" ({reason})" if reason else "")
 
 
 def _space(space: Mapping[str, Any]) -> str:

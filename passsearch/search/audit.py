@@ -86,11 +86,12 @@ def _rebuilt(document: Mapping[str, Any], winner: Candidate, evaluator: Evaluato
     yield _hashes(winner.pipeline, states, recorded["states"])
     if states != recorded["states"]:
         return
-    built = evaluator.built(states[-1], winner.build)
+    built = evaluator.built(states[-1], winner)
     if isinstance(built, Failure):
         yield Check("outputs", False, f"{built.kind} in {built.stage}: {built.reason}")
         return
-    yield Check("outputs", True, f"agree with the unoptimised build on {len(OUTPUT_CASES)} new inputs")
+    share = f"{built.agreement.deviation:.2g} of the largest, {built.agreement.limit:.2g} is allowed"
+    yield Check("outputs", True, f"those of the unoptimised build on {len(OUTPUT_CASES)} new inputs but for {share}")
     made = evaluator.deployment(winner, folder)
     same = made is not None and made["expected"] == recorded["expected"]
     differ = "could not be made again" if made is None else "differ from the recorded ones in some bit"
@@ -114,7 +115,7 @@ def _again(
     chosen: Setting, evaluator: Evaluator, winner: Candidate, repetitions: int, progress: Callable[[str], None]
 ) -> Confirmation | Failure:
     baseline = chosen.dialect.baseline
-    twin = evaluator.built(evaluator.graph.root, baseline.build)
+    twin = evaluator.built(evaluator.graph.root, baseline)
     if isinstance(twin, Failure):
         return twin
     return confirm(evaluator, winner, baseline=baseline, twin=twin.folder, repetitions=repetitions, progress=progress)

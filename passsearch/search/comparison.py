@@ -89,7 +89,7 @@ def compare_candidates(
     """
     baseline = _baseline(chosen, contenders)
     contenders = [_with_needs(chosen, evaluator, each) for each in contenders or (baseline, baseline)]
-    evaluator.built(evaluator.graph.root, chosen.dialect.baselines[0].build)
+    evaluator.built(evaluator.graph.root, chosen.dialect.baselines[0])
     reference, *built = _build_all(evaluator, [baseline, *contenders], progress)
     if isinstance(reference, Failure):
         told = f"{reference.kind} in {reference.stage}: {reference.reason}"
@@ -191,8 +191,8 @@ def _build_all(
     for number, candidate in enumerate(candidates):
         progress(f"building {candidate.name}", number, len(candidates))
         state = evaluator.reach(candidate.pipeline)
-        outcomes.append(state if isinstance(state, Failure) else evaluator.built(state, candidate.build))
-    return outcomes
+        outcomes.append(state if isinstance(state, Failure) else evaluator.built(state, candidate))
+    return [each if isinstance(each, Failure) else evaluator.restore(each) for each in outcomes]
 
 
 def _places(reference: Built, built: Sequence[Built | Failure]) -> list[int]:
@@ -234,6 +234,7 @@ def _row(
         "state": built.state,
         "binary": built.digest,
         "ratio": ratio_document(timed.ratio(place)),
+        "outputs": built.agreement.to_json(),
         "improved": built.digest != timed.baseline and improved(ratio, floor=timed.floor),
         **measurement_document(measured),
     }

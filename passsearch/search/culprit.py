@@ -51,7 +51,7 @@ def culprit(evaluator: Evaluator, candidate: Candidate) -> Culprit | None:
 
     def wrong(place: int) -> bool | None:
         if place not in outcomes:
-            built = evaluator.built(states[place], candidate.build)
+            built = evaluator.built(states[place], candidate)
             outcomes[place] = built if isinstance(built, Failure) else None
         failure = outcomes[place]
         return False if failure is None else True if failure.kind == "wrong_result" else None

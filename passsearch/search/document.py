@@ -51,6 +51,7 @@ def scored_document(scored: Scored, chosen: Setting) -> dict[str, Any]:
         "state": scored.built.state,
         "binary": scored.built.digest,
         "ratio": ratio_document(scored.ratio),
+        "outputs": scored.built.agreement.to_json(),
         **measurement_document(measured),
     }
 

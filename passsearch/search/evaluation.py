@@ -1,13 +1,14 @@
 """One candidate, from pipeline to samples. Whatever the log knows is not done again."""
 
+import math
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, ModuleSummary, PassSpec, Pipeline, strict_limit
 from passsearch.dialects.contract import SCALES
 from passsearch.errors import UserError, WorkerDied
 from passsearch.measure import (
@@ -21,15 +22,13 @@ from passsearch.measure import (
     recording,
     undisturbed,
 )
+from passsearch.search.gate import Agreement, deviation_text, judge, wrong
 from passsearch.search.states import Edge, StateGraph
 from passsearch.search.workers import Workers
 from passsearch.store import NETWORK, Fact, Log
 
 OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *SCALES)
 """Seeds of random inputs, and edge inputs."""
-
-DEVIATION = "outputs deviate"
-"""How the reason begins where values are wrong, and not the type or shape of an output."""
 
 DEPLOYMENT_SEED = 4
 DEADLY = 2
@@ -57,7 +56,9 @@ class Subject:
         start: Starts a worker of the toolchain with so many kernel threads.
         device: Where kernels run.
         threads: Kernel threads while timing.
-        tolerance: Largest deviation of outputs from the reference, as a share of the largest output.
+        approximates: Whether a candidate has a pass that may change numerics.
+        tolerance: Largest deviation of outputs from the reference, as a share of the largest output, of candidates that
+            approximate; ``None`` judges them as strictly as all others.
         deadline_s: How long one request may take.
         output_cases: Inputs on which outputs are compared with the reference.
         meter: Of the device; ``None`` where it has none.
@@ -68,7 +69,8 @@ class Subject:
     start: Callable[[int], Worker]
     device: str
     threads: int
-    tolerance: float
+    approximates: Callable[[Candidate], bool]
+    tolerance: float | None
     deadline_s: float
     output_cases: tuple[int | str, ...] = OUTPUT_CASES
     meter: Meter | None = None
@@ -76,7 +78,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Built:
-    """A state built with options. Equal IR and options are one ``Built``; equal digests are one binary."""
+    """A state built with options, judged for one candidate; equal digests are one binary."""
 
     state: str
     options: BuildOptions
@@ -87,6 +89,7 @@ class Built:
     bytes: int
     plan_bytes: int | None
     peak_rss: int | None
+    agreement: Agreement = field(default_factory=Agreement)
 
 
 class Evaluator:
@@ -146,20 +149,32 @@ class Evaluator:
         request = {"verb": "save", "state": state, "path": str(path)}
         return "failure" not in self._workers.ask(partial(self._compiler_with, state), "build", request)
 
-    def built(self, state: str, options: BuildOptions) -> Built | Failure:
-        """Build a state, check its outputs, keep the artifact.
+    def limit(self, candidate: Candidate) -> float:
+        """Largest deviation of its outputs from the reference's, as a share of the largest output."""
+        if self.subject.tolerance is not None and self.subject.approximates(candidate):
+            return self.subject.tolerance
+        return strict_limit(ModuleSummary.from_json(self.summary).computed_types)
 
-        The outputs of the imported network built without optimisation are the reference, and come first.
+    def built(self, state: str, candidate: Candidate) -> Built | Failure:
+        """Build a state as a candidate asks, judge its outputs by the candidate's limit, keep the artifact.
+
+        The outputs of the imported network built without optimisation are the reference, and come first. How far others
+        deviate is a fact of the build; whether that is too far is asked anew for every candidate.
         """
-        key = f"{state}|{_options_key(options)}"
-        fact = self._known("build", key)
+        key = f"{state}|{_options_key(candidate.build)}"
         folder = self._artifacts / key.replace("|", "-").replace("+", "x")
+        fact = self._known("build", key)
         if fact is None:
-            fact = self._record("build", key, self._build(state, options, folder))
+            fact = self._record("build", key, self._build(state, candidate.build, folder))
         if "failure" in fact:
             return Failure.from_json(fact["failure"])
         sizes = {name: fact[name] for name in ("bytes", "plan_bytes", "peak_rss")}
-        return Built(state, options, key, folder, fact["digest"], fact["seconds"], **sizes)
+        built = Built(state, candidate.build, key, folder, fact["digest"], fact["seconds"], **sizes)
+        agreement = judge(fact, self.limit(candidate))
+        if isinstance(agreement, Failure):
+            self.discard(built)
+            return agreement
+        return replace(built, agreement=agreement)
 
     def samples(self, baseline: Built, candidate: Built) -> Fact | Failure:
         """Samples of both, interleaved in one process; a binary known by another name is not timed again."""
@@ -246,7 +261,7 @@ class Evaluator:
         Answers the state after every pass and the digest of the outputs on the inputs of ``DEPLOYMENT_SEED``.
         """
         states = self.states(candidate.pipeline)
-        built = self.built(states[-1], candidate.build)
+        built = self.built(states[-1], candidate)
         restored = built if isinstance(built, Failure) else self.restore(built)
         if isinstance(restored, Failure):
             return None
@@ -262,7 +277,7 @@ class Evaluator:
             "seed": DEPLOYMENT_SEED,
             "inputs": self.inputs,
             "factories": factories,
-            "tolerance": self.subject.tolerance,
+            "tolerance": self.limit(candidate),
         }
 
     def discard(self, built: Built) -> None:
@@ -309,7 +324,7 @@ class Evaluator:
         return {"pass": data, "factory": self.subject.factories[step.name]}
 
     def _build(self, state: str, options: BuildOptions, folder: Path) -> Fact:
-        """Build into a folder that gets its name once all of it is there and its outputs are right."""
+        """Build into a folder that gets its name once all of it is there and its outputs are known."""
         if not self._reference.exists() and (state, options) != (self.graph.root, BuildOptions()):
             reference = self._build(self.graph.root, BuildOptions(), self._artifacts / "reference")
             if "failure" in reference:
@@ -324,10 +339,10 @@ class Evaluator:
             return verified
         shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)
-        return {**answer, "peak_rss": verified["peak_rss"], "deviation": verified["deviation"]}
+        return {**answer, **{name: verified[name] for name in ("peak_rss", "deviation", "case", "leads")}}
 
     def _verify(self, folder: Path) -> Fact:
-        """Compare outputs with the reference, or make it."""
+        """Compare outputs with the reference, or make it; what no limit admits is a failure of the build."""
         reference = str(self._reference) if self._reference.exists() else None
         request = {
             "verb": "verify",
@@ -339,11 +354,8 @@ class Evaluator:
             "reference": reference,
         }
         answer = self._workers.ask(self._workers.timer, "measure", request)
-        if "failure" not in answer and answer["deviation"] > self.subject.tolerance:
-            inputs = f"inputs `{answer['case']}`" if answer["case"] in SCALES else f"inputs of seed {answer['case']}"
-            share = f"{DEVIATION} on {inputs} by {answer['deviation']:.2g} of the largest"
-            reason = f"{answer['mismatch'] or share}; {self.subject.tolerance:.2g} is allowed"
-            return {"failure": Failure("wrong_result", "measure", "", reason).to_json()}
+        if "failure" not in answer and not math.isfinite(answer["deviation"]):
+            return {"failure": wrong(answer["mismatch"] or deviation_text(answer)).to_json()}
         return answer
 
     def _time(self, key: str, contenders: list[Built], plan: RoundPlan) -> Fact:

@@ -11,7 +11,7 @@ import psutil
 
 from passsearch.analysis import ClassRule, classify, fingerprint
 from passsearch.catalog import Catalog, Selection, candidates, load, with_needs
-from passsearch.core import DEADLINE_S, TOLERANCE, ArchitectureClass, Candidate, Fingerprint, ModuleSummary, Pipeline
+from passsearch.core import DEADLINE_S, ArchitectureClass, Candidate, Fingerprint, ModuleSummary, Pipeline
 from passsearch.dialects import Dialect, dialect
 from passsearch.errors import UserError
 from passsearch.frontends import ModelFile
@@ -31,7 +31,8 @@ class Setting:
         toolchain: Whose TVM compiles it.
         target: TVM's target.
         catalog: Passes, sequences and class rules, the user's own included.
-        tolerance: Largest deviation of outputs, as a share of the largest reference output.
+        tolerance: Largest deviation of outputs, as a share of the largest reference output, of pipelines with a pass
+            that may change numerics; ``None`` judges them as strictly as all others.
         deadline_s: Longest time one request to a worker may take.
         paths: Import paths of the user's own passes.
         own_factories: ``module:function`` of passes that the catalog does not have.
@@ -42,7 +43,7 @@ class Setting:
     toolchain: Toolchain
     target: str
     catalog: Catalog
-    tolerance: float = TOLERANCE
+    tolerance: float | None = None
     deadline_s: float = DEADLINE_S
     paths: tuple[str, ...] = ()
     own_factories: Mapping[str, str] = field(default_factory=dict)
@@ -91,6 +92,7 @@ class Setting:
             start=lambda threads: start(threads=threads),
             device=self.device,
             threads=self.threads,
+            approximates=self.catalog.approximates,
             tolerance=self.tolerance,
             deadline_s=self.deadline_s,
             output_cases=output_cases,
@@ -127,7 +129,7 @@ def choose(
     toolchain: str | None,
     target: str | None,
     catalogs: Sequence[Path] = (),
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     deadline_s: float = DEADLINE_S,
 ) -> Setting:
     """Choose the toolchain and the target and load the catalog.

@@ -157,7 +157,7 @@ class Search:
     def _measure_baselines(self) -> None:
         """All of the compiler's own levels; without the default one there is nothing to compare with."""
         state = self.evaluator.graph.root
-        baseline = self.evaluator.built(state, self._default.build)
+        baseline = self.evaluator.built(state, self._default)
         if isinstance(baseline, Failure):
             raise BaselineFailed(baseline)
         self.baseline = baseline
@@ -232,7 +232,10 @@ class Search:
         if known is not None:
             self.tally.duplicates += 1
             return known
-        outcome = self._known[key] = self._measure(state, candidate)
+        # Outputs are judged by what would be deployed: a pass that changed nothing here excuses no deviation.
+        pipeline, apply_s = self.evaluator.graph.cheapest(state)
+        candidate = replace(candidate, pipeline=pipeline)
+        outcome = self._known[key] = self._measure(state, candidate, apply_s)
         if isinstance(outcome, Failure):
             return self._failed(candidate, outcome)
         self.tally.evaluated += not is_baseline
@@ -255,9 +258,9 @@ class Search:
             self._progress(self.tally, None)
         return failure
 
-    def _measure(self, state: str, candidate: Candidate) -> Scored | Failure:
+    def _measure(self, state: str, candidate: Candidate, apply_s: float) -> Scored | Failure:
         assert self.baseline is not None
-        built = self.evaluator.built(state, candidate.build)
+        built = self.evaluator.built(state, candidate)
         if isinstance(built, Failure):
             return built
         answer = self.evaluator.samples(self.baseline, built)
@@ -267,9 +270,8 @@ class Search:
         consumed = self._consumption(built)
         if isinstance(consumed, Failure):
             return consumed
-        pipeline, apply_s = self.evaluator.graph.cheapest(state)
         return Scored(
-            candidate=replace(candidate, pipeline=pipeline),
+            candidate=candidate,
             built=built,
             ratio=self._same(built) or _of_one_process(log_ratio(baseline_s, latency_s)),
             latency_s=tuple(latency_s),

@@ -12,7 +12,8 @@ from passsearch.search import setting
 from passsearch.search.confirm import Confirmation, confirm, require_repetitions
 from passsearch.search.culprit import Culprit, culprit, write_reproducer
 from passsearch.search.document import result_document
-from passsearch.search.evaluation import DEVIATION, Evaluator
+from passsearch.search.evaluation import Evaluator
+from passsearch.search.gate import DEVIATION
 from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
 from passsearch.store import RunFolder
 

@@ -6,7 +6,7 @@ import yaml
 
 from passsearch.analysis import feature_names
 from passsearch.catalog import Catalog, load, with_needs
-from passsearch.core import Pipeline
+from passsearch.core import BuildOptions, Candidate, Pipeline
 from passsearch.errors import UserError
 
 PAPER = json.loads((Path(__file__).parent / "data" / "table4.json").read_text())
@@ -91,6 +91,24 @@ def test_needed_passes_are_put_before_their_users(catalog: Catalog) -> None:
 @pytest.mark.parametrize(("version", "held"), [("0.16.dev0", True), ("0.8.0", True), ("0.7", False), ("0.20", False)])
 def test_version_range(catalog: Catalog, version: str, held: bool) -> None:
     assert catalog.entry("FuseOps").supports(version) is held
+
+
+@pytest.mark.parametrize(
+    ("passes", "build", "approximates"),
+    [
+        ("SimplifyInference,FuseOps", BuildOptions(3), False),
+        ("SimplifyInference,FastMath", BuildOptions(), True),
+        ("ToMixedPrecision", BuildOptions(), True),
+        ("NotInTheCatalog", BuildOptions(), True),
+        ("", BuildOptions(4), True),
+        ("", BuildOptions(4, disabled=("FastMath",)), False),
+        ("", BuildOptions(0, required=("FastMath",)), True),
+    ],
+)
+def test_passes_that_may_change_numerics_count_wherever_they_run(
+    catalog: Catalog, passes: str, build: BuildOptions, approximates: bool
+) -> None:
+    assert catalog.approximates(Candidate(Pipeline.parse(passes), build)) is approximates
 
 
 @pytest.mark.parametrize("wrong", ["FoldConst", "foldconstant", "FoldConstnat"])

@@ -78,3 +78,47 @@ def test_an_error_that_only_large_inputs_show_is_found_and_named(tmp_path: Path)
     assert found["case"] == "large" and found["deviation"] > 0.1
     fine = verify(Clipping(1e9), types=types, cases=cases, outputs=reference, reference=reference)
     assert fine["deviation"] == 0.0
+
+
+class Scores:
+    """A classifier of two rows whose scores are given, and whatever else it answers."""
+
+    def __init__(self, scores: Array, *others: Array) -> None:
+        self._answers = [scores, *others]
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        return self._answers
+
+    def sample(self, number: int, runs: int, flush_bytes: int = 0) -> Sequence[float]:
+        raise AssertionError("what is verified is not timed")
+
+
+def leads(tmp_path: Path, expected: Scores, actual: Scores) -> list[float] | None:
+    types = {"x": TensorType((2, 8), "float32")}
+    options = {"types": types, "cases": (1, "large"), "outputs": tmp_path / "reference.npz"}
+    verify(expected, reference=None, **options)  # type: ignore[arg-type]
+    found = verify(actual, reference=tmp_path / "reference.npz", **options)  # type: ignore[arg-type]
+    return found["leads"]  # type: ignore[no-any-return]
+
+
+def test_the_lead_of_a_class_is_negative_where_another_has_taken_it(tmp_path: Path) -> None:
+    scores = np.zeros((2, 12), "float32")
+    scores[0, 3], scores[0, 5], scores[1, 7] = 4.0, 3.0, -2.0
+    changed = scores.copy()
+    changed[0, 5] = 4.5
+    assert leads(tmp_path, Scores(scores), Scores(scores)) == [0.25, 0.0], "of the random inputs only, one a row"
+    assert leads(tmp_path, Scores(scores), Scores(changed)) == [-0.25, 0.0]
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        [np.zeros((1, 9), "float32")],
+        [np.zeros((1, 12), "int64")],
+        [np.zeros((1, 4, 12), "float32")],
+        [np.zeros((1, 12), "float32"), np.zeros((1, 12), "float32")],
+    ],
+    ids=["few columns", "integers", "three dimensions", "two of them"],
+)
+def test_other_outputs_are_no_class_scores(outputs: list[Array], tmp_path: Path) -> None:
+    assert leads(tmp_path, Scores(*outputs), Scores(*outputs)) is None

@@ -163,3 +163,12 @@ def test_comparison_has_measured_rows_and_failures(result: dict[str, Any]) -> No
     assert table["O2"][-3:] == ["13.9", "1.554", "46.9"]
     assert "PO-2: failed: wrong_result in measure: outputs deviate by 0.12 of the largest" in text
     assert "noise floor: 0.4 %" in text
+
+
+def test_how_near_the_winners_outputs_are_is_told(result: dict[str, Any]) -> None:
+    outputs = {"deviation": 1.2e-06, "tolerance": 2**-13, "top1_agreement": 1.0, "unavailable": {}}
+    result["best"]["outputs"] = outputs
+    told = "outputs: best deviates by 1.2e-06 of the largest, 0.00012 is allowed; top-1 agreement: 100 %"
+    assert told in result_text(result, width=120)
+    outputs |= {"top1_agreement": None, "unavailable": {"top1_agreement": "no class scores"}}
+    assert "top-1 agreement: – (no class scores)" in result_text(result, width=120)

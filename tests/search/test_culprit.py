@@ -23,13 +23,13 @@ class Prefixes:
     def states(self, pipeline: Pipeline) -> list[str]:
         return [str(number) for number in range(len(pipeline.passes) + 1)]
 
-    def built(self, state: str, options: BuildOptions) -> Built | Failure:
+    def built(self, state: str, candidate: Candidate) -> Built | Failure:
         self.builds.append(state)
         if int(state) in self._unbuildable:
             return Failure("compile_error", "build", "", "it does not")
         if int(state) >= self._broken_from:
             return Failure("wrong_result", "measure", "", "outputs deviate")
-        return Built(state, options, state, Path(state), state, 1.0, 0, 0, 0)
+        return Built(state, candidate.build, state, Path(state), state, 1.0, 0, 0, 0)
 
 
 def blamed(evaluator: Any) -> tuple[str, str, str] | None:

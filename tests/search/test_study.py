@@ -27,10 +27,10 @@ SAME = ("Same", "SlowSame")
 class Known(simulated.SimulatedEvaluator):  # type: ignore[misc,name-defined]
     """Candidates with the compile times above; two of them are the baseline's own binary."""
 
-    def built(self, state: str, options: BuildOptions) -> Built:
+    def built(self, state: str, candidate: Candidate) -> Built:
         """The baseline compiles in 20 s."""
         digest = "root" if state in SAME else state
-        return replace(super().built(state, options), digest=digest, seconds=COMPILE_S.get(state, 20.0))
+        return replace(super().built(state, candidate), digest=digest, seconds=COMPILE_S.get(state, 20.0))
 
 
 def search(gains: Mapping[str, float], names: Sequence[str], objective: str = "throughput", *, seed: int = 0) -> Search:
@@ -117,7 +117,7 @@ def test_a_timeout_is_final_until_the_deadline_grows(deadline_s: float, asks: bo
     def start(_: int) -> Any:
         raise ChildProcessError
 
-    subject = Subject({}, {"Hang": "m:f"}, start, "cpu", 1, 1e-3, deadline_s)
+    subject = Subject({}, {"Hang": "m:f"}, start, "cpu", 1, lambda _: False, None, deadline_s)
     with Log(tmp_path / "log.jsonl") as log:
         failure = Failure("timeout", "apply", "Hang", "no answer within 5 s").to_json()
         log.record("edge", "root|Hang", {"seconds": 0.0, "failure": failure, "deadline_s": 5.0})

@@ -169,6 +169,25 @@ def test_compare_measures_names_and_pipelines_side_by_side(relay: Toolchain, sma
     assert document["processes"] == 8, "as many as six verdicts at once need"
 
 
+def test_a_tolerance_admits_the_pass_that_says_it_changes_numerics_and_no_other(
+    relay: Toolchain, small_network: Path, bad_passes: Path
+) -> None:
+    for tolerance, refused in ((None, {"Guess", "Lie"}), (2.0, {"Lie"})):
+        document = passsearch.compare(
+            small_network,
+            ["O3", "Guess", "Lie"],
+            toolchain=relay.name,
+            catalogs=[bad_passes],
+            tolerance=tolerance,
+            rounds=4,
+            processes=1,
+        )
+        rows = {row["name"]: row for row in document["rows"]}
+        assert {name for name, row in rows.items() if "failure" in row} == refused, "though both make the same IR"
+        assert rows["O3"]["outputs"]["deviation"] <= rows["O3"]["outputs"]["tolerance"] < 1e-3
+    assert rows["Guess"]["outputs"]["tolerance"] == 2.0
+
+
 def test_a_baseline_against_itself_is_the_noise_and_no_win(relay: Toolchain, small_network: Path) -> None:
     document = passsearch.compare(small_network, ["O3", "O3"], toolchain=relay.name, rounds=4)
     first, second = document["rows"]
