@@ -41,8 +41,9 @@ def process_ratio(
 ) -> Ratio:
     """Ratio of one artifact to another over several processes, each of which timed one binary of either.
 
-    Where a process's memory comes to lie slows an artifact by up to a fifth in some processes and not at all in most,
-    so the process is the repetition and the median its summary: the interval supposes nothing of how processes differ.
+    Where a process's memory comes to lie slows an artifact by up to a fifth in some processes and not at all in most
+    (``benchmarks/results/placement.json``), so the process is the repetition and the median its summary: the interval
+    supposes nothing of how processes differ.
 
     Args:
         processes: By process, the samples of every artifact.
