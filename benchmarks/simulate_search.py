@@ -4,7 +4,8 @@
 and verdict) on a simulated machine: its clock advances by what every run takes, and runs are slowed by drift, by bursts
 of other work, by spikes, and by where on the stack they begin. In each search all candidates are the
 baseline's equals, or one is faster by a given gain. The sizes of the disturbances are those read on the machine of
-``docs/results.md``; ``benchmarks/results/simulation.json`` has what came out, ``docs/simulation.svg`` draws it.
+``docs/results.md``, the stack's by ``benchmarks/stack_depth.py``; ``benchmarks/results/simulation.json`` has what came
+out, ``docs/simulation.svg`` draws it.
 """
 
 import argparse

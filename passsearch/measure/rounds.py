@@ -44,6 +44,7 @@ class RoundPlan:
             artifact is slower than the fastest and leaves the race; infinite or missing means nobody leaves.
         margin: Log-ratio an artifact must be slower by, to leave.
         flush_bytes: Written before every run, to time with cold caches; each run is then one inference.
+        depths: Places on the stack that runs begin at; 1 keeps them all at one.
     """
 
     rounds: int = 6
@@ -54,6 +55,7 @@ class RoundPlan:
     critical: Sequence[float] = ()
     margin: float = 0.02
     flush_bytes: int = 0
+    depths: int = DEPTHS
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def run_race(
         for index in race.order():
             executables[index].spin(1)  # the caches hold what another artifact left there
             turn = partial(_timed, executables[index], counts[index], flush=flush, now=now)
-            visits[index] = [at_depth(rng.randrange(DEPTHS), turn) for _ in range(runs)]
+            visits[index] = [at_depth(rng.randrange(plan.depths), turn) for _ in range(runs)]
         race.take(Round.of(visits, before, watch()))
     return race
 
