@@ -140,7 +140,7 @@ def run_race(
     """
     rng, flush = random.Random(plan.seed), np.zeros(plan.flush_bytes, np.uint8)  # noqa: S311
     once_s = [max(_timed(executable, 1, now=now), 1e-7) for executable in executables]
-    counts = [1 if plan.flush_bytes else math.ceil(plan.run_s / seconds) for seconds in once_s]
+    counts = [1 if plan.flush_bytes else max(1, math.ceil(plan.run_s / seconds)) for seconds in once_s]
     runs = max(1, min(plan.runs, int(plan.visit_s / max(once_s[0], plan.run_s))))
     race = Race(len(executables), plan, rng)
     while not race.over:
