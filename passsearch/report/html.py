@@ -32,7 +32,7 @@ def result_html(document: Mapping[str, Any]) -> str:
             f'<div class="passsearch"><style>{_STYLE}</style>',
             _paragraphs(subject(document)),
             f'<p class="verdict">{verdict}</p>',
-            _table(heads(document), [row.cells() for row in rows]),
+            _table(heads(document), [row.cells(document) for row in rows]),
             _front(document),
             interval_plot(document, rows),
             f"<p>best: <code>{escape(passes_text(document.get('best')))}</code></p>",
@@ -61,7 +61,7 @@ def _front(document: Mapping[str, Any]) -> str:
     if not rows:
         return ""
     pipelines = _paragraphs((row.label, passes_text(row.measured)) for row in rows)
-    return f"<p>{FRONT}:</p>{_table(heads(document), [row.cells() for row in rows])}{pipelines}"
+    return f"<p>{FRONT}:</p>{_table(heads(document), [row.cells(document) for row in rows])}{pipelines}"
 
 
 def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

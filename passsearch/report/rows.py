@@ -27,8 +27,14 @@ class Row:
     throughput: Document | None
     times: Document | None
 
-    def cells(self) -> tuple[str, ...]:
-        """Text under ``heads``."""
+    def cells(self, document: Document) -> tuple[str, ...]:
+        """Text under the ``heads`` of the same document."""
+        joules = self.measured.get("energy_j")
+        consumed = (
+            number(None if joules is None else 1e3 * joules),
+            number(at(self.measured, "power_w", "median")),
+            number(at(self.measured, "temperature_c", "max")),
+        )
         return (
             self.label,
             latency_ms(self.measured),
@@ -37,13 +43,22 @@ class Row:
             number(self.measured.get("compile_s")),
             ratio(self.times),
             megabytes(self.measured.get("artifact_bytes")),
+            *(consumed if metered(document) else ()),
         )
 
 
 def heads(document: Document) -> tuple[str, ...]:
     """Titles of the columns."""
     name = baseline_name(document)
-    return ("", "latency ms", "per s", f"throughput/{name}", "compile s", f"{name}/compile", "MB")
+    consumed = ("mJ", "W", "max °C") if metered(document) else ()
+    return ("", "latency ms", "per s", f"throughput/{name}", "compile s", f"{name}/compile", "MB", *consumed)
+
+
+def metered(document: Document) -> bool:
+    """Whether anything was read beside time: then there are columns for it."""
+    baseline = document.get("baseline")
+    rows = [*(document.get("rows") or []), *([baseline] if isinstance(baseline, Mapping) else [])]
+    return any(row.get(metric) is not None for row in rows for metric in ("energy_j", "power_w", "temperature_c"))
 
 
 def baseline_name(document: Document) -> str:

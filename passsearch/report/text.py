@@ -92,7 +92,7 @@ def _paragraphs(pairs: Iterable[tuple[str, str]], width: int) -> str:
 
 def _grid(document: Mapping[str, Any], rows: list[Row], width: int) -> str:
     titles = heads(document)
-    return table(titles, [row.cells() for row in rows], width=width, right=titles[1:])
+    return table(titles, [row.cells(document) for row in rows], width=width, right=titles[1:])
 
 
 def _front(document: Mapping[str, Any], width: int) -> str:

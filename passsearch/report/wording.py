@@ -105,7 +105,7 @@ def _claim(document: Mapping[str, Any], objective: str) -> str:
         return f"no significant improvement in {what}: {value}{floor}"
     if objective == "compile_time":
         return f"improved: compiles {value} times faster than {_name(document)}"
-    better = "lower" if objective == "latency" else "higher"
+    better = "higher" if objective == "throughput" else "lower"
     return f"improved: {value} times {better} {what} than {_name(document)}{floor}"
 
 

@@ -144,6 +144,7 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
         ending = {"improved": False, "noise_floor": None, "reason": reason}
         return {"objective": objective.name, "level": LEVEL, **unconfirmed, **ending}
     ratio, floor = confirmation.ratio(objective.name), confirmation.floor(objective.name)
+    noise = floor if objective.name in CONSUMED else confirmation.noise_floor
     document = ratio_document(ratio) if ratio else unconfirmed
     kept = _keeps_throughput(search, confirmation)
     same = confirmation.same_binary and objective.name in ("throughput", "latency")
@@ -161,7 +162,7 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
         "processes": confirmation.processes,
         "reproducible": confirmation.reproducible,
         "same_binary": confirmation.same_binary,
-        "noise_floor": confirmation.noise_floor if math.isfinite(confirmation.noise_floor) else None,
+        "noise_floor": noise if math.isfinite(noise) else None,
         "keep_throughput": search.plan.keep_throughput,
         "seconds": round(confirmation.seconds, 1),
         "reason": "" if gained else reason,
