@@ -3,7 +3,7 @@
 import math
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,11 @@ from passsearch.measure import (
     RoundPlan,
     WindowPlan,
     Worker,
-    consumption,
     race_critical,
-    recording,
-    undisturbed,
 )
 from passsearch.search.gate import Agreement, deviation_text, judge, wrong
 from passsearch.search.states import Edge, StateGraph
+from passsearch.search.timing import Timing
 from passsearch.search.workers import Workers
 from passsearch.store import NETWORK, Fact, Log
 
@@ -108,6 +106,7 @@ class Evaluator:
         self.summary: Mapping[str, Any] = loaded["summary"]
         self.graph = StateGraph(loaded["state"])
         self._reference = artifacts / "reference.npz"
+        self._timing = Timing(self._workers, meter=subject.meter, device=subject.device, inputs=self.inputs)
 
     @property
     def batch(self) -> int:
@@ -200,13 +199,10 @@ class Evaluator:
     def time_fresh(
         self, key: str, folders: list[str], plan: RoundPlan | Cf22Plan, *, processes: int | None = None
     ) -> Fact | Failure:
-        """Samples of artifacts from new processes, by process; each loads them in another order.
-
-        The order of loading decides where their memory lies, so no artifact may keep one place.
-        """
+        """Samples of artifacts from new processes, by process."""
         fact = self._known("timed", key)
         if fact is None:
-            fact = self._record("timed", key, self._time_processes(folders, plan, processes or PROCESSES))
+            fact = self._record("timed", key, self._timing.in_several(folders, plan, processes or PROCESSES))
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
     def consumption(self, key: str, folders: list[str], plan: WindowPlan) -> list[dict[str, Any]] | Failure | None:
@@ -218,42 +214,8 @@ class Evaluator:
             return None
         fact = self._known("consumed", key)
         if fact is None:
-            request = {"verb": "consume", "folders": folders, "plan": asdict(plan), **self._on_device()}
-            with recording(self.subject.meter) as trace:
-                answer = self._workers.ask_new("measure", request)
-            if "failure" not in answer:
-                answer = {"consumed": consumption(answer["windows"], trace), "wall_s": answer["wall_s"]}
-            fact = self._record("consumed", key, answer)
+            fact = self._record("consumed", key, self._timing.consumption(folders, plan))
         return Failure.from_json(fact["failure"]) if "failure" in fact else list(fact["consumed"])
-
-    def _time_processes(self, folders: list[str], plan: RoundPlan | Cf22Plan, processes: int) -> dict[str, Any]:
-        answers = []
-        for turn in range(processes):
-            answers.append(self._time_rotated(folders, plan, turn))
-            if "failure" in answers[-1]:
-                return answers[-1]
-        return {
-            "processes": [each["samples"] for each in answers],
-            "conditions": [each["conditions"] for each in answers],
-            "wall_s": sum(each["wall_s"] for each in answers),
-        }
-
-    def _time_rotated(self, folders: list[str], plan: RoundPlan | Cf22Plan, turn: int) -> dict[str, Any]:
-        shift = turn % len(folders)
-        request = self._measure_request(_rotated(folders, shift), replace(plan, seed=plan.seed + 100 * turn))
-        answer = self._watched(lambda: self._workers.ask_new("measure", request))
-        if "failure" in answer:
-            return answer
-        return {**answer, "samples": _rotated(answer["samples"], -shift)}
-
-    def _watched(self, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """A measurement without the rounds in which the device was disturbed, where its meter tells."""
-        meter = self.subject.meter
-        if meter is None or not meter.watches:
-            return measure()
-        with recording(meter) as trace:
-            answer = measure()
-        return answer if "failure" in answer else undisturbed(answer, trace)
 
     def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | None:
         """What a deployment of one candidate needs; the imported network goes to ``folder`` as ``network.json``.
@@ -363,15 +325,7 @@ class Evaluator:
             restored = self.restore(contender)
             if isinstance(restored, Failure):
                 return {"failure": restored.to_json()}
-        request = self._measure_request([str(built.folder) for built in contenders], plan)
-        answer = self._watched(lambda: self._workers.ask(self._workers.timer, "measure", request))
-        return self._record("samples", key, answer)
-
-    def _measure_request(self, folders: list[str], plan: RoundPlan | Cf22Plan) -> dict[str, Any]:
-        return {"verb": "measure", "folders": folders, "plan": asdict(plan), **self._on_device()}
-
-    def _on_device(self) -> dict[str, Any]:
-        return {"device": self.subject.device, "inputs": self.inputs}
+        return self._record("samples", key, self._timing.in_one([str(each.folder) for each in contenders], plan))
 
     def _compile_fresh(self, key: str, candidate: Candidate) -> Fact:
         folder = self._artifacts / key
@@ -432,10 +386,6 @@ class Evaluator:
     def _record(self, kind: str, key: str, fact: Fact) -> Fact:
         spent = {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
         return self._log.record(kind, key, {**fact, "spent": spent, "deadline_s": self.subject.deadline_s})
-
-
-def _rotated(items: list[Any], shift: int) -> list[Any]:
-    return items[shift:] + items[:shift]
 
 
 def _options_key(options: BuildOptions) -> str:

@@ -80,7 +80,7 @@ def test_what_is_measured_is_what_it_took() -> None:
     plan = RoundPlan(rounds=4, runs=3, run_s=0.002)
     answer = measure([Sleeper(0.001), Sleeper(0.002)], types={"x": TensorType((1,), "float32")}, plan=plan, threads=1)
     fast, slow = (min(samples) for samples in answer["samples"])
-    assert fast == pytest.approx(0.001, rel=0.5) and slow == pytest.approx(0.002, rel=0.5)
+    assert 0.001 <= fast < 0.1 and 0.002 <= slow < 0.1  # a sleep may last longer on a busy machine, never shorter
     assert answer["conditions"]["threads"] == len(answer["conditions"]["affinity"]) == 1
     assert all(start < end for start, end in answer["spans"]) and len(answer["spans"]) == 4
 
