@@ -203,6 +203,13 @@ def rates(gains: Sequence[float], searches: int) -> Iterator[dict[str, float]]:
         print(f"true gain {gain:.0%}: won {wins} of {searches}", flush=True)
 
 
+def table(document: Mapping[str, Any]) -> str:
+    """The Markdown of ``docs/measurement.md``."""
+    lines = ["| true gain of the best candidate | searches that found, confirmed and claimed it |", "|---|---|"]
+    lines += [f"| {each['gain']:.0%} | {each['won']} of {each['searches']} |" for each in document["rates"]]
+    return "\n".join(lines)
+
+
 def draw(document: Mapping[str, Any], file: Path) -> None:
     """Share of searches won over the true gain, with exact intervals at 95 % (Clopper and Pearson)."""
     import matplotlib.pyplot as plt
@@ -229,8 +236,12 @@ def main() -> None:
     parser.add_argument("--searches", type=int, default=1000)
     parser.add_argument("--gains", type=float, nargs="+", default=[0.0, 0.01, 0.02, 0.03, 0.05, 0.1])
     parser.add_argument("--draw", type=Path, help="draw the committed JSON to this file; needs matplotlib")
+    parser.add_argument("--table", action="store_true", help="print the Markdown from the committed JSON")
     arguments = parser.parse_args()
     results = ROOT / "results" / "simulation.json"
+    if arguments.table:
+        print(table(json.loads(results.read_text())))
+        return
     if arguments.draw:
         draw(json.loads(results.read_text()), arguments.draw)
         return

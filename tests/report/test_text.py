@@ -172,3 +172,17 @@ def test_how_near_the_winners_outputs_are_is_told(result: dict[str, Any]) -> Non
     assert told in result_text(result, width=120)
     outputs |= {"top1_agreement": None, "unavailable": {"top1_agreement": "no class scores"}}
     assert "top-1 agreement: – (no class scores)" in result_text(result, width=120)
+
+
+def test_what_a_meter_read_has_columns_and_nothing_else_does(result: dict[str, Any]) -> None:
+    assert "mJ" not in result_text(result, width=132)
+    read = {"energy_j": 1.5, "power_w": {"median": 21.0, "max": 30.0}, "temperature_c": {"median": 50.0, "max": 61.0}}
+    result["baseline"] |= read
+    table = {line.split()[0]: line.split() for line in result_text(result, width=132).splitlines() if line}
+    assert table["O3"][-3:] == ["1500", "21.0", "61.0"]
+    assert table["O2"][-3:] == ["–", "–", "–"]
+
+
+def test_less_energy_is_a_lower_one(result: dict[str, Any]) -> None:
+    result["verdict"] |= {"objective": "energy", "improved": True, "ratio": 1.2, "interval": [1.1, 1.3]}
+    assert "1.200 [1.100, 1.300] times lower energy" in verdict_text(result)
