@@ -78,7 +78,7 @@ class DrawnEvaluator:
         self._left = list(zip(*np.exp(logs), strict=True))
         self._one_binary = one_binary
 
-    def fresh(self, key: str, _: Candidate, *, timed: str) -> dict[str, Any]:
+    def fresh(self, key: str, _: Candidate, *, timed: str, kinds: Sequence[str]) -> dict[str, Any]:
         """A compile that makes the same binary again, or another one every time."""
         digest = key.rpartition("-")[2] if self._one_binary else f"{key} {timed}"
         return {"folder": f"/nowhere/{key}", "digest": digest, "apply_s": 1.0, "seconds": 20.0, "wall_s": 0.0}
@@ -95,7 +95,7 @@ class DrawnEvaluator:
 def rule(logs: Logs, *, one_binary: bool) -> Interval:
     """The project's."""
     evaluator: Any = DrawnEvaluator(logs, one_binary=one_binary)
-    told: dict[str, Any] = {"repetitions": COMPILES, "progress": lambda _: None}
+    told: dict[str, Any] = {"repetitions": COMPILES, "objective": "throughput", "progress": lambda _: None}
     baseline = Candidate(build=BuildOptions(opt_level=3))
     confirmed: Any = confirm(evaluator, Candidate(), baseline=baseline, twin=Path(), **told)
     interval = confirmed.throughput.interval

@@ -79,9 +79,11 @@ def table(done: Document) -> str:
         milliseconds = f"{1e3 * same['latency_s'][0]:.1f}"
         cells = [_ratio(same), f"{100 * same['noise_floor']:.2f} %", _ratio(levels), levels["verdict"], milliseconds]
         lines.append(f"| {turn + 1} | " + " | ".join(cells) + " |")
-    audits = done["audit"]
+    audits = done.get("audit", [])
+    if not audits:
+        return "\n".join(lines)
     signed = sum(each["signed_off"] for each in audits)
-    seconds = [each["seconds"] for each in audits]
+    seconds = [each["seconds"] for each in audits if each["seconds"]]
     ratios = [each["ratios"][audits[0]["claimed"]["objective"]]["ratio"] for each in audits if each["ratios"]]
     lines += [
         "",

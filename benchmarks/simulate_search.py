@@ -139,9 +139,9 @@ class SimulatedEvaluator:
     def consumption(self, _: str, __: Sequence[str], ___: WindowPlan) -> None:
         """The machine has no meter."""
 
-    def fresh(self, _: str, candidate: Candidate, *, timed: str) -> dict[str, Any]:
+    def fresh(self, _: str, candidate: Candidate, *, timed: str, kinds: Sequence[str]) -> dict[str, Any]:
         """A compile that gives the same binary again."""
-        assert timed
+        assert timed and kinds
         state = self.reach(candidate.pipeline)
         return {"folder": state, "digest": state, "apply_s": 1.0, "seconds": 20.0, "wall_s": 0.0}
 
@@ -189,7 +189,7 @@ def search_once(seed: int, *, gain: float, noise: Noise = Noise()) -> bool:
     best = search.shortlist()[0]
     assert search.baseline is not None
     twin = search.baseline.folder
-    told = {"repetitions": REPETITIONS, "progress": lambda _: None}
+    told = {"repetitions": REPETITIONS, "objective": "throughput", "progress": lambda _: None}
     confirmed: Any = confirm(evaluator, best.candidate, baseline=BASELINE, twin=twin, **told)
     won = improved(confirmed.throughput, floor=confirmed.noise_floor)
     return won and (gain == 0.0 or str(best.candidate.pipeline) == fastest)

@@ -112,7 +112,8 @@ def tune(
         example_inputs: Inputs a torch module is traced with.
         inputs: Shape and dtype by input name, where the file leaves them open.
         batch: Binds a symbolic first dimension.
-        objective: One of throughput, latency, compile_time, memory, or two of them for a Pareto front.
+        objective: One of throughput, latency, compile_time, memory, and where there is a meter power and energy; or two
+            of them for a Pareto front.
         trials: Candidates to evaluate beyond the baselines; sequences that lead to known IR cost nothing.
         timeout: Wall time in seconds for the search, the time before a resume included; what confirms the
             winner comes on top.
@@ -276,6 +277,7 @@ def audit(
         own_factories=recorded["factories"],
         paths=tuple(recorded.get("paths", ())),
     )
+    _refuse_unreadable((Objective.parse(document["verdict"]["objective"]),), chosen)
     with TemporaryDirectory(prefix="passsearch-") as name, Log(Path(name) / "log.jsonl") as log:
         evaluator = chosen.evaluator(log, Path(name), output_cases=OUTPUT_CASES)
         told = progress or _silent

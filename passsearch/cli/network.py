@@ -55,7 +55,9 @@ def tune(
     target: Target = None,
     objective: Annotated[
         list[str] | None,
-        typer.Option(metavar="O", help="throughput, latency, compile_time or memory; two make a Pareto front."),
+        typer.Option(
+            metavar="O", help="throughput, latency, compile_time, memory, power, energy; two: a Pareto front."
+        ),
     ] = None,
     trials: Annotated[int, typer.Option(min=0, metavar="N", help="Candidates to evaluate beyond the baselines.")] = 60,
     timeout: Annotated[

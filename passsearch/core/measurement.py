@@ -15,7 +15,8 @@ DEADLINE_S = 600.0
 
 STRICT: Mapping[str, float] = {"float64": 2**-20, "float32": 1024 * 2**-23, "float16": 64 * 2**-10}
 """Largest deviation of outputs that rounding explains, as a share of the largest reference output, by the type that a
-network computes in; the powers of two are machine epsilons. The evidence: docs/measurement.md."""
+network computes in: 1024 and 64 machine epsilons, and for float64 more, as TVM computes some of it in float32. The
+evidence: docs/measurement.md."""
 
 
 def strict_limit(dtypes: Iterable[str]) -> float:
@@ -74,7 +75,7 @@ class Measurement:
         batch: Samples per inference; throughput is ``batch / latency``.
         memory_bytes: ``plan`` (static memory plan), ``peak_rss`` (process) and ``device``.
         artifact_bytes: Size of the built files.
-        power_w: ``median`` and ``max`` over the timed rounds.
+        power_w: ``median`` and ``max`` over long windows.
         temperature_c: Likewise.
         energy_j: Energy per inference.
         unavailable: Why a metric is ``None``, by metric.

@@ -41,21 +41,21 @@ class NvmlMeter:
         self._energy = self._usable("energy_j", lambda: 1e-3 * pynvml.nvmlDeviceGetTotalEnergyConsumption(self._handle))
         self._power = self._usable("power_w", lambda: 1e-3 * pynvml.nvmlDeviceGetPowerUsage(self._handle))
         self._heat = self._usable("temperature_c", self._celsius)
-        self._memory = self._usable("memory_bytes.device", self._own_bytes)
+        self._users = self._usable("memory_bytes.device", self._own_and_foreign)
         self._why_slow = self._usable("throttled", self._reasons)
         self.watches = True
-        self._others = self._usable("foreign", lambda: len(self._processes()) - len(self._own()))
 
     def read(self) -> Reading:
         """Now; a metric that fails this once is ``None`` in this reading."""
+        memory_bytes, foreign = self._users() or (None, None)
         return Reading(
             time.monotonic(),
             energy_j=self._energy(),
             power_w=self._power(),
             temperature_c=self._heat(),
-            memory_bytes=self._memory(),
+            memory_bytes=memory_bytes,
             slowdowns=self._why_slow(),
-            foreign=self._others(),
+            foreign=foreign,
         )
 
     def _usable(self, metric: str, read: Callable[[], Value]) -> Callable[[], Value | None]:
@@ -79,18 +79,20 @@ class NvmlMeter:
         bits = pynvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)
         return tuple(why for name, why in SLOWDOWNS.items() if bits & getattr(pynvml, f"nvmlClocksEventReason{name}"))
 
-    def _processes(self) -> list[Any]:
-        return list(pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
+    def _own_and_foreign(self) -> tuple[int | None, int | None]:
+        """Bytes our processes hold, and how many others there are; ``None`` for what the driver does not say.
 
-    def _own(self) -> list[Any]:
-        """Those of this process and its workers."""
+        In a container the driver may list processes by the host's numbers. Ours cannot be told from others then, and
+        where none of them is ours nothing is said of either.
+        """
+        listed = list(pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
+        if not listed:
+            return 0, 0
         mine = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
-        return [each for each in self._processes() if each.pid in mine]
-
-    def _own_bytes(self) -> int | None:
-        """``None`` where the driver does not say it (``usedGpuMemory`` is then ``None``, as in containers)."""
-        used = [each.usedGpuMemory for each in self._own()]
-        return None if None in used else int(sum(used))
+        used = [each.usedGpuMemory for each in listed if each.pid in mine]
+        if not used:
+            return None, None
+        return (None if None in used else int(sum(used))), len(listed) - len(used)
 
 
 def gpus() -> list[Mapping[str, Json]]:

@@ -51,6 +51,14 @@ class CpuTimes:
         return cls(total, busy, stolen, own, throttles, clock_hz, time.monotonic())
 
 
+def pin(threads: int) -> list[int]:
+    """Keep this process, all its threads, to the first so many of its cores; answers which."""
+    cores = sorted(os.sched_getaffinity(0))[:threads]
+    for task in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(task.name), cores)
+    return cores
+
+
 def cache_bytes() -> int:
     """Size of the largest cache of core 0; 64 MiB where the system does not tell."""
     sizes = [path.read_text().strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]

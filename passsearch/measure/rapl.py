@@ -26,6 +26,7 @@ class _Package:
     wraps: int = 0
 
     def joules(self) -> float:
+        """Since the counter's first turn that was seen."""
         now_uj = int(self.file.read_text())
         self.wraps += now_uj < self.last_uj
         self.last_uj = now_uj
@@ -59,12 +60,18 @@ class RaplMeter:
     def read(self) -> Reading:
         """Now; power is that since the last reading."""
         now_s, last = time.monotonic(), self._last
-        energy_j = sum(each.joules() for each in self._packages) if self._packages else None
+        energy_j = self._joules()
         power_w = None
         if last is not None and last.energy_j is not None and energy_j is not None and now_s > last.time_s:
             power_w = (energy_j - last.energy_j) / (now_s - last.time_s)
         self._last = Reading(now_s, energy_j=energy_j, power_w=power_w, temperature_c=_celsius())
         return self._last
+
+    def _joules(self) -> float | None:
+        try:
+            return sum(each.joules() for each in self._packages) if self._packages else None
+        except OSError:  # rights can be taken back at any time
+            return None
 
 
 def _package(zone: Path) -> _Package:

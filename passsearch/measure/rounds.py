@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,7 +78,7 @@ def plan_of(data: Mapping[str, Any]) -> RoundPlan | Cf22Plan:
 
 
 def measure(
-    executables: Sequence[Executable], *, types: Mapping[str, TensorType], plan: RoundPlan | Cf22Plan, threads: int
+    executables: Sequence[Executable], *, types: Mapping[str, TensorType], plan: RoundPlan | Cf22Plan, cores: list[int]
 ) -> dict[str, Any]:
     """Sample artifacts by a plan; the first is the baseline.
 
@@ -90,11 +89,8 @@ def measure(
         executables: What is timed.
         types: The network's inputs.
         plan: See there.
-        threads: Threads the kernels run on; the process is pinned to as many cores.
+        cores: Those the process is pinned to, one for each thread that kernels run on; see ``processor.pin``.
     """
-    cores = sorted(os.sched_getaffinity(0))[:threads]
-    for task in Path("/proc/self/task").iterdir():
-        os.sched_setaffinity(int(task.name), cores)
     for executable in executables:
         executable.run(random_inputs(types, seed=0))
     watch = partial(CpuTimes.read, cores)
@@ -109,7 +105,7 @@ def measure(
         "samples": samples,
         "spans": [each.span for each in taken],
         "conditions": {
-            "threads": threads,
+            "threads": len(cores),
             "affinity": cores,
             "cache": "flushed" if isinstance(plan, RoundPlan) and plan.flush_bytes else "warm",
             "steal_percent": _percent([each.steal for each in taken]),
@@ -141,7 +137,7 @@ def run_race(
     rng, flush = random.Random(plan.seed), np.zeros(plan.flush_bytes, np.uint8)  # noqa: S311
     once_s = [max(_timed(executable, 1, now=now), 1e-7) for executable in executables]
     counts = [1 if plan.flush_bytes else max(1, math.ceil(plan.run_s / seconds)) for seconds in once_s]
-    runs = max(1, min(plan.runs, int(plan.visit_s / max(once_s[0], plan.run_s))))
+    runs = max(1, min(plan.runs, int(plan.visit_s / max(*once_s, plan.run_s))))
     race = Race(len(executables), plan, rng)
     while not race.over:
         before, visits = watch(), {}
@@ -211,7 +207,7 @@ class Race:
     @property
     def over(self) -> bool:
         """Enough undisturbed rounds, twice as many rounds as planned, or nobody left to compare the baseline with."""
-        if self._running == [0] and len(self._everyone) > 1:
+        if self._alone:
             return True
         return len(self._calm()) >= self._plan.rounds or len(self._rounds) >= 2 * self._plan.rounds
 
@@ -231,7 +227,9 @@ class Race:
         self._drop_the_slow()
 
     def kept(self) -> list[Round]:
-        """The undisturbed rounds; where there are too few, the least disturbed fill up."""
+        """The undisturbed rounds; where a whole race has too few, the least disturbed fill up."""
+        if self._alone:
+            return self._calm()
         ranked = sorted(range(len(self._rounds)), key=lambda place: self._rounds[place].disturbance)
         return [self._rounds[place] for place in sorted(ranked[: self._plan.rounds])]
 
@@ -247,6 +245,10 @@ class Race:
             runs = [run for each in self.kept() for run in each.runs.get(index, ())]
             found.append(round(float(np.median(runs)) / min(runs), 4))
         return found
+
+    @property
+    def _alone(self) -> bool:
+        return self._running == [0] and len(self._everyone) > 1
 
     def _calm(self) -> list[Round]:
         return [each for each in self._rounds if each.disturbance == 0.0]

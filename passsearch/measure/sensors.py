@@ -45,7 +45,10 @@ def _probe_cpu() -> Sensors:
         unavailable["throttled"] = "this system does not count the cores' thermal throttling"
     if not clocks_hz([0]):
         unavailable["clocks"] = "this system does not show the cores' clocks"
-    return Sensors(_cpu(), unavailable, None if {"energy_j", "temperature_c"} <= set(unavailable) else meter)
+    if "energy_j" in unavailable:  # windows that last seconds are not run for a temperature alone
+        unavailable.setdefault("temperature_c", "read together with energy, which cannot be read")
+        return Sensors(_cpu(), unavailable)
+    return Sensors(_cpu(), unavailable, meter)
 
 
 def _probe_gpu(index: int) -> Sensors:
@@ -55,7 +58,7 @@ def _probe_gpu(index: int) -> Sensors:
         found = _visible(nvml.gpus(), index)
         meter = nvml.NvmlMeter(str(found["uuid"]))
     except EnvironmentFault as error:
-        return Sensors(_cpu(), dict.fromkeys(METRICS, str(error)))
+        return Sensors({"name": f"cuda:{index}"}, dict.fromkeys(METRICS, str(error)))
     return Sensors(found, meter.unavailable, meter)
 
 

@@ -34,6 +34,11 @@ def log_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> float:
     return math.log(min(baseline[:rounds]) / min(candidate[:rounds]))
 
 
+def one_process_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> Ratio:
+    """Ratio from one process. It has no interval: one process says nothing of the next."""
+    return Ratio(math.exp(log_ratio(baseline, candidate)), Interval(0.0, math.inf))
+
+
 def process_ratio(
     processes: Sequence[Sequence[Sequence[float]]], place: int, *, reference: int = 0, level: float = LEVEL
 ) -> Ratio:

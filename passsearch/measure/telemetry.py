@@ -125,36 +125,50 @@ def recording(meter: Meter, *, period_s: float = PERIOD_S) -> Iterator[Trace]:
 def undisturbed(answer: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
     """Samples of a measurement without the rounds in which the device was held back or worked for others.
 
-    Where no round is left all are kept; ``conditions`` says in either case what was seen.
+    Where less than half of the rounds is left all are kept; ``conditions`` says in either case what was seen.
     """
     spans: Sequence[Span] = [(start, end) for start, end in answer["spans"]]
     seen = [trace.within(span) for span in spans]
-    calm = [place for place, each in enumerate(seen) if not any(one.slowdowns or one.foreign for one in each)]
-    reasons = sorted({reason for each in seen for one in each for reason in one.slowdowns or ()})
-    conditions = {**answer["conditions"], "throttled": reasons or False}
-    if not calm:
+    calm = [place for place, each in enumerate(seen) if not any(map(_disturbed, each))]
+    told = [one.slowdowns for each in seen for one in each if one.slowdowns is not None]
+    reasons = sorted({reason for each in told for reason in each})
+    conditions = {**answer["conditions"], **({"throttled": reasons or False} if told else {})}
+    if 2 * len(calm) < len(spans):
         return {**answer, "conditions": conditions}
     samples = [[row[place] for place in calm if place < len(row)] for row in answer["samples"]]
     conditions["rounds_dropped"] += len(spans) - len(calm)
     return {**answer, "samples": samples, "spans": [spans[place] for place in calm], "conditions": conditions}
 
 
+def _disturbed(reading: Reading) -> bool:
+    return bool(reading.slowdowns or reading.foreign)
+
+
 def consumption(windows: Sequence[Mapping[str, Any]], trace: Trace) -> list[dict[str, Any]]:
-    """What every artifact consumed in its windows, by artifact.
+    """What every artifact consumed in its windows, by artifact; a turn with a disturbed window counts for nobody.
 
     Answers ``energy_j`` per inference, a value a window, and over all windows ``power_w`` and ``temperature_c``
     (median, max; the latter also at start and end) and ``memory_bytes`` at most; each ``None`` where it was not read.
 
     Args:
-        windows: ``artifact``, ``span`` and ``inferences`` of each.
+        windows: ``artifact``, ``turn``, ``span`` and ``inferences`` of each.
         trace: Readings that enclose them.
     """
     artifacts = 1 + max(each["artifact"] for each in windows)
+    bad = {each["turn"] for each in windows if any(map(_disturbed, trace.within(each["span"])))}
+    windows = [each for each in windows if each["turn"] not in bad] or windows
     return [_consumed([each for each in windows if each["artifact"] == place], trace) for place in range(artifacts)]
 
 
 CONSUMED = ("power", "energy")
 """Objectives that are read over windows."""
+
+
+def has_consumption(consumed: Mapping[str, Any], objective: str) -> bool:
+    """Whether an artifact's consumption was read, and is something to take a ratio of."""
+    if objective == "power":
+        return bool(consumed["power_w"]) and consumed["power_w"]["median"] > 0
+    return bool(consumed["energy_j"]) and min(consumed["energy_j"]) > 0
 
 
 def consumed_log_ratio(baseline: Mapping[str, Any], candidate: Mapping[str, Any], objective: str) -> float:

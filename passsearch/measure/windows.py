@@ -11,10 +11,12 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from passsearch.core import TensorType
 from passsearch.dialects.contract import Executable, random_inputs
+from passsearch.measure.stack import DEPTHS, at_depth
 
 CHUNK_S = 0.2
 """Inferences are asked for in chunks of about this duration."""
@@ -41,24 +43,28 @@ class WindowPlan:
 def run_windows(
     executables: Sequence[Executable], *, types: Mapping[str, TensorType], plan: WindowPlan
 ) -> list[dict[str, Any]]:
-    """``artifact`` (its place), ``span`` (begin and end on the monotonic clock) and ``inferences`` of every window."""
+    """Run all in windows; every chunk begins at another place on the stack.
+
+    Answers of every window ``artifact`` (its place), ``turn``, ``span`` (begin and end on the monotonic clock) and
+    ``inferences``.
+    """
     rng, windows = random.Random(plan.seed), []  # noqa: S311
     for executable in executables:
         executable.run(random_inputs(types, seed=0))
-    for _ in range(plan.windows):
+    for turn in range(plan.windows):
         for place in rng.sample(range(len(executables)), len(executables)):
-            _run_for(executables[place], plan.settle_s * rng.uniform(1.0, 1.5))
-            span, inferences = _run_for(executables[place], plan.window_s)
-            windows.append({"artifact": place, "span": span, "inferences": inferences})
+            _run_for(executables[place], plan.settle_s * rng.uniform(1.0, 1.5), rng)
+            span, inferences = _run_for(executables[place], plan.window_s, rng)
+            windows.append({"artifact": place, "turn": turn, "span": span, "inferences": inferences})
     return windows
 
 
-def _run_for(executable: Executable, seconds: float) -> tuple[tuple[float, float], int]:
+def _run_for(executable: Executable, seconds: float, rng: random.Random) -> tuple[tuple[float, float], int]:
     start = time.monotonic()
     executable.spin(1)
     number, inferences = math.ceil(CHUNK_S / max(time.monotonic() - start, 1e-7)), 0
     start = time.monotonic()
     while time.monotonic() < start + seconds:
-        executable.spin(number)
+        at_depth(rng.randrange(DEPTHS), partial(executable.spin, number))
         inferences += number
     return (start, time.monotonic()), inferences

@@ -23,6 +23,7 @@ from passsearch.core import BuildOptions, PassSpec, TensorType
 from passsearch.dialects.contract import Artifact, Bridge, CompileError, ModelSource, Module, random_inputs
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.measure import outputs, rounds, windows
+from passsearch.measure.processor import pin
 
 Request: TypeAlias = Mapping[str, Any]
 Answer: TypeAlias = dict[str, Any]
@@ -145,12 +146,13 @@ class Verbs:
         """Sample all artifacts by a plan."""
         plan, types = rounds.plan_of(request["plan"]), _types(request["inputs"])
         executables = [self._bridge.open(_artifact(folder), request["device"]) for folder in request["folders"]]
-        return rounds.measure(executables, types=types, plan=plan, threads=self._bridge.threads())
+        return rounds.measure(executables, types=types, plan=plan, cores=pin(self._bridge.threads()))
 
     def do_consume(self, request: Request) -> Answer:
         """Run all artifacts in long windows while the parent reads its meter."""
         executables = [self._bridge.open(_artifact(folder), request["device"]) for folder in request["folders"]]
         plan = windows.WindowPlan(**request["plan"])
+        pin(self._bridge.threads())
         return {"windows": windows.run_windows(executables, types=_types(request["inputs"]), plan=plan)}
 
     def do_expect(self, request: Request) -> Answer:

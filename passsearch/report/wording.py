@@ -97,7 +97,7 @@ def _claim(document: Mapping[str, Any], objective: str) -> str:
         return f"not confirmed: {value} in {what} by the search's own measurement ({reason})"
     if not verdict.get("interval"):
         return f"no claim: {value} in {what} by the search's own measurement, which has no interval"
-    if verdict.get("same_binary") and objective in ("throughput", "latency"):
+    if verdict.get("same_binary") and objective != "compile_time":
         return f"the very binary that {_name(document)} makes, so its {what} too (measured: {value}{floor})"
     if verdict["interval"][1] < 1:
         return f"worse in {what} than {_name(document)}: {value}{floor}"

@@ -58,7 +58,14 @@ def audit_run(
         progress("applying and building", 0, repetitions)
         checks += _rebuilt(document, winner, evaluator, folder)
     if all(check.ok for check in checks):
-        confirmation = _again(chosen, evaluator, winner, repetitions, lambda text: progress(text, 0, repetitions))
+        confirmation = _again(
+            chosen,
+            evaluator,
+            winner,
+            repetitions=repetitions,
+            objective=document["verdict"]["objective"],
+            progress=lambda text: progress(text, 0, repetitions),
+        )
         checks.append(_claim(document, confirmation))
     return {
         "schema": SCHEMA,
@@ -112,13 +119,27 @@ def _hashes(pipeline: Pipeline, states: list[str], recorded: list[str]) -> Check
 
 
 def _again(
-    chosen: Setting, evaluator: Evaluator, winner: Candidate, repetitions: int, progress: Callable[[str], None]
+    chosen: Setting,
+    evaluator: Evaluator,
+    winner: Candidate,
+    *,
+    repetitions: int,
+    objective: str,
+    progress: Callable[[str], None],
 ) -> Confirmation | Failure:
     baseline = chosen.dialect.baseline
     twin = evaluator.built(evaluator.graph.root, baseline)
     if isinstance(twin, Failure):
         return twin
-    return confirm(evaluator, winner, baseline=baseline, twin=twin.folder, repetitions=repetitions, progress=progress)
+    return confirm(
+        evaluator,
+        winner,
+        baseline=baseline,
+        twin=twin.folder,
+        repetitions=repetitions,
+        objective=objective,
+        progress=progress,
+    )
 
 
 def _claim(document: Mapping[str, Any], confirmation: Confirmation | Failure) -> Check:
@@ -129,9 +150,12 @@ def _claim(document: Mapping[str, Any], confirmation: Confirmation | Failure) ->
     objective = claimed["objective"]
     ratio = confirmation.ratio(objective)
     if ratio is None:
-        return Check("measurement", True, f"{objective} is not measured again; throughput and compile time stand below")
+        told = f"{objective} is not measured again; throughput and compile time stand below"
+        return Check("measurement", not claimed["improved"], told)
     low, high = ratio.interval.low, ratio.interval.high
     told = f"{objective} {ratio.value:.3f} [{low:.3f}, {high:.3f}], claimed {_told(claimed)}"
+    if claimed["improved"] and confirmation.same_binary and objective != "compile_time":
+        return Check("measurement", False, f"{told}: the same binary as the baseline")
     kept = objective in ("throughput", "latency") or confirmation.keeps(claimed.get("keep_throughput", 0.0))
     if claimed["improved"] and not (kept and improved(ratio, floor=confirmation.floor(objective))):
         return Check("measurement", False, f"{told}: the win is not seen again")

@@ -137,11 +137,10 @@ def _time(
     folders = [str(each.folder) for each in artifacts]
     answer = evaluator.time_fresh("compare", folders, plan, processes=number)
     consumed = evaluator.consumption("compare", folders, FINAL_WINDOWS)
-    for outcome in (answer, consumed):
-        if isinstance(outcome, Failure):
-            raise UserError(f"The measurement failed: {outcome.reason}.")
-    assert not isinstance(answer, Failure) and not isinstance(consumed, Failure)
-    return Timed(answer["processes"], answer["conditions"], protocol, level, artifacts[0].digest, consumed or ())
+    if isinstance(answer, Failure):
+        raise UserError(f"The measurement failed: {answer.reason}.")
+    read = () if consumed is None or isinstance(consumed, Failure) else consumed["consumed"]
+    return Timed(answer["processes"], answer["conditions"], protocol, level, artifacts[0].digest, read)
 
 
 def _pairs(rows: Sequence[Mapping[str, Any]], places: Sequence[int], timed: Timed) -> list[dict[str, Any]]:

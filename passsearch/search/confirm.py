@@ -11,8 +11,17 @@ from zlib import crc32
 
 from passsearch.core import Candidate, Failure
 from passsearch.errors import UserError
-from passsearch.measure import CONSUMED, Ratio, consumed_log_ratio, log_ratio, mean_ratio, noise_floor, process_ratio
-from passsearch.search.evaluation import FINAL_PLAN, FINAL_WINDOWS, Evaluator
+from passsearch.measure import (
+    CONSUMED,
+    Ratio,
+    consumed_log_ratio,
+    has_consumption,
+    log_ratio,
+    mean_ratio,
+    noise_floor,
+    process_ratio,
+)
+from passsearch.search.evaluation import FINAL_PLAN, FINAL_WINDOWS, SEARCH_WINDOWS, Evaluator
 
 
 @dataclass(frozen=True)
@@ -60,14 +69,18 @@ class Confirmation:
         return {"compile_time": self.compile_time, "memory": None}.get(objective, self.throughput)
 
     def floor(self, objective: str) -> float:
-        """Share by which the baseline may differ from itself in an objective; compile times have no twin."""
+        """Share by which the baseline may differ from itself in an objective; compile times have no twin.
+
+        Infinite for what was not read.
+        """
+        if objective == "compile_time":
+            return 0.0
         twin = self._consumption(objective, 1) if objective in CONSUMED else self.twin
-        return noise_floor(twin) if twin and objective != "compile_time" else 0.0
+        return noise_floor(twin) if twin else math.inf
 
     def _consumption(self, objective: str, place: int) -> Ratio | None:
         """One process of a repetition tells what artifacts consume, so a repetition is one value."""
-        metric = {"power": "power_w", "energy": "energy_j"}[objective]
-        if not self.consumed or any(each[metric] is None for turn in self.consumed for each in turn):
+        if not self.consumed or not all(has_consumption(each, objective) for turn in self.consumed for each in turn):
             return None
         return mean_ratio([consumed_log_ratio(turn[0], turn[place], objective) for turn in self.consumed])
 
@@ -128,6 +141,7 @@ def confirm(
     baseline: Candidate,
     twin: Path,
     repetitions: int,
+    objective: str,
     progress: Callable[[str], None],
 ) -> Confirmation | Failure:
     """Compile baseline and candidate afresh, each in its own process, and time them in another; repeat.
@@ -138,12 +152,13 @@ def confirm(
         baseline: What it is compared with.
         twin: Folder of an earlier build of the baseline, timed beside every fresh one.
         repetitions: At least 2, or there is no interval.
+        objective: Of the run; power and energy are read in every repetition if it is one of them, else once.
         progress: Told what is under way.
     """
     results: list[_Repetition] = []
     for turn in range(repetitions):
         progress(f"confirming: fresh compile {turn + 1} of {repetitions}")
-        outcome = _repeat(evaluator, candidate, baseline=baseline, twin=twin, turn=turn)
+        outcome = _repeat(evaluator, candidate, baseline=baseline, twin=twin, turn=turn, objective=objective)
         if isinstance(outcome, Failure):
             return outcome
         results.append(outcome)
@@ -151,33 +166,39 @@ def confirm(
 
 
 def _repeat(
-    evaluator: Evaluator, candidate: Candidate, *, baseline: Candidate, twin: Path, turn: int
+    evaluator: Evaluator, candidate: Candidate, *, baseline: Candidate, twin: Path, turn: int, objective: str
 ) -> _Repetition | Failure:
+    weighed = objective in CONSUMED
     identity = f"{candidate.pipeline}|{candidate.build.to_json()}"
     slug = f"{crc32(identity.encode()):08x}"
     pair = [(f"fresh-{turn}-{slug}-baseline", baseline), (f"fresh-{turn}-{slug}-best", candidate)]
+    kinds = ("timed", "consumed") if weighed else ("timed",)
     compiled = {}
     for key, each in pair if turn % 2 == 0 else reversed(pair):
-        answer = evaluator.fresh(key, each, timed=f"{turn}-{slug}")
+        answer = evaluator.fresh(key, each, timed=f"{turn}-{slug}", kinds=kinds)
         if isinstance(answer, Failure):
             return answer
         compiled[key] = answer
     first, second = (compiled[key] for key, _ in pair)
     folders = [first["folder"], str(twin), second["folder"]]
     timed = evaluator.time_fresh(f"{turn}-{slug}", folders, replace(FINAL_PLAN, seed=1000 + turn))
-    consumed = evaluator.consumption(f"{turn}-{slug}", folders, replace(FINAL_WINDOWS, seed=turn))
+    consumed = None
+    if weighed or (turn == 0 and all(Path(folder).exists() for folder in folders)):
+        windows = replace(FINAL_WINDOWS if weighed else SEARCH_WINDOWS, seed=turn)
+        consumed = evaluator.consumption(f"{turn}-{slug}", folders, windows)
     for folder in (first["folder"], second["folder"]):
         shutil.rmtree(folder, ignore_errors=True)
     if isinstance(timed, Failure):
         return timed
     if isinstance(consumed, Failure):
-        return consumed
+        if weighed:
+            return consumed
+        consumed = None
     totals = (first["apply_s"] + first["seconds"], second["apply_s"] + second["seconds"])
     digests = (first["digest"], second["digest"])
-    seconds = sum(each["wall_s"] for each in (first, second, timed))
-    return _Repetition(
-        timed["processes"], totals, second["apply_s"], digests, timed["conditions"], seconds, consumed or ()
-    )
+    parts = [first, second, timed, *([consumed] if consumed else [])]
+    seconds, read = sum(each["wall_s"] for each in parts), consumed["consumed"] if consumed else ()
+    return _Repetition(timed["processes"], totals, second["apply_s"], digests, timed["conditions"], seconds, read)
 
 
 def _summary(results: list[_Repetition]) -> Confirmation:

@@ -16,6 +16,7 @@ from passsearch.search.study import Scored, Search
 from passsearch.store import SCHEMA
 
 NOT_READ = "read over long windows, of the baseline and the winner only"
+NOT_TOLD = "the device did not tell it while the windows ran"
 
 
 def measurement_document(measured: Measurement) -> dict[str, Any]:
@@ -147,10 +148,12 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
     noise = floor if objective.name in CONSUMED else confirmation.noise_floor
     document = ratio_document(ratio) if ratio else unconfirmed
     kept = _keeps_throughput(search, confirmation)
-    same = confirmation.same_binary and objective.name in ("throughput", "latency")
+    same = confirmation.same_binary and objective.name != "compile_time"
     gained = ratio is not None and kept and not same and improved(ratio, floor=floor)
     reason = "the same binary as the baseline" if same else "no significant improvement"
-    if not kept:
+    if ratio is None:
+        reason = "not measured again"
+    elif not kept:
         reason = f"keeps less than {search.plan.keep_throughput} of the throughput"
     return {
         "improved": gained,
@@ -235,10 +238,11 @@ def beside_time(built: Built, consumed: Sequence[Mapping[str, Any]], chosen: Set
     device_bytes = max((each["memory_bytes"] for each in consumed if each["memory_bytes"] is not None), default=None)
     read = {**found, "energy_j": median(energies) if energies else None}
     missing = [name for name, value in {**read, "memory_bytes.device": device_bytes}.items() if value is None]
+    reason = NOT_TOLD if consumed else NOT_READ
     return {
         **read,
         "memory_bytes": {"plan": built.plan_bytes, "peak_rss": built.peak_rss, "device": device_bytes},
-        "unavailable": {**dict.fromkeys(missing, NOT_READ), **chosen.sensors.unavailable},
+        "unavailable": {**dict.fromkeys(missing, reason), **chosen.sensors.unavailable},
     }
 
 

@@ -2,7 +2,7 @@
 
 import math
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -182,17 +182,18 @@ class Evaluator:
             fact = self._time(candidate.digest, [baseline, candidate], SEARCH_PLAN)
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
-    def fresh(self, key: str, candidate: Candidate, *, timed: str) -> Fact | Failure:
+    def fresh(self, key: str, candidate: Candidate, *, timed: str, kinds: Sequence[str]) -> Fact | Failure:
         """Compile a candidate in a process of its own, as a deployment does, and check the state it reaches.
 
         Args:
             key: Names this compile in the log and its folder.
             candidate: What to compile.
-            timed: Key of the timing it is compiled for; once that is known the files are not needed.
+            timed: Key of the timing it is compiled for.
+            kinds: What is measured under that key; once all of it is known the files are not needed.
         """
         fact = self._known("fresh", key)
         lost = fact is not None and "failure" not in fact and not Path(fact["folder"]).exists()
-        if fact is None or (lost and self._known("timed", timed) is None):
+        if fact is None or (lost and any(self._known(kind, timed) is None for kind in kinds)):
             fact = self._record("fresh", key, self._compile_fresh(key, candidate))
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
@@ -205,17 +206,14 @@ class Evaluator:
             fact = self._record("timed", key, self._timing.in_several(folders, plan, processes or PROCESSES))
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
-    def consumption(self, key: str, folders: list[str], plan: WindowPlan) -> list[dict[str, Any]] | Failure | None:
-        """What each artifact consumes, from a new process; ``None`` where the device has no meter.
-
-        See ``measure.consumption``.
-        """
+    def consumption(self, key: str, folders: list[str], plan: WindowPlan) -> Fact | Failure | None:
+        """What each artifact consumes (``measure.consumption``), from a new process; ``None`` without a meter."""
         if self.subject.meter is None:
             return None
         fact = self._known("consumed", key)
         if fact is None:
             fact = self._record("consumed", key, self._timing.consumption(folders, plan))
-        return Failure.from_json(fact["failure"]) if "failure" in fact else list(fact["consumed"])
+        return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
     def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | None:
         """What a deployment of one candidate needs; the imported network goes to ``folder`` as ``network.json``.

@@ -9,7 +9,15 @@ from typing import Any
 import optuna
 
 from passsearch.core import Candidate, Failure, Interval, Objective
-from passsearch.measure import CONSUMED, LEAST_GAIN, Ratio, consumed_log_ratio, log_ratio, process_ratio
+from passsearch.measure import (
+    CONSUMED,
+    LEAST_GAIN,
+    Ratio,
+    consumed_log_ratio,
+    has_consumption,
+    one_process_ratio,
+    process_ratio,
+)
 from passsearch.search.evaluation import FINAL_PLAN, SEARCH_WINDOWS, Built, Evaluator
 from passsearch.search.space import Space
 
@@ -138,6 +146,8 @@ class Search:
         if objective.name == "compile_time":
             return self.default_scored.compile_s / scored.compile_s
         if objective.name in CONSUMED:
+            if self._same(scored.built):
+                return 1.0
             baseline, candidate = scored.consumed
             return math.exp(consumed_log_ratio(baseline, candidate, objective.name))
         return (self.default_scored.built.peak_rss or 1) / max(scored.built.peak_rss or 1, 1)
@@ -273,22 +283,30 @@ class Search:
         return Scored(
             candidate=candidate,
             built=built,
-            ratio=self._same(built) or _of_one_process(log_ratio(baseline_s, latency_s)),
+            ratio=self._same(built) or one_process_ratio(baseline_s, latency_s),
             latency_s=tuple(latency_s),
             baseline_latency_s=tuple(baseline_s),
             compile_s=apply_s + built.seconds,
             apply_s=apply_s,
             batch=self.evaluator.batch,
             conditions=answer["conditions"],
-            consumed=tuple(consumed or ()),
+            consumed=tuple(consumed),
         )
 
-    def _consumption(self, built: Built) -> list[dict[str, Any]] | Failure | None:
-        """Of baseline and candidate in turn, where it is an objective."""
+    def _consumption(self, built: Built) -> Sequence[Mapping[str, Any]] | Failure:
+        """Of baseline and candidate in turn, where it is an objective; else of nobody."""
         assert self.baseline is not None
-        if not any(objective.name in CONSUMED for objective in self.plan.objectives):
-            return None
-        return self.evaluator.consumption(built.digest, [str(self.baseline.folder), str(built.folder)], SEARCH_WINDOWS)
+        wanted = [objective.name for objective in self.plan.objectives if objective.name in CONSUMED]
+        if not wanted:
+            return ()
+        folders = [str(self.baseline.folder), str(built.folder)]
+        answer = self.evaluator.consumption(built.digest, folders, SEARCH_WINDOWS)
+        if isinstance(answer, Failure):
+            return answer
+        read: list[dict[str, Any]] = answer["consumed"] if answer else []
+        if not read or not all(has_consumption(each, objective) for each in read for objective in wanted):
+            return Failure("infra", "measure", "", f"the device did not tell its {' and '.join(wanted)}")
+        return read
 
     def _same(self, built: Built) -> Ratio | None:
         """Exactly 1 for the very binary the baseline is, whatever pipeline made it."""
@@ -296,10 +314,7 @@ class Search:
         return SAME if built.digest == self.baseline.digest else None
 
     def shortlist(self) -> list[Scored]:
-        """The best candidates measured again, side by side; the winner first.
-
-        The baseline's own binary is not among the timed: what it reads is known.
-        """
+        """The best candidates measured again, side by side, except the baseline's own binary; the winner first."""
         assert self.baseline is not None
         contenders = _one_a_binary([each for each in self._ranked() if each.built.key != self.baseline.key])
         if not contenders or len(self.plan.objectives) > 1:
@@ -357,18 +372,13 @@ class Search:
         return [best, *(each for each in admitted if each is not best)]
 
 
-def _of_one_process(logarithm: float) -> Ratio:
-    """Without an interval: one process says nothing of the next."""
-    return Ratio(math.exp(logarithm), Interval(0.0, math.inf))
-
-
 def _remeasured(scored: Scored, processes: Sequence[Sequence[Sequence[float]]], place: int) -> Scored:
     return replace(
         scored,
         ratio=process_ratio(processes, place),
         latency_s=tuple(value for process in processes for value in process[place]),
         baseline_latency_s=tuple(value for process in processes for value in process[0]),
-        process_ratios=tuple(math.exp(log_ratio(each[0], each[place])) for each in processes),
+        process_ratios=tuple(one_process_ratio(each[0], each[place]).value for each in processes),
     )
 
 

@@ -2,17 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
-from passsearch.measure import (
-    Cf22Plan,
-    Meter,
-    RoundPlan,
-    WindowPlan,
-    consumption,
-    recording,
-    undisturbed,
-)
+from passsearch.measure import Cf22Plan, Meter, RoundPlan, WindowPlan, consumption, recording, undisturbed
 from passsearch.search.workers import Workers
 from passsearch.store import Fact
 
@@ -45,8 +38,9 @@ class Timing:
     def consumption(self, folders: Sequence[str], plan: WindowPlan) -> Fact:
         """What artifacts consume, ``consumed`` as ``measure.consumption`` has it, from one new process."""
         assert self._meter is not None
+        expected_s = 2 * len(folders) * plan.windows * (plan.window_s + plan.settle_s)
         with recording(self._meter) as trace:
-            answer = self._workers.ask_new("measure", self._request("consume", folders, plan))
+            answer = self._workers.ask_new("measure", self._request("consume", folders, plan), more_s=expected_s)
         if "failure" in answer:
             return answer
         return {"consumed": consumption(answer["windows"], trace), "wall_s": answer["wall_s"]}
@@ -54,7 +48,8 @@ class Timing:
     def _rotated(self, folders: list[str], plan: RoundPlan | Cf22Plan, turn: int) -> Fact:
         shift = turn % len(folders)
         request = self._request("measure", _rotated(folders, shift), replace(plan, seed=plan.seed + 100 * turn))
-        answer = self._watched(lambda: self._workers.ask_new("measure", request))
+        ask = partial(self._workers.ask_new, "measure", request)
+        answer = ask() if isinstance(plan, Cf22Plan) else self._watched(ask)  # its runs in a row are one span
         if "failure" in answer:
             return answer
         conditions = {**answer["conditions"]}

@@ -197,5 +197,6 @@ class Tuning:
             baseline=search.default_scored.candidate,
             twin=twin.folder,
             repetitions=self.repetitions,
+            objective=self.objectives[0].name,
             progress=lambda text: progress(text, min(search.tally.evaluated, self.trials), self.trials),
         )

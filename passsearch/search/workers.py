@@ -49,12 +49,21 @@ class Workers:
         self._compiler = self._timer = None
 
     def ask(
-        self, worker: Callable[[], Worker], stage: str, request: Mapping[str, Any], *, step: str = ""
+        self,
+        worker: Callable[[], Worker],
+        stage: str,
+        request: Mapping[str, Any],
+        *,
+        step: str = "",
+        more_s: float = 0.0,
     ) -> dict[str, Any]:
-        """Ask, and turn whatever goes wrong with the candidate into a typed failure."""
+        """Ask, and turn whatever goes wrong with the candidate into a typed failure.
+
+        ``more_s`` lengthens the deadline of a request that takes long by intent.
+        """
         start = monotonic()
         try:
-            answer = worker().ask(request, deadline_s=self._deadline_s)
+            answer = worker().ask(request, deadline_s=self._deadline_s + more_s)
         except WorkerDied as error:
             answer = {"error": {"kind": error.kind, "reason": str(error)}}
         finally:
@@ -64,7 +73,7 @@ class Workers:
             return {"failure": Failure(found["kind"], stage, step, found["reason"]).to_json()}
         return answer
 
-    def ask_new(self, stage: str, request: Mapping[str, Any]) -> dict[str, Any]:
+    def ask_new(self, stage: str, request: Mapping[str, Any], *, more_s: float = 0.0) -> dict[str, Any]:
         """Ask a process that is started for this request alone: a build has one thread, a measurement all.
 
         The answer's ``wall_s`` is what all of it took.
@@ -77,7 +86,7 @@ class Workers:
             return started[0]
 
         try:
-            return {**self.ask(start, stage, request), "wall_s": monotonic() - began}
+            return {**self.ask(start, stage, request, more_s=more_s), "wall_s": monotonic() - began}
         finally:
             for worker in started:
                 worker.close()

@@ -23,7 +23,7 @@ PYTHONS = ((3, 10), (3, 14))
 
 _COMPILERS = ("cc", "gcc", "clang", "c++", "g++")
 _NO_COMPILER = "Install gcc or clang, or set CC."
-_RAPL = "/sys/class/powercap/intel-rapl:0/energy_uj"
+_RAPL = "/sys/class/powercap"
 _GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 
 
@@ -152,11 +152,13 @@ def _gpu() -> Finding:
 
 
 def _rapl() -> Finding:
-    if not Path(_RAPL).exists():
+    counters = sorted(map(str, Path(_RAPL).glob("*rapl:?/energy_uj")))
+    if not counters:
         return Finding("cpu energy counter", None, "none (RAPL is not shown by this system)")
-    if _first_line(_RAPL):
-        return Finding("cpu energy counter", True, _RAPL)
-    return Finding("cpu energy counter", None, f"{_RAPL} is not readable", f"As root: chmod a+r {_RAPL}")
+    if all(map(_first_line, counters)):
+        return Finding("cpu energy counter", True, ", ".join(counters))
+    remedy = f"As root: chmod a+r {_RAPL}/*/energy_uj"
+    return Finding("cpu energy counter", None, f"{', '.join(counters)}: not readable", remedy)
 
 
 def _first_line(path: str) -> str:

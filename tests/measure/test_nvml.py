@@ -1,6 +1,7 @@
 """NVML as far as it can be tried without a GPU: the real names and signatures, made-up answers."""
 
 import os
+import time
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import create_autospec
@@ -64,6 +65,12 @@ def test_a_metric_the_gpu_does_not_have_is_none_with_the_reason(gpu: Any) -> Non
     assert meter.unavailable == {"energy_j": "NVML: Not Supported"}
 
 
+def test_processes_by_the_hosts_numbers_say_nothing(gpu: Any) -> None:
+    gpu.nvmlDeviceGetComputeRunningProcesses.return_value = [process(1, 9 << 20)]
+    found = nvml.NvmlMeter(UUIDS[0]).read()
+    assert found.memory_bytes is None and found.foreign is None
+
+
 def test_memory_the_driver_does_not_tell_is_none(gpu: Any) -> None:
     gpu.nvmlDeviceGetComputeRunningProcesses.return_value = [process(os.getpid(), None)]
     assert nvml.NvmlMeter(UUIDS[0]).read().memory_bytes is None
@@ -100,5 +107,10 @@ def test_a_real_gpu_is_read() -> None:
     found = probe("cuda:0")
     if found.meter is None:
         pytest.skip(found.unavailable["power_w"])
-    reading = found.meter.read()
-    assert reading.temperature_c is not None and 0 < reading.temperature_c < 120
+    first = found.meter.read()
+    time.sleep(0.5)
+    second = found.meter.read()
+    assert str(found.device["uuid"]).startswith("GPU-")
+    assert second.temperature_c is not None and 0 < second.temperature_c < 120
+    assert second.power_w is not None and second.power_w > 1
+    assert first.energy_j is not None and second.energy_j is not None and second.energy_j > first.energy_j

@@ -51,3 +51,10 @@ def test_counters_for_root_only_name_the_remedy(tmp_path: Path, monkeypatch: pyt
     zone(tmp_path, "intel-rapl:0", "package-0", 1000)
     monkeypatch.setattr(Path, "read_text", refused)
     assert "chmod a+r" in RaplMeter(tmp_path).unavailable["energy_j"]
+
+
+def test_rights_that_are_taken_back_leave_none(tmp_path: Path) -> None:
+    counter = zone(tmp_path, "intel-rapl:0", "package-0", 1000)
+    meter = RaplMeter(tmp_path)
+    counter.unlink()
+    assert meter.read().energy_j is None

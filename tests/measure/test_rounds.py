@@ -11,7 +11,7 @@ import pytest
 from passsearch.core import TensorType
 from passsearch.dialects.contract import Array
 from passsearch.measure import race_critical
-from passsearch.measure.processor import CpuTimes
+from passsearch.measure.processor import CpuTimes, pin
 from passsearch.measure.rounds import Race, Round, RoundPlan, measure, run_race
 
 CALM = {"steal": 0.0, "foreign": 0.0}
@@ -78,7 +78,9 @@ def test_what_is_measured_is_what_it_took() -> None:
             time.sleep(number * self._seconds)
 
     plan = RoundPlan(rounds=4, runs=3, run_s=0.002)
-    answer = measure([Sleeper(0.001), Sleeper(0.002)], types={"x": TensorType((1,), "float32")}, plan=plan, threads=1)
+    answer = measure(
+        [Sleeper(0.001), Sleeper(0.002)], types={"x": TensorType((1,), "float32")}, plan=plan, cores=pin(1)
+    )
     fast, slow = (min(samples) for samples in answer["samples"])
     assert 0.001 <= fast < 0.1 and 0.002 <= slow < 0.1  # a sleep may last longer on a busy machine, never shorter
     assert answer["conditions"]["threads"] == len(answer["conditions"]["affinity"]) == 1
@@ -126,6 +128,24 @@ def test_a_race_is_over_when_only_the_baseline_runs() -> None:
     rounds = [Round({i: [t * float(np.exp(rng.normal(0, 0.01)))] for i, t in times.items()}, **CALM) for _ in range(8)]
     finished = race(plan, rounds)
     assert finished.over and len(finished.kept()) == 4
+
+
+def test_a_race_that_ends_early_keeps_no_disturbed_round() -> None:
+    plan = RoundPlan(rounds=8, critical=race_critical(8, artifacts=2))
+    noisy = [Round({0: [1.0], 1: [2.0 + 0.01 * turn]}, 0.2, 0.0) for turn in range(3)]
+    calm = [Round({0: [1.0 + 0.001 * turn], 1: [2.0]}, **CALM) for turn in range(8)]
+    finished = race(plan, [*noisy, *calm])
+    assert finished.over and len(finished.kept()) == 4 and finished.dropped == 3
+
+
+def test_how_often_a_visit_runs_does_not_depend_on_who_is_first() -> None:
+    asked = []
+    for seconds in ((0.1, 1.5), (1.5, 0.1)):
+        clock = Clock()
+        both = [Scripted(clock, [each]) for each in seconds]
+        run_race(both, RoundPlan(rounds=1), watch=calm, now=clock)
+        asked.append({len(each.asked) for each in both})
+    assert asked == [{1 + 1 + 1}] * 2
 
 
 def test_everyone_is_visited_once_a_round_in_changing_order() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import passsearch
+from passsearch.errors import UserError
 from passsearch.measure import Sensors, WindowPlan
 from passsearch.measure.telemetry import Reading
 from passsearch.search import evaluation, setting
@@ -60,8 +61,30 @@ def test_a_comparison_tells_what_each_pipeline_takes(relay: Toolchain, small_net
         assert 0.8 < row["energy_j"] / (WATTS * row["latency_s"]["median"]) < 5
 
 
-def test_without_a_meter_energy_is_null_with_a_reason(relay: Toolchain, small_network: Path) -> None:
+def test_without_a_meter_energy_is_null_with_a_reason(
+    relay: Toolchain, small_network: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setting, "probe", lambda _: Sensors({}, {"energy_j": "nobody knows"}))
     document = passsearch.compare(small_network, ["O3"], toolchain=relay.name, processes=1)
     row = document["rows"][0]
-    if row["energy_j"] is None:
-        assert row["unavailable"]["energy_j"]
+    assert row["energy_j"] is None and row["unavailable"]["energy_j"] == "nobody knows"
+
+
+def test_a_meter_that_fails_is_a_failure_of_the_candidate_and_no_crash(
+    relay: Toolchain, small_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metered: None
+) -> None:
+    monkeypatch.setattr(SteadyMeter, "read", lambda _: Reading(time.monotonic()))
+    options = {"toolchain": relay.name, "trials": 1, "confirm": 2, "passes": ["SimplifyInference"]}
+    with pytest.raises(UserError, match="the device did not tell its energy"):
+        passsearch.tune(small_network, objective="energy", out=tmp_path / "run", **options)
+
+
+def test_a_win_nobody_can_measure_here_is_not_signed_off(
+    relay: Toolchain, small_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metered: None
+) -> None:
+    run = tmp_path / "run"
+    options = {"toolchain": relay.name, "trials": 1, "confirm": 2, "passes": ["SimplifyInference"]}
+    passsearch.tune(small_network, objective="energy", out=run, **options)
+    monkeypatch.setattr(setting, "probe", lambda _: Sensors({}, {"energy_j": "nobody knows"}))
+    with pytest.raises(UserError, match="nobody knows"):
+        passsearch.audit(run, confirm=2)
