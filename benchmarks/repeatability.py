@@ -75,7 +75,7 @@ def table(done: Document) -> str:
         "| run | -O3 against -O3 | noise floor | -O3 against -O0 | verdict | -O3, ms |",
         "|---|---|---|---|---|---|",
     ]
-    for turn, (same, levels) in enumerate(zip(done["O3,O3"], done["O0,O3"], strict=True)):
+    for turn, (same, levels) in enumerate(zip(done.get("O3,O3", []), done.get("O0,O3", []), strict=True)):
         milliseconds = f"{1e3 * same['latency_s'][0]:.1f}"
         cells = [_ratio(same), f"{100 * same['noise_floor']:.2f} %", _ratio(levels), levels["verdict"], milliseconds]
         lines.append(f"| {turn + 1} | " + " | ".join(cells) + " |")

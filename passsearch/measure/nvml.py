@@ -43,6 +43,7 @@ class NvmlMeter:
         self._heat = self._usable("temperature_c", self._celsius)
         self._users = self._usable("memory_bytes.device", self._own_and_foreign)
         self._why_slow = self._usable("throttled", self._reasons)
+        self._clock = self._usable("clocks", self._hertz)
         self.watches = True
 
     def read(self) -> Reading:
@@ -56,6 +57,7 @@ class NvmlMeter:
             memory_bytes=memory_bytes,
             slowdowns=self._why_slow(),
             foreign=foreign,
+            clock_hz=self._clock(),
         )
 
     def _usable(self, metric: str, read: Callable[[], Value]) -> Callable[[], Value | None]:
@@ -74,6 +76,9 @@ class NvmlMeter:
 
     def _celsius(self) -> float:
         return float(pynvml.nvmlDeviceGetTemperature(self._handle, pynvml.NVML_TEMPERATURE_GPU))
+
+    def _hertz(self) -> int:
+        return int(1e6 * pynvml.nvmlDeviceGetClockInfo(self._handle, pynvml.NVML_CLOCK_SM))
 
     def _reasons(self) -> tuple[str, ...]:
         bits = pynvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)

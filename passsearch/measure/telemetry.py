@@ -34,6 +34,7 @@ class Reading:
         memory_bytes: In use by our processes.
         slowdowns: Why its clocks are held down; empty if they are not.
         foreign: Processes of others on it.
+        clock_hz: Of what computes.
     """
 
     time_s: float
@@ -43,6 +44,7 @@ class Reading:
     memory_bytes: int | None = None
     slowdowns: tuple[str, ...] | None = None
     foreign: int | None = None
+    clock_hz: int | None = None
 
 
 class Meter(Protocol):
@@ -132,7 +134,12 @@ def undisturbed(answer: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
     calm = [place for place, each in enumerate(seen) if not any(map(_disturbed, each))]
     told = [one.slowdowns for each in seen for one in each if one.slowdowns is not None]
     reasons = sorted({reason for each in told for reason in each})
-    conditions = {**answer["conditions"], **({"throttled": reasons or False} if told else {})}
+    clocks_hz = [one.clock_hz for each in seen for one in each if one.clock_hz is not None]
+    conditions = {
+        **answer["conditions"],
+        **({"throttled": reasons or False} if told else {}),
+        **({"clocks": [min(clocks_hz), max(clocks_hz)]} if clocks_hz else {}),
+    }
     if 2 * len(calm) < len(spans):
         return {**answer, "conditions": conditions}
     samples = [[row[place] for place in calm if place < len(row)] for row in answer["samples"]]

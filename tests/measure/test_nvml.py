@@ -32,6 +32,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     library.nvmlDeviceGetTotalEnergyConsumption.return_value = 123_456
     library.nvmlDeviceGetPowerUsage.return_value = 250_000
     library.nvmlDeviceGetTemperature.return_value = 61
+    library.nvmlDeviceGetClockInfo.return_value = 1410
     library.nvmlDeviceGetCurrentClocksEventReasons.return_value = pynvml.nvmlClocksEventReasonSwPowerCap
     library.nvmlDeviceGetComputeRunningProcesses.return_value = []
     monkeypatch.setattr(nvml, "pynvml", library)
@@ -48,6 +49,7 @@ def test_readings_are_in_joules_watts_and_degrees(gpu: Any) -> None:
     found = nvml.NvmlMeter(UUIDS[1]).read()
     assert (found.energy_j, found.power_w, found.temperature_c) == (pytest.approx(123.456), pytest.approx(250.0), 61.0)
     assert found.memory_bytes == 7 << 20 and found.foreign == 1
+    assert found.clock_hz == 1_410_000_000
     assert found.slowdowns == ()  # a power cap is how a busy GPU runs
     gpu.nvmlDeviceGetPowerUsage.assert_called_with(1)
 

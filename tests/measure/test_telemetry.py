@@ -72,15 +72,16 @@ def test_a_round_on_a_disturbed_device_is_dropped_for_everyone(disturbance: dict
     answer = {"samples": [[1.0, 9.0, 1.1], [2.0, 9.0]], "spans": [[0, 1], [1, 2], [2, 3]]}
     kept = undisturbed({**answer, "conditions": {"rounds_dropped": 1}}, trace)
     assert kept["samples"] == [[1.0, 1.1], [2.0]]
-    assert kept["conditions"]["rounds_dropped"] == 2
+    assert kept["conditions"]["rounds_dropped"] == 2 and "clocks" not in kept["conditions"]
     assert kept["conditions"].get("throttled") == (["power brake"] if told else None)
 
 
 def test_a_device_that_is_never_calm_keeps_its_rounds_and_says_so() -> None:
-    trace = Trace([Reading(0.5, slowdowns=("too hot (driver)",))])
+    trace = Trace([Reading(0.5, slowdowns=("too hot (driver)",), clock_hz=900)])
     answer = {"samples": [[1.0]], "spans": [[0, 1]], "conditions": {"rounds_dropped": 0}}
     kept = undisturbed(answer, trace)
     assert kept["samples"] == [[1.0]] and kept["conditions"]["throttled"] == ["too hot (driver)"]
+    assert kept["conditions"]["clocks"] == [900, 900]
 
 
 def test_a_trace_that_was_written_down_says_the_same_again(tmp_path: Path) -> None:
