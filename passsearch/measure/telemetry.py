@@ -127,7 +127,8 @@ def recording(meter: Meter, *, period_s: float = PERIOD_S) -> Iterator[Trace]:
 def undisturbed(answer: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
     """Samples of a measurement without the rounds in which the device was held back or worked for others.
 
-    Where less than half of the rounds is left all are kept; ``conditions`` says in either case what was seen.
+    Where less than half of the rounds would be left, or none of one artifact's, all are kept; ``conditions`` says in
+    either case what was seen.
     """
     spans: Sequence[Span] = [(start, end) for start, end in answer["spans"]]
     seen = [trace.within(span) for span in spans]
@@ -140,9 +141,9 @@ def undisturbed(answer: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
         **({"throttled": reasons or False} if told else {}),
         **({"clocks": [min(clocks_hz), max(clocks_hz)]} if clocks_hz else {}),
     }
-    if 2 * len(calm) < len(spans):
-        return {**answer, "conditions": conditions}
     samples = [[row[place] for place in calm if place < len(row)] for row in answer["samples"]]
+    if 2 * len(calm) < len(spans) or not all(samples):
+        return {**answer, "conditions": conditions}
     conditions["rounds_dropped"] += len(spans) - len(calm)
     return {**answer, "samples": samples, "spans": [spans[place] for place in calm], "conditions": conditions}
 

@@ -76,6 +76,13 @@ def test_a_round_on_a_disturbed_device_is_dropped_for_everyone(disturbance: dict
     assert kept["conditions"].get("throttled") == (["power brake"] if told else None)
 
 
+def test_one_that_left_early_keeps_its_samples() -> None:
+    trace = Trace([Reading(0.5, foreign=1), Reading(1.5, foreign=0), Reading(2.5, foreign=0)])
+    answer = {"samples": [[1.0, 1.1, 1.2], [2.0]], "spans": [[0, 1], [1, 2], [2, 3]]}
+    kept = undisturbed({**answer, "conditions": {"rounds_dropped": 0}}, trace)
+    assert kept["samples"] == answer["samples"]
+
+
 def test_a_device_that_is_never_calm_keeps_its_rounds_and_says_so() -> None:
     trace = Trace([Reading(0.5, slowdowns=("too hot (driver)",), clock_hz=900)])
     answer = {"samples": [[1.0]], "spans": [[0, 1]], "conditions": {"rounds_dropped": 0}}
