@@ -3,8 +3,8 @@
 In each of several new processes a network built by -O3, the same once more (its twin) and the network built without
 fusion run in turns, in every run from another place on the stack; and in as many other processes always from one.
 ``benchmarks/results/stack_depth.json`` has all runs. ``--table`` prints from it how far the runs of one process lie
-apart, and how much the ratio of twin to -O3 varies from process to process when a process is summed up by the median of
-its rounds' ratios and when it is by its fastest runs, each of ``RoundPlan().runs``.
+apart, and the standard deviation over processes of ratios to -O3 (in log) when a process is summed up by the median of
+its rounds' ratios (fastest of ``RoundPlan().runs`` runs each) and when it is by its fastest runs.
 """
 
 import argparse
@@ -58,15 +58,17 @@ def measured(model: str, processes: int) -> dict[str, Any]:
     return {"model": model, "names": NAMES, "runs": found, **provenance(chosen)}
 
 
-def by_rounds(process: Process) -> float:
-    """Log-ratio of twin to -O3: the median of the rounds' ratios."""
-    visits = [[min(runs[at : at + FINAL_PLAN.runs]) for at in _starts(runs)] for runs in process[:2]]
+def by_rounds(process: Process, artifact: int) -> float:
+    """Log-ratio of an artifact to -O3: the median of the rounds' ratios."""
+    visits = [
+        [min(runs[at : at + FINAL_PLAN.runs]) for at in _starts(runs)] for runs in (process[0], process[artifact])
+    ]
     return median(math.log(one / other) for one, other in zip(*visits, strict=True))
 
 
-def by_fastest(process: Process) -> float:
+def by_fastest(process: Process, artifact: int) -> float:
     """Likewise: of the fastest runs."""
-    return math.log(min(process[0]) / min(process[1]))
+    return math.log(min(process[0]) / min(process[artifact]))
 
 
 def _starts(runs: Sequence[float]) -> range:
@@ -80,8 +82,10 @@ def table(document: Mapping[str, Any]) -> str:
         "unfused: slowest run of a process over its fastest, median": lambda runs: f"{_spread(runs, 2):.2f}",
         "-O3: median run, slowest process over fastest": lambda runs: f"{_between(runs, 0):.3f}",
         "unfused: median run, slowest process over fastest": lambda runs: f"{_between(runs, 2):.3f}",
-        "twin over -O3, standard deviation of processes, median of rounds": lambda runs: _percent(runs, by_rounds),
-        "the same, fastest run of each": lambda runs: _percent(runs, by_fastest),
+        "twin / -O3, sd of processes, by median of rounds": lambda runs: _percent(runs, by_rounds, 1),
+        "twin / -O3, sd of processes, by fastest runs": lambda runs: _percent(runs, by_fastest, 1),
+        "unfused / -O3, sd of processes, by median of rounds": lambda runs: _percent(runs, by_rounds, 2),
+        "unfused / -O3, sd of processes, by fastest runs": lambda runs: _percent(runs, by_fastest, 2),
     }
     lines = ["| | " + " | ".join(document["runs"]) + " |", "|---" * (1 + len(document["runs"])) + "|"]
     lines += [f"| {name} | " + " | ".join(map(cell, document["runs"].values())) + " |" for name, cell in shown.items()]
@@ -97,8 +101,8 @@ def _between(processes: Sequence[Process], artifact: int) -> float:
     return max(medians) / min(medians)
 
 
-def _percent(processes: Sequence[Process], ratio: Callable[[Process], float]) -> str:
-    return f"{100 * stdev(map(ratio, processes)):.2f} %"
+def _percent(processes: Sequence[Process], ratio: Callable[[Process, int], float], artifact: int) -> str:
+    return f"{100 * stdev(ratio(process, artifact) for process in processes):.2f} %"
 
 
 def main() -> None:
