@@ -27,8 +27,8 @@ def log_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> float:
     """Log of how many times faster the candidate is in one process: by the fastest sample of either.
 
     Both were visited in the same rounds, so both met the machine's best moments, and the best places on the stack; the
-    rounds after a candidate left are not looked at. Ratios of the fastest of interleaved samples vary half to two thirds as
-    much from process to process as medians of the rounds' ratios (``benchmarks/stack_depth.py``).
+    rounds after a candidate left are not looked at. Ratios of the fastest of interleaved samples vary half to two
+    thirds as much from process to process as medians of the rounds' ratios (``benchmarks/stack_depth.py``).
     """
     rounds = min(len(baseline), len(candidate))
     return math.log(min(baseline[:rounds]) / min(candidate[:rounds]))
