@@ -77,15 +77,17 @@ class Worker:
             )
         self._buffer = b""
         budget_bytes = int(psutil.virtual_memory().total * STATE_MEMORY_SHARE)
-        try:
-            self.ask({"bridge": bridge, "target": target, "budget_bytes": budget_bytes}, deadline_s=START_DEADLINE_S)
-        except WorkerDied as error:
-            raise EnvironmentFault(
-                f"The compiler in `{python}` does not start ({error}); last words in `{log}`. See: passsearch doctor"
-            ) from error
-        except BaseException:
-            self.close()
-            raise
+        hello = {"bridge": bridge, "target": target, "budget_bytes": budget_bytes}
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
+            try:
+                self.ask(hello, deadline_s=START_DEADLINE_S)
+            except WorkerDied as error:
+                raise EnvironmentFault(
+                    f"The compiler in `{python}` does not start ({error}); last words in `{log}`. "
+                    "See: passsearch doctor"
+                ) from error
+            undo.pop_all()
 
     @property
     def alive(self) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
-from passsearch.measure import LEVEL, improved
+from passsearch.measure import LEVEL
 from passsearch.search.confirm import Confirmation, confirm
 from passsearch.search.document import ratios_document, toolchain_document
 from passsearch.search.evaluation import Evaluator
@@ -154,10 +154,8 @@ def _claim(document: Mapping[str, Any], confirmation: Confirmation | Failure) ->
         return Check("measurement", not claimed["improved"], told)
     low, high = ratio.interval.low, ratio.interval.high
     told = f"{objective} {ratio.value:.3f} [{low:.3f}, {high:.3f}], claimed {_told(claimed)}"
-    if claimed["improved"] and confirmation.same_binary and objective != "compile_time":
-        return Check("measurement", False, f"{told}: the same binary as the baseline")
-    kept = objective in ("throughput", "latency") or confirmation.keeps(claimed.get("keep_throughput", 0.0))
-    if claimed["improved"] and not (kept and improved(ratio, floor=confirmation.floor(objective))):
+    keep = claimed.get("keep_throughput", 0.0)
+    if claimed["improved"] and not confirmation.improves(objective, keep_throughput=keep):
         return Check("measurement", False, f"{told}: the win is not seen again")
     least = (claimed.get("interval") or [None])[0]
     if least is not None and high < least:

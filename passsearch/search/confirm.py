@@ -16,6 +16,7 @@ from passsearch.measure import (
     Ratio,
     consumed_log_ratio,
     has_consumption,
+    improved,
     log_ratio,
     mean_ratio,
     noise_floor,
@@ -84,9 +85,16 @@ class Confirmation:
             return None
         return mean_ratio([consumed_log_ratio(turn[0], turn[place], objective) for turn in self.consumed])
 
-    def keeps(self, least: float) -> bool:
-        """Whether this share of the throughput is certainly kept; one binary cannot lose any."""
-        return self.same_binary or self.throughput.interval.low >= least
+    def keeps(self, objective: str, least: float) -> bool:
+        """Whether a gain in something else leaves this share of the throughput; one binary cannot lose any."""
+        return objective in ("throughput", "latency") or self.same_binary or self.throughput.interval.low >= least
+
+    def improves(self, objective: str, *, keep_throughput: float) -> bool:
+        """The rule of every verdict. One binary is never better than itself, but may compile faster."""
+        ratio = self.ratio(objective)
+        if ratio is None or (self.same_binary and objective != "compile_time"):
+            return False
+        return self.keeps(objective, keep_throughput) and improved(ratio, floor=self.floor(objective))
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -182,22 +190,19 @@ def _repeat(
     first, second = (compiled[key] for key, _ in pair)
     folders = [first["folder"], str(twin), second["folder"]]
     timed = evaluator.time_fresh(f"{turn}-{slug}", folders, replace(FINAL_PLAN, seed=1000 + turn))
-    consumed = None
-    if weighed or (turn == 0 and all(Path(folder).exists() for folder in folders)):
-        windows = replace(FINAL_WINDOWS if weighed else SEARCH_WINDOWS, seed=turn)
-        consumed = evaluator.consumption(f"{turn}-{slug}", folders, windows)
+    windows = replace(FINAL_WINDOWS if weighed else SEARCH_WINDOWS, seed=turn)
+    consumed = evaluator.consumption(f"{turn}-{slug}", folders, windows) if weighed or turn == 0 else None
     for folder in (first["folder"], second["folder"]):
         shutil.rmtree(folder, ignore_errors=True)
     if isinstance(timed, Failure):
         return timed
-    if isinstance(consumed, Failure):
-        if weighed:
-            return consumed
-        consumed = None
+    if isinstance(consumed, Failure) and weighed:
+        return consumed
     totals = (first["apply_s"] + first["seconds"], second["apply_s"] + second["seconds"])
     digests = (first["digest"], second["digest"])
-    parts = [first, second, timed, *([consumed] if consumed else [])]
-    seconds, read = sum(each["wall_s"] for each in parts), consumed["consumed"] if consumed else ()
+    seconds, read = sum(each["wall_s"] for each in (first, second, timed)), ()
+    if consumed and not isinstance(consumed, Failure):
+        seconds, read = seconds + consumed["wall_s"], consumed["consumed"]
     return _Repetition(timed["processes"], totals, second["apply_s"], digests, timed["conditions"], seconds, read)
 
 

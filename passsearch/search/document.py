@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from passsearch.core import Failure, Measurement
-from passsearch.measure import CONSUMED, LEVEL, Ratio, improved, median_interval
+from passsearch.measure import CONSUMED, LEVEL, Ratio, median_interval
 from passsearch.search.confirm import Confirmation
 from passsearch.search.evaluation import Built
 from passsearch.search.setting import Reading, Setting
@@ -147,14 +147,15 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
     ratio, floor = confirmation.ratio(objective.name), confirmation.floor(objective.name)
     noise = floor if objective.name in CONSUMED else confirmation.noise_floor
     document = ratio_document(ratio) if ratio else unconfirmed
-    kept = _keeps_throughput(search, confirmation)
-    same = confirmation.same_binary and objective.name != "compile_time"
-    gained = ratio is not None and kept and not same and improved(ratio, floor=floor)
-    reason = "the same binary as the baseline" if same else "no significant improvement"
+    keep = search.plan.keep_throughput
+    gained = confirmation.improves(objective.name, keep_throughput=keep)
+    reason = "no significant improvement"
     if ratio is None:
         reason = "not measured again"
-    elif not kept:
-        reason = f"keeps less than {search.plan.keep_throughput} of the throughput"
+    elif not confirmation.keeps(objective.name, keep):
+        reason = f"keeps less than {keep} of the throughput"
+    elif confirmation.same_binary and objective.name != "compile_time":
+        reason = "the same binary as the baseline"
     return {
         "improved": gained,
         "objective": objective.name,
@@ -166,17 +167,10 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
         "reproducible": confirmation.reproducible,
         "same_binary": confirmation.same_binary,
         "noise_floor": noise if math.isfinite(noise) else None,
-        "keep_throughput": search.plan.keep_throughput,
+        "keep_throughput": keep,
         "seconds": round(confirmation.seconds, 1),
         "reason": "" if gained else reason,
     }
-
-
-def _keeps_throughput(search: Search, confirmation: Confirmation) -> bool:
-    """Whether a gain in something else is paid for with throughput, by the confirming samples."""
-    if search.plan.objectives[0].name in ("throughput", "latency"):
-        return True
-    return confirmation.keeps(search.plan.keep_throughput)
 
 
 def _ratios(search: Search, best: Scored, confirmation: Confirmation | Failure | None) -> dict[str, Any]:

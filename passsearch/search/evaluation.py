@@ -3,22 +3,16 @@
 import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, ModuleSummary, PassSpec, Pipeline, strict_limit
 from passsearch.dialects.contract import SCALES
 from passsearch.errors import UserError, WorkerDied
-from passsearch.measure import (
-    Cf22Plan,
-    Meter,
-    RoundPlan,
-    WindowPlan,
-    Worker,
-    race_critical,
-)
+from passsearch.measure import Cf22Plan, Meter, RoundPlan, WindowPlan, Worker, race_critical
 from passsearch.search.gate import Agreement, deviation_text, judge, wrong
 from passsearch.search.states import Edge, StateGraph
 from passsearch.search.timing import Timing
@@ -152,6 +146,10 @@ class Evaluator:
         """Largest deviation of its outputs from the reference's, as a share of the largest output."""
         if self.subject.tolerance is not None and self.subject.approximates(candidate):
             return self.subject.tolerance
+        return self._strict_limit
+
+    @cached_property
+    def _strict_limit(self) -> float:
         return strict_limit(ModuleSummary.from_json(self.summary).computed_types)
 
     def built(self, state: str, candidate: Candidate) -> Built | Failure:
@@ -207,11 +205,16 @@ class Evaluator:
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
     def consumption(self, key: str, folders: list[str], plan: WindowPlan) -> Fact | Failure | None:
-        """What each artifact consumes (``measure.consumption``), from a new process; ``None`` without a meter."""
+        """What each artifact consumes (``measure.consumption``), from a new process.
+
+        ``None`` without a meter, or where nothing is known and the files are gone.
+        """
         if self.subject.meter is None:
             return None
         fact = self._known("consumed", key)
         if fact is None:
+            if not all(Path(folder).exists() for folder in folders):
+                return None
             fact = self._record("consumed", key, self._timing.consumption(folders, plan))
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
@@ -358,17 +361,16 @@ class Evaluator:
 
     def _load(self) -> Fact:
         """Import the network; what cannot be imported is the caller's to mend and leaves nothing behind."""
-        path = self.subject.source["path"]
-        try:
-            answer = self._workers.compiler().ask(self._load_request(summary=True), deadline_s=self.subject.deadline_s)
-        except WorkerDied as error:
-            raise UserError(f"The compiler died importing `{path}`: {error}.") from error
-        except BaseException:
-            self.close()
-            raise
-        if "error" in answer:
-            self.close()
-            raise UserError(f"Cannot import `{path}`: {answer['error']['reason']}.")
+        path, request = self.subject.source["path"], self._load_request(summary=True)
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            try:
+                answer = self._workers.compiler().ask(request, deadline_s=self.subject.deadline_s)
+            except WorkerDied as error:
+                raise UserError(f"The compiler died importing `{path}`: {error}.") from error
+            if "error" in answer:
+                raise UserError(f"Cannot import `{path}`: {answer['error']['reason']}.")
+            undo.pop_all()
         return answer
 
     def _load_request(self, *, summary: bool) -> dict[str, Any]:

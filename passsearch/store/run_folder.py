@@ -62,12 +62,11 @@ class RunFolder:
             raise UserError(
                 f"The run `{path}` is in use by another process; wait for it or choose another --out."
             ) from None
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._lock.release)
             self._settle(settings)
             self.log = Log(path / "log.jsonl")
-        except BaseException:
-            self._lock.release()
-            raise
+            undo.pop_all()
 
     @property
     def artifacts(self) -> Path:

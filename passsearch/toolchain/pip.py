@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,24 +107,25 @@ def _run(command: Sequence[str], *, timeout_s: float) -> "subprocess.CompletedPr
     """Run to the end, or kill it with all it started: an orphan would go on writing into a deleted folder."""
     environment = {key: value for key, value in os.environ.items() if key not in _FORGOTTEN}
     pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command,
-        stdout=pipe,
-        stderr=pipe,
-        text=True,
-        errors="replace",
-        env=environment,
-        start_new_session=True,
-    ) as process:
+    with (
+        subprocess.Popen(
+            command,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            errors="replace",
+            env=environment,
+            start_new_session=True,
+        ) as process,
+        ExitStack() as undo,
+    ):
+        undo.callback(_kill, process)
         try:
             output, errors = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
-            _kill(process)
             what = " ".join(command[1:4])
             raise EnvironmentFault(f"`python {what}` did not end in {timeout_s:.0f} s; try again.") from None
-        except BaseException:
-            _kill(process)
-            raise
+        undo.pop_all()
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 

@@ -1,5 +1,6 @@
 """Rounds on artifacts whose every run is known."""
 
+import ctypes
 import os
 import random
 import time
@@ -58,6 +59,13 @@ def drawn(seconds: Sequence[float], rng: np.random.Generator, deviation: float) 
     return {place: [each * float(np.exp(rng.normal(0, deviation)))] for place, each in enumerate(seconds)}
 
 
+def stack_pointer() -> int:
+    """Where the C stack is: what ``getcontext`` saves of the registers has an address there."""
+    context = (ctypes.c_char * 4096)()
+    assert ctypes.CDLL(None).getcontext(context) == 0
+    return int.from_bytes(context[160:168], "little")  # gregs[REG_RSP] of ucontext_t on x86-64
+
+
 @pytest.fixture
 def affinity() -> Iterator[None]:
     """What a measurement pins itself to must not stay."""
@@ -93,6 +101,20 @@ def test_a_visit_keeps_the_fastest_of_its_runs() -> None:
     finished = run_race([noisy, steady], RoundPlan(rounds=4, runs=3, run_s=0.01), watch=calm, now=clock)
     assert finished.samples() == [pytest.approx([0.1] * 4), pytest.approx([0.15] * 4)]
     assert finished.spread()[1] == 1.0 < finished.spread()[0]
+
+
+@pytest.mark.parametrize(("depths", "fewest", "most"), [(1, 1, 2), (32, 4, 8)])
+def test_runs_begin_at_many_places_of_the_stack(depths: int, fewest: int, most: int) -> None:
+    clock, places = Clock(), list[int]()
+
+    class Watcher(Scripted):
+        def spin(self, number: int) -> None:
+            super().spin(number)
+            places.append(stack_pointer())
+
+    run_race([Watcher(clock, [0.1])], RoundPlan(rounds=2, runs=4, depths=depths), watch=calm, now=clock)
+    timed = places[2:6] + places[7:11]  # after what tells the duration, and without the run that fills the caches
+    assert fewest <= len(set(timed)) <= most  # the interpreter itself may call once from elsewhere
 
 
 def test_a_slow_network_runs_fewer_times_a_visit() -> None:
