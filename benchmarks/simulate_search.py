@@ -124,7 +124,7 @@ class SimulatedEvaluator:
 
     def built(self, state: str, candidate: Candidate) -> Built:
         """A name, no files."""
-        return Built(state, candidate.build, state, Path(state), state, 20.0, 0, 0, 0)
+        return Built(state, candidate.build, state, Path(state), state, state, 20.0, 0, 0, 0)
 
     def samples(self, baseline: Built, candidate: Built) -> dict[str, Any]:
         """As the search does it: one process, racing."""

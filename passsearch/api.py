@@ -1,6 +1,7 @@
 """``tune``, ``compare`` and ``analyze``: what a notebook calls; the command line prints what they return."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,10 +15,14 @@ from passsearch.frontends import ModelFile, digest_files, resolve
 from passsearch.report import result_html, result_text
 from passsearch.search import setting
 from passsearch.search.audit import OUTPUT_CASES, audit_run
+from passsearch.search.certificate import check_certificate, read_closure, space_document
+from passsearch.search.closure import Closure
 from passsearch.search.comparison import CACHES, CF22, PAIRED, PROTOCOLS, compare_candidates
 from passsearch.search.confirm import require_repetitions
+from passsearch.search.evaluation import Evaluator
+from passsearch.search.exploration import Exploration, Limits
 from passsearch.search.tuning import Tuning
-from passsearch.store import NETWORK, Log, read_deployment, read_result
+from passsearch.store import NETWORK, Log, open_memory, read_deployment, read_result
 from passsearch.toolchain import cache_folder
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -178,6 +183,135 @@ def analyze(
             evaluator = chosen.evaluator(log, Path(folder))
         evaluator.close()
         return setting.read(chosen, evaluator.summary)
+
+
+def explore(
+    model: object,
+    example_inputs: object = None,
+    *,
+    inputs: Mapping[str, TensorType] | None = None,
+    batch: int | None = None,
+    passes: Sequence[str] | None = None,
+    additional: Sequence[str] = (),
+    every: bool = False,
+    depth: int | None = None,
+    states: int | None = None,
+    timeout: float | None = None,
+    target: str | None = None,
+    toolchain: str | None = None,
+    deadline: float = DEADLINE_S,
+    catalogs: Sequence[str | Path] = (),
+    remember: bool = True,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Apply the passes in every order, any number of times, until no new IR appears or a limit is met.
+
+    What is found is remembered in the cache folder, so the same call again goes on and ``tune`` profits from it.
+
+    Args:
+        model: As for ``tune``, and so are ``example_inputs``, ``inputs`` and ``batch``.
+        example_inputs: Inputs a torch module is traced with.
+        inputs: Shape and dtype by input name.
+        batch: Binds a symbolic first dimension.
+        passes: These passes alone: names (all choices of arguments) or passes written out.
+        additional: Passes to add that the catalog leaves to the user's intent.
+        every: Take the catalog's candidates whatever the network's classes and features.
+        depth: Longest sequence.
+        states: Most states.
+        timeout: Wall time in seconds.
+        target: TVM's target; the host CPU by default.
+        toolchain: Name of the toolchain; the first there is by default.
+        deadline: Seconds one pass may take.
+        catalogs: YAML files with the user's own passes.
+        remember: Use and keep what other runs find out.
+        progress: Told how many states are done and known.
+
+    Returns:
+        The explored space with its certificate: the states, the edges and what follows from them.
+
+    Raises:
+        UserError: Something asked for cannot be; says what to do.
+        EnvironmentFault: No toolchain.
+    """
+    file = _file(model, example_inputs, inputs, batch)
+    chosen = setting.choose(file, toolchain=toolchain, target=target, catalogs=_paths(catalogs), deadline_s=deadline)
+    told = progress or _silent
+    with _evaluating(chosen, remember=remember) as evaluator:
+        steps = setting.explored(chosen, evaluator.summary, passes=passes, additional=additional, every=every)
+        exploration = Exploration(
+            evaluator,
+            steps,
+            Limits(depth, states, timeout),
+            compilers=chosen.explorers,
+            progress=lambda done, known: told("exploring", done, known),
+        )
+        growth = exploration.run()
+        return space_document(chosen, Closure.of(evaluator.graph, steps), growth)
+
+
+def check_space(
+    document: Mapping[str, Any],
+    model: object,
+    example_inputs: object = None,
+    *,
+    inputs: Mapping[str, TensorType] | None = None,
+    batch: int | None = None,
+    sample: int = 50,
+    seed: int = 0,
+    toolchain: str | None = None,
+    deadline: float = DEADLINE_S,
+    catalogs: Sequence[str | Path] = (),
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Apply a random sample of an explored space's edges again, remembering nothing, and compare.
+
+    Args:
+        document: What ``explore`` returned.
+        model: The network it was made from, and so on as for ``explore``.
+        example_inputs: Inputs a torch module is traced with.
+        inputs: Shape and dtype by input name.
+        batch: Binds a symbolic first dimension.
+        sample: Edges.
+        seed: Seed of the drawing.
+        toolchain: Name of the toolchain; the document's own by default.
+        deadline: Seconds one pass may take.
+        catalogs: YAML files with the user's own passes.
+        progress: Told how far it is.
+
+    Raises:
+        UserError: The document is no explored space.
+        EnvironmentFault: Its toolchain is not there.
+    """
+    closure = read_closure(document, "the document")
+    chosen = setting.choose(
+        _file(model, example_inputs, inputs, batch),
+        toolchain=toolchain or document["toolchain"]["name"],
+        target=document["target"],
+        catalogs=_paths(catalogs),
+        deadline_s=deadline,
+    )
+    told = progress or _silent
+    with _evaluating(chosen, remember=False) as evaluator:
+        return check_certificate(
+            document,
+            closure,
+            chosen,
+            evaluator,
+            sample=sample,
+            seed=seed,
+            progress=lambda done, all_: told("checking", done, all_),
+        )
+
+
+@contextmanager
+def _evaluating(chosen: setting.Setting, *, remember: bool) -> Iterator[Evaluator]:
+    """An evaluator without a run folder; what it finds out goes to the memory, or nowhere."""
+    with TemporaryDirectory(prefix="passsearch-") as name, ExitStack() as stack:
+        folder = Path(name)
+        log = stack.enter_context(open_memory(chosen.memory) if remember else Log(folder / "log.jsonl"))
+        evaluator = chosen.evaluator(log, folder)
+        stack.callback(evaluator.close)
+        yield evaluator
 
 
 def compare(

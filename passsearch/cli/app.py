@@ -7,7 +7,7 @@ from io import TextIOWrapper
 
 import typer
 
-from passsearch.cli import catalog, machine, network, run
+from passsearch.cli import catalog, machine, network, run, space
 from passsearch.cli.output import complain
 from passsearch.errors import PassSearchError
 
@@ -33,6 +33,7 @@ def application() -> typer.Typer:
     app.command()(network.analyze)
     app.add_typer(catalog.catalog_commands(), name="catalog")
     app.command()(network.tune)
+    app.command()(space.explore)
     app.command()(network.compare)
     app.command()(run.export)
     app.command()(run.audit)

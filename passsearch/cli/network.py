@@ -39,8 +39,8 @@ def analyze(
     as_json: AsJson = False,
 ) -> None:
     """Show a network's operators, features, classes with evidence, and candidate passes with reasons."""
-    types = _types(inputs)
-    _require(toolchain)
+    types = typed_inputs(inputs)
+    require(toolchain)
     from passsearch import api
     from passsearch.report import analysis_text
 
@@ -90,8 +90,8 @@ def tune(
     as_json: AsJson = False,
 ) -> int:
     """Search pass selection and order for a network on this device; the same command again continues."""
-    types = _types(inputs)
-    _require(toolchain)
+    types = typed_inputs(inputs)
+    require(toolchain)
     from passsearch import api
 
     with ProgressBar() as progress:
@@ -152,8 +152,8 @@ def compare(
     wanted = [*(listed(pipelines) or ()), *(pipeline or ())]
     if not wanted:
         raise UserError("Nothing to compare; give for example: --pipelines O2,O3 --pipeline SimplifyInference,FuseOps")
-    types = _types(inputs)
-    _require(toolchain)
+    types = typed_inputs(inputs)
+    require(toolchain)
     from passsearch import api
     from passsearch.report import comparison_text
 
@@ -177,13 +177,14 @@ def compare(
     show(document, comparison_text(document), as_json=as_json)
 
 
-def _types(inputs: Sequence[str] | None) -> "dict[str, TensorType]":
+def typed_inputs(inputs: Sequence[str] | None) -> "dict[str, TensorType]":
+    """What ``--input`` says, by name."""
     from passsearch.frontends import parse_input
 
     return dict(parse_input(text) for text in inputs or ())
 
 
-def _require(toolchain: str | None) -> None:
+def require(toolchain: str | None) -> None:
     """Say what the machine lacks before any work is done."""
     from passsearch.toolchain import get_toolchain, require_c_compiler
 

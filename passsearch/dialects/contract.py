@@ -1,6 +1,6 @@
 """What every dialect's bridge offers the worker. Loaded only where the compiler is: no compiler object leaves it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -13,6 +13,8 @@ from passsearch.core import BuildOptions, ModuleSummary, PassSpec, TensorType
 Array: TypeAlias = npt.NDArray[Any]
 Module: TypeAlias = Any
 """A compiler's own IR object; opaque outside the bridge."""
+Skeleton: TypeAlias = Any
+"""An IR object with a placeholder, named by a digest of the content, for every constant."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,14 @@ class Artifact:
         folder: Where the files are.
         bytes: Their size together.
         plan_bytes: Activations and workspace the compiler planned, ``None`` if it does not say.
+        kernels: Digest of the lowered functions and the order of their calls, values of parameters and names left out;
+            empty where the compiler does not show them.
     """
 
     folder: Path
     bytes: int
     plan_bytes: int | None
+    kernels: str = ""
 
 
 class Executable(Protocol):
@@ -55,11 +60,35 @@ class Executable(Protocol):
         """Run so many inferences and wait until the device has done them; their time is measured from outside."""
 
 
+class ConstantTable(Protocol):
+    """The constants of all states of one process, each held once, by a digest of its content."""
+
+    def strip(self, module: Module) -> tuple[Skeleton, frozenset[str]]:
+        """The skeleton of a module and the digests of its constants, which are held from now on."""
+
+    def fill(self, skeleton: Skeleton) -> Module:
+        """The inverse of ``strip``, types inferred; every constant must be held."""
+
+    def missing(self, digests: Collection[str]) -> list[str]:
+        """Those that are not held."""
+
+    def array(self, digest: str) -> Array:
+        """The value of a held constant."""
+
+    def put(self, digest: str, array: Array) -> None:
+        """Hold a constant."""
+
+    def keep(self, digests: Collection[str]) -> None:
+        """Let all others go."""
+
+
 class Bridge(Protocol):
     """One compiler's IR: how it is loaded, transformed, identified, built and run.
 
     ``apply`` and ``build`` raise ``CompileError``; everything they are given comes from the catalog.
     """
+
+    constants: ConstantTable
 
     def __init__(self, target: str) -> None:
         """Bind the target; raises ``UserError`` if this compiler cannot make code for it."""
@@ -76,14 +105,26 @@ class Bridge(Protocol):
     def summarize(self, module: Module) -> ModuleSummary:
         """The dataflow graph as plain data."""
 
+    def census(self, module: Module) -> Mapping[str, int]:
+        """What the IR consists of, counted: operators by name and layout, groups that become one kernel, constants."""
+
     def apply(self, module: Module, step: PassSpec, *, factory: str) -> Module:
         """The IR after one pass, types inferred; ``factory`` is the catalog's ``module:function``."""
 
-    def identity(self, module: Module) -> str:
+    def identity(self, skeleton: Skeleton) -> str:
         """Hexadecimal hash; equal IR has equal hash, in any process."""
 
-    def equal(self, left: Module, right: Module) -> bool:
-        """Structural equality, constants included: confirms that equal hashes mean equal IR."""
+    def equal(self, left: Skeleton, right: Skeleton) -> bool:
+        """Structural equality, digests of constants included: confirms that equal hashes mean equal IR."""
+
+    def write(self, skeleton: Skeleton) -> str:
+        """The skeleton as text; ``read`` is the inverse, in any process."""
+
+    def read(self, text: str) -> Skeleton:
+        """Inverse of ``write``."""
+
+    def structural_hash(self, module: Module) -> str:
+        """The compiler's own hash, constants included, which a deployment can compute without passsearch."""
 
     def build(self, module: Module, options: BuildOptions, folder: Path) -> Artifact:
         """Compile and write everything ``open`` needs into ``folder``."""

@@ -18,7 +18,7 @@ from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 
 START_DEADLINE_S = 120.0
 STATE_MEMORY_SHARE = 0.4
-"""Share of the machine's memory that the states of one worker may fill before the oldest are let go."""
+"""Share of the machine's memory that the states of workers may fill before the oldest are let go."""
 
 # The worker's interpreter has the compiler but not this package. Putting this package's parent folder on its path
 # would expose everything installed beside it, so only the package itself is made importable.
@@ -44,6 +44,8 @@ class Worker:
         log: Path,
         paths: tuple[str, ...] = (),
         gpu: str | None = None,
+        states: Path | None = None,
+        sharers: int = 1,
     ) -> None:
         """Start the process and wait until its compiler is imported.
 
@@ -55,6 +57,8 @@ class Worker:
             log: File that collects what the compiler prints.
             paths: Extra import paths, for the user's own passes.
             gpu: UUID of the only GPU it may see, whatever its index; ``None`` leaves that to the environment.
+            states: Folder that states are written to and read from, for workers that share them.
+            sharers: Workers that share the memory for states.
 
         Raises:
             UserError: The target is impossible for this compiler.
@@ -76,8 +80,9 @@ class Worker:
                 start_new_session=True,
             )
         self._buffer = b""
-        budget_bytes = int(psutil.virtual_memory().total * STATE_MEMORY_SHARE)
+        budget_bytes = int(psutil.virtual_memory().total * STATE_MEMORY_SHARE / sharers)
         hello = {"bridge": bridge, "target": target, "budget_bytes": budget_bytes}
+        hello |= {"states": str(states)} if states is not None else {}
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
             try:

@@ -13,7 +13,6 @@ import resource
 import signal
 import sys
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +22,7 @@ from passsearch.core import BuildOptions, PassSpec, TensorType
 from passsearch.dialects.contract import Artifact, Bridge, CompileError, ModelSource, Module, random_inputs
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.measure import outputs, rounds, windows
+from passsearch.measure.holder import Holder, resident_bytes
 from passsearch.measure.processor import pin
 
 Request: TypeAlias = Mapping[str, Any]
@@ -30,37 +30,6 @@ Answer: TypeAlias = dict[str, Any]
 
 PR_SET_PDEATHSIG = 1
 FORKED = frozenset({"build", "verify", "measure", "consume", "expect", "check"})
-
-
-class Holder:
-    """The states this process holds, by identity; the least recently used go when memory runs short."""
-
-    def __init__(self, bridge: Bridge, *, budget_bytes: int) -> None:
-        self.bridge = bridge
-        self._budget_bytes = budget_bytes
-        self._states: OrderedDict[str, Module] = OrderedDict()
-
-    def get(self, identity: str) -> Module | None:
-        """The state, now the most recently used; ``None`` if it is not held (any more)."""
-        if identity in self._states:
-            self._states.move_to_end(identity)
-        return self._states.get(identity)
-
-    def add(self, module: Module) -> str:
-        """Hold a state under its identity.
-
-        Two different IRs with one hash get two identities: a suffix tells them apart.
-        """
-        identity = self.bridge.identity(module)
-        known = self._states.get(identity)
-        while known is not None and not self.bridge.equal(known, module):
-            identity += "+"
-            known = self._states.get(identity)
-        self._states.setdefault(identity, module)
-        self._states.move_to_end(identity)
-        while len(self._states) > 2 and _resident_bytes() > self._budget_bytes:
-            self._states.popitem(last=False)
-        return identity
 
 
 class Verbs:
@@ -82,7 +51,7 @@ class Verbs:
 
     def do_hold(self, request: Request) -> Answer:
         """Whether a state is still held here."""
-        return {"held": self._holder.get(request["state"]) is not None}
+        return {"held": self._holder.has(request["state"])}
 
     def do_apply(self, request: Request) -> Answer:
         """One pass on one state; answers the state it leads to."""
@@ -102,15 +71,27 @@ class Verbs:
         return self._build(module, request)
 
     def do_compile(self, request: Request) -> Answer:
-        """Import, apply a whole pipeline and build, as a deployment does; answers the state after every pass."""
-        module = self._bridge.load(_source(request["source"]))
-        states, apply_s = [self._bridge.identity(module)], 0.0
+        """Import, apply a whole pipeline and build, as a deployment does; answers the state it leads to."""
+        module, apply_s = self._bridge.load(_source(request["source"])), 0.0
         for step in request["passes"]:
             start = time.perf_counter()
             module = self._bridge.apply(module, _step(step), factory=step["factory"])
             apply_s += time.perf_counter() - start
-            states.append(self._bridge.identity(module))
-        return {"states": states, "apply_s": apply_s, **self._build(module, request)}
+        return {"state": self._holder.identity(module), "apply_s": apply_s, **self._build(module, request)}
+
+    def do_census(self, request: Request) -> Answer:
+        """What one state consists of, counted."""
+        module = self._holder.get(request["state"])
+        if module is None:
+            return {"missing": request["state"]}
+        return {"counts": dict(self._bridge.census(module))}
+
+    def do_hash(self, request: Request) -> Answer:
+        """The compiler's own hash of one state, constants included: what a deployment can compute by itself."""
+        module = self._holder.get(request["state"])
+        if module is None:
+            return {"missing": request["state"]}
+        return {"hash": self._bridge.structural_hash(module)}
 
     def _build(self, module: Module, request: Request) -> Answer:
         start = time.perf_counter()
@@ -118,7 +99,8 @@ class Verbs:
         artifact = self._bridge.build(module, options, Path(request["folder"]))
         seconds = time.perf_counter() - start
         size = {"bytes": artifact.bytes, "plan_bytes": artifact.plan_bytes}
-        return {"seconds": seconds, "digest": self._bridge.digest(artifact), **size}
+        digests = {"digest": self._bridge.digest(artifact), "kernels": artifact.kernels}
+        return {"seconds": seconds, **digests, **size}
 
     def do_save(self, request: Request) -> Answer:
         """Write one state to a file, constants included."""
@@ -130,7 +112,7 @@ class Verbs:
 
     def do_verify(self, request: Request) -> Answer:
         """Outputs of one artifact against the reference, and what it adds to the memory of this process."""
-        before_bytes = _resident_bytes()
+        before_bytes = resident_bytes()
         executable = self._bridge.open(_artifact(request["folder"]), request["device"])
         answer = outputs.verify(
             executable,
@@ -182,11 +164,6 @@ def _step(data: Request) -> PassSpec:
 
 def _artifact(folder: str) -> Artifact:
     return Artifact(Path(folder), 0, None)
-
-
-def _resident_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _answer(verbs: Verbs, request: Request) -> Answer:
@@ -251,7 +228,8 @@ def main() -> None:
         _write(pipe, {"user_error": str(error)})
         return
     _write(pipe, {"ready": True, "seconds": time.perf_counter() - start})
-    verbs = Verbs(Holder(bridge, budget_bytes=hello["budget_bytes"]))
+    folder = Path(hello["states"]) if hello.get("states") else None
+    verbs = Verbs(Holder(bridge, budget_bytes=hello["budget_bytes"], folder=folder))
     for line in sys.stdin:
         request = json.loads(line)
         forked = request["verb"] in FORKED

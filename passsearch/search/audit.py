@@ -89,11 +89,11 @@ def _compiler(document: Mapping[str, Any], chosen: Setting) -> Check:
 
 def _rebuilt(document: Mapping[str, Any], winner: Candidate, evaluator: Evaluator, folder: Path) -> Iterator[Check]:
     recorded = document["deployment"]
-    states = evaluator.states(winner.pipeline)
-    yield _hashes(winner.pipeline, states, recorded["states"])
-    if states != recorded["states"]:
+    hashes = evaluator.hashes(winner.pipeline)
+    yield _hashes(winner.pipeline, hashes, recorded["states"])
+    if hashes != recorded["states"]:
         return
-    built = evaluator.built(states[-1], winner)
+    built = evaluator.built(evaluator.states(winner.pipeline)[-1], winner)
     if isinstance(built, Failure):
         yield Check("outputs", False, f"{built.kind} in {built.stage}: {built.reason}")
         return
@@ -108,14 +108,14 @@ def _rebuilt(document: Mapping[str, Any], winner: Candidate, evaluator: Evaluato
         yield Check("binary", True, "the run's, byte for byte" if equal else "another one (linker or machine differ)")
 
 
-def _hashes(pipeline: Pipeline, states: list[str], recorded: list[str]) -> Check:
-    for place, (found, expected) in enumerate(zip(states, recorded, strict=False)):
+def _hashes(pipeline: Pipeline, hashes: list[str], recorded: list[str]) -> Check:
+    for place, (found, expected) in enumerate(zip(hashes, recorded, strict=False)):
         if found != expected:
             after = f"pass {place}, {pipeline.passes[place - 1].name}" if place else "import"
             return Check("IR", False, f"after {after} it is {found}, recorded was {expected}")
-    if len(states) != len(recorded):
-        return Check("IR", False, f"{len(recorded)} hashes are recorded, the pipeline reaches {len(states)}")
-    return Check("IR", True, f"{len(states)} hashes as recorded")
+    if len(hashes) != len(recorded):
+        return Check("IR", False, f"{len(recorded)} hashes are recorded, the pipeline reaches {len(hashes)}")
+    return Check("IR", True, f"{len(hashes)} hashes as recorded")
 
 
 def _again(

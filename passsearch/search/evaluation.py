@@ -2,10 +2,10 @@
 
 import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,12 @@ from passsearch.core import BuildOptions, Candidate, Failure, ModuleSummary, Pas
 from passsearch.dialects.contract import SCALES
 from passsearch.errors import UserError, WorkerDied
 from passsearch.measure import Cf22Plan, Meter, RoundPlan, WindowPlan, Worker, race_critical
+from passsearch.search.compiler import Compiler
 from passsearch.search.gate import Agreement, deviation_text, judge, wrong
 from passsearch.search.states import Edge, StateGraph
 from passsearch.search.timing import Timing
 from passsearch.search.workers import Workers
-from passsearch.store import NETWORK, Fact, Log
+from passsearch.store import NETWORK, STATES, Fact, Log
 
 OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *SCALES)
 """Seeds of random inputs, and edge inputs."""
@@ -33,6 +34,9 @@ SEARCH_PLAN = replace(FINAL_PLAN, rounds=8, critical=race_critical(8, artifacts=
 
 SEARCH_WINDOWS, FINAL_WINDOWS = WindowPlan(windows=1), WindowPlan()
 """For one candidate of a search on power or energy, and for decisions."""
+
+REMEMBERED = frozenset({"load", "edge", "steady", "census", "hash", "build", "samples"})
+"""Kinds of facts that hold for later runs too. What confirms a winner is never among them."""
 
 PROCESSES = 3
 """Timing processes of a shortlist, and of each repetition that confirms."""
@@ -70,13 +74,18 @@ class Subject:
 
 @dataclass(frozen=True)
 class Built:
-    """A state built with options, judged for one candidate; equal digests are one binary."""
+    """A state built with options, judged for one candidate.
+
+    Equal ``digest`` is one binary. Equal ``kernels`` is the same code called in the same order, on parameters that may
+    have other values, which takes the same time.
+    """
 
     state: str
     options: BuildOptions
     key: str
     folder: Path
     digest: str
+    kernels: str
     seconds: float
     bytes: int
     plan_bytes: int | None
@@ -87,15 +96,24 @@ class Built:
 class Evaluator:
     """Applies, builds, verifies and times candidates through disposable processes."""
 
-    def __init__(self, subject: Subject, *, log: Log, artifacts: Path) -> None:
+    def __init__(self, subject: Subject, *, log: Log, artifacts: Path, memory: Log | None = None) -> None:
+        """Import the network, or recall that it was.
+
+        Args:
+            subject: What is compiled by what.
+            log: Of this run.
+            artifacts: Folder for what is built.
+            memory: What earlier runs found out about the same network, compiler and device.
+        """
         self.subject = subject
-        self._log = log
+        self._log, self._memory = log, memory
         self._artifacts = artifacts
         self._deadly: dict[PassSpec, list[Edge]] = {}
         self._workers = Workers(subject.start, threads=subject.threads, deadline_s=subject.deadline_s)
         self.seconds = self._workers.seconds
         self.seconds |= log.latest.get("spent", {})
-        loaded = log.recall("load", "") or self._record("load", "", self._load())
+        self._compiler = self._compiling(self._workers)
+        loaded = self._known("load", "") or self._record("load", "", self._load())
         self.inputs: Mapping[str, Any] = loaded["inputs"]
         self.summary: Mapping[str, Any] = loaded["summary"]
         self.graph = StateGraph(loaded["state"])
@@ -109,8 +127,29 @@ class Evaluator:
         return int(shape[0] or 1) if shape else 1
 
     def close(self) -> None:
-        """End its processes."""
+        """End its processes and drop the states they shared."""
         self._workers.close()
+        shutil.rmtree(self._artifacts / STATES, ignore_errors=True)
+
+    @contextmanager
+    def compilers(self, number: int) -> Iterator[list[Compiler]]:
+        """So many compilers that work side by side and share their states; the first is the one that builds."""
+        others = [Workers(self.subject.start, threads=1, deadline_s=self.subject.deadline_s) for _ in range(number - 1)]
+        with ExitStack() as stack:
+            for each in others:
+                stack.callback(each.close)
+            yield [self._compiler, *map(self._compiling, others)]
+        for each in others:
+            self.seconds["apply"] += each.seconds["apply"]
+
+    def _compiling(self, workers: Workers) -> Compiler:
+        return Compiler(
+            workers,
+            lambda: self.graph,
+            source=self.subject.source,
+            factories=self.subject.factories,
+            deadline_s=self.subject.deadline_s,
+        )
 
     def path(self, pipeline: Pipeline) -> list[Edge]:
         """What every pass of a pipeline did, step by step over the graph, up to the first that failed."""
@@ -133,14 +172,33 @@ class Evaluator:
         targets = [edge.target for edge in self.path(pipeline)]
         return [self.graph.root, *(target for target in targets if isinstance(target, str))]
 
+    def hashes(self, pipeline: Pipeline) -> list[str]:
+        """The compiler's own hash of the root and of the state after every pass, up to the first that failed."""
+        told = []
+        for state in self.states(pipeline):
+            fact = self._known("hash", state)
+            if fact is None:
+                fact = self._record("hash", state, self._compiler.ask("apply", "hash", state))
+            if "failure" in fact:
+                break
+            told.append(fact["hash"])
+        return told
+
+    def census(self, state: str) -> Mapping[str, int]:
+        """What a state consists of, counted; empty if it cannot be told."""
+        fact = self._known("census", state)
+        if fact is None:
+            fact = self._record("census", state, self._compiler.ask("apply", "census", state))
+        counts: Mapping[str, int] = fact.get("counts", {})
+        return counts
+
     def apply_seconds(self, pipeline: Pipeline) -> float:
         """Time to apply exactly this pipeline, whatever cheaper way to the same state is known."""
         return sum(edge.seconds for edge in self.path(pipeline))
 
     def save(self, state: str, path: Path) -> bool:
         """Write a state's IR with its constants; whether that went well."""
-        request = {"verb": "save", "state": state, "path": str(path)}
-        return "failure" not in self._workers.ask(partial(self._compiler_with, state), "build", request)
+        return "failure" not in self._compiler.ask("build", "save", state, path=str(path))
 
     def limit(self, candidate: Candidate) -> float:
         """Largest deviation of its outputs from the reference's, as a share of the largest output."""
@@ -166,7 +224,8 @@ class Evaluator:
         if "failure" in fact:
             return Failure.from_json(fact["failure"])
         sizes = {name: fact[name] for name in ("bytes", "plan_bytes", "peak_rss")}
-        built = Built(state, candidate.build, key, folder, fact["digest"], fact["seconds"], **sizes)
+        digests = (fact["digest"], fact["kernels"] or fact["digest"])
+        built = Built(state, candidate.build, key, folder, *digests, fact["seconds"], **sizes)
         agreement = judge(fact, self.limit(candidate))
         if isinstance(agreement, Failure):
             self.discard(built)
@@ -174,10 +233,14 @@ class Evaluator:
         return replace(built, agreement=agreement)
 
     def samples(self, baseline: Built, candidate: Built) -> Fact | Failure:
-        """Samples of both, interleaved in one process; a binary known by another name is not timed again."""
-        fact = self._known("samples", candidate.digest)
+        """Samples of both, interleaved in one process; ``of`` names the binary they are of.
+
+        What calls the same kernels in the same order is not timed again.
+        """
+        key = f"{baseline.kernels}|{candidate.kernels}"
+        fact = self._known("samples", key)
         if fact is None:
-            fact = self._time(candidate.digest, [baseline, candidate], SEARCH_PLAN)
+            fact = self._time(key, [baseline, candidate], SEARCH_PLAN)
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
     def fresh(self, key: str, candidate: Candidate, *, timed: str, kinds: Sequence[str]) -> Fact | Failure:
@@ -223,8 +286,7 @@ class Evaluator:
 
         Answers the state after every pass and the digest of the outputs on the inputs of ``DEPLOYMENT_SEED``.
         """
-        states = self.states(candidate.pipeline)
-        built = self.built(states[-1], candidate)
+        built = self.built(self.states(candidate.pipeline)[-1], candidate)
         restored = built if isinstance(built, Failure) else self.restore(built)
         if isinstance(restored, Failure):
             return None
@@ -235,7 +297,7 @@ class Evaluator:
             return None
         factories = {step.name: self.subject.factories[step.name] for step in candidate.pipeline.passes}
         return {
-            "states": states,
+            "states": self.hashes(candidate.pipeline),
             "expected": answer["expected"],
             "seed": DEPLOYMENT_SEED,
             "inputs": self.inputs,
@@ -258,33 +320,44 @@ class Evaluator:
         fact = self._build(built.state, built.options, built.folder)
         return Failure.from_json(fact["failure"]) if "failure" in fact else built
 
+    def known(self, state: str, step: PassSpec) -> Edge | None:
+        """What one pass does to one state, if that was ever tried or is not to be tried again."""
+        unsteady = self.forbidden(step)
+        edge = Edge(unsteady, 0.0) if unsteady else self.graph.edge(state, step) or self._given_up(step)
+        if edge is not None:
+            return edge
+        fact = self._known("edge", f"{state}|{step}")
+        return None if fact is None else self._learn(state, step, fact)
+
+    def learn(self, state: str, step: PassSpec, fact: Fact) -> Edge:
+        """Take in what one pass did to one state, as ``Compiler.apply`` answers it."""
+        return self._learn(state, step, self._record("edge", f"{state}|{step}", fact))
+
+    def forbid(self, step: PassSpec, reason: str) -> None:
+        """From now on a pass leads nowhere: what it does is not the same every time."""
+        failure = Failure("unstable", "apply", step.name, reason)
+        self._record("steady", str(step), {"failure": failure.to_json()})
+
+    def forbidden(self, step: PassSpec) -> Failure | None:
+        """Why a pass is not to be used, if it was found unsteady."""
+        fact = self._known("steady", str(step))
+        return None if fact is None else Failure.from_json(fact["failure"])
+
     def _edge(self, state: str, step: PassSpec) -> Edge:
-        edge = self.graph.edge(state, step) or self._given_up(step)
-        if edge is None:
-            key = f"{state}|{step}"
-            fact = self._known("edge", key)
-            if fact is None:
-                fact = self._record("edge", key, self._apply(state, step))
-            target = Failure.from_json(fact["failure"]) if "failure" in fact else fact["state"]
-            edge = Edge(target, fact["seconds"])
-            self.graph.add(state, step, edge)
-            if isinstance(target, Failure) and target.kind in ("crash", "timeout", "oom"):
-                self._deadly.setdefault(step, []).append(edge)
+        return self.known(state, step) or self.learn(state, step, self._compiler.apply(state, step))
+
+    def _learn(self, state: str, step: PassSpec, fact: Fact) -> Edge:
+        target = Failure.from_json(fact["failure"]) if "failure" in fact else fact["state"]
+        edge = Edge(target, fact["seconds"])
+        self.graph.add(state, step, edge)
+        if isinstance(target, Failure) and target.kind in ("crash", "timeout", "oom"):
+            self._deadly.setdefault(step, []).append(edge)
         return edge
 
     def _given_up(self, step: PassSpec) -> Edge | None:
         """The last failure of a pass that has killed or hung its process ``DEADLY`` times: it is not asked again."""
         edges = self._deadly.get(step, [])
         return edges[-1] if len(edges) >= DEADLY else None
-
-    def _apply(self, state: str, step: PassSpec) -> Fact:
-        request = {"verb": "apply", "state": state, **self._step(step)}
-        answer = self._workers.ask(partial(self._compiler_with, state), "apply", request, step=step.name)
-        return {"seconds": 0.0, **answer}
-
-    def _step(self, step: PassSpec) -> dict[str, Any]:
-        data: dict[str, Any] = {"name": step.name, "arguments": step.bound}
-        return {"pass": data, "factory": self.subject.factories[step.name]}
 
     def _build(self, state: str, options: BuildOptions, folder: Path) -> Fact:
         """Build into a folder that gets its name once all of it is there and its outputs are known."""
@@ -294,8 +367,8 @@ class Evaluator:
                 return reference
         unfinished = folder.with_name(folder.name + ".partial")
         shutil.rmtree(unfinished, ignore_errors=True)
-        request = {"verb": "build", "state": state, "options": options.to_json(), "folder": str(unfinished)}
-        answer = self._workers.ask(partial(self._compiler_with, state), "build", request)
+        told = {"options": options.to_json(), "folder": str(unfinished)}
+        answer = self._compiler.ask("build", "build", state, **told)
         verified = answer if "failure" in answer else self._verify(unfinished)
         if "failure" in verified:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -326,46 +399,31 @@ class Evaluator:
             restored = self.restore(contender)
             if isinstance(restored, Failure):
                 return {"failure": restored.to_json()}
-        return self._record("samples", key, self._timing.in_one([str(each.folder) for each in contenders], plan))
+        timed = self._timing.in_one([str(each.folder) for each in contenders], plan)
+        return self._record("samples", key, {**timed, "of": contenders[-1].digest})
 
     def _compile_fresh(self, key: str, candidate: Candidate) -> Fact:
         folder = self._artifacts / key
         shutil.rmtree(folder, ignore_errors=True)
-        steps = [self._step(step) for step in candidate.pipeline.passes]
+        steps = [self._compiler.step(step) for step in candidate.pipeline.passes]
         passes = [{**step["pass"], "factory": step["factory"]} for step in steps]
         request = {"verb": "compile", "source": self.subject.source, "passes": passes}
         request |= {"options": candidate.build.to_json(), "folder": str(folder)}
         answer = self._workers.ask_new("build", request)
         if "failure" in answer:
             return answer
-        if answer["states"][-1] != self.reach(candidate.pipeline):
+        if answer["state"] != self.reach(candidate.pipeline):
             reason = "a fresh process reached another IR by the same pipeline"
             return {"failure": Failure("unstable", "apply", "", reason).to_json()}
         return {**answer, "folder": str(folder)}
 
-    def _compiler_with(self, state: str) -> Worker:
-        """The compiling worker, holding ``state``: after a crash what is needed is applied again, no more."""
-        worker = self._workers.compiler()
-        if not worker.ask({"verb": "hold", "state": state}, deadline_s=self.subject.deadline_s)["held"]:
-            self._replay(worker, state)
-        return worker
-
-    def _replay(self, worker: Worker, state: str) -> None:
-        answer = worker.ask(self._load_request(summary=False), deadline_s=self.subject.deadline_s)
-        for step in self.graph.cheapest(state)[0].passes:
-            if "state" in answer:
-                request = {"verb": "apply", "state": answer["state"], **self._step(step)}
-                answer = worker.ask(request, deadline_s=self.subject.deadline_s)
-        if answer.get("state") != state:
-            raise WorkerDied(f"state {state} could not be reached again", kind="unstable")
-
     def _load(self) -> Fact:
         """Import the network; what cannot be imported is the caller's to mend and leaves nothing behind."""
-        path, request = self.subject.source["path"], self._load_request(summary=True)
+        path = self.subject.source["path"]
         with ExitStack() as undo:
             undo.callback(self.close)
             try:
-                answer = self._workers.compiler().ask(request, deadline_s=self.subject.deadline_s)
+                answer = self._compiler.load(summary=True)
             except WorkerDied as error:
                 raise UserError(f"The compiler died importing `{path}`: {error}.") from error
             if "error" in answer:
@@ -373,19 +431,25 @@ class Evaluator:
             undo.pop_all()
         return answer
 
-    def _load_request(self, *, summary: bool) -> dict[str, Any]:
-        return {"verb": "load", "source": self.subject.source, "summary": summary}
-
     def _known(self, kind: str, key: str) -> Fact | None:
         """What the log has, unless it was given up under a shorter deadline than today's."""
         fact = self._log.recall(kind, key)
+        if fact is None and self._memory is not None and kind in REMEMBERED:
+            fact = self._memory.recall(kind, key)
+            fact = fact and self._log.record(kind, key, {**fact, "spent": self._spent})
         if fact is None or fact.get("failure", {}).get("kind") != "timeout":
             return fact
         return fact if fact.get("deadline_s", 0.0) >= self.subject.deadline_s else None
 
     def _record(self, kind: str, key: str, fact: Fact) -> Fact:
-        spent = {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
-        return self._log.record(kind, key, {**fact, "spent": spent, "deadline_s": self.subject.deadline_s})
+        fact = {**fact, "deadline_s": self.subject.deadline_s}
+        if self._memory is not None and kind in REMEMBERED:
+            self._memory.record(kind, key, fact)
+        return self._log.record(kind, key, {**fact, "spent": self._spent})
+
+    @property
+    def _spent(self) -> dict[str, float]:
+        return {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
 
 
 def _options_key(options: BuildOptions) -> str:

@@ -1,6 +1,7 @@
 """One network on one toolchain for one target: what every command needs before it can evaluate anything."""
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,17 +10,21 @@ from pathlib import Path
 
 import psutil
 
+from passsearch import dialects
 from passsearch.analysis import ClassRule, classify, fingerprint
-from passsearch.catalog import Catalog, Selection, candidates, load, with_needs
-from passsearch.core import DEADLINE_S, ArchitectureClass, Candidate, Fingerprint, ModuleSummary, Pipeline
+from passsearch.catalog import Catalog, Selection, bind_pipeline, candidates, load, with_needs
+from passsearch.core import DEADLINE_S, ArchitectureClass, Candidate, Fingerprint, ModuleSummary, PassSpec, Pipeline
 from passsearch.dialects import Dialect, dialect
 from passsearch.errors import UserError
-from passsearch.frontends import ModelFile
+from passsearch.frontends import ModelFile, digest_files
 from passsearch.measure import Sensors, Worker, probe
 from passsearch.search.evaluation import OUTPUT_CASES, Evaluator, Subject
 from passsearch.search.space import Space
-from passsearch.store import Log
-from passsearch.toolchain import Toolchain, get_toolchain, host_target
+from passsearch.store import STATES, Log
+from passsearch.toolchain import Toolchain, cache_folder, get_toolchain, host_target
+
+MEMORY_VERSION = 1
+"""Grows when what is remembered changes its meaning."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,38 @@ class Setting:
         """``module:function`` of every pass."""
         return {**{name: entry.factory for name, entry in self.catalog.entries.items()}, **self.own_factories}
 
-    def evaluator(self, log: Log, folder: Path, *, output_cases: tuple[int | str, ...] = OUTPUT_CASES) -> Evaluator:
+    @property
+    def explorers(self) -> int:
+        """Compilers that may work side by side: one for each core this process may use."""
+        return len(os.sched_getaffinity(0))
+
+    @property
+    def memory(self) -> Path:
+        """The file of what is known of this network with this compiler on this device, whoever found it out."""
+        home = Path(dialects.__file__).parent
+        identity = {
+            "version": MEMORY_VERSION,
+            "model": self.model.sha256,
+            "inputs": self.model.to_request()["inputs"],
+            "target": self.target,
+            "tvm": [self.toolchain.tvm_version, self.toolchain.tvm_commit, str(self.toolchain.python)],
+            "catalogs": self.catalogs_sha256,
+            "factories": dict(self.factories),
+            "threads": self.threads,
+            "device": dict(self.sensors.device),
+            "passes": digest_files(sorted((home / self.toolchain.dialect).glob("*.py"))),
+        }
+        digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+        return cache_folder() / "memory" / f"{self.model.name}-{digest[:16]}.jsonl"
+
+    def evaluator(
+        self,
+        log: Log,
+        folder: Path,
+        *,
+        memory: Log | None = None,
+        output_cases: tuple[int | str, ...] = OUTPUT_CASES,
+    ) -> Evaluator:
         """An evaluator for this setting that keeps its files in ``folder``."""
         folder.mkdir(parents=True, exist_ok=True)
         start = partial(
@@ -85,6 +121,8 @@ class Setting:
             log=folder / "workers.log",
             paths=self.paths,
             gpu=str(self.sensors.device["uuid"]) if "uuid" in self.sensors.device else None,
+            states=folder / STATES,
+            sharers=self.explorers,
         )
         subject = Subject(
             source=self.model.to_request(),
@@ -98,7 +136,7 @@ class Setting:
             output_cases=output_cases,
             meter=self.sensors.meter,
         )
-        return Evaluator(subject, log=log, artifacts=folder)
+        return Evaluator(subject, log=log, artifacts=folder, memory=memory)
 
 
 @dataclass(frozen=True)
@@ -167,6 +205,43 @@ def read(chosen: Setting, summary: Mapping[str, object], *, wanted: Sequence[str
     version = chosen.toolchain.tvm_version
     selection = candidates(chosen.catalog, names, fingerprint=features, wanted=wanted, tvm_version=version)
     return Reading(graph, features, classes, selection)
+
+
+def explored(
+    chosen: Setting,
+    summary: Mapping[str, object],
+    *,
+    passes: Sequence[str] | None,
+    additional: Sequence[str] = (),
+    every: bool = False,
+) -> tuple[PassSpec, ...]:
+    """The passes whose space is explored, with every choice of arguments.
+
+    Args:
+        chosen: Gives the catalog.
+        summary: Of the network.
+        passes: These alone, each a name (all its choices) or written out with its arguments.
+        additional: Passes to add that the catalog leaves to the user's intent.
+        every: Take the catalog's candidates whatever the network's classes and features.
+
+    Raises:
+        UserError: The catalog has no such pass, or it takes no such argument.
+    """
+    if passes is not None:
+        written = [step for text in passes for step in Pipeline.parse(text).passes]
+        bind_pipeline(Pipeline(tuple(step for step in written if step.arguments)), chosen.catalog)
+        return tuple(
+            spec
+            for step in written
+            for spec in ([step] if step.arguments else chosen.catalog.entry(step.name).variants())
+        )
+    if every:
+        selection = candidates(
+            chosen.catalog, (), fingerprint=Fingerprint(), wanted=additional, tvm_version=chosen.toolchain.tvm_version
+        )
+    else:
+        selection = read(chosen, summary, wanted=additional).selection
+    return tuple(spec for ruling in selection.kept for spec in ruling.entry.variants())
 
 
 def first_trials(chosen: Setting, reading: Reading, only: Sequence[str] | None = None) -> tuple[Candidate, ...]:

@@ -1,8 +1,9 @@
 """The state graph: nodes are IRs, edges are passes. Every edge is tried once, ever."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from threading import Lock
 
 import networkx as nx
 
@@ -23,18 +24,23 @@ class Edge:
 
 
 class StateGraph:
-    """States reached so far, by identity."""
+    """States reached so far, by identity. Several threads may add and ask."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self._tried: dict[tuple[str, PassSpec], Edge] = {}
         self._graph = nx.MultiDiGraph()
         self._graph.add_node(root)
+        self._lock = Lock()
 
     @property
     def states(self) -> int:
         """How many different IRs are known."""
         return int(self._graph.number_of_nodes())
+
+    def __iter__(self) -> Iterator[str]:
+        """The states in the order they were found, the root first."""
+        return iter(list(self._graph))
 
     def edge(self, state: str, step: PassSpec) -> Edge | None:
         """What is known of one pass on one state."""
@@ -42,22 +48,53 @@ class StateGraph:
 
     def add(self, state: str, step: PassSpec, edge: Edge) -> None:
         """Take in a tried pass."""
-        self._tried[state, step] = edge
-        if isinstance(edge.target, str) and edge.target != state:
-            self._graph.add_edge(state, edge.target, key=str(step), step=step, seconds=edge.seconds)
+        with self._lock:
+            self._tried[state, step] = edge
+            if isinstance(edge.target, str) and edge.target != state:
+                self._graph.add_edge(state, edge.target, key=str(step), step=step, seconds=edge.seconds)
 
     def cheapest(self, state: str) -> tuple[Pipeline, float]:
         """The known pipeline that reaches a state in the least time, and that time in seconds.
 
         Passes that change nothing are loops and so never part of it.
         """
-        nodes = nx.dijkstra_path(self._graph, self.root, state, weight="seconds")
-        edges = [self._fastest(*pair) for pair in pairwise(nodes)]
+        with self._lock:
+            nodes = nx.dijkstra_path(self._graph, self.root, state, weight="seconds")
+            edges = [self._fastest(*pair) for pair in pairwise(nodes)]
         return Pipeline(tuple(step for step, _ in edges)), sum(seconds for _, seconds in edges)
 
+    def way(self, state: str) -> list[tuple[str, PassSpec]]:
+        """The cheapest way to a state: each state on it with the pass applied to it."""
+        here, way = self.root, []
+        for step in self.cheapest(state)[0].passes:
+            way.append((here, step))
+            here = str(self._tried[here, step].target)
+        return way
+
+    def depths(self) -> dict[str, int]:
+        """The fewest passes that reach each state."""
+        with self._lock:
+            return dict(nx.single_source_shortest_path_length(self._graph, self.root))
+
     def closed(self, steps: Collection[PassSpec]) -> bool:
-        """Whether every one of these passes was tried on every state: then there is nothing left to find."""
-        return all((state, step) in self._tried for state in self._graph for step in steps)
+        """Whether every one of these passes was tried on every state they reach: then there is nothing left to find."""
+        return self.untried(steps) == 0
+
+    def untried(self, steps: Collection[PassSpec]) -> int:
+        """How many of the states these passes reach still lack one of them."""
+        reached = self.reached(steps)
+        return sum(any((state, step) not in self._tried for step in steps) for state in reached)
+
+    def reached(self, steps: Collection[PassSpec]) -> list[str]:
+        """The states known to be reached by these passes alone, breadth first."""
+        found, queue = {self.root: None}, [self.root]
+        for state in queue:
+            for step in steps:
+                edge = self._tried.get((state, step))
+                if edge is not None and isinstance(edge.target, str) and edge.target not in found:
+                    found[edge.target] = None
+                    queue.append(edge.target)
+        return list(found)
 
     def _fastest(self, source: str, target: str) -> tuple[PassSpec, float]:
         parallel = self._graph.get_edge_data(source, target).values()

@@ -18,7 +18,8 @@ class Log:
     readable part: what stands after it is dropped, and writing goes on from there.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, writable: bool = True) -> None:
+        """Read what there is; one that is not writable takes facts in and forgets them at its end."""
         self._path = path
         self._facts: dict[tuple[str, str], Fact] = {}
         self._written_s: dict[tuple[str, str], float] = {}
@@ -28,8 +29,9 @@ class Log:
         good = self._read()
         self._start_number = max(self._elapsed, default=-1) + 1
         self._start = time.monotonic()
-        self._file = path.open("ab")
-        self._file.truncate(good)
+        self._file = path.open("ab") if writable else None
+        if self._file is not None:
+            self._file.truncate(good)
 
     def recall(self, kind: str, key: str) -> Fact | None:
         """The fact, if it is known."""
@@ -42,9 +44,10 @@ class Log:
         body = json.dumps(
             {"kind": kind, "key": key, "start": self._start_number, "elapsed_s": elapsed, "fact": fact}
         ).encode()
-        self._file.write(b"%08x %s\n" % (zlib.crc32(body), body))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        if self._file is not None:
+            self._file.write(b"%08x %s\n" % (zlib.crc32(body), body))
+            self._file.flush()
+            os.fsync(self._file.fileno())
         self._elapsed[self._start_number] = elapsed
         self._take(kind, key, fact)
         self._recalled_s = None
@@ -70,7 +73,8 @@ class Log:
 
     def close(self) -> None:
         """Let the file go."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
     def __enter__(self) -> "Log":
         return self

@@ -17,6 +17,9 @@ SCHEMA = "passsearch/1"
 NETWORK = "network.json"
 """The imported network's IR, in a run folder and in a deployment."""
 
+STATES = "states"
+"""Folder, among the artifacts, of the states that compiling workers share while they run."""
+
 REQUIRED = (
     "model",
     "target",

@@ -29,7 +29,7 @@ class Prefixes:
             return Failure("compile_error", "build", "", "it does not")
         if int(state) >= self._broken_from:
             return Failure("wrong_result", "measure", "", "outputs deviate")
-        return Built(state, candidate.build, state, Path(state), state, 1.0, 0, 0, 0)
+        return Built(state, candidate.build, state, Path(state), state, state, 1.0, 0, 0, 0)
 
 
 def blamed(evaluator: Any) -> tuple[str, str, str] | None:

@@ -12,6 +12,7 @@ from tvm import relay
 from passsearch.core import BuildOptions, ModuleSummary, PassSpec, TensorType
 from passsearch.dialects.contract import Artifact, CompileError, ModelSource
 from passsearch.dialects.relay import importer
+from passsearch.dialects.relay.constants import Constants
 from passsearch.dialects.relay.executable import (
     GRAPH,
     KERNELS,
@@ -22,7 +23,8 @@ from passsearch.dialects.relay.executable import (
     parallel_tasks,
     planned_bytes,
 )
-from passsearch.dialects.relay.summary import summarize
+from passsearch.dialects.relay.kernels import LoweredKernels, kernels_digest
+from passsearch.dialects.relay.summary import census, summarize
 from passsearch.errors import EnvironmentFault, UserError
 
 APPLY_LEVEL = 4
@@ -34,6 +36,9 @@ class RelayBridge:
 
     def __init__(self, target: str) -> None:
         self.target = _target(target)
+        self.constants = Constants()
+        # A pass that fails prints the module into its message; with all weights in it that takes seconds.
+        tvm.register_func("relay._constant_repr", lambda _: "…", override=True)
 
     def threads(self) -> int:
         """How many tasks a parallel launch makes: some builds of TVM make one, whatever TVM_NUM_THREADS says."""
@@ -56,6 +61,10 @@ class RelayBridge:
         """The dataflow graph as plain data."""
         return summarize(module)
 
+    def census(self, module: tvm.IRModule) -> Mapping[str, int]:
+        """Operators as `nn.conv2d NCHW OIHW`, functions, constants."""
+        return census(module)
+
     def apply(self, module: tvm.IRModule, step: PassSpec, *, factory: str) -> tvm.IRModule:
         """One pass and InferType, with the target in scope as some passes ask for it."""
         home, _, function = factory.partition(":")
@@ -66,20 +75,33 @@ class RelayBridge:
         except (tvm.TVMError, tvm.error.DiagnosticError, TypeError, ValueError, AttributeError) as error:
             raise CompileError(_telling_line(error)) from error
 
-    def identity(self, module: tvm.IRModule) -> str:
+    def identity(self, skeleton: tvm.IRModule) -> str:
         """TVM's structural hash, 16 hexadecimal digits."""
-        return f"{tvm.ir.structural_hash(module) & 0xFFFFFFFFFFFFFFFF:016x}"
+        return f"{tvm.ir.structural_hash(skeleton) & 0xFFFFFFFFFFFFFFFF:016x}"
+
+    structural_hash = identity
+    """The same of a whole module."""
 
     def equal(self, left: tvm.IRModule, right: tvm.IRModule) -> bool:
         """TVM's structural equality."""
         return bool(tvm.ir.structural_equal(left, right))
+
+    def write(self, skeleton: tvm.IRModule) -> str:
+        """TVM's JSON."""
+        return str(tvm.ir.save_json(skeleton))
+
+    def read(self, text: str) -> tvm.IRModule:
+        """From TVM's JSON."""
+        return tvm.ir.load_json(text)
 
     def build(self, module: tvm.IRModule, options: BuildOptions, folder: Path) -> Artifact:
         """Build for the graph executor and write kernels, graph and parameters.
 
         Code is generated when the kernels are written, so writing them is part of compiling.
         """
+        lowered = LoweredKernels()
         context = tvm.transform.PassContext(
+            instruments=[lowered],
             opt_level=options.opt_level,
             required_pass=list(options.required),
             disabled_pass=list(options.disabled),
@@ -94,7 +116,8 @@ class RelayBridge:
         library.get_lib().export_library(str(folder / KERNELS), cc=_linker())
         (folder / GRAPH).write_text(library.get_graph_json())
         (folder / PARAMETERS).write_bytes(relay.save_param_dict(library.get_params()))
-        return Artifact(folder, folder_bytes(folder), planned_bytes(library.get_graph_json()))
+        graph = library.get_graph_json()
+        return Artifact(folder, folder_bytes(folder), planned_bytes(graph), kernels_digest(graph, lowered.hashes))
 
     def digest(self, artifact: Artifact) -> str:
         """Kernels, graph, and parameters by name: the order they are written in differs from process to process."""

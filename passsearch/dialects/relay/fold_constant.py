@@ -17,7 +17,7 @@ import numpy as np
 import tvm
 from tvm import relay
 
-__all__ = ["EVALUATED_OPERATORS", "FoldConstant"]
+__all__ = ["EVALUATED_OPERATORS", "DynamicToStatic", "FoldConstant", "FoldScaleAxis"]
 
 Arrays = List[np.ndarray]
 Shape = Tuple[int, ...]
@@ -50,6 +50,23 @@ def FoldConstant(evaluator: str = "tvm", fold_qnn: bool = True) -> tvm.transform
         return fold_rest(fold_with_numpy(module))
 
     return tvm.transform.module_pass(fold, opt_level=2, name="FoldConstant")
+
+
+def FoldScaleAxis(evaluator: str = "tvm") -> tvm.transform.Pass:  # noqa: N802
+    """``relay.transform.FoldScaleAxis``, a sequence that ends with FoldConstant; ``evaluator`` as there."""
+    if evaluator == "tvm":
+        return relay.transform.FoldScaleAxis()
+    moves = [relay.transform.BackwardFoldScaleAxis(), relay.transform.ForwardFoldScaleAxis()]
+    return tvm.transform.Sequential([*moves, FoldConstant(evaluator)], name="FoldScaleAxis")
+
+
+def DynamicToStatic(evaluator: str = "tvm") -> tvm.transform.Pass:  # noqa: N802
+    """``relay.transform.DynamicToStatic``, which folds constants too; ``evaluator`` as in FoldConstant."""
+    if evaluator == "tvm":
+        return relay.transform.DynamicToStatic()
+    return tvm.transform.Sequential(
+        [FoldConstant(evaluator), relay.transform.DynamicToStatic()], name="DynamicToStatic"
+    )
 
 
 def _fold_function(function: Any, _module: tvm.IRModule, _context: tvm.transform.PassContext) -> Any:

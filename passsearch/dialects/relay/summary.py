@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -16,6 +17,7 @@ from passsearch.core import Json, ModuleSummary, Operator, TensorType
 Producers: TypeAlias = "int | tuple[Producers, ...]"
 
 _NAMESPACES = re.compile(r"^(?:(?:nn|vision|image|qnn|dyn|contrib|annotation|random|memory|vm)\.)+")
+_LAYOUTS = ("data_layout", "layout", "src_layout", "dst_layout", "kernel_layout", "weight_layout", "out_layout")
 # Names that layout and schedule passes give to what they repack: `contrib_conv2d_NCHWc` is a conv2d still.
 _REPACKED = re.compile(r"^contrib_(?:depthwise_)?(conv\dd|dense|conv2d_winograd)(?:_.*)?$")
 
@@ -35,6 +37,23 @@ def summarize(module: tvm.IRModule) -> ModuleSummary:
         if expression not in table.producers:
             table.add(expression)
     return ModuleSummary(tuple(table.operators), _flat(table.producers[main.body]))
+
+
+def census(module: tvm.IRModule) -> dict[str, int]:
+    """Counts what a module consists of, functions within functions included."""
+    counted = Counter[str]()
+
+    def count(expression: Any) -> None:
+        if isinstance(expression, relay.Call) and isinstance(expression.op, tvm.ir.Op):
+            given = expression.attrs.keys() if expression.attrs is not None else ()
+            layouts = [str(expression.attrs[name]) for name in _LAYOUTS if name in given]
+            counted[" ".join([expression.op.name, *filter(None, layouts)])] += 1
+        elif isinstance(expression, (relay.Function, relay.Constant, relay.Let)):
+            counted[type(expression).__name__] += 1
+
+    for function in module.functions.values():
+        relay.analysis.post_order_visit(function, count)
+    return dict(sorted(counted.items()))
 
 
 def kind_of(name: str) -> str:

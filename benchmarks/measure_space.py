@@ -1,0 +1,135 @@
+"""Build and measure every state of a closed space: ``python benchmarks/measure_space.py zoo:resnet18 --passes …``.
+
+Writes ``benchmarks/spaces/NAME.json.gz``: the graph with its certificate's contents, what every state consists of, and for
+every state and build level the seconds to build and the throughput as a multiple of -O3's. All binaries are timed beside
+-O3 and its twin, in several processes, each loading them in another order. Interrupted, the same command goes on.
+"""
+
+import argparse
+import gzip
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from provenance import provenance, settle
+
+from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.measure import process_ratio
+from passsearch.search import BUILD_LEVELS, FINAL_PLAN, Built, Evaluator
+from passsearch.search.certificate import space_document
+from passsearch.search.closure import Closure
+from passsearch.search.exploration import Exploration, Limits
+from passsearch.search.setting import explored
+from passsearch.store import Log
+
+ROOT = Path(__file__).parent
+SPACES = ROOT / "spaces"
+TOGETHER = 8
+"""Binaries in one process, beside the baseline and its twin; each may be as large as the network's parameters."""
+
+
+def main() -> None:
+    """Explore, build, time, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model")
+    parser.add_argument("--passes", required=True, help="as for `passsearch explore`")
+    parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--run", type=Path, required=True, help="folder for the log and what is built")
+    parser.add_argument("--name", help="of the file; the network's by default")
+    arguments = parser.parse_args()
+    chosen = settle(arguments.model)
+    arguments.run.mkdir(parents=True, exist_ok=True)
+    with Log(arguments.run / "log.jsonl") as log:
+        evaluator = chosen.evaluator(log, arguments.run / "artifacts")
+        try:
+            steps = explored(chosen, evaluator.summary, passes=[arguments.passes])
+            growth = Exploration(
+                evaluator, steps, Limits(), compilers=chosen.explorers, progress=lambda *_: None
+            ).run()
+            closure = Closure.of(evaluator.graph, steps)
+            say(f"{len(closure.states)} states in {growth.seconds:.0f} s")
+            rows = list(built_states(evaluator, closure))
+            timed(evaluator, rows, arguments.processes)
+            document = {
+                **provenance(chosen),
+                **space_document(chosen, closure, growth),
+                "census": [dict(evaluator.census(state)) for state in closure.states],
+                "level": 0.95,
+                "processes": arguments.processes,
+                "builds": [row for row, _ in rows],
+            }
+        finally:
+            evaluator.close()
+    SPACES.mkdir(exist_ok=True)
+    file = SPACES / f"{arguments.name or chosen.model.name}.json.gz"
+    with gzip.GzipFile(file, "wb", mtime=0) as sink:
+        sink.write(json.dumps(document, allow_nan=False).encode())
+    say(f"wrote {file}")
+
+
+def built_states(evaluator: Evaluator, closure: Closure) -> Iterator[tuple[dict[str, Any], Built | None]]:
+    """Every state at every level; -O3 on the network as it is comes first."""
+    steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
+    ways = closure.ways()
+    pairs = [(state, level) for level in sorted(BUILD_LEVELS, reverse=True) for state in range(len(closure.states))]
+    for number, (state, level) in enumerate(pairs):
+        way, apply_s = ways[state]
+        candidate = Candidate(Pipeline(tuple(steps[each] for each in way)), BuildOptions(opt_level=level))
+        built = evaluator.built(closure.states[state], candidate)
+        row: dict[str, Any] = {"state": state, "opt_level": level}
+        if isinstance(built, Failure):
+            yield {**row, "failure": built.to_json()}, None
+        else:
+            digests = {"binary": built.digest[:16], "kernels": built.kernels[:16]}
+            seconds = {"apply_s": round(apply_s, 3), "build_s": round(built.seconds, 3)}
+            yield {**row, **digests, **seconds, "deviation": built.agreement.deviation}, built
+        say(f"built {number + 1} of {len(pairs)}")
+
+
+def timed(evaluator: Evaluator, rows: Sequence[tuple[dict[str, Any], Built | None]], processes: int) -> None:
+    """Adds the throughput of every binary, as a multiple of the first row's."""
+    binaries = {built.digest: built for _, built in rows if built is not None}
+    baseline = next(built for _, built in rows if built is not None)
+    rest = [built for built in binaries.values() if built is not baseline]
+    batches = [rest[start : start + TOGETHER] for start in range(0, len(rest), TOGETHER)]
+    ratios: dict[str, Any] = {}
+    for number, batch in enumerate(batches):
+        found = [baseline, baseline, *(evaluator.restore(built) for built in batch)]
+        folders = [str(each.folder) for each in found if isinstance(each, Built)]
+        answer = evaluator.time_fresh(f"batch:{';'.join(each.digest for each in batch)}", folders, FINAL_PLAN, processes=processes)
+        if isinstance(answer, Failure):
+            raise SystemExit(f"timing failed: {answer.reason}")
+        for place, built in enumerate([baseline, *batch], 1):
+            ratios.setdefault(built.digest, []).append(ratio_document(answer["processes"], place))
+        say(f"timed {number + 1} of {len(batches)}")
+    for row, built in rows:
+        if built is not None:
+            each = ratios[built.digest][0]
+            row |= {"ratio": 1.0, "interval": [1.0, 1.0]} if built.digest == baseline.digest else each
+    twins = [each["ratio"] for each in ratios[baseline.digest]]
+    say(f"-O3's twin read {min(twins):.4f} to {max(twins):.4f}")
+    rows[0][0]["twins"] = ratios[baseline.digest]
+
+
+def ratio_document(processes: Sequence[Sequence[Sequence[float]]], place: int) -> dict[str, Any]:
+    """Throughput against the first artifact, the interval, and the ratio in every process."""
+    ratio = process_ratio(processes, place)
+    single = [min(process[0]) / min(process[place]) for process in processes]
+    ends = [ratio.interval.low, ratio.interval.high]
+    return {
+        "ratio": round(ratio.value, 5),
+        "interval": [round(end, 5) if math.isfinite(end) else None for end in ends],
+        "by_process": [round(value, 5) for value in single],
+    }
+
+
+def say(text: str) -> None:
+    """To standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

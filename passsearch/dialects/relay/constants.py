@@ -1,0 +1,113 @@
+"""Constants apart from the graph that uses them: what makes states cheap to identify, to keep and to hand over.
+
+A pass changes little of a network's hundred megabytes of weights, yet TVM's structural hash reads all of them. Here
+a constant is digested once, and in the graph, now a *skeleton*, its digest stands in its place. A skeleton of some
+hundred operators is hashed in a millisecond and written in a few hundred kilobytes; constants with equal content share
+memory.
+
+Two nodes with equal content stay two nodes, in the hash too, which TVM's own does not tell from one node used twice:
+FuseOps does tell them apart, so these are two states.
+"""
+
+import ctypes
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Collection
+
+import numpy as np
+import tvm
+from tvm import relay
+
+from passsearch.dialects.contract import Array
+
+DIGEST_BYTES = 16
+MARK = b"passsearch:digest"
+"""What a placeholder begins with, so that no constant of a network is taken for one."""
+
+
+class Constants:
+    """The constants of all states of one process, by digest."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tvm.nd.NDArray] = {}
+        self._digests: dict[int, str] = {}  # by the address of a held constant, which stays its own
+
+    def strip(self, module: tvm.IRModule) -> tuple[tvm.IRModule, frozenset[str]]:
+        """The module with a placeholder for every constant, and the digests of all of them; they are held from now."""
+        used = Counter[str]()
+
+        def placeholder(constant: relay.Constant) -> relay.Constant:
+            digest = self._digest(constant.data)
+            used[digest] += 1
+            content = MARK + bytes.fromhex(digest) + used[digest].to_bytes(4, "big")
+            return relay.Constant(tvm.nd.array(np.frombuffer(content, "uint8")))
+
+        return _replaced(module, placeholder), frozenset(used)
+
+    def fill(self, skeleton: tvm.IRModule) -> tvm.IRModule:
+        """The inverse of ``strip``, types inferred; every constant must be held."""
+        filled = _replaced(skeleton, lambda placeholder: relay.Constant(self._held[_digest_in(placeholder)]))
+        return relay.transform.InferType()(filled)
+
+    def missing(self, digests: Collection[str]) -> list[str]:
+        """Those that are not held."""
+        return [digest for digest in digests if digest not in self._held]
+
+    def array(self, digest: str) -> Array:
+        """The value of a held constant."""
+        value: Array = self._held[digest].numpy()
+        return value
+
+    def put(self, digest: str, array: Array) -> None:
+        """Hold a constant."""
+        if digest not in self._held:
+            self._hold(digest, tvm.nd.array(array))
+
+    def keep(self, digests: Collection[str]) -> None:
+        """Let all others go."""
+        self._held = {digest: data for digest, data in self._held.items() if digest in digests}
+        self._digests = {_address(data): digest for digest, data in self._held.items()}
+
+    def _digest(self, data: tvm.nd.NDArray) -> str:
+        known = self._digests.get(_address(data))
+        if known is not None:
+            return known
+        array = data.numpy()
+        hasher = hashlib.blake2b(f"{data.dtype}{array.shape}".encode(), digest_size=DIGEST_BYTES)
+        hasher.update(np.ascontiguousarray(array).data)
+        digest: str = hasher.hexdigest()
+        if digest not in self._held:
+            self._hold(digest, data)
+        return digest
+
+    def _hold(self, digest: str, data: tvm.nd.NDArray) -> None:
+        self._held[digest] = data
+        self._digests[_address(data)] = digest
+
+
+def _digest_in(placeholder: relay.Constant) -> str:
+    content: bytes = placeholder.data.numpy().tobytes()
+    return content[len(MARK) : len(MARK) + DIGEST_BYTES].hex()
+
+
+def _address(data: tvm.nd.NDArray) -> int:
+    return ctypes.addressof(data.handle.contents)
+
+
+class _Replacer(relay.ExprMutator):  # type: ignore[misc]
+    def __init__(self, replace: Callable[[relay.Constant], relay.Constant]) -> None:
+        super().__init__()
+        self._replace = replace
+
+    def visit_constant(self, constant: relay.Constant) -> relay.Constant:
+        return self._replace(constant)
+
+
+def _replaced(module: tvm.IRModule, replace: Callable[[relay.Constant], relay.Constant]) -> tvm.IRModule:
+    replacer = _Replacer(replace)
+    fields = ("type_definitions", "attrs", "global_infos")  # what there is grew with TVM's releases
+    functions = {
+        variable: replacer.visit(function) if isinstance(function, relay.Function) else function
+        for variable, function in module.functions.items()
+    }
+    return tvm.IRModule(functions, *(getattr(module, field) for field in fields if hasattr(module, field)))

@@ -1,0 +1,144 @@
+"""A space that was explored, as a document others can check: every state, every edge, and what follows from them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from passsearch.core import Failure, Pipeline
+from passsearch.errors import UserError
+from passsearch.search.closure import FAILED, UNTRIED, Closure
+from passsearch.search.document import toolchain_document
+from passsearch.search.evaluation import Evaluator
+from passsearch.search.exploration import Growth
+from passsearch.search.setting import Setting
+
+SCHEMA = "passsearch-space/1"
+LISTED_LENGTH = 12
+"""Longest sequences that are counted."""
+
+
+def space_document(chosen: Setting, closure: Closure, growth: Growth) -> dict[str, Any]:
+    """What ``explore --json`` prints and ``--out`` writes."""
+    together, apart = closure.commuting()
+    part = closure if closure.closed else closure.largest_closed_part()
+    depth = int(closure.depths.max())
+    return {
+        "schema": SCHEMA,
+        "model": {"name": chosen.model.name, "source": chosen.model.source, "sha256": chosen.model.sha256},
+        "target": chosen.target,
+        "toolchain": toolchain_document(chosen),
+        "closed": closure.closed,
+        "ended": growth.ended,
+        "states": len(closure.states),
+        "unfinished": int((closure.table == UNTRIED).any(axis=1).sum()),
+        "edges": int((closure.table != UNTRIED).sum()),
+        "failed": int((closure.table < UNTRIED).sum()),
+        "depth": depth,
+        "sequences": [
+            {"length": length, "all": count, "valid": valid}
+            for length, (count, valid) in enumerate(closure.sequences(max(depth, LISTED_LENGTH)))
+        ],
+        "steps": list(closure.steps),
+        "idle": closure.idle(),
+        "restless": growth.restless,
+        "not_idempotent": closure.not_idempotent(),
+        "commuting": [list(pair) for pair in together],
+        "not_commuting": _counted(apart, "equal", "different"),
+        "enabling": _counted(closure.enabling(), "states"),
+        "disabling": _counted(closure.disabling(), "states"),
+        "barriers": [list(pair) for pair in closure.barriers()] if closure.closed else None,
+        "new_states": growth.by_step,
+        "largest_closed_part": {"steps": list(part.steps), "states": len(part.states)},
+        "growth": [list(point) for point in growth.curve],
+        "tried": growth.tried,
+        "seconds": round(growth.seconds, 1),
+        "graph": closure.to_json(),
+    }
+
+
+def _counted(pairs: Mapping[tuple[str, str], Any], *names: str) -> list[dict[str, Any]]:
+    rows = []
+    for (first, second), counts in pairs.items():
+        numbers = counts if isinstance(counts, tuple) else (counts,)
+        rows.append({"first": first, "second": second, **dict(zip(names, numbers, strict=True))})
+    return sorted(rows, key=lambda row: -row[names[-1]])
+
+
+def read_closure(document: Mapping[str, Any], place: str) -> Closure:
+    """The graph in a certificate.
+
+    Raises:
+        UserError: The file is not one.
+    """
+    if document.get("schema") != SCHEMA or "graph" not in document:
+        found = document.get("schema", "none")
+        raise UserError(f"`{place}` is not an explored space: its schema is `{found}`, wanted is `{SCHEMA}`.")
+    return Closure.from_json(document["graph"])
+
+
+def check_certificate(
+    document: Mapping[str, Any],
+    closure: Closure,
+    chosen: Setting,
+    evaluator: Evaluator,
+    *,
+    sample: int,
+    seed: int,
+    progress: Callable[[int, int], None],
+) -> dict[str, Any]:
+    """Apply a random sample of the edges again, in new processes, each from the network by the way it says.
+
+    An edge holds if it leads to the state with the same hash, or fails in the same way.
+    """
+    problems = [*_circumstances(document, chosen, evaluator, closure)]
+    steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
+    edges = [(row, column) for row, column in zip(*(closure.table != UNTRIED).nonzero(), strict=True)]
+    drawn = np.random.default_rng(seed).choice(edges, min(sample, len(edges)), replace=False)
+    ways = closure.ways()
+    for number, (row, column) in enumerate(sorted(drawn.tolist()) if not problems else ()):
+        progress(number, len(drawn))
+        pipeline = Pipeline((*(steps[each] for each in ways[row][0]), steps[column]))
+        problems += _check_edge(closure, row, column, pipeline, evaluator)
+    return {
+        "schema": SCHEMA,
+        "holds": not problems,
+        "problems": problems,
+        "checked": len(drawn) if not problems else None,
+        "edges": len(edges),
+        "closed": closure.closed,
+        "states": len(closure.states),
+        "seed": seed,
+    }
+
+
+def _circumstances(
+    document: Mapping[str, Any], chosen: Setting, evaluator: Evaluator, closure: Closure
+) -> Sequence[str]:
+    here = {
+        "network": chosen.model.sha256,
+        "target": chosen.target,
+        "TVM": toolchain_document(chosen)["tvm_version"],
+        "first state": evaluator.graph.root,
+    }
+    told = {
+        "network": document["model"]["sha256"],
+        "target": document["target"],
+        "TVM": document["toolchain"]["tvm_version"],
+        "first state": closure.states[0],
+    }
+    return [f"{what}: here `{here[what]}`, in the file `{told[what]}`" for what in here if here[what] != told[what]]
+
+
+def _check_edge(closure: Closure, row: int, column: int, pipeline: Pipeline, evaluator: Evaluator) -> list[str]:
+    edges = evaluator.path(pipeline)
+    if len(edges) < len(pipeline):
+        failed = edges[-1].target
+        assert isinstance(failed, Failure)
+        return [f"`{pipeline}` no longer reaches {closure.states[row]}: {failed.reason}"]
+    told, found = int(closure.table[row, column]), edges[-1].target
+    if isinstance(found, Failure):
+        kind = None if told >= 0 else closure.failures[FAILED - told].kind
+        return [] if kind == found.kind else [f"`{pipeline}` fails ({found.kind}); the file has another outcome"]
+    wanted = closure.states[told] if told >= 0 else "a failure"
+    return [] if found == wanted else [f"`{pipeline}` leads to {found}; the file has {wanted}"]

@@ -1,0 +1,242 @@
+"""What a state graph, closed or not, tells about its passes; works on its table alone, so also on a file's."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, permutations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from passsearch.core import Failure, PassSpec
+from passsearch.search.states import StateGraph
+
+UNTRIED, FAILED = -1, -2
+"""In the table of edges; failure number n is ``FAILED - n``."""
+
+
+@dataclass(frozen=True)
+class Closure:
+    """The states a set of passes reaches, breadth first.
+
+    Attributes:
+        states: Identities, the root first.
+        steps: Passes with their arguments.
+        table: For every state and step the number of the state it leads to, ``UNTRIED``, or ``FAILED`` and below.
+        seconds: For every state and step the time it took.
+        failures: What the numbers below ``FAILED`` stand for.
+    """
+
+    states: tuple[str, ...]
+    steps: tuple[str, ...]
+    table: npt.NDArray[np.int32]
+    seconds: npt.NDArray[np.float64]
+    failures: tuple[Failure, ...] = ()
+
+    @classmethod
+    def of(cls, graph: StateGraph, steps: Sequence[PassSpec]) -> "Closure":
+        """The part of a graph that these passes reach."""
+        states = graph.reached(steps)
+        numbers = {state: number for number, state in enumerate(states)}
+        failures: dict[Failure, int] = {}
+        table = np.full((len(states), len(steps)), UNTRIED, "int32")
+        seconds = np.zeros(table.shape)
+        for row, state in enumerate(states):
+            for column, step in enumerate(steps):
+                edge = graph.edge(state, step)
+                if edge is None:
+                    continue
+                failed = isinstance(edge.target, Failure)
+                table[row, column] = (
+                    FAILED - failures.setdefault(edge.target, len(failures)) if failed else numbers[edge.target]  # type: ignore[arg-type, index]
+                )
+                seconds[row, column] = edge.seconds
+        return cls(tuple(states), tuple(map(str, steps)), table, seconds, tuple(failures))
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of certificates and of measured spaces."""
+        return {
+            "states": list(self.states),
+            "steps": list(self.steps),
+            "table": self.table.tolist(),
+            "seconds": np.round(self.seconds, 3).tolist(),
+            "failures": [failure.to_json() for failure in self.failures],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Closure":
+        """Inverse of ``to_json``."""
+        shape = (len(data["states"]), len(data["steps"]))
+        return cls(
+            tuple(data["states"]),
+            tuple(data["steps"]),
+            np.array(data["table"], "int32").reshape(shape),
+            np.array(data["seconds"], "float64").reshape(shape),
+            tuple(Failure.from_json(each) for each in data["failures"]),
+        )
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is left to try."""
+        return not bool((self.table == UNTRIED).any())
+
+    @cached_property
+    def changes(self) -> npt.NDArray[np.bool_]:
+        """Which edges lead to another state."""
+        own = np.arange(len(self.states))[:, None]
+        return (self.table >= 0) & (self.table != own)
+
+    @cached_property
+    def depths(self) -> npt.NDArray[np.int32]:
+        """The fewest passes that reach each state."""
+        depths = np.full(len(self.states), -1, "int32")
+        depths[0], layer = 0, [0]
+        while layer:
+            found = {int(target) for row in layer for target in self.table[row] if target >= 0 and depths[target] < 0}
+            for target in found:
+                depths[target] = depths[layer[0]] + 1
+            layer = sorted(found)
+        return depths
+
+    def ways(self) -> list[tuple[list[int], float]]:
+        """For every state the steps that reach it in the least time, and that time in seconds."""
+        cost = np.full(len(self.states), np.inf)
+        ways: list[list[int]] = [[] for _ in self.states]
+        cost[0], open_ = 0.0, {0}
+        while open_:
+            row = min(open_, key=lambda each: float(cost[each]))
+            open_.remove(row)
+            for column in np.flatnonzero(self.changes[row]):
+                target, total = self.table[row, column], cost[row] + self.seconds[row, column]
+                if total < cost[target]:
+                    cost[target], ways[target] = total, [*ways[row], int(column)]
+                    open_.add(int(target))
+        return [(way, float(total)) for way, total in zip(ways, cost, strict=True)]
+
+    def idle(self) -> list[str]:
+        """Passes that change no state of this network."""
+        return [step for column, step in enumerate(self.steps) if not self.changes[:, column].any()]
+
+    def active(self) -> list[int]:
+        """The others, by number."""
+        return [column for column in range(len(self.steps)) if self.changes[:, column].any()]
+
+    def not_idempotent(self) -> dict[str, int]:
+        """Passes that change again what they have just changed, and on how many states they do so."""
+        again = {}
+        for column in self.active():
+            after = self.table[self.changes[:, column], column]
+            again[self.steps[column]] = int(self.changes[after, column].sum())
+        return {step: count for step, count in again.items() if count}
+
+    def commuting(self) -> tuple[list[tuple[str, str]], dict[tuple[str, str], tuple[int, int]]]:
+        """Pairs of active passes that lead to one state in both orders wherever both are known, and the other pairs.
+
+        These with the number of states where both orders lead to one, and where they do not.
+        """
+        together, apart = [], {}
+        for left, right in combinations(self.active(), 2):
+            one, other = self._after(self.table[:, left], right), self._after(self.table[:, right], left)
+            both = (one >= 0) & (other >= 0)
+            equal = int((one[both] == other[both]).sum())
+            pair = (self.steps[left], self.steps[right])
+            if equal == both.sum() > 0:
+                together.append(pair)
+            elif both.any():
+                apart[pair] = (equal, int(both.sum()) - equal)
+        return together, apart
+
+    def enabling(self) -> dict[tuple[str, str], int]:
+        """Pairs where the second pass acts only once the first has, and on how many states that is so."""
+        return dict(self._influences(before=False, after=True))
+
+    def disabling(self) -> dict[tuple[str, str], int]:
+        """Pairs where the second pass would act but no longer does once the first has."""
+        return dict(self._influences(before=True, after=False))
+
+    def barriers(self) -> list[tuple[str, str]]:
+        """Pairs where the second pass never acts again, whatever comes between, once the first has acted."""
+        reach = self._reach()
+        found = []
+        for first, second in permutations(self.active(), 2):
+            after = self.table[self.changes[:, first], first]
+            if not self.changes[reach[after].any(axis=0), second].any():
+                found.append((self.steps[first], self.steps[second]))
+        return found
+
+    def sequences(self, length: int) -> list[tuple[int, int]]:
+        """For every length up to this one: sequences there are, and those of which every pass can be applied."""
+        ways = [0] * len(self.states)
+        ways[0], counts = 1, []
+        for number in range(length + 1):
+            counts.append((len(self.steps) ** number, sum(ways)))
+            following = [0] * len(self.states)
+            for row, count in enumerate(ways):
+                for target in self.table[row] if count else ():
+                    if target >= 0:
+                        following[target] += count
+            ways = following
+        return counts
+
+    def within(self, columns: Sequence[int]) -> "Closure":
+        """The part that some of the steps reach."""
+        numbers, queue = {0: 0}, [0]
+        for row in queue:
+            for target in map(int, self.table[row, columns]):
+                if target >= 0 and target not in numbers:
+                    numbers[target] = len(numbers)
+                    queue.append(target)
+        part = self.table[np.ix_(queue, columns)]
+        renumbered = np.vectorize(lambda target: numbers[target] if target >= 0 else target, otypes=["int32"])(part)
+        return Closure(
+            tuple(self.states[row] for row in queue),
+            tuple(self.steps[column] for column in columns),
+            renumbered,
+            self.seconds[np.ix_(queue, columns)],
+            self.failures,
+        )
+
+    def largest_closed_part(self) -> "Closure":
+        """The passes left when, one after another, the one goes that most of the states with untried edges hang on."""
+        columns = list(range(len(self.steps)))
+        part = self.within(columns)
+        while not part.closed:
+            options = [self.within([each for each in columns if each != gone]) for gone in columns]
+            choice = min(
+                range(len(columns)), key=lambda place: (_unfinished(options[place]), -len(options[place].states))
+            )
+            columns.pop(choice)
+            part = options[choice]
+        return part
+
+    def _after(self, targets: npt.NDArray[np.int32], column: int) -> npt.NDArray[np.int32]:
+        """Where a pass leads from each of these states; those that are none stay what they are."""
+        return np.where(targets >= 0, self.table[np.maximum(targets, 0), column], targets)
+
+    def _influences(self, *, before: bool, after: bool) -> Iterator[tuple[tuple[str, str], int]]:
+        for first, second in permutations(self.active(), 2):
+            rows = np.flatnonzero(self.changes[:, first])
+            targets = self.table[rows, first]
+            known = (self.table[rows, second] != UNTRIED) & (self.table[targets, second] != UNTRIED)
+            hits = known & (self.changes[rows, second] == before) & (self.changes[targets, second] == after)
+            if hits.any():
+                yield (self.steps[first], self.steps[second]), int(hits.sum())
+
+    def _reach(self) -> npt.NDArray[np.bool_]:
+        """Which states can be reached from which, each from itself too."""
+        import networkx as nx
+
+        graph = nx.DiGraph()
+        graph.add_nodes_from(range(len(self.states)))
+        graph.add_edges_from(
+            (row, int(self.table[row, column])) for row, column in zip(*np.nonzero(self.changes), strict=True)
+        )
+        reach = np.eye(len(self.states), dtype=bool)
+        for row in range(len(self.states)):
+            reach[row, list(nx.descendants(graph, row))] = True
+        return reach
+
+
+def _unfinished(part: Closure) -> int:
+    return int((part.table == UNTRIED).any(axis=1).sum())

@@ -1,0 +1,76 @@
+"""One compiling worker that holds whatever state it is asked about."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from passsearch.core import PassSpec
+from passsearch.errors import WorkerDied
+from passsearch.measure import Worker
+from passsearch.search.states import StateGraph
+from passsearch.search.workers import Workers
+from passsearch.store import Fact
+
+
+class Compiler:
+    """Applies, builds and saves states in one process; after a crash what is needed is applied again, no more."""
+
+    def __init__(
+        self,
+        workers: Workers,
+        graph: Callable[[], StateGraph],
+        *,
+        source: Mapping[str, Any],
+        factories: Mapping[str, str],
+        deadline_s: float,
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            workers: Whose compiling process is used.
+            graph: Ways to states; asked for once the network is loaded.
+            source: Model file as the worker's ``load`` takes it.
+            factories: ``module:function`` of every pass.
+            deadline_s: How long one request may take.
+        """
+        self._workers, self._graph, self._source = workers, graph, source
+        self._factories, self._deadline_s = factories, deadline_s
+
+    def load(self, *, summary: bool) -> dict[str, Any]:
+        """Import the network; answers what the worker's ``load`` does."""
+        request = {"verb": "load", "source": self._source, "summary": summary}
+        return self._workers.compiler().ask(request, deadline_s=self._deadline_s)
+
+    def apply(self, state: str, step: PassSpec) -> Fact:
+        """One pass on one state: ``seconds``, and ``state`` or ``failure``."""
+        request = {"verb": "apply", "state": state, **self.step(step)}
+        return {"seconds": 0.0, **self._workers.ask(partial(self._holding, state), "apply", request, step=step.name)}
+
+    def ask(self, stage: str, verb: str, state: str, **request: Any) -> dict[str, Any]:
+        """Any other request about one state."""
+        return self._workers.ask(partial(self._holding, state), stage, {"verb": verb, "state": state, **request})
+
+    def step(self, step: PassSpec) -> dict[str, Any]:
+        """A pass as requests name it."""
+        data: dict[str, Any] = {"name": step.name, "arguments": step.bound}
+        return {"pass": data, "factory": self._factories[step.name]}
+
+    def _holding(self, state: str) -> Worker:
+        worker = self._workers.compiler()
+        if not self._holds(worker, state):
+            self._replay(worker, state)
+        return worker
+
+    def _holds(self, worker: Worker, state: str) -> bool:
+        return bool(worker.ask({"verb": "hold", "state": state}, deadline_s=self._deadline_s)["held"])
+
+    def _replay(self, worker: Worker, state: str) -> None:
+        """Apply the cheapest way to a state from the last place on it that is still held."""
+        way = self._graph().way(state)
+        held = next((place for place in range(len(way) - 1, -1, -1) if self._holds(worker, way[place][0])), None)
+        here = way[held][0] if held is not None else self.load(summary=False)["state"]
+        for _, step in way[held or 0 :]:
+            request = {"verb": "apply", "state": here, **self.step(step)}
+            here = worker.ask(request, deadline_s=self._deadline_s).get("state", "")
+        if here != state:
+            raise WorkerDied(f"state {state} could not be reached again", kind="unstable")

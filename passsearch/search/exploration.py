@@ -1,0 +1,193 @@
+"""Breadth-first closure of a state graph under a set of passes, by several compilers side by side.
+
+When no edge is left to try, every sequence of these passes, of any length and with any repetition, leads to a known
+state (Kulkarni, Whalley, Tyson and Davidson, Practical exhaustive optimization phase order exploration and evaluation,
+ACM TACO 6(1), 2009).
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from time import monotonic
+
+from passsearch.core import Failure, PassSpec
+from passsearch.search.compiler import Compiler
+from passsearch.search.evaluation import Evaluator
+from passsearch.store import Fact
+
+REPETITIONS = 3
+"""Changes a pass must make twice alike, each in two processes where there are two, before it is taken to be steady."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where to stop; ``None`` is no limit.
+
+    Attributes:
+        depth: Passes in a sequence.
+        states: Different IRs.
+        seconds: Wall time.
+    """
+
+    depth: int | None = None
+    states: int | None = None
+    seconds: float | None = None
+
+
+@dataclass
+class Growth:
+    """What an exploration did.
+
+    Attributes:
+        ended: ``closed``, or the limit that ended it.
+        tried: Edges it applied; what was known before is not among them.
+        seconds: Wall time.
+        curve: After every state whose edges are all known: seconds, such states, all states.
+        by_step: States first reached by each pass.
+        restless: Passes that led to another IR when they were repeated; their edges lead nowhere.
+    """
+
+    ended: str = ""
+    tried: int = 0
+    seconds: float = 0.0
+    curve: list[tuple[float, int, int]] = field(default_factory=list)
+    by_step: dict[str, int] = field(default_factory=dict)
+    restless: list[str] = field(default_factory=list)
+
+
+class Exploration:
+    """One closure. ``run`` may be interrupted: what was tried is in the graph and in the log."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        steps: Sequence[PassSpec],
+        limits: Limits,
+        *,
+        compilers: int,
+        progress: Callable[[int, int], None],
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            evaluator: Whose graph is closed.
+            steps: Every pass with every choice of arguments.
+            limits: Where to stop.
+            compilers: Processes that apply passes.
+            progress: Told the states whose edges are all known, and all states.
+        """
+        self.growth = Growth()
+        self._evaluator, self._steps, self._limits = evaluator, list(steps), limits
+        self._compilers, self._progress = compilers, progress
+        self._depths = {evaluator.graph.root: 0}
+        self._left: dict[str, int] = {}
+        self._frontier: deque[tuple[str, PassSpec]] = deque()
+        self._alike: dict[PassSpec, int] = {}
+
+    def run(self) -> Growth:
+        """Explore until there is nothing left or a limit is met."""
+        begin = monotonic()
+        self._recall()
+        self._open(self._evaluator.graph.root)
+        try:
+            with (
+                self._evaluator.compilers(self._compilers) as compilers,
+                ThreadPoolExecutor(self._compilers) as pool,
+            ):
+                self._work(compilers, pool, begin)
+        finally:
+            self.growth.seconds = monotonic() - begin
+        return self.growth
+
+    def _work(self, compilers: Sequence[Compiler], pool: ThreadPoolExecutor, begin: float) -> None:
+        free: SimpleQueue[Compiler] = SimpleQueue()
+        for each in compilers:
+            free.put(each)
+
+        def apply(state: str, step: PassSpec) -> Fact:
+            compiler = free.get()
+            try:
+                return compiler.apply(state, step)
+            finally:
+                free.put(compiler)
+
+        running: dict[Future[Fact], tuple[str, PassSpec, Fact | None]] = {}
+        while True:
+            while len(running) < self._compilers and not self._limited(begin) and (edge := self._next()):
+                running[pool.submit(apply, *edge)] = (*edge, None)
+            if not running:
+                break
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                state, step, before = running.pop(done)
+                self.growth.tried += 1
+                if before is None and self._doubtful(state, step, done.result()):
+                    running[pool.submit(apply, state, step)] = (state, step, done.result())
+                else:
+                    self._take(state, step, done.result(), before)
+                    self._note(state, begin)
+        self.growth.ended = self._limited(begin) or ("depth" if self._cut() else "closed")
+
+    def _next(self) -> tuple[str, PassSpec] | None:
+        """The next edge nothing is known of; those that are known are taken in on the way."""
+        while self._frontier:
+            state, step = self._frontier.popleft()
+            edge = self._evaluator.known(state, step)
+            if edge is None:
+                return state, step
+            self._settle(state, step, edge.target)
+        return None
+
+    def _open(self, state: str) -> None:
+        depth = self._depths[state]
+        if state in self._left or (self._limits.depth is not None and depth >= self._limits.depth):
+            return
+        self._left[state] = len(self._steps)
+        self._frontier.extend((state, step) for step in self._steps)
+
+    def _take(self, state: str, step: PassSpec, fact: Fact, before: Fact | None) -> None:
+        """Take in an answer; of a pass that was repeated only if both are alike."""
+        if before is not None:
+            self._alike[step] = self._alike.get(step, 0) + 1
+            if before.get("state") != fact.get("state"):
+                self._evaluator.forbid(step, f"applied twice to {state} it led to two different IRs")
+                self.growth.restless.append(str(step))
+                self._settle(state, step, None)
+                return
+        edge = self._evaluator.learn(state, step, before or fact)
+        self._settle(state, step, edge.target)
+
+    def _settle(self, state: str, step: PassSpec, target: str | Failure | None) -> None:
+        self._left[state] -= 1
+        if not isinstance(target, str):
+            return
+        depth = self._depths[state] + 1
+        if target not in self._depths:
+            self.growth.by_step[str(step)] = self.growth.by_step.get(str(step), 0) + 1
+        if depth < self._depths.get(target, depth + 1):
+            self._depths[target] = depth
+        self._open(target)
+
+    def _doubtful(self, state: str, step: PassSpec, fact: Fact) -> bool:
+        changes = "state" in fact and fact["state"] != state
+        return changes and self._alike.get(step, 0) < REPETITIONS
+
+    def _recall(self) -> None:
+        """Passes that an earlier exploration found restless stay so."""
+        self.growth.restless = [str(step) for step in self._steps if self._evaluator.forbidden(step)]
+
+    def _note(self, state: str, begin: float) -> None:
+        if self._left[state] == 0:
+            whole = sum(left == 0 for left in self._left.values())
+            self.growth.curve.append((round(monotonic() - begin, 2), whole, len(self._depths)))
+            self._progress(whole, len(self._depths))
+
+    def _cut(self) -> bool:
+        return any(state not in self._left for state in self._depths)
+
+    def _limited(self, begin: float) -> str:
+        limits = self._limits
+        if limits.seconds is not None and monotonic() - begin >= limits.seconds:
+            return "seconds"
+        return "states" if limits.states is not None and len(self._depths) >= limits.states and self._frontier else ""
