@@ -1,8 +1,8 @@
 """Build and measure every state of a closed space: ``python benchmarks/measure_space.py zoo:resnet18 --passes …``.
 
-Writes ``benchmarks/spaces/NAME.json.gz``: the graph with its certificate's contents, what every state consists of, and for
-every state and build level the seconds to build and the throughput as a multiple of -O3's. All binaries are timed beside
--O3 and its twin, in several processes, each loading them in another order. Interrupted, the same command goes on.
+Writes ``benchmarks/spaces/NAME.json.gz``: what ``explore`` writes, what every state consists of, and for every state
+and build level the seconds to build and the throughput as a multiple of -O3's. All binaries are timed beside -O3 and
+its twin, in several processes, each loading them in another order. Interrupted, the same command goes on.
 """
 
 import argparse
@@ -46,9 +46,7 @@ def main() -> None:
         evaluator = chosen.evaluator(log, arguments.run / "artifacts")
         try:
             steps = explored(chosen, evaluator.summary, passes=[arguments.passes])
-            growth = Exploration(
-                evaluator, steps, Limits(), compilers=chosen.explorers, progress=lambda *_: None
-            ).run()
+            growth = Exploration(evaluator, steps, Limits(), compilers=chosen.explorers, progress=lambda *_: None).run()
             closure = Closure.of(evaluator.graph, steps)
             say(f"{len(closure.states)} states in {growth.seconds:.0f} s")
             rows = list(built_states(evaluator, closure))
@@ -99,7 +97,9 @@ def timed(evaluator: Evaluator, rows: Sequence[tuple[dict[str, Any], Built | Non
     for number, batch in enumerate(batches):
         found = [baseline, baseline, *(evaluator.restore(built) for built in batch)]
         folders = [str(each.folder) for each in found if isinstance(each, Built)]
-        answer = evaluator.time_fresh(f"batch:{';'.join(each.digest for each in batch)}", folders, FINAL_PLAN, processes=processes)
+        answer = evaluator.time_fresh(
+            f"batch:{';'.join(each.digest for each in batch)}", folders, FINAL_PLAN, processes=processes
+        )
         if isinstance(answer, Failure):
             raise SystemExit(f"timing failed: {answer.reason}")
         for place, built in enumerate([baseline, *batch], 1):

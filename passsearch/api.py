@@ -108,6 +108,8 @@ def tune(
     passes: Sequence[str] | None = None,
     additional: Sequence[str] = (),
     catalogs: Sequence[str | Path] = (),
+    sampler: str = "auto",
+    remember: bool = True,
     progress: Progress | None = None,
 ) -> TuneResult:
     """Search pass selection and order for one network on one device.
@@ -134,6 +136,9 @@ def tune(
         passes: Search these passes only, whatever the classes say.
         additional: Passes to search that the catalog leaves to the user's intent.
         catalogs: YAML files with the user's own passes.
+        sampler: Strategy: auto, graph, genetic, local, tpe, nsga2, random or states.
+        remember: Use and keep what other runs on this network, compiler and device find out; what confirms the winner
+            is always measured anew.
         progress: Told how far it is.
 
     Raises:
@@ -161,6 +166,8 @@ def tune(
         keep_throughput=keep_throughput,
         passes=passes,
         additional=additional,
+        sampler=sampler,
+        remember=remember,
     )
     run = Path(out) if out is not None else tuning.default_folder(cache_folder() / "runs")
     return TuneResult(tuning.run(run, progress or _silent), run)

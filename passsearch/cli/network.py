@@ -11,6 +11,7 @@ from passsearch.cli.options import (
     Batch,
     Catalogs,
     Deadline,
+    Fresh,
     Inputs,
     Model,
     Target,
@@ -87,6 +88,10 @@ def tune(
         typer.Option(metavar="A,B", help="Passes to search that the catalog leaves to your intent."),
     ] = None,
     catalogs: Catalogs = None,
+    sampler: Annotated[
+        str, typer.Option(metavar="NAME", help="auto, graph, genetic, local, tpe, nsga2, random or states.")
+    ] = "auto",
+    fresh: Fresh = False,
     as_json: AsJson = False,
 ) -> int:
     """Search pass selection and order for a network on this device; the same command again continues."""
@@ -113,6 +118,8 @@ def tune(
             passes=listed(passes),
             additional=listed(additional) or (),
             catalogs=catalogs or (),
+            sampler=sampler,
+            remember=not fresh,
             progress=progress,
         )
     show(result.document, str(result), as_json=as_json)

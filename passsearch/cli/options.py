@@ -36,6 +36,7 @@ Tolerance: TypeAlias = Annotated[
         "strict by default, as for all others.",
     ),
 ]
+Fresh: TypeAlias = Annotated[bool, typer.Option("--fresh", help="Use and keep nothing of other runs.")]
 Deadline: TypeAlias = Annotated[
     float, typer.Option(min=1, metavar="SECONDS", help="Longest time one compile or measurement may take.")
 ]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from passsearch.cli.network import require, typed_inputs
-from passsearch.cli.options import AsJson, Batch, Catalogs, Deadline, Inputs, Model, Target, ToolchainName
+from passsearch.cli.options import AsJson, Batch, Catalogs, Deadline, Fresh, Inputs, Model, Target, ToolchainName
 from passsearch.cli.output import listed, note, show
 from passsearch.cli.progress import ProgressBar
 from passsearch.core import DEADLINE_S
@@ -39,7 +39,7 @@ def explore(
     ] = None,
     sample: Annotated[int, typer.Option(min=1, metavar="N", help="How many edges --check applies.")] = 50,
     seed: Annotated[int, typer.Option(metavar="N", help="Which ones.")] = 0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Use and keep nothing of other runs.")] = False,
+    fresh: Fresh = False,
     target: Target = None,
     deadline: Deadline = DEADLINE_S,
     inputs: Inputs = None,

@@ -85,7 +85,8 @@ class Closure:
     def changes(self) -> npt.NDArray[np.bool_]:
         """Which edges lead to another state."""
         own = np.arange(len(self.states))[:, None]
-        return (self.table >= 0) & (self.table != own)
+        changes: npt.NDArray[np.bool_] = (self.table >= 0) & (self.table != own)
+        return changes
 
     @cached_property
     def depths(self) -> npt.NDArray[np.int32]:

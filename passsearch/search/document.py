@@ -132,7 +132,9 @@ def _space(search: Search, reading: Reading) -> dict[str, Any]:
         "binaries": len({each.built.digest for each in search.scored.values()}),
         "duplicates": tally.duplicates,
         "invalid": tally.invalid,
-        "closed": graph.closed(search.space.steps),
+        "kernels": len({each.built.kernels for each in search.scored.values()}),
+        "closed": search.closed,
+        "sampler": search.sampler,
         "ended": search.ended,
     }
 

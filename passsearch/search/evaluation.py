@@ -184,6 +184,20 @@ class Evaluator:
             told.append(fact["hash"])
         return told
 
+    def expand(self, state: str, steps: Sequence[PassSpec]) -> None:
+        """Apply every one of these passes to a state."""
+        for step in steps:
+            self._edge(state, step)
+
+    @property
+    def explored(self) -> bool:
+        """Whether this run has had its time for exploring: one that goes on does not explore further."""
+        return self._log.recall("explored", "") is not None
+
+    @explored.setter
+    def explored(self, _: bool) -> None:
+        self._record("explored", "", {})
+
     def census(self, state: str) -> Mapping[str, int]:
         """What a state consists of, counted; empty if it cannot be told."""
         fact = self._known("census", state)

@@ -151,8 +151,9 @@ class Exploration:
         if before is not None:
             self._alike[step] = self._alike.get(step, 0) + 1
             if before.get("state") != fact.get("state"):
-                self._evaluator.forbid(step, f"applied twice to {state} it led to two different IRs")
-                self.growth.restless.append(str(step))
+                if str(step) not in self.growth.restless:
+                    self._evaluator.forbid(step, f"applied twice to {state} it led to two different IRs")
+                    self.growth.restless.append(str(step))
                 self._settle(state, step, None)
                 return
         edge = self._evaluator.learn(state, step, before or fact)

@@ -80,6 +80,11 @@ class StateGraph:
         """Whether every one of these passes was tried on every state they reach: then there is nothing left to find."""
         return self.untried(steps) == 0
 
+    def first_untried(self, steps: Collection[PassSpec]) -> str | None:
+        """Of the states these passes reach, the nearest to the root that lacks one of them."""
+        lacking = (state for state in self.reached(steps) if any((state, step) not in self._tried for step in steps))
+        return next(lacking, None)
+
     def untried(self, steps: Collection[PassSpec]) -> int:
         """How many of the states these passes reach still lack one of them."""
         reached = self.reached(steps)

@@ -1,14 +1,13 @@
 """The search: Optuna proposes sequences, equal IR is evaluated once, the best few are measured against each other."""
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import optuna
 
-from passsearch.core import Candidate, Failure, Interval, Objective
+from passsearch.core import BuildOptions, Candidate, Failure, Interval, Objective
 from passsearch.measure import (
     CONSUMED,
     LEAST_GAIN,
@@ -19,7 +18,10 @@ from passsearch.measure import (
     process_ratio,
 )
 from passsearch.search.evaluation import FINAL_PLAN, SEARCH_WINDOWS, Built, Evaluator
-from passsearch.search.space import Space
+from passsearch.search.exploration import Exploration, Limits
+from passsearch.search.graph_space import GraphSpace
+from passsearch.search.samplers import AUTO, Strategy, strategy
+from passsearch.search.space import BUILD_LEVELS, Space
 
 PATIENCE = 150
 """Sequences in a row that lead to nothing new before a search gives up: its sampler has nothing new to propose."""
@@ -31,6 +33,9 @@ KEPT = 8
 """Built networks kept on disk for the shortlist; one can be as large as the network's parameters."""
 
 SAME = Ratio(1.0, Interval(1.0, 1.0))
+
+EXPANDED = 5
+"""Where the space is not closed, passes are applied to a measured state if it is one of so many best."""
 
 REJECTED = -10.0
 """Told to the sampler for a failed candidate; the log-ratios of working ones lie within about ±5."""
@@ -88,6 +93,9 @@ class Plan:
         timeout_s: Wall time for the whole run, ``None`` for no limit.
         seed: Seed of the sampler.
         keep_throughput: Least throughput, as a share of the baseline's, where throughput is not the objective.
+        sampler: Name of the strategy.
+        explore_s: Longest time for closing the space before the sampler starts; 0 explores as the sampler asks.
+        compilers: Processes that apply passes side by side.
     """
 
     objectives: tuple[Objective, ...]
@@ -95,12 +103,16 @@ class Plan:
     timeout_s: float | None
     seed: int
     keep_throughput: float
+    sampler: str = AUTO
+    explore_s: float = 0.0
+    compilers: int = 1
 
 
 class Search:
     """One search over one evaluator. ``run`` may be interrupted; what is known then stands in its attributes.
 
     Attributes:
+        sampler: Name of the strategy that proposed.
         ended: Why it proposed no more.
     """
 
@@ -124,16 +136,24 @@ class Search:
         self._default = next(each for each in baselines if each.name == default_baseline)
         self._elapsed_s, self._progress = elapsed_s, progress
         self.baseline: Built | None = None
+        self.sampler = plan.sampler
         self.ended = "interrupted"
 
     def run(self) -> None:
-        """Baselines, then named sequences, then whatever the sampler proposes."""
+        """Baselines, then named sequences, then whatever the sampler proposes in the space as far as it is known."""
         self._measure_baselines()
-        study = self._study()
-        for candidate in self._first:
-            if not self._over():
-                self._tell_known(study, candidate, self._evaluate(candidate))
-        self._optimise(study)
+        known: list[tuple[Candidate, Scored | Failure]] = [(each.candidate, each) for each in self.scored.values()]
+        known += [(each, self._evaluate(each)) for each in self._first if not self._over()]
+        self._explore()
+        graph = GraphSpace(self.evaluator.graph, self.evaluator.reach, self.evaluator.census)
+        names = {"seed": self.plan.seed, "objectives": len(self.plan.objectives)}
+        chosen = strategy(self.plan.sampler, self.space, graph, **names)
+        self.sampler = chosen.name
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        study = optuna.create_study(directions=["maximize"] * len(self.plan.objectives), sampler=chosen.sampler)
+        for candidate, outcome in known:
+            self._tell_known(study, chosen, candidate, outcome)
+        self._optimise(study, chosen)
 
     def values(self, scored: Scored) -> list[float]:
         """Per objective, the log of how many times better than the baseline; larger is always better."""
@@ -176,34 +196,67 @@ class Search:
             if candidate is self._default and isinstance(outcome, Failure):
                 raise BaselineFailed(outcome)
 
-    def _study(self) -> optuna.Study:
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            if len(self.plan.objectives) > 1:
-                sampler: optuna.samplers.BaseSampler = optuna.samplers.NSGAIISampler(
-                    seed=self.plan.seed, population_size=16
-                )
-            else:
-                sampler = optuna.samplers.TPESampler(seed=self.plan.seed, n_startup_trials=8, multivariate=True)
-        return optuna.create_study(directions=["maximize"] * len(self.plan.objectives), sampler=sampler)
+    def _explore(self) -> None:
+        """Close the space, if the time for that suffices; a run that goes on takes in what was tried, no more."""
+        if self.plan.explore_s <= 0 or self._over():
+            return
+        seconds = 0.0 if self.evaluator.explored else self.plan.explore_s
 
-    def _optimise(self, study: optuna.Study) -> None:
-        distributions, idle = self.space.distributions(), 0
+        def told(_: int, __: int) -> None:
+            self._progress(self.tally, None)
+
+        steps, limits = self.space.steps, Limits(seconds=seconds)
+        Exploration(self.evaluator, steps, limits, compilers=self.plan.compilers, progress=told).run()
+        self.evaluator.explored = True
+
+    @property
+    def closed(self) -> bool:
+        """Whether every sequence of the space's passes leads to a known state."""
+        return self.evaluator.graph.closed(self.space.steps)
+
+    def _optimise(self, study: optuna.Study, chosen: Strategy) -> None:
+        idle = 0
         while not self._over() and idle < PATIENCE:
-            trial = study.ask(distributions)
+            if chosen.name == "graph" and not self._unmeasured(chosen):
+                self.ended = "the space is closed and every state of it is measured"
+                return
+            trial = study.ask(chosen.space.distributions())
             before = self.tally.evaluated
-            outcome = self._evaluate(self.space.decode(trial.params))
+            candidate = chosen.space.decode(trial.params)
+            outcome = self._evaluate(candidate)
             study.tell(trial, self._values(outcome))
             idle = 0 if self.tally.evaluated > before else idle + 1
+            if chosen.name == "graph":
+                self._expand(candidate, outcome)
         nothing_new = f"the sampler proposed nothing new {PATIENCE} times in a row"
         self.ended = nothing_new if idle >= PATIENCE else "all trials done" if self._done() else "time limit"
 
-    def _tell_known(self, study: optuna.Study, candidate: Candidate, outcome: Scored | Failure) -> None:
-        keys = self.space.encode(candidate)
+    def _expand(self, candidate: Candidate, outcome: Scored | Failure) -> None:
+        """Find the neighbours of one of the best states, where not all states are known."""
+        if isinstance(outcome, Failure) or outcome not in self._ranked()[:EXPANDED]:
+            return
+        state = self.evaluator.reach(candidate.pipeline)
+        assert isinstance(state, str)
+        self.evaluator.expand(state, self.space.steps)
+
+    def _unmeasured(self, chosen: Strategy) -> bool:
+        """Whether there is a state left to measure; where none is known, the nearest unknown ones are looked for."""
+        options = [BuildOptions(opt_level=level) for level in BUILD_LEVELS]
+        graph = self.evaluator.graph
+        while all(_key(state, build) in self._known for state in graph for build in options):
+            open_ = graph.first_untried(self.space.steps)
+            if open_ is None:
+                return False
+            self.evaluator.expand(open_, self.space.steps)
+        return True
+
+    def _tell_known(
+        self, study: optuna.Study, chosen: Strategy, candidate: Candidate, outcome: Scored | Failure
+    ) -> None:
+        keys = chosen.space.encode(candidate)
         if keys is not None:
             trial = optuna.trial.create_trial(
-                params=dict(keys), distributions=self.space.distributions(), values=self._values(outcome)
+                params=dict(keys), distributions=chosen.space.distributions(), values=self._values(outcome)
             )
             study.add_trial(trial)
 
@@ -237,7 +290,7 @@ class Search:
         if isinstance(state, Failure):
             self.tally.invalid += 1
             return self._failed(candidate, state)
-        key = f"{state}|{candidate.build}"
+        key = _key(state, candidate.build)
         known = self._known.get(key)
         if known is not None:
             self.tally.duplicates += 1
@@ -370,6 +423,10 @@ class Search:
                 equal = [each for each in quicker if self._same(each.built)] or equal
             best = min(equal, key=lambda each: each.compile_s)
         return [best, *(each for each in admitted if each is not best)]
+
+
+def _key(state: str, build: BuildOptions) -> str:
+    return f"{state}|{build}"
 
 
 def _remeasured(scored: Scored, processes: Sequence[Sequence[Sequence[float]]], place: int) -> Scored:

@@ -1,6 +1,7 @@
 """One run from start to result: analyse, search, shortlist, confirm, write down."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,16 @@ from passsearch.search.culprit import Culprit, culprit, write_reproducer
 from passsearch.search.document import result_document
 from passsearch.search.evaluation import Evaluator
 from passsearch.search.gate import DEVIATION
+from passsearch.search.samplers import AUTO, require_strategy
 from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
-from passsearch.store import RunFolder
+from passsearch.store import RunFolder, open_memory
 
-LOG_VERSION = 4
+LOG_VERSION = 5
 """Grows when facts of the log change their meaning; a run made before then cannot be continued."""
 
+
+EXPLORE_S, EXPLORE_SHARE = 300.0, 0.2
+"""Longest time for closing the space before the sampler starts, and the share of a time limit it may take."""
 
 REPRODUCERS = 3
 """Most passes a run writes a reproducer for; each has the network's constants twice."""
@@ -38,6 +43,8 @@ class Tuning:
     keep_throughput: float
     passes: Sequence[str] | None
     additional: Sequence[str]
+    sampler: str = AUTO
+    remember: bool = True
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -58,6 +65,7 @@ class Tuning:
             "keep_throughput": self.keep_throughput,
             "passes": list(self.passes) if self.passes is not None else None,
             "additional": list(self.additional),
+            "sampler": self.sampler,
             "repetitions": self.repetitions,
             "trials": self.trials,
             "timeout_s": self.timeout_s,
@@ -74,12 +82,12 @@ class Tuning:
         self._check()
         opened = RunFolder(folder, self.settings)
         try:
-            progress("importing the network", 0, self.trials)
-            evaluator = self.chosen.evaluator(opened.log, opened.artifacts)
-            try:
+            with ExitStack() as stack:
+                progress("importing the network", 0, self.trials)
+                memory = stack.enter_context(open_memory(self.chosen.memory)) if self.remember else None
+                evaluator = self.chosen.evaluator(opened.log, opened.artifacts, memory=memory)
+                stack.callback(evaluator.close)
                 return self._run(opened, evaluator, progress)
-            finally:
-                evaluator.close()
         except PassSearchError:
             opened.abandon()
             raise
@@ -92,6 +100,7 @@ class Tuning:
             self.chosen.catalog.entry(name)
         if self.repetitions:
             require_repetitions(self.repetitions)
+        require_strategy(self.sampler, objectives=len(self.objectives))
 
     def _run(
         self, folder: RunFolder, evaluator: Evaluator, progress: Callable[[str, int, int], None]
@@ -150,7 +159,16 @@ class Tuning:
         def report(tally: Tally, _: Scored | None) -> None:
             progress("searching", min(tally.evaluated, self.trials), self.trials)
 
-        plan = Plan(self.objectives, self.trials, self.timeout_s, self.seed, self.keep_throughput)
+        plan = Plan(
+            self.objectives,
+            self.trials,
+            self.timeout_s,
+            self.seed,
+            self.keep_throughput,
+            sampler=self.sampler,
+            explore_s=EXPLORE_S if self.timeout_s is None else min(EXPLORE_S, EXPLORE_SHARE * self.timeout_s),
+            compilers=self.chosen.explorers,
+        )
         return Search(
             evaluator,
             reading.space(self.chosen.catalog, self.passes),

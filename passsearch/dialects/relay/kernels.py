@@ -10,7 +10,7 @@ _LAST = "tir.BindTarget"
 """The first pass over all kernels together, once they are lowered and before code is generated."""
 
 
-@tvm.instrument.pass_instrument  # type: ignore[untyped-decorator]
+@tvm.instrument.pass_instrument
 class LoweredKernels:
     """Notes the structural hash of every lowered function while a build runs."""
 

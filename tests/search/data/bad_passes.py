@@ -3,6 +3,7 @@
 import ctypes
 import time
 
+import numpy as np
 import tvm
 from tvm import relay
 
@@ -57,3 +58,15 @@ def refuse():
 
 def lie():
     return _lie
+
+
+@tvm.ir.transform.module_pass(opt_level=0, name="Restless")
+def _restless(module, context):
+    function = module["main"]
+    drawn = relay.const(np.random.default_rng().standard_normal(()).astype("float32"))
+    body = relay.add(function.body, drawn)
+    return tvm.IRModule({"main": relay.Function(function.params, body)})
+
+
+def restless():
+    return _restless

@@ -1,0 +1,331 @@
+"""Strategies compared on spaces that are measured already, without a compiler: ``python benchmarks/replay.py``.
+
+Every strategy searches every space of ``benchmarks/spaces`` with 200 seeds. It is charged for each different binary it
+asks for, failures included, as a real search is; a binary it knows costs nothing. What is noted after each of these
+measurements is the regret: how far the best so far stays behind the best there is, as a share of it. Random search
+without repetition needs no seeds: its expected regret is exact.
+
+``--table`` prints the Markdown of ``docs/search.md`` from the committed JSON, ``--draw FILE`` draws it.
+"""
+
+import argparse
+import gzip
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+from scipy.stats import bootstrap
+
+from passsearch.catalog import load, with_needs
+from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.search import BUILD_LEVELS, Edge, Space, StateGraph
+from passsearch.search.closure import Closure
+from passsearch.search.graph_space import GraphSpace
+from passsearch.search.samplers import STRATEGIES, strategy
+
+ROOT = Path(__file__).parent
+SPACES, RESULTS = ROOT / "spaces", ROOT / "results" / "replay.json"
+OBJECTIVES = ("throughput", "compile_time")
+KEEP = 0.98
+REJECTED = -10.0
+IDLE = 300
+"""Trials in a row without a new binary that end a strategy."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One space with a value for every state and level.
+
+    Attributes:
+        name: Of the file.
+        closure: The graph.
+        values: By state and level the log of how many times better than -O3, ``REJECTED`` where it fails.
+        binaries: By state and level what is measured together.
+        census: By state what it consists of.
+    """
+
+    name: str
+    closure: Closure
+    values: Mapping[tuple[int, int], float]
+    binaries: Mapping[tuple[int, int], str]
+    census: Sequence[Mapping[str, int]]
+
+    @property
+    def best(self) -> float:
+        """The value of the best there is."""
+        return max(self.values.values())
+
+    @property
+    def singles(self) -> list[float]:
+        """The value of every different binary."""
+        return [
+            max(self.values[key] for key in self.values if self.binaries[key] == one)
+            for one in sorted(set(self.binaries.values()))
+        ]
+
+
+@cache
+def measured(file: Path, objective: str) -> Measured:
+    """Read a space for one objective."""
+    document = json.loads(gzip.decompress(file.read_bytes()))
+    baseline = document["builds"][0]
+    values, binaries = {}, {}
+    for row in document["builds"]:
+        key = (row["state"], row["opt_level"])
+        if "failure" in row:
+            values[key], binaries[key] = REJECTED, f"failed {key}"
+            continue
+        # By its binary a compile time is not known, so there every state is a measurement of its own.
+        binaries[key] = row["kernels"] if objective == "throughput" else str(key)
+        if objective == "throughput":
+            values[key] = math.log(row["ratio"])
+        else:
+            spent = row["apply_s"] + row["build_s"]
+            gain = math.log((baseline["apply_s"] + baseline["build_s"]) / spent)
+            values[key] = gain if row["ratio"] >= KEEP else gain + REJECTED / 2
+    return Measured(
+        file.name.removesuffix(".json.gz"), Closure.from_json(document["graph"]), values, binaries, document["census"]
+    )
+
+
+def replay(file: Path, objective: str, name: str, *, start: str, seed: int, most: int) -> list[float]:
+    """One search; the regret after each of its measurements."""
+    space = measured(file, objective)
+    graph, numbers, entries = _graph(space.closure)
+    catalog = load("relay")
+    keyed = Space(catalog, tuple(catalog.entry(each) for each in entries), frozenset())
+
+    def reach(pipeline: Pipeline) -> str | Failure:
+        state = graph.root
+        for step in pipeline.passes:
+            edge = graph.edge(state, step)
+            if edge is None or isinstance(edge.target, Failure):
+                return edge.target if edge else Failure("compile_error", "apply", step.name, "not in this space")
+            state = edge.target
+        return state
+
+    states = GraphSpace(graph, reach, lambda state: space.census[numbers[state]])
+    chosen = strategy(name, keyed, states, seed=seed)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(direction="maximize", sampler=chosen.sampler)
+    seen: set[str] = set()
+    regrets: list[float] = []
+    best = -math.inf
+
+    def value(candidate: Candidate) -> float:
+        nonlocal best
+        state = reach(candidate.pipeline)
+        if isinstance(state, Failure):
+            return REJECTED
+        key = (numbers[state], candidate.build.opt_level)
+        best = max(best, space.values[key])
+        if space.binaries[key] not in seen and key != (0, 3):
+            seen.add(space.binaries[key])
+            regrets.append(1 - math.exp(best - space.best))
+        return space.values[key]
+
+    for candidate in _first(catalog, space.closure, start):
+        gain, keys = value(candidate), chosen.space.encode(candidate)
+        if keys is not None and len(regrets) <= most:
+            kinds = chosen.space.distributions()
+            study.add_trial(optuna.trial.create_trial(params=dict(keys), distributions=kinds, values=[gain]))
+    everything, idle = len(set(space.binaries.values())) - 1, 0
+    while len(regrets) < min(most, everything) and idle < IDLE:
+        before = len(regrets)
+        trial = study.ask(chosen.space.distributions())
+        study.tell(trial, value(chosen.space.decode(trial.params)))
+        idle = 0 if len(regrets) > before else idle + 1
+    return (regrets + [regrets[-1] if regrets else 1.0] * most)[:most]
+
+
+@cache
+def _graph(closure: Closure) -> tuple[StateGraph, dict[str, int], tuple[str, ...]]:
+    graph = StateGraph(closure.states[0])
+    steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
+    for row, state in enumerate(closure.states):
+        for column, step in enumerate(steps):
+            target = int(closure.table[row, column])
+            told = closure.states[target] if target >= 0 else closure.failures[-2 - target]
+            graph.add(state, step, Edge(told, float(closure.seconds[row, column])))
+    return (
+        graph,
+        {state: number for number, state in enumerate(closure.states)},
+        tuple(dict.fromkeys(each.name for each in steps)),
+    )
+
+
+def _first(catalog: Any, closure: Closure, start: str) -> list[Candidate]:
+    """-O0 and -O3; where the catalog's sequences come first, those of the space's passes, shortest first."""
+    levels = [Candidate(Pipeline(), BuildOptions(opt_level=level)) for level in sorted(BUILD_LEVELS, reverse=True)]
+    if start != "catalog":
+        return levels[:1]
+    steps = set(closure.steps)
+    named = [with_needs(each.pipeline, catalog, present=frozenset()) for each in catalog.sequences.values()]
+    inside = [each for each in named if {str(step) for step in each.passes} <= steps]
+    return [*levels, *(Candidate(each) for each in sorted(inside, key=len))]
+
+
+def random_regret(space: Measured, most: int) -> list[float]:
+    """The exact expectation of drawing different binaries at random, none twice, beside -O3."""
+    values = sorted(space.singles, reverse=True)
+    own = space.values[0, 3]
+    values.remove(own)
+    regrets = [1 - math.exp(max(value, own) - space.best) for value in values]
+    total = len(values)
+    expected = []
+    for drawn in range(1, most + 1):
+        drawn = min(drawn, total)
+        # The best drawn has rank k where k is drawn and none above it: C(total-1-k, drawn-1) / C(total, drawn).
+        weights = [math.comb(total - 1 - rank, drawn - 1) / math.comb(total, drawn) for rank in range(total)]
+        expected.append(sum(weight * regret for weight, regret in zip(weights, regrets, strict=True)))
+    return expected
+
+
+def summary(file: Path, objective: str, *, seeds: int, most: int) -> dict[str, Any]:
+    """All strategies on one space and one objective."""
+    space = measured(file, objective)
+    rows = {}
+    with ProcessPoolExecutor() as pool:
+        for start in ("plain", "catalog"):
+            for name in STRATEGIES:
+                run = partial(_run, file, objective, name, start, most)
+                curves = np.array(list(pool.map(run, range(seeds), chunksize=10)))
+                rows[f"{name}, {start}"] = described(curves)
+                print(
+                    space.name,
+                    objective,
+                    start,
+                    name,
+                    rows[f"{name}, {start}"]["mean"][:6],
+                    file=sys.stderr,
+                    flush=True,
+                )
+    within = sum(1 - math.exp(value - space.best) <= 0.01 for value in space.singles)
+    return {
+        "space": space.name,
+        "objective": objective,
+        "states": len(space.closure.states),
+        "candidates": len(space.values),
+        "binaries": len(space.singles),
+        "within_1_percent": within,
+        "o3_regret": 1 - math.exp(space.values[0, 3] - space.best),
+        "seeds": seeds,
+        "random": [round(value, 5) for value in random_regret(space, most)],
+        "strategies": rows,
+    }
+
+
+def _run(file: Path, objective: str, name: str, start: str, most: int, seed: int) -> list[float]:
+    return replay(file, objective, name, start=start, seed=seed, most=most)
+
+
+def described(curves: np.ndarray) -> dict[str, Any]:
+    """Mean regret with its interval at 95 % (bootstrap), the median, and the median count that comes within 1 %."""
+    intervals = [_mean_interval(column) for column in curves.T]
+    reached = [next((place + 1 for place, value in enumerate(curve) if value <= 0.01), math.inf) for curve in curves]
+    middle = float(np.median(reached))
+    return {
+        "mean": [round(float(value), 5) for value in curves.mean(axis=0)],
+        "interval": intervals,
+        "median": [round(float(value), 5) for value in np.median(curves, axis=0)],
+        "measurements_to_1_percent": middle if math.isfinite(middle) else None,
+    }
+
+
+def _mean_interval(values: np.ndarray) -> list[float]:
+    if np.ptp(values) == 0:
+        return [round(float(values[0]), 5)] * 2
+    found = bootstrap((values,), np.mean, n_resamples=2000, method="percentile", random_state=0).confidence_interval
+    return [round(float(found.low), 5), round(float(found.high), 5)]
+
+
+def table(documents: Sequence[Mapping[str, Any]]) -> str:
+    """The Markdown of ``docs/search.md``."""
+    lines = []
+    for each in documents:
+        budget = max(5, each["candidates"] // 10)
+        lines += [
+            f"**{each['space']}, {each['objective'].replace('_', ' ')}**: {each['states']} states, "
+            f"{each['candidates']} candidates, {each['binaries']} to measure, "
+            f"{each['within_1_percent']} of them within 1 % of the best; "
+            f"-O3's regret {each['o3_regret']:.1%}; random after {budget}: {each['random'][budget - 1]:.2%}",
+            "",
+            f"| strategy | measurements to 1 % (median) | mean regret after {budget} | interval |",
+            "|---|---|---|---|",
+        ]
+        for name, row in each["strategies"].items():
+            low, high = row["interval"][budget - 1]
+            count = "–" if row["measurements_to_1_percent"] is None else f"{row['measurements_to_1_percent']:.0f}"
+            lines.append(f"| {name} | {count} | {row['mean'][budget - 1]:.2%} | {low:.2%} to {high:.2%} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def draw(documents: Sequence[Mapping[str, Any]], file: Path) -> None:
+    """Mean regret over measurements, a panel for every space and objective."""
+    import matplotlib.pyplot as plt
+
+    spaces = list(dict.fromkeys(each["space"] for each in documents))
+    figure, panels = plt.subplots(len(spaces), len(OBJECTIVES), figsize=(10, 3.1 * len(spaces)), squeeze=False)
+    for each in documents:
+        axes = panels[spaces.index(each["space"])][OBJECTIVES.index(each["objective"])]
+        count = range(1, len(each["random"]) + 1)
+        axes.plot(
+            count, [100 * value for value in each["random"]], color="black", linestyle="--", label="random, exact"
+        )
+        for number, (name, row) in enumerate(each["strategies"].items()):
+            if not name.endswith("plain") and name != "graph, catalog":
+                continue
+            colour = f"C{number % 10}"
+            axes.plot(count, [100 * value for value in row["mean"]], color=colour, label=name)
+            low, high = zip(*row["interval"], strict=True)
+            axes.fill_between(
+                count, [100 * v for v in low], [100 * v for v in high], color=colour, alpha=0.2, linewidth=0
+            )
+        axes.set(
+            title=f"{each['space']}, {each['objective'].replace('_', ' ')}",
+            xlabel="measurements",
+            ylabel="mean regret, %",
+        )
+        axes.grid(alpha=0.3)
+    panels[0][0].legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(file, metadata={"Date": None})
+
+
+def main() -> None:
+    """Replay, or show the committed result."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--most", type=int, default=30, help="measurements of a search")
+    parser.add_argument("--spaces", nargs="+", help="names; all by default")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--draw", type=Path)
+    arguments = parser.parse_args()
+    if arguments.table:
+        print(table(json.loads(RESULTS.read_text())["replays"]))
+    elif arguments.draw:
+        draw(json.loads(RESULTS.read_text())["replays"], arguments.draw)
+    else:
+        files = sorted(SPACES.glob("*.json.gz"))
+        chosen = [
+            file for file in files if not arguments.spaces or file.name.removesuffix(".json.gz") in arguments.spaces
+        ]
+        replays = [
+            summary(file, objective, seeds=arguments.seeds, most=arguments.most)
+            for file in chosen
+            for objective in OBJECTIVES
+        ]
+        RESULTS.write_text(json.dumps({"keep_throughput": KEEP, "replays": replays}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""The known states of a graph as a space of two keys: the number of a state, and the level of the build after it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+
+from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.search.space import BUILD_LEVELS, Keys
+from passsearch.search.states import StateGraph
+
+STATE, LEVEL = "state", "build:opt_level"
+
+
+class GraphSpace:
+    """Grows with its graph: states keep their numbers, new ones get the next."""
+
+    def __init__(
+        self,
+        graph: StateGraph,
+        reach: Callable[[Pipeline], str | Failure],
+        census: Callable[[str], Mapping[str, int]],
+    ) -> None:
+        """Number the states known so far.
+
+        Args:
+            graph: The states.
+            reach: The state a pipeline leads to.
+            census: What a state consists of, counted.
+        """
+        self._graph, self._reach, self._census = graph, reach, census
+        self._states: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """The keys an Optuna sampler chooses."""
+        for state in self._graph:
+            if state not in self._numbers:
+                self._numbers[state] = len(self._states)
+                self._states.append(state)
+        return {STATE: IntDistribution(0, len(self._states) - 1), LEVEL: CategoricalDistribution(BUILD_LEVELS)}
+
+    def decode(self, keys: Mapping[str, Any]) -> Candidate:
+        """The cheapest known pipeline to that state, built at that level."""
+        pipeline, _ = self._graph.cheapest(self._states[keys[STATE]])
+        return Candidate(pipeline, BuildOptions(opt_level=keys[LEVEL]))
+
+    def encode(self, candidate: Candidate) -> Keys | None:
+        """Keys of the state a candidate leads to; ``None`` if it fails or is built in another way."""
+        state = self._reach(candidate.pipeline)
+        self.distributions()
+        level = candidate.build.opt_level
+        if isinstance(state, Failure) or level not in BUILD_LEVELS or candidate.build != BuildOptions(opt_level=level):
+            return None
+        return {STATE: self._numbers[state], LEVEL: level}
+
+    def census(self, number: int) -> Mapping[str, int]:
+        """What a state consists of, counted."""
+        return self._census(self._states[number])

@@ -1,0 +1,134 @@
+"""Strategies on a made-up landscape, and the moves they make."""
+
+from collections.abc import Mapping
+from itertools import permutations
+
+import numpy as np
+import optuna
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from passsearch.catalog import load
+from passsearch.core import Failure, PassSpec, Pipeline
+from passsearch.errors import UserError
+from passsearch.search import Edge, Space, StateGraph
+from passsearch.search.graph_space import GraphSpace
+from passsearch.search.samplers import STRATEGIES, strategy
+from passsearch.search.samplers.sequences import Genes, crossed, edited
+
+CATALOG = load("relay")
+NAMES = ("SimplifyInference", "AlterOpLayout", "FoldConstant", "FuseOps")
+KEYED = Space(CATALOG, tuple(CATALOG.entry(name) for name in NAMES), frozenset())
+steps_of = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=6).map(
+    lambda slots: tuple((slot, slot.upper()) for slot in slots)
+)
+
+
+def graph() -> tuple[StateGraph, dict[str, frozenset[str]]]:
+    """States are sets of passes; what every state holds."""
+    found = StateGraph("")
+    held = {"": frozenset[str]()}
+    for size in range(len(KEYED.steps)):
+        for chosen in permutations(KEYED.steps, size):
+            here = "|".join(sorted(map(str, chosen)))
+            for step in KEYED.steps:
+                there = "|".join(sorted({*map(str, chosen), str(step)}))
+                found.add(here, step, Edge(there, 1.0))
+                held[there] = frozenset({*map(str, chosen), str(step)})
+    return found, held
+
+
+def value(held: frozenset[str], level: int) -> float:
+    """Best: everything but FoldConstant, built at level 0."""
+    good = sum(step != str(KEYED.steps[2]) for step in held) - 2 * (str(KEYED.steps[2]) in held)
+    return good - level
+
+
+def states_space() -> tuple[GraphSpace, dict[str, frozenset[str]]]:
+    found, held = graph()
+
+    def reach(pipeline: Pipeline) -> str | Failure:
+        return "|".join(sorted(set(map(str, pipeline.passes))))
+
+    def census(state: str) -> Mapping[str, int]:
+        return dict.fromkeys(held[state], 1)
+
+    return GraphSpace(found, reach, census), held
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_proposes_candidates_of_its_space(name: str) -> None:
+    states, _ = states_space()
+    chosen = strategy(name, KEYED, states, seed=1)
+    study = optuna.create_study(direction="maximize", sampler=chosen.sampler)
+    for _ in range(25):
+        trial = study.ask(chosen.space.distributions())
+        candidate = chosen.space.decode(trial.params)
+        assert {step.name for step in candidate.pipeline.passes} <= set(NAMES)
+        state = frozenset(map(str, candidate.pipeline.passes))
+        study.tell(trial, value(state, candidate.build.opt_level))
+    assert len({str(trial.params) for trial in study.trials}) > 5
+
+
+def test_the_graph_strategy_asks_for_everything_once_and_for_the_best_soon() -> None:
+    places = []
+    for seed in range(10):
+        states, held = states_space()
+        chosen = strategy("graph", KEYED, states, seed=seed)
+        study = optuna.create_study(direction="maximize", sampler=chosen.sampler)
+        asked = []
+        for _ in range(2 * len(held)):
+            trial = study.ask(chosen.space.distributions())
+            candidate = chosen.space.decode(trial.params)
+            asked.append((frozenset(map(str, candidate.pipeline.passes)), candidate.build.opt_level))
+            study.tell(trial, value(*asked[-1]))
+        assert len(set(asked)) == len(asked) == 32
+        values = [value(*each) for each in asked]
+        places.append(values.index(max(values)))
+    assert np.median(places) <= 10  # at random 15.5
+
+
+def test_states_that_are_found_later_are_asked_for_too() -> None:
+    found = StateGraph("root")
+    space = GraphSpace(found, lambda _: "root", lambda _: {})
+    assert space.distributions()["state"].high == 0  # type: ignore[attr-defined]
+    found.add("root", PassSpec.of("A"), Edge("next", 1.0))
+    assert space.distributions()["state"].high == 1  # type: ignore[attr-defined]
+    assert str(space.decode({"state": 1, "build:opt_level": 3})) == "A | opt_level=3"
+
+
+@given(steps_of, steps_of, st.integers(0, 1000))
+def test_a_child_has_every_slot_once_and_a_part_of_one_parent_as_it_stood(
+    left: tuple[tuple[str, str], ...], right: tuple[tuple[str, str], ...], seed: int
+) -> None:
+    child = crossed(left, right, np.random.default_rng(seed))
+    assert len(set(child)) == len(child)
+    assert set(right) <= set(child) <= set(left) | set(right)
+    others = [step for step in child if step in right]
+    rest = [step for step in others if step not in left]
+    assert rest == [step for step in right if step not in left]
+
+
+@given(st.integers(0, 1000))
+def test_an_edit_changes_one_thing_and_stays_in_the_space(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    distributions = KEYED.distributions()
+    genes = Genes((), (("build:opt_level", 3),))
+    for _ in range(8):
+        after = edited(genes, distributions, rng)
+        assert after != genes
+        changed = abs(len(after.steps) - len(genes.steps)) + (after.options != genes.options)
+        assert changed == 1 or (not changed and sorted(after.steps) == sorted(genes.steps))
+        assert Genes.of(after.keys(distributions)) == after
+        genes = after
+
+
+def test_a_sampler_that_does_not_exist_or_knows_one_objective_is_refused() -> None:
+    states, _ = states_space()
+    with pytest.raises(UserError, match="Unknown sampler `annealing`; choose from: auto, "):
+        strategy("annealing", KEYED, states, seed=0)
+    with pytest.raises(UserError, match="knows one objective"):
+        strategy("graph", KEYED, states, seed=0, objectives=2)
+    assert strategy("auto", KEYED, states, seed=0, objectives=2).name == "nsga2"
