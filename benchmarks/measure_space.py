@@ -22,7 +22,7 @@ from passsearch.search import BUILD_LEVELS, FINAL_PLAN, Built, Evaluator
 from passsearch.search.certificate import space_document
 from passsearch.search.closure import Closure
 from passsearch.search.exploration import Exploration, Limits
-from passsearch.search.setting import explored
+from passsearch.search.setting import explored, read
 from passsearch.store import Log
 
 ROOT = Path(__file__).parent
@@ -53,7 +53,7 @@ def main() -> None:
             timed(evaluator, rows, arguments.processes)
             document = {
                 **provenance(chosen),
-                **space_document(chosen, closure, growth),
+                **space_document(chosen, closure, growth, classes=read(chosen, evaluator.summary).class_names),
                 "census": [dict(evaluator.census(state)) for state in closure.states],
                 "level": 0.95,
                 "processes": arguments.processes,

@@ -253,7 +253,8 @@ def explore(
             progress=lambda done, known: told("exploring", done, known),
         )
         growth = exploration.run()
-        return space_document(chosen, Closure.of(evaluator.graph, steps), growth)
+        classes = setting.read(chosen, evaluator.summary).class_names
+        return space_document(chosen, Closure.of(evaluator.graph, steps), growth, classes=classes)
 
 
 def check_space(

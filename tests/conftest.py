@@ -1,5 +1,6 @@
 """Fixtures every room shares."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,20 @@ from onnx import TensorProto, helper, numpy_helper
 
 from passsearch.errors import PassSearchError
 from passsearch.toolchain import Toolchain, get_toolchain
+
+
+@pytest.fixture(scope="session", autouse=True)
+def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What tests keep in the user's cache folder goes with the session."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test profits from what another found out."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def _toolchain(dialect: str) -> Toolchain:

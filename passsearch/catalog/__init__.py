@@ -1,6 +1,7 @@
 """The pass catalog: schema, loader, argument checks, and which passes suit a network."""
 
 from passsearch.catalog.binding import bind, bind_pipeline, with_needs
+from passsearch.catalog.learning import learned, proposal
 from passsearch.catalog.loader import load
 from passsearch.catalog.schema import Catalog, CatalogEntry, NamedSequence, Need, Parameter
 from passsearch.catalog.selection import Ruling, Selection, candidates
@@ -16,6 +17,8 @@ __all__ = [
     "bind",
     "bind_pipeline",
     "candidates",
+    "learned",
     "load",
+    "proposal",
     "with_needs",
 ]

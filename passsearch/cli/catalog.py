@@ -27,6 +27,7 @@ def catalog_commands() -> typer.Typer:
     app.command("list")(list_them)
     app.command("show")(show_one)
     app.command()(check)
+    app.command()(learn)
     return app
 
 
@@ -87,6 +88,22 @@ def check(
     document = {"toolchain": chosen.name, "tvm_version": chosen.tvm_version, "entries": rows}
     show(document, checks_text(document), as_json=as_json)
     return NEGATIVE if any(row["problems"] for row in rows) else 0
+
+
+def learn(
+    spaces: Annotated[list[Path], typer.Argument(metavar="SPACE...", help="Files that `explore --out` wrote.")],
+    *,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it to a file instead.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Propose, by class, what explored spaces show: passes that change nothing, pairs whose order is all the same."""
+    from passsearch.catalog import learned, proposal
+    from passsearch.cli.space import read_space, write_text
+
+    documents = [read_space(path) for path in spaces]
+    text = proposal(documents)
+    write_text(out, text)
+    show(learned(documents), text if out is None else "", as_json=as_json)
 
 
 def _load(name: str, catalogs: Sequence[Path]) -> "Catalog":

@@ -57,7 +57,7 @@ def explore(
 
     with ProgressBar() as progress:
         if check is not None:
-            held = api.check_space(_read(check), model, sample=sample, seed=seed, progress=progress, **network)
+            held = api.check_space(read_space(check), model, sample=sample, seed=seed, progress=progress, **network)
         else:
             document = api.explore(
                 model,
@@ -75,14 +75,15 @@ def explore(
     if check is not None:
         show(held, check_text(held), as_json=as_json)
         return 0 if held["holds"] else NEGATIVE
-    _write(out, json.dumps(document, allow_nan=False))
-    _write(picture, space_picture(document) if picture is not None else "")
+    write_text(out, json.dumps(document, allow_nan=False))
+    write_text(picture, space_picture(document) if picture is not None else "")
     told = {key: value for key, value in document.items() if key != "graph"}
     show(told, space_text(document), as_json=as_json)
     return 0
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def read_space(path: Path) -> Mapping[str, Any]:
+    """A file that ``explore --out`` wrote."""
     try:
         document = json.loads(path.read_text())
     except OSError as error:
@@ -91,10 +92,13 @@ def _read(path: Path) -> Mapping[str, Any]:
         raise UserError(
             f"The certificate `{path}` is not JSON; make one with: passsearch explore MODEL --out FILE"
         ) from None
-    return document if isinstance(document, dict) else {}
+    if not isinstance(document, dict) or "graph" not in document:
+        raise UserError(f"`{path}` holds no explored space; make one with: passsearch explore MODEL --out FILE")
+    return document
 
 
-def _write(path: Path | None, text: str) -> None:
+def write_text(path: Path | None, text: str) -> None:
+    """Write a file, if one is wanted, and say so."""
     if path is None:
         return
     try:

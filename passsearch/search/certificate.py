@@ -18,7 +18,7 @@ LISTED_LENGTH = 12
 """Longest sequences that are counted."""
 
 
-def space_document(chosen: Setting, closure: Closure, growth: Growth) -> dict[str, Any]:
+def space_document(chosen: Setting, closure: Closure, growth: Growth, *, classes: Sequence[str]) -> dict[str, Any]:
     """What ``explore --json`` prints and ``--out`` writes."""
     together, apart = closure.commuting()
     part = closure if closure.closed else closure.largest_closed_part()
@@ -28,6 +28,7 @@ def space_document(chosen: Setting, closure: Closure, growth: Growth) -> dict[st
         "model": {"name": chosen.model.name, "source": chosen.model.source, "sha256": chosen.model.sha256},
         "target": chosen.target,
         "toolchain": toolchain_document(chosen),
+        "classes": list(classes),
         "closed": closure.closed,
         "ended": growth.ended,
         "states": len(closure.states),

@@ -336,11 +336,12 @@ class Evaluator:
 
     def known(self, state: str, step: PassSpec) -> Edge | None:
         """What one pass does to one state, if that was ever tried or is not to be tried again."""
-        unsteady = self.forbidden(step)
-        edge = Edge(unsteady, 0.0) if unsteady else self.graph.edge(state, step) or self._given_up(step)
+        edge = self.graph.edge(state, step) or self._given_up(step)
         if edge is not None:
             return edge
         fact = self._known("edge", f"{state}|{step}")
+        if self.forbidden(step):
+            return self.graph.edge(state, step)
         return None if fact is None else self._learn(state, step, fact)
 
     def learn(self, state: str, step: PassSpec, fact: Fact) -> Edge:
@@ -351,11 +352,14 @@ class Evaluator:
         """From now on a pass leads nowhere: what it does is not the same every time."""
         failure = Failure("unstable", "apply", step.name, reason)
         self._record("steady", str(step), {"failure": failure.to_json()})
+        self.graph.forbid(step, failure)
 
-    def forbidden(self, step: PassSpec) -> Failure | None:
-        """Why a pass is not to be used, if it was found unsteady."""
+    def forbidden(self, step: PassSpec) -> bool:
+        """Whether a pass was found unsteady, by this run or by an earlier one."""
         fact = self._known("steady", str(step))
-        return None if fact is None else Failure.from_json(fact["failure"])
+        if fact is not None:
+            self.graph.forbid(step, Failure.from_json(fact["failure"]))
+        return fact is not None
 
     def _edge(self, state: str, step: PassSpec) -> Edge:
         return self.known(state, step) or self.learn(state, step, self._compiler.apply(state, step))

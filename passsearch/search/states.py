@@ -31,6 +31,7 @@ class StateGraph:
         self._tried: dict[tuple[str, PassSpec], Edge] = {}
         self._graph = nx.MultiDiGraph()
         self._graph.add_node(root)
+        self._forbidden: dict[PassSpec, Edge] = {}
         self._lock = Lock()
 
     @property
@@ -44,7 +45,16 @@ class StateGraph:
 
     def edge(self, state: str, step: PassSpec) -> Edge | None:
         """What is known of one pass on one state."""
-        return self._tried.get((state, step))
+        return self._forbidden.get(step) or self._tried.get((state, step))
+
+    def forbid(self, step: PassSpec, failure: Failure) -> None:
+        """A pass whose edges lead nowhere, now and from now on; states that only it reached are forgotten."""
+        with self._lock:
+            self._forbidden[step] = Edge(failure, 0.0)
+            gone = [(*ends, key) for *ends, key in self._graph.edges(keys=True) if key == str(step)]
+            self._graph.remove_edges_from(gone)
+            reached = {self.root, *nx.descendants(self._graph, self.root)}
+            self._graph.remove_nodes_from([state for state in self._graph if state not in reached])
 
     def add(self, state: str, step: PassSpec, edge: Edge) -> None:
         """Take in a tried pass."""
@@ -82,20 +92,20 @@ class StateGraph:
 
     def first_untried(self, steps: Collection[PassSpec]) -> str | None:
         """Of the states these passes reach, the nearest to the root that lacks one of them."""
-        lacking = (state for state in self.reached(steps) if any((state, step) not in self._tried for step in steps))
+        lacking = (state for state in self.reached(steps) if any(self.edge(state, step) is None for step in steps))
         return next(lacking, None)
 
     def untried(self, steps: Collection[PassSpec]) -> int:
         """How many of the states these passes reach still lack one of them."""
         reached = self.reached(steps)
-        return sum(any((state, step) not in self._tried for step in steps) for state in reached)
+        return sum(any(self.edge(state, step) is None for step in steps) for state in reached)
 
     def reached(self, steps: Collection[PassSpec]) -> list[str]:
         """The states known to be reached by these passes alone, breadth first."""
         found, queue = {self.root: None}, [self.root]
         for state in queue:
             for step in steps:
-                edge = self._tried.get((state, step))
+                edge = self.edge(state, step)
                 if edge is not None and isinstance(edge.target, str) and edge.target not in found:
                     found[edge.target] = None
                     queue.append(edge.target)

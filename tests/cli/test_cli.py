@@ -15,7 +15,7 @@ from passsearch.dialects import DIALECTS
 from passsearch.errors import EnvironmentFault
 
 DATA = Path(__file__).parents[1] / "report" / "data" / "result.json"
-COMMANDS = ("doctor", "toolchain", "analyze", "catalog", "tune", "compare", "export", "audit", "report")
+COMMANDS = ("doctor", "toolchain", "analyze", "catalog", "tune", "explore", "compare", "export", "audit", "report")
 
 
 class Answer(NamedTuple):

@@ -111,7 +111,8 @@ class GraphSampler(optuna.samplers.BaseSampler):
         counts = np.array([[self._counts[state].get(name, 0) for name in names] for state, _ in choices], float)
         scaled = np.log1p(counts)
         spread = scaled.std(axis=0) if names else np.ones(0)
-        return scaled[:, spread > 0] / spread[spread > 0]
+        features: Vector = scaled[:, spread > 0] / spread[spread > 0]
+        return features
 
 
 def _posterior(features: Vector, levels: npt.NDArray[Any], values: Vector) -> tuple[Vector, Vector]:
@@ -136,4 +137,5 @@ def _posterior(features: Vector, levels: npt.NDArray[Any], values: Vector) -> tu
     across = kernel[known:, :known]
     solved = cho_solve((lower, True), across.T)
     variance = np.maximum(1.0 - (across * solved.T).sum(axis=1), 1e-9)
-    return centre + scale * (across @ weights), scale * np.sqrt(variance)
+    mean: Vector = centre + scale * (across @ weights)
+    return mean, scale * np.sqrt(variance)

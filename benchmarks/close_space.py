@@ -1,0 +1,108 @@
+"""How long it takes to close the ten-pass space: ``python benchmarks/close_space.py resnet18 mobilenet_v2``.
+
+Each network's space is closed anew (nothing is recalled), then, with ``--plain``, once more by a plain loop over TVM's
+own passes in one process, and the states of both are compared by TVM's structural hash. The JSON goes to
+``benchmarks/results/close_space.json``.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from provenance import provenance, settle
+
+from passsearch.core import Pipeline
+from passsearch.search.closure import Closure
+from passsearch.search.exploration import Exploration, Limits
+from passsearch.search.setting import Setting, explored
+from passsearch.store import Log
+
+ROOT = Path(__file__).parent
+RESULTS = ROOT / "results" / "close_space.json"
+PASSES = (
+    "SimplifyInference,FoldConstant,FoldScaleAxis,SimplifyExpr,AlterOpLayout,EliminateCommonSubexpr,"
+    "CombineParallelConv2D{min_num_branches=3},FastMath,FuseOps,DeadCodeElimination"
+)
+
+
+def main() -> None:
+    """Close, compare, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="+")
+    parser.add_argument("--plain", action="store_true", help="by a plain loop as well")
+    arguments = parser.parse_args()
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"networks": {}}
+    for name in arguments.names:
+        chosen = settle(f"zoo:{name}")
+        row, hashes = closed(chosen)
+        if arguments.plain:
+            row["plain"] = plain(chosen, hashes)
+        known = {**provenance(chosen), "passes": PASSES, "networks": {**known["networks"], name: row}}
+        RESULTS.write_text(json.dumps(known, indent=1) + "\n")
+        print(name, json.dumps(row))
+
+
+def closed(chosen: Setting) -> tuple[dict[str, Any], set[str]]:
+    """By passsearch; the hashes TVM gives to the states."""
+    with TemporaryDirectory(prefix="passsearch-") as name, Log(Path(name) / "log.jsonl") as log:
+        evaluator = chosen.evaluator(log, Path(name))
+        try:
+            steps = explored(chosen, evaluator.summary, passes=[PASSES])
+            silent = {"compilers": chosen.explorers, "progress": lambda *_: None}
+            growth = Exploration(evaluator, steps, Limits(), **silent).run()
+            closure = Closure.of(evaluator.graph, steps)
+            ways = [Pipeline(tuple(steps[each] for each in way)) for way, _ in closure.ways()]
+            hashes = [evaluator.hashes(way)[-1] for way in ways]
+        finally:
+            evaluator.close()
+    row = {
+        "ended": growth.ended,
+        "seconds": round(growth.seconds, 1),
+        "compilers": chosen.explorers,
+        "states": len(closure.states),
+        "edges": closure.table.size,
+        "failed": int((closure.table < 0).sum()),
+        "depth": int(closure.depths.max()),
+        "structural_hashes": len(set(hashes)),
+    }
+    return row, set(hashes)
+
+
+def plain(chosen: Setting, hashes: set[str]) -> dict[str, Any]:
+    """By the plain loop, with TVM evaluating constants."""
+    steps = Pipeline.parse(PASSES).passes
+    request = {
+        "bridge": chosen.dialect.bridge,
+        "target": chosen.target,
+        "path": str(chosen.model.path),
+        "format": chosen.model.format,
+        "passes": [
+            {"name": step.name, "arguments": step.bound | _level(step.name), "factory": chosen.factories[step.name]}
+            for step in steps
+        ],
+    }
+    run = subprocess.run(
+        [str(chosen.toolchain.python), str(ROOT / "plain_loop.py")],
+        input=json.dumps(request),
+        env={"PYTHONPATH": str(ROOT.parent), "TVM_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=True,
+    )
+    answer = json.loads(run.stdout.splitlines()[-1])
+    found = set(answer.pop("hashes"))
+    return {**answer, "states": len(found), "same": found == hashes, "only_here": len(found - hashes)}
+
+
+def _level(name: str) -> dict[str, int]:
+    """FuseOps at a fixed level, as the search has it; all else as TVM has it."""
+    return {"fuse_opt_level": 2} if name == "FuseOps" else {}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

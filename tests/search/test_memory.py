@@ -1,0 +1,47 @@
+"""What one run finds out, the next one knows."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import passsearch
+from passsearch.toolchain import Toolchain
+
+CHEAP = ("SimplifyInference", "FoldConstant", "FuseOps")
+
+
+def tune(network: Path, toolchain: Toolchain, out: Path, **more: Any) -> passsearch.TuneResult:
+    return passsearch.tune(network, toolchain=toolchain.name, trials=6, confirm=0, passes=CHEAP, out=out, **more)
+
+
+def facts(run: Path, kind: str) -> list[dict[str, Any]]:
+    entries = [json.loads(line.partition(" ")[2]) for line in (run / "log.jsonl").read_text().splitlines()]
+    return [entry["fact"] for entry in entries if entry["kind"] == kind]
+
+
+def test_a_second_run_applies_builds_and_times_nothing_it_knows(
+    relay: Toolchain, small_network: Path, tmp_path: Path
+) -> None:
+    first = tune(small_network, relay, tmp_path / "first")
+    again = tune(small_network, relay, tmp_path / "again")
+    for kind in ("edge", "build", "samples"):
+        assert facts(tmp_path / "again", kind), kind
+        assert all(sum(fact["spent"].values()) == 0 for fact in facts(tmp_path / "again", kind)), kind
+    rows = [[row["pipeline"] for row in run.document["trials"]] for run in (first, again)]
+    assert rows[0] == rows[1]
+
+
+def test_a_fresh_run_neither_asks_nor_tells(relay: Toolchain, small_network: Path, tmp_path: Path) -> None:
+    tune(small_network, relay, tmp_path / "alone", remember=False)
+    tune(small_network, relay, tmp_path / "first")
+    tune(small_network, relay, tmp_path / "other", remember=False)
+    for run in ("first", "other"):
+        assert any(fact["spent"]["build"] > 0 for fact in facts(tmp_path / run, "build"))
+
+
+def test_an_explored_space_is_known_to_the_search(relay: Toolchain, small_network: Path, tmp_path: Path) -> None:
+    passsearch.explore(small_network, toolchain=relay.name, passes=CHEAP)
+    found = tune(small_network, relay, tmp_path / "run").document
+    assert found["space"]["closed"] and found["space"]["sampler"] == "graph"
+    within = [fact for fact in facts(tmp_path / "run", "edge") if fact["spent"]["apply"] == 0]
+    assert len(within) >= len(CHEAP)
