@@ -3,7 +3,8 @@
 Every strategy searches every space of ``benchmarks/spaces`` with 200 seeds. It is charged for each different binary it
 asks for, failures included, as a real search is; a binary it knows costs nothing. What is noted after each of these
 measurements is the regret: how far the best so far stays behind the best there is, as a share of it. Random search
-without repetition needs no seeds: its expected regret is exact.
+without repetition needs no seeds: its expected regret is exact. A search starts ``blind``, with nothing known; or
+``plain``, with -O3 measured; or from the ``catalog``, with -O0, -O3 and the named sequences first, as ``tune`` does.
 
 ``--table`` prints the Markdown of ``docs/search.md`` from the committed JSON, ``--draw FILE`` draws it.
 """
@@ -24,7 +25,7 @@ import numpy as np
 import optuna
 from scipy.stats import bootstrap
 
-from passsearch.catalog import load, with_needs
+from passsearch.catalog import Catalog, load, with_needs
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.search import BUILD_LEVELS, Edge, Space, StateGraph
 from passsearch.search.closure import Closure
@@ -36,8 +37,10 @@ SPACES, RESULTS = ROOT / "spaces", ROOT / "results" / "replay.json"
 OBJECTIVES = ("throughput", "compile_time")
 KEEP = 0.98
 REJECTED = -10.0
-IDLE = 300
-"""Trials in a row without a new binary that end a strategy."""
+TRIALS = 80
+"""Of one search; what proposes known binaries again and again comes to fewer measurements."""
+STARTS = {"blind": ("states", "graph"), "plain": tuple(STRATEGIES), "catalog": ("states", "graph")}
+"""From where which strategies start."""
 
 
 @dataclass(frozen=True)
@@ -96,58 +99,76 @@ def measured(file: Path, objective: str) -> Measured:
     )
 
 
-def replay(file: Path, objective: str, name: str, *, start: str, seed: int, most: int) -> list[float]:
-    """One search; the regret after each of its measurements."""
-    space = measured(file, objective)
-    graph, numbers, entries = _graph(space.closure)
-    catalog = load("relay")
-    keyed = Space(catalog, tuple(catalog.entry(each) for each in entries), frozenset())
+class Replay:
+    """One search on a measured space, charged for every binary it had not seen.
 
-    def reach(pipeline: Pipeline) -> str | Failure:
-        state = graph.root
+    Attributes:
+        regrets: After every measurement.
+    """
+
+    def __init__(self, file: Path, objective: str, *, start: str) -> None:
+        self.space = measured(file, objective)
+        self.graph, self._numbers, self.entries = _graph(file)
+        self.regrets: list[float] = []
+        self._best = -math.inf
+        self._seen = set() if start == "blind" else {self.space.binaries[0, 3]}
+
+    def reach(self, pipeline: Pipeline) -> str | Failure:
+        """Where a pipeline leads; what is not in this space fails."""
+        state = self.graph.root
         for step in pipeline.passes:
-            edge = graph.edge(state, step)
+            edge = self.graph.edge(state, step)
             if edge is None or isinstance(edge.target, Failure):
                 return edge.target if edge else Failure("compile_error", "apply", step.name, "not in this space")
             state = edge.target
         return state
 
-    states = GraphSpace(graph, reach, lambda state: space.census[numbers[state]])
-    chosen = strategy(name, keyed, states, seed=seed)
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(direction="maximize", sampler=chosen.sampler)
-    seen: set[str] = set()
-    regrets: list[float] = []
-    best = -math.inf
+    def census(self, state: str) -> Mapping[str, int]:
+        """What a state consists of."""
+        return self.space.census[self._numbers[state]]
 
-    def value(candidate: Candidate) -> float:
-        nonlocal best
-        state = reach(candidate.pipeline)
+    def value(self, candidate: Candidate) -> float:
+        """What a search is told; a binary it had not seen is a measurement."""
+        state = self.reach(candidate.pipeline)
         if isinstance(state, Failure):
             return REJECTED
-        key = (numbers[state], candidate.build.opt_level)
-        best = max(best, space.values[key])
-        if space.binaries[key] not in seen and key != (0, 3):
-            seen.add(space.binaries[key])
-            regrets.append(1 - math.exp(best - space.best))
-        return space.values[key]
+        key = (self._numbers[state], candidate.build.opt_level)
+        self._best = max(self._best, self.space.values[key])
+        if self.space.binaries[key] not in self._seen:
+            self._seen.add(self.space.binaries[key])
+            self.regrets.append(1 - math.exp(self._best - self.space.best))
+        return self.space.values[key]
 
-    for candidate in _first(catalog, space.closure, start):
-        gain, keys = value(candidate), chosen.space.encode(candidate)
-        if keys is not None and len(regrets) <= most:
+
+def replay(file: Path, objective: str, name: str, *, start: str, seed: int, most: int) -> list[float]:
+    """One search; the regret after each of its measurements."""
+    told = Replay(file, objective, start=start)
+    catalog = _catalog()
+    keyed = Space(catalog, tuple(catalog.entry(each) for each in told.entries), frozenset())
+    chosen = strategy(name, keyed, GraphSpace(told.graph, told.reach, told.census), seed=seed)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(direction="maximize", sampler=chosen.sampler)
+    for candidate in _first(catalog, told.space.closure, start):
+        gain, keys = told.value(candidate), chosen.space.encode(candidate)
+        if keys is not None:
             kinds = chosen.space.distributions()
             study.add_trial(optuna.trial.create_trial(params=dict(keys), distributions=kinds, values=[gain]))
-    everything, idle = len(set(space.binaries.values())) - 1, 0
-    while len(regrets) < min(most, everything) and idle < IDLE:
-        before = len(regrets)
+    for _ in range(min(TRIALS, len(told.space.values))):
+        if len(told.regrets) >= most:
+            break
         trial = study.ask(chosen.space.distributions())
-        study.tell(trial, value(chosen.space.decode(trial.params)))
-        idle = 0 if len(regrets) > before else idle + 1
-    return (regrets + [regrets[-1] if regrets else 1.0] * most)[:most]
+        study.tell(trial, told.value(chosen.space.decode(trial.params)))
+    return (told.regrets + [told.regrets[-1] if told.regrets else 1.0] * most)[:most]
 
 
 @cache
-def _graph(closure: Closure) -> tuple[StateGraph, dict[str, int], tuple[str, ...]]:
+def _catalog() -> Catalog:
+    return load("relay")
+
+
+@cache
+def _graph(file: Path) -> tuple[StateGraph, dict[str, int], tuple[str, ...]]:
+    closure = measured(file, "throughput").closure
     graph = StateGraph(closure.states[0])
     steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
     for row, state in enumerate(closure.states):
@@ -162,8 +183,10 @@ def _graph(closure: Closure) -> tuple[StateGraph, dict[str, int], tuple[str, ...
     )
 
 
-def _first(catalog: Any, closure: Closure, start: str) -> list[Candidate]:
-    """-O0 and -O3; where the catalog's sequences come first, those of the space's passes, shortest first."""
+def _first(catalog: Catalog, closure: Closure, start: str) -> list[Candidate]:
+    """What is measured before the sampler starts; the catalog's sequences of this space's passes, shortest first."""
+    if start == "blind":
+        return []
     levels = [Candidate(Pipeline(), BuildOptions(opt_level=level)) for level in sorted(BUILD_LEVELS, reverse=True)]
     if start != "catalog":
         return levels[:1]
@@ -173,11 +196,12 @@ def _first(catalog: Any, closure: Closure, start: str) -> list[Candidate]:
     return [*levels, *(Candidate(each) for each in sorted(inside, key=len))]
 
 
-def random_regret(space: Measured, most: int) -> list[float]:
-    """The exact expectation of drawing different binaries at random, none twice, beside -O3."""
+def random_regret(space: Measured, most: int, *, blind: bool) -> list[float]:
+    """The exact expectation of drawing different binaries at random, none twice; beside -O3 unless blind."""
     values = sorted(space.singles, reverse=True)
-    own = space.values[0, 3]
-    values.remove(own)
+    own = -math.inf if blind else space.values[0, 3]
+    if not blind:
+        values.remove(own)
     regrets = [1 - math.exp(max(value, own) - space.best) for value in values]
     total = len(values)
     expected = []
@@ -194,8 +218,8 @@ def summary(file: Path, objective: str, *, seeds: int, most: int) -> dict[str, A
     space = measured(file, objective)
     rows = {}
     with ProcessPoolExecutor() as pool:
-        for start in ("plain", "catalog"):
-            for name in STRATEGIES:
+        for start, names in STARTS.items():
+            for name in names:
                 run = partial(_run, file, objective, name, start, most)
                 curves = np.array(list(pool.map(run, range(seeds), chunksize=10)))
                 rows[f"{name}, {start}"] = described(curves)
@@ -218,7 +242,10 @@ def summary(file: Path, objective: str, *, seeds: int, most: int) -> dict[str, A
         "within_1_percent": within,
         "o3_regret": 1 - math.exp(space.values[0, 3] - space.best),
         "seeds": seeds,
-        "random": [round(value, 5) for value in random_regret(space, most)],
+        "random": {
+            "blind": [round(value, 5) for value in random_regret(space, most, blind=True)],
+            "plain": [round(value, 5) for value in random_regret(space, most, blind=False)],
+        },
         "strategies": rows,
     }
 
@@ -254,13 +281,14 @@ def table(documents: Sequence[Mapping[str, Any]]) -> str:
         budget = max(5, each["candidates"] // 10)
         lines += [
             f"**{each['space']}, {each['objective'].replace('_', ' ')}**: {each['states']} states, "
-            f"{each['candidates']} candidates, {each['binaries']} to measure, "
-            f"{each['within_1_percent']} of them within 1 % of the best; "
-            f"-O3's regret {each['o3_regret']:.1%}; random after {budget}: {each['random'][budget - 1]:.2%}",
+            f"{each['candidates']} candidates, {each['binaries']} to measure, {each['within_1_percent']} of them "
+            f"within 1 % of the best; -O3's regret {each['o3_regret']:.1%}.",
             "",
             f"| strategy | measurements to 1 % (median) | mean regret after {budget} | interval |",
             "|---|---|---|---|",
         ]
+        for start, regrets in each["random"].items():
+            lines.append(f"| random, {start}, exact | | {regrets[budget - 1]:.2%} | |")
         for name, row in each["strategies"].items():
             low, high = row["interval"][budget - 1]
             count = "–" if row["measurements_to_1_percent"] is None else f"{row['measurements_to_1_percent']:.0f}"
@@ -277,10 +305,9 @@ def draw(documents: Sequence[Mapping[str, Any]], file: Path) -> None:
     figure, panels = plt.subplots(len(spaces), len(OBJECTIVES), figsize=(10, 3.1 * len(spaces)), squeeze=False)
     for each in documents:
         axes = panels[spaces.index(each["space"])][OBJECTIVES.index(each["objective"])]
-        count = range(1, len(each["random"]) + 1)
-        axes.plot(
-            count, [100 * value for value in each["random"]], color="black", linestyle="--", label="random, exact"
-        )
+        count = range(1, len(each["random"]["plain"]) + 1)
+        exact = [100 * value for value in each["random"]["plain"]]
+        axes.plot(count, exact, color="black", linestyle="--", label="random, plain, exact")
         for number, (name, row) in enumerate(each["strategies"].items()):
             if not name.endswith("plain") and name != "graph, catalog":
                 continue
@@ -305,7 +332,7 @@ def main() -> None:
     """Replay, or show the committed result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--most", type=int, default=30, help="measurements of a search")
+    parser.add_argument("--most", type=int, default=20, help="measurements of a search")
     parser.add_argument("--spaces", nargs="+", help="names; all by default")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--draw", type=Path)

@@ -22,7 +22,7 @@ from passsearch.dialects.contract import Array
 from passsearch.measure import WindowPlan, improved
 from passsearch.measure.processor import CpuTimes
 from passsearch.measure.rounds import RoundPlan, run_race
-from passsearch.search import PROCESSES, SEARCH_PLAN, Built, Plan, Search, StateGraph, confirm
+from passsearch.search import PROCESSES, SEARCH_PLAN, Built, Plan, Search, StateGraph, confirm, shortlist
 from passsearch.search.states import Edge
 
 ROOT = Path(__file__).parent
@@ -190,7 +190,7 @@ def search_once(seed: int, *, gain: float, noise: Noise = Noise()) -> bool:
         progress=lambda *_: None,
     )
     search.run()
-    best = search.shortlist()[0]
+    best = shortlist(search)[0]
     assert search.baseline is not None
     twin = search.baseline.folder
     told = {"repetitions": REPETITIONS, "objective": "throughput", "progress": lambda _: None}

@@ -1,7 +1,9 @@
 """The search space, the state graph, the study loop and the confirmation of its winner."""
 
+from passsearch.search.applying import Applier, Subject
 from passsearch.search.confirm import Confirmation, confirm
-from passsearch.search.evaluation import FINAL_PLAN, PROCESSES, SEARCH_PLAN, Built, Evaluator, Subject
+from passsearch.search.evaluation import FINAL_PLAN, PROCESSES, SEARCH_PLAN, Built, Evaluator
+from passsearch.search.shortlist import shortlist
 from passsearch.search.space import BUILD_LEVELS, Space
 from passsearch.search.states import Edge, StateGraph
 from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
@@ -11,6 +13,7 @@ __all__ = [
     "FINAL_PLAN",
     "PROCESSES",
     "SEARCH_PLAN",
+    "Applier",
     "BaselineFailed",
     "Built",
     "Confirmation",
@@ -24,4 +27,5 @@ __all__ = [
     "Subject",
     "Tally",
     "confirm",
+    "shortlist",
 ]

@@ -7,9 +7,9 @@ import numpy as np
 
 from passsearch.core import Failure, Pipeline
 from passsearch.errors import UserError
+from passsearch.search.applying import Applier
 from passsearch.search.closure import FAILED, UNTRIED, Closure
 from passsearch.search.document import toolchain_document
-from passsearch.search.evaluation import Evaluator
 from passsearch.search.exploration import Growth
 from passsearch.search.setting import Setting
 
@@ -82,7 +82,7 @@ def check_certificate(
     document: Mapping[str, Any],
     closure: Closure,
     chosen: Setting,
-    evaluator: Evaluator,
+    applier: Applier,
     *,
     sample: int,
     seed: int,
@@ -92,7 +92,7 @@ def check_certificate(
 
     An edge holds if it leads to the state with the same hash, or fails in the same way.
     """
-    problems = [*_circumstances(document, chosen, evaluator, closure)]
+    problems = [*_circumstances(document, chosen, applier, closure)]
     steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
     edges = [(row, column) for row, column in zip(*(closure.table != UNTRIED).nonzero(), strict=True)]
     drawn = np.random.default_rng(seed).choice(edges, min(sample, len(edges)), replace=False)
@@ -100,7 +100,7 @@ def check_certificate(
     for number, (row, column) in enumerate(sorted(drawn.tolist()) if not problems else ()):
         progress(number, len(drawn))
         pipeline = Pipeline((*(steps[each] for each in ways[row][0]), steps[column]))
-        problems += _check_edge(closure, row, column, pipeline, evaluator)
+        problems += _check_edge(closure, row, column, pipeline, applier)
     return {
         "schema": SCHEMA,
         "holds": not problems,
@@ -113,14 +113,12 @@ def check_certificate(
     }
 
 
-def _circumstances(
-    document: Mapping[str, Any], chosen: Setting, evaluator: Evaluator, closure: Closure
-) -> Sequence[str]:
+def _circumstances(document: Mapping[str, Any], chosen: Setting, applier: Applier, closure: Closure) -> Sequence[str]:
     here = {
         "network": chosen.model.sha256,
         "target": chosen.target,
         "TVM": toolchain_document(chosen)["tvm_version"],
-        "first state": evaluator.graph.root,
+        "first state": applier.graph.root,
     }
     told = {
         "network": document["model"]["sha256"],
@@ -131,8 +129,8 @@ def _circumstances(
     return [f"{what}: here `{here[what]}`, in the file `{told[what]}`" for what in here if here[what] != told[what]]
 
 
-def _check_edge(closure: Closure, row: int, column: int, pipeline: Pipeline, evaluator: Evaluator) -> list[str]:
-    edges = evaluator.path(pipeline)
+def _check_edge(closure: Closure, row: int, column: int, pipeline: Pipeline, applier: Applier) -> list[str]:
+    edges = applier.path(pipeline)
     if len(edges) < len(pipeline):
         failed = edges[-1].target
         assert isinstance(failed, Failure)

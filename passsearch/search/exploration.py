@@ -13,8 +13,8 @@ from queue import SimpleQueue
 from time import monotonic
 
 from passsearch.core import Failure, PassSpec
+from passsearch.search.applying import Applier
 from passsearch.search.compiler import Compiler
-from passsearch.search.evaluation import Evaluator
 from passsearch.store import Fact
 
 REPETITIONS = 3
@@ -62,7 +62,7 @@ class Exploration:
 
     def __init__(
         self,
-        evaluator: Evaluator,
+        applier: Applier,
         steps: Sequence[PassSpec],
         limits: Limits,
         *,
@@ -72,16 +72,16 @@ class Exploration:
         """Start nothing yet.
 
         Args:
-            evaluator: Whose graph is closed.
+            applier: Whose graph is closed.
             steps: Every pass with every choice of arguments.
             limits: Where to stop.
             compilers: Processes that apply passes.
             progress: Told the states whose edges are all known, and all states.
         """
         self.growth = Growth()
-        self._evaluator, self._steps, self._limits = evaluator, list(steps), limits
+        self._applier, self._steps, self._limits = applier, list(steps), limits
         self._compilers, self._progress = compilers, progress
-        self._depths = {evaluator.graph.root: 0}
+        self._depths = {applier.graph.root: 0}
         self._left: dict[str, int] = {}
         self._frontier: deque[tuple[str, PassSpec]] = deque()
         self._alike: dict[PassSpec, int] = {}
@@ -90,10 +90,10 @@ class Exploration:
         """Explore until there is nothing left or a limit is met."""
         begin = monotonic()
         self._recall()
-        self._open(self._evaluator.graph.root)
+        self._open(self._applier.graph.root)
         try:
             with (
-                self._evaluator.compilers(self._compilers) as compilers,
+                self._applier.compilers(self._compilers) as compilers,
                 ThreadPoolExecutor(self._compilers) as pool,
             ):
                 self._work(compilers, pool, begin)
@@ -133,7 +133,7 @@ class Exploration:
         """The next edge nothing is known of; those that are known are taken in on the way."""
         while self._frontier:
             state, step = self._frontier.popleft()
-            edge = self._evaluator.known(state, step)
+            edge = self._applier.known(state, step)
             if edge is None:
                 return state, step
             self._settle(state, step, edge.target)
@@ -152,11 +152,11 @@ class Exploration:
             self._alike[step] = self._alike.get(step, 0) + 1
             if before.get("state") != fact.get("state"):
                 if str(step) not in self.growth.restless:
-                    self._evaluator.forbid(step, f"applied twice to {state} it led to two different IRs")
+                    self._applier.forbid(step, f"applied twice to {state} it led to two different IRs")
                     self.growth.restless.append(str(step))
                 self._settle(state, step, None)
                 return
-        edge = self._evaluator.learn(state, step, before or fact)
+        edge = self._applier.learn(state, step, before or fact)
         self._settle(state, step, edge.target)
 
     def _settle(self, state: str, step: PassSpec, target: str | Failure | None) -> None:
@@ -176,7 +176,7 @@ class Exploration:
 
     def _recall(self) -> None:
         """Passes that an earlier exploration found restless stay so."""
-        self.growth.restless = [str(step) for step in self._steps if self._evaluator.forbidden(step)]
+        self.growth.restless = [str(step) for step in self._steps if self._applier.forbidden(step)]
 
     def _note(self, state: str, begin: float) -> None:
         if self._left[state] == 0:

@@ -18,7 +18,8 @@ from passsearch.dialects import Dialect, dialect
 from passsearch.errors import UserError
 from passsearch.frontends import ModelFile, digest_files
 from passsearch.measure import Sensors, Worker, probe
-from passsearch.search.evaluation import OUTPUT_CASES, Evaluator, Subject
+from passsearch.search.applying import OUTPUT_CASES, Subject
+from passsearch.search.evaluation import Evaluator
 from passsearch.search.space import Space
 from passsearch.store import STATES, Log
 from passsearch.toolchain import Toolchain, cache_folder, get_toolchain, host_target

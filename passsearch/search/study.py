@@ -10,14 +10,12 @@ import optuna
 from passsearch.core import BuildOptions, Candidate, Failure, Interval, Objective
 from passsearch.measure import (
     CONSUMED,
-    LEAST_GAIN,
     Ratio,
     consumed_log_ratio,
     has_consumption,
     one_process_ratio,
-    process_ratio,
 )
-from passsearch.search.evaluation import FINAL_PLAN, SEARCH_WINDOWS, Built, Evaluator
+from passsearch.search.evaluation import SEARCH_WINDOWS, Built, Evaluator
 from passsearch.search.exploration import Exploration, Limits
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.samplers import AUTO, Strategy, strategy
@@ -25,9 +23,6 @@ from passsearch.search.space import BUILD_LEVELS, Space
 
 PATIENCE = 150
 """Sequences in a row that lead to nothing new before a search gives up: its sampler has nothing new to propose."""
-
-SHORTLIST, QUICK = 5, 2
-"""Candidates measured side by side, and how many of them for compiling fast at about the best throughput."""
 
 KEPT = 8
 """Built networks kept on disk for the shortlist; one can be as large as the network's parameters."""
@@ -166,7 +161,7 @@ class Search:
         if objective.name == "compile_time":
             return self.default_scored.compile_s / scored.compile_s
         if objective.name in CONSUMED:
-            if self._same(scored.built):
+            if self.same(scored.built):
                 return 1.0
             baseline, candidate = scored.consumed
             return math.exp(consumed_log_ratio(baseline, candidate, objective.name))
@@ -182,7 +177,7 @@ class Search:
         """The best of what is known, for a search that was interrupted."""
         if self.baseline is None or self.baseline.key not in self.scored:
             return None
-        return next(iter(self._ranked()), self.default_scored)
+        return next(iter(self.ranked()), self.default_scored)
 
     def _measure_baselines(self) -> None:
         """All of the compiler's own levels; without the default one there is nothing to compare with."""
@@ -233,7 +228,7 @@ class Search:
 
     def _expand(self, candidate: Candidate, outcome: Scored | Failure) -> None:
         """Find the neighbours of one of the best states, where not all states are known."""
-        if isinstance(outcome, Failure) or outcome not in self._ranked()[:EXPANDED]:
+        if isinstance(outcome, Failure) or outcome not in self.ranked()[:EXPANDED]:
             return
         state = self.evaluator.reach(candidate.pipeline)
         assert isinstance(state, str)
@@ -264,11 +259,11 @@ class Search:
         if isinstance(outcome, Failure):
             return [REJECTED] * len(self.plan.objectives)
         values = self.values(outcome)
-        if self._admissible(outcome):
+        if self.admissible(outcome):
             return values
         return [value + REJECTED / 2 for value in values]
 
-    def _admissible(self, scored: Scored) -> bool:
+    def admissible(self, scored: Scored) -> bool:
         """Whether a candidate keeps enough throughput, where that is a condition and not the objective.
 
         By what it reads: whether it is certain is for the confirmation to say.
@@ -309,7 +304,7 @@ class Search:
 
     def _tidy(self) -> None:
         """Keep the files of the baseline and of candidates that may make the shortlist."""
-        for each in self._ranked()[KEPT:] if len(self.scored) > KEPT else ():
+        for each in self.ranked()[KEPT:] if len(self.scored) > KEPT else ():
             if self.baseline is None or each.built.key != self.baseline.key:
                 self.evaluator.discard(each.built)
 
@@ -336,7 +331,7 @@ class Search:
         return Scored(
             candidate=candidate,
             built=built,
-            ratio=self._same(built) or one_process_ratio(baseline_s, latency_s),
+            ratio=self.same(built) or one_process_ratio(baseline_s, latency_s),
             latency_s=tuple(latency_s),
             baseline_latency_s=tuple(baseline_s),
             compile_s=apply_s + built.seconds,
@@ -361,91 +356,20 @@ class Search:
             return Failure("infra", "measure", "", f"the device did not tell its {' and '.join(wanted)}")
         return read
 
-    def _same(self, built: Built) -> Ratio | None:
+    def same(self, built: Built) -> Ratio | None:
         """Exactly 1 for the very binary the baseline is, whatever pipeline made it."""
         assert self.baseline is not None
         return SAME if built.digest == self.baseline.digest else None
 
-    def shortlist(self) -> list[Scored]:
-        """The best candidates measured again, side by side, except the baseline's own binary; the winner first."""
-        assert self.baseline is not None
-        contenders = _one_a_binary([each for each in self._ranked() if each.built.key != self.baseline.key])
-        if not contenders or len(self.plan.objectives) > 1:
-            return contenders[:SHORTLIST]
-        same = [each for each in contenders if self._same(each.built)]
-        chosen = self._promising([each for each in contenders if not self._same(each.built)])
-        return self._by_preference([*self._side_by_side(chosen), *same])
-
-    def _side_by_side(self, chosen: list[Scored]) -> list[Scored]:
-        """Measured again in new processes; as they were if that fails."""
-        assert self.baseline is not None
-        restored = [self.evaluator.restore(built) for built in (self.baseline, *(each.built for each in chosen))]
-        folders = [str(each.folder) for each in restored if isinstance(each, Built)]
-        if not chosen or len(folders) < len(restored):
-            return chosen
-        key = "shortlist:" + ";".join(each.built.key for each in chosen)
-        timed = self.evaluator.time_fresh(key, folders, replace(FINAL_PLAN, seed=self.plan.seed + 1))
-        if isinstance(timed, Failure):
-            return chosen
-        return [_remeasured(each, timed["processes"], place) for place, each in enumerate(chosen, 1)]
-
-    def _ranked(self) -> list[Scored]:
+    def ranked(self) -> list[Scored]:
+        """Admissible candidates, the best by the first objective first."""
         first = self.plan.objectives[0]
-        admitted = [each for each in self.scored.values() if self._admissible(each)]
+        admitted = [each for each in self.scored.values() if self.admissible(each)]
         return sorted(admitted, key=lambda each: -self.gain(first, each))
-
-    def _promising(self, contenders: list[Scored]) -> list[Scored]:
-        """The best by the objective, and the fastest to compile among those within 2 % of the best."""
-        if not contenders:
-            return []
-        objective = self.plan.objectives[0]
-        best = self.gain(objective, contenders[0])
-        near = [each for each in contenders if self.gain(objective, each) >= best * 0.98]
-        quick = sorted(near, key=lambda each: each.compile_s)[:QUICK]
-        rest = [each for each in contenders if each not in quick]
-        return [*quick, *rest[: SHORTLIST - len(quick)]]
-
-    def _by_preference(self, again: list[Scored]) -> list[Scored]:
-        """The winner first: the best by the objective, or the one that compiles fastest where none is really better.
-
-        A gain that some process does not see is not worth a loss: then the baseline's own binary by a quicker pipeline,
-        which cannot lose, comes before candidates that read about the same.
-        """
-        admitted = [each for each in again if self._admissible(each)]
-        if not admitted:
-            return []
-        objective = self.plan.objectives[0]
-        best = max(admitted, key=lambda each: self.gain(objective, each))
-        if objective.name in ("throughput", "latency"):
-            equal = [each for each in admitted if each.ratio.value >= best.ratio.value * (1 - LEAST_GAIN)]
-            if not all(ratio > 1 + LEAST_GAIN for ratio in best.process_ratios):
-                quicker = [each for each in admitted if each.compile_s < self.default_scored.compile_s]
-                equal = [each for each in quicker if self._same(each.built)] or equal
-            best = min(equal, key=lambda each: each.compile_s)
-        return [best, *(each for each in admitted if each is not best)]
 
 
 def _key(state: str, build: BuildOptions) -> str:
     return f"{state}|{build}"
-
-
-def _remeasured(scored: Scored, processes: Sequence[Sequence[Sequence[float]]], place: int) -> Scored:
-    return replace(
-        scored,
-        ratio=process_ratio(processes, place),
-        latency_s=tuple(value for process in processes for value in process[place]),
-        baseline_latency_s=tuple(value for process in processes for value in process[0]),
-        process_ratios=tuple(one_process_ratio(each[0], each[place]).value for each in processes),
-    )
-
-
-def _one_a_binary(ranked: Sequence[Scored]) -> list[Scored]:
-    """Of candidates that are one binary the one that compiles fastest, in the place of the first."""
-    best: dict[str, Scored] = {}
-    for each in ranked:
-        known = best.get(each.built.digest)
-        best[each.built.digest] = each if known is None or each.compile_s < known.compile_s else known
-    return list(best.values())
 
 
 class BaselineFailed(Exception):

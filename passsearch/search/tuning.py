@@ -16,6 +16,7 @@ from passsearch.search.document import result_document
 from passsearch.search.evaluation import Evaluator
 from passsearch.search.gate import DEVIATION
 from passsearch.search.samplers import AUTO, require_strategy
+from passsearch.search.shortlist import shortlist
 from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
 from passsearch.store import RunFolder, open_memory
 
@@ -188,10 +189,10 @@ class Tuning:
             search.run()
             done = min(search.tally.evaluated, self.trials)
             progress("measuring the shortlist side by side", done, self.trials)
-            shortlist = search.shortlist()
-            if not shortlist:
+            contenders = shortlist(search)
+            if not contenders:
                 return search.default_scored, None, False
-            return *self._confirm(search, shortlist[0], progress), False
+            return *self._confirm(search, contenders[0], progress), False
         except BaselineFailed as error:
             found = error.failure
             raise UserError(

@@ -13,7 +13,7 @@ from passsearch.search import evaluation
 def short_rounds() -> Iterator[None]:
     final = _short(evaluation.FINAL_PLAN)
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("comparison", "confirm", "study"):
+        for name in ("comparison", "confirm", "shortlist"):
             patch.setattr(import_module(f"passsearch.search.{name}"), "FINAL_PLAN", final)
         patch.setattr(evaluation, "SEARCH_PLAN", _short(evaluation.SEARCH_PLAN))
         patch.setattr(evaluation, "PROCESSES", 2)

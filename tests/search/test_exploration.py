@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import passsearch
-from passsearch import api
 from passsearch.core import Failure, PassSpec, Pipeline
+from passsearch.frontends import resolve
 from passsearch.search import Evaluator, setting
 from passsearch.search.certificate import check_certificate, read_closure
 from passsearch.search.closure import Closure
@@ -33,7 +33,7 @@ def bad_passes(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def chosen(relay: Toolchain, small_network: Path, bad_passes: Path, tmp_path: Path) -> setting.Setting:
-    file = api.resolve(small_network, folder=tmp_path)
+    file = resolve(small_network, folder=tmp_path)
     return choose(file, toolchain=relay.name, target=None, catalogs=[bad_passes], deadline_s=20)
 
 

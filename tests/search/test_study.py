@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpec, Pipeline
-from passsearch.search import Built, Confirmation, Evaluator, Plan, Search, Subject, confirm
+from passsearch.search import Built, Confirmation, Evaluator, Plan, Search, Subject, confirm, shortlist
 from passsearch.store import Log
 
 _SCRIPT = Path(__file__).parents[2] / "benchmarks" / "simulate_search.py"
@@ -51,7 +51,7 @@ def search(gains: Mapping[str, float], names: Sequence[str], objective: str = "t
 
 
 def winner(found: Search) -> str:
-    return str(found.shortlist()[0].candidate.pipeline)
+    return str(shortlist(found)[0].candidate.pipeline)
 
 
 def test_where_nothing_is_faster_the_baselines_own_binary_by_a_quicker_pipeline_wins() -> None:

@@ -1,0 +1,131 @@
+"""``explore`` and ``check_space``: everything a set of passes can make of a network."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from passsearch.api.asking import Progress, evaluating, network, paths, silent
+from passsearch.core import DEADLINE_S, TensorType
+from passsearch.search import setting
+from passsearch.search.certificate import check_certificate, read_closure, space_document
+from passsearch.search.closure import Closure
+from passsearch.search.exploration import Exploration, Limits
+
+
+def explore(
+    model: object,
+    example_inputs: object = None,
+    *,
+    inputs: Mapping[str, TensorType] | None = None,
+    batch: int | None = None,
+    passes: Sequence[str] | None = None,
+    additional: Sequence[str] = (),
+    every: bool = False,
+    depth: int | None = None,
+    states: int | None = None,
+    timeout: float | None = None,
+    target: str | None = None,
+    toolchain: str | None = None,
+    deadline: float = DEADLINE_S,
+    catalogs: Sequence[str | Path] = (),
+    remember: bool = True,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Apply the passes in every order, any number of times, until no new IR appears or a limit is met.
+
+    What is found is remembered in the cache folder, so the same call again goes on and ``tune`` profits from it.
+
+    Args:
+        model: As for ``tune``, and so are ``example_inputs``, ``inputs`` and ``batch``.
+        example_inputs: Inputs a torch module is traced with.
+        inputs: Shape and dtype by input name.
+        batch: Binds a symbolic first dimension.
+        passes: These passes alone: names (all choices of arguments) or passes written out.
+        additional: Passes to add that the catalog leaves to the user's intent.
+        every: Take the catalog's candidates whatever the network's classes and features.
+        depth: Longest sequence.
+        states: Most states.
+        timeout: Wall time in seconds.
+        target: TVM's target; the host CPU by default.
+        toolchain: Name of the toolchain; the first there is by default.
+        deadline: Seconds one pass may take.
+        catalogs: YAML files with the user's own passes.
+        remember: Use and keep what other runs find out.
+        progress: Told how many states are done and known.
+
+    Returns:
+        The explored space with its certificate: the states, the edges and what follows from them.
+
+    Raises:
+        UserError: Something asked for cannot be; says what to do.
+        EnvironmentFault: No toolchain.
+    """
+    file = network(model, example_inputs, inputs, batch)
+    chosen = setting.choose(file, toolchain=toolchain, target=target, catalogs=paths(catalogs), deadline_s=deadline)
+    told = progress or silent
+    with evaluating(chosen, remember=remember) as evaluator:
+        steps = setting.explored(chosen, evaluator.summary, passes=passes, additional=additional, every=every)
+        exploration = Exploration(
+            evaluator,
+            steps,
+            Limits(depth, states, timeout),
+            compilers=chosen.explorers,
+            progress=lambda done, known: told("exploring", done, known),
+        )
+        growth = exploration.run()
+        classes = setting.read(chosen, evaluator.summary).class_names
+        return space_document(chosen, Closure.of(evaluator.graph, steps), growth, classes=classes)
+
+
+def check_space(
+    document: Mapping[str, Any],
+    model: object,
+    example_inputs: object = None,
+    *,
+    inputs: Mapping[str, TensorType] | None = None,
+    batch: int | None = None,
+    sample: int = 50,
+    seed: int = 0,
+    toolchain: str | None = None,
+    deadline: float = DEADLINE_S,
+    catalogs: Sequence[str | Path] = (),
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Apply a random sample of an explored space's edges again, remembering nothing, and compare.
+
+    Args:
+        document: What ``explore`` returned.
+        model: The network it was made from, and so on as for ``explore``.
+        example_inputs: Inputs a torch module is traced with.
+        inputs: Shape and dtype by input name.
+        batch: Binds a symbolic first dimension.
+        sample: Edges.
+        seed: Seed of the drawing.
+        toolchain: Name of the toolchain; the document's own by default.
+        deadline: Seconds one pass may take.
+        catalogs: YAML files with the user's own passes.
+        progress: Told how far it is.
+
+    Raises:
+        UserError: The document is no explored space.
+        EnvironmentFault: Its toolchain is not there.
+    """
+    closure = read_closure(document, "the document")
+    chosen = setting.choose(
+        network(model, example_inputs, inputs, batch),
+        toolchain=toolchain or document["toolchain"]["name"],
+        target=document["target"],
+        catalogs=paths(catalogs),
+        deadline_s=deadline,
+    )
+    told = progress or silent
+    with evaluating(chosen, remember=False) as evaluator:
+        return check_certificate(
+            document,
+            closure,
+            chosen,
+            evaluator,
+            sample=sample,
+            seed=seed,
+            progress=lambda done, all_: told("checking", done, all_),
+        )

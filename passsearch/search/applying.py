@@ -1,0 +1,253 @@
+"""Passes applied to one network: the state graph, what is known of it, and the processes that find out more."""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from passsearch.core import Candidate, Failure, PassSpec, Pipeline
+from passsearch.dialects.contract import SCALES
+from passsearch.errors import UserError, WorkerDied
+from passsearch.measure import Meter, Worker
+from passsearch.search.compiler import Compiler
+from passsearch.search.states import Edge, StateGraph
+from passsearch.search.workers import Workers
+from passsearch.store import STATES, Fact, Log
+
+OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *SCALES)
+"""Seeds of random inputs, and edge inputs."""
+
+DEADLY = 2
+"""Times a pass may kill or hang its process before it is left alone; each costs a restart or a whole deadline."""
+
+REMEMBERED = frozenset({"load", "edge", "steady", "census", "hash", "build", "samples"})
+"""Kinds of facts that hold for later runs too. What confirms a winner is never among them."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is compiled, by what, for what; the same for all candidates of a run.
+
+    Attributes:
+        source: Model file as the worker's ``load`` takes it.
+        factories: ``module:function`` of every pass of the catalog, by name.
+        start: Starts a worker of the toolchain with so many kernel threads.
+        device: Where kernels run.
+        threads: Kernel threads while timing.
+        approximates: Whether a candidate has a pass that may change numerics.
+        tolerance: Largest deviation of outputs from the reference, as a share of the largest output, of candidates that
+            approximate; ``None`` judges them as strictly as all others.
+        deadline_s: How long one request may take.
+        output_cases: Inputs on which outputs are compared with the reference.
+        meter: Of the device; ``None`` where it has none.
+    """
+
+    source: Mapping[str, Any]
+    factories: Mapping[str, str]
+    start: Callable[[int], Worker]
+    device: str
+    threads: int
+    approximates: Callable[[Candidate], bool]
+    tolerance: float | None
+    deadline_s: float
+    output_cases: tuple[int | str, ...] = OUTPUT_CASES
+    meter: Meter | None = None
+
+
+class Applier:
+    """Applies passes, every one to every state once; what the log or the memory knows is not done again."""
+
+    def __init__(self, subject: Subject, *, log: Log, artifacts: Path, memory: Log | None = None) -> None:
+        """Import the network, or recall that it was.
+
+        Args:
+            subject: What is compiled by what.
+            log: Of this run.
+            artifacts: Folder for what is built.
+            memory: What earlier runs found out about the same network, compiler and device.
+        """
+        self.subject = subject
+        self._log, self._memory = log, memory
+        self._artifacts = artifacts
+        self._deadly: dict[PassSpec, list[Edge]] = {}
+        self._workers = Workers(subject.start, threads=subject.threads, deadline_s=subject.deadline_s)
+        self.seconds = self._workers.seconds
+        self.seconds |= log.latest.get("spent", {})
+        self._compiler = self._compiling(self._workers)
+        loaded = self._known("load", "") or self._record("load", "", self._load())
+        self.inputs: Mapping[str, Any] = loaded["inputs"]
+        self.summary: Mapping[str, Any] = loaded["summary"]
+        self.graph = StateGraph(loaded["state"])
+
+    @property
+    def batch(self) -> int:
+        """First dimension of the first input."""
+        shape: list[Any] = next((shape for shape, _ in self.inputs.values()), [])
+        return int(shape[0] or 1) if shape else 1
+
+    def close(self) -> None:
+        """End its processes and drop the states they shared."""
+        self._workers.close()
+        shutil.rmtree(self._artifacts / STATES, ignore_errors=True)
+
+    @contextmanager
+    def compilers(self, number: int) -> Iterator[list[Compiler]]:
+        """So many compilers that work side by side and share their states; the first is the one that builds."""
+        others = [Workers(self.subject.start, threads=1, deadline_s=self.subject.deadline_s) for _ in range(number - 1)]
+        with ExitStack() as stack:
+            for each in others:
+                stack.callback(each.close)
+            yield [self._compiler, *map(self._compiling, others)]
+        for each in others:
+            self.seconds["apply"] += each.seconds["apply"]
+
+    def _compiling(self, workers: Workers) -> Compiler:
+        return Compiler(
+            workers,
+            lambda: self.graph,
+            source=self.subject.source,
+            factories=self.subject.factories,
+            deadline_s=self.subject.deadline_s,
+        )
+
+    def path(self, pipeline: Pipeline) -> list[Edge]:
+        """What every pass of a pipeline did, step by step over the graph, up to the first that failed."""
+        edges: list[Edge] = []
+        state = self.graph.root
+        for step in pipeline.passes:
+            edges.append(self._edge(state, step))
+            if isinstance(edges[-1].target, Failure):
+                break
+            state = edges[-1].target
+        return edges
+
+    def reach(self, pipeline: Pipeline) -> str | Failure:
+        """The state a pipeline leads to."""
+        edges = self.path(pipeline)
+        return edges[-1].target if edges else self.graph.root
+
+    def states(self, pipeline: Pipeline) -> list[str]:
+        """The root and the state after every pass, up to the first that failed."""
+        targets = [edge.target for edge in self.path(pipeline)]
+        return [self.graph.root, *(target for target in targets if isinstance(target, str))]
+
+    def apply_seconds(self, pipeline: Pipeline) -> float:
+        """Time to apply exactly this pipeline, whatever cheaper way to the same state is known."""
+        return sum(edge.seconds for edge in self.path(pipeline))
+
+    def hashes(self, pipeline: Pipeline) -> list[str]:
+        """The compiler's own hash of the root and of the state after every pass, up to the first that failed."""
+        told = []
+        for state in self.states(pipeline):
+            fact = self._known("hash", state)
+            if fact is None:
+                fact = self._record("hash", state, self._compiler.ask("apply", "hash", state))
+            if "failure" in fact:
+                break
+            told.append(fact["hash"])
+        return told
+
+    def census(self, state: str) -> Mapping[str, int]:
+        """What a state consists of, counted; empty if it cannot be told."""
+        fact = self._known("census", state)
+        if fact is None:
+            fact = self._record("census", state, self._compiler.ask("apply", "census", state))
+        counts: Mapping[str, int] = fact.get("counts", {})
+        return counts
+
+    def save(self, state: str, path: Path) -> bool:
+        """Write a state's IR with its constants; whether that went well."""
+        return "failure" not in self._compiler.ask("build", "save", state, path=str(path))
+
+    def expand(self, state: str, steps: Sequence[PassSpec]) -> None:
+        """Apply every one of these passes to a state."""
+        for step in steps:
+            self._edge(state, step)
+
+    @property
+    def explored(self) -> bool:
+        """Whether this run has had its time for exploring: one that goes on does not explore further."""
+        return self._log.recall("explored", "") is not None
+
+    @explored.setter
+    def explored(self, _: bool) -> None:
+        self._record("explored", "", {})
+
+    def known(self, state: str, step: PassSpec) -> Edge | None:
+        """What one pass does to one state, if that was ever tried or is not to be tried again."""
+        edge = self.graph.edge(state, step) or self._given_up(step)
+        if edge is not None:
+            return edge
+        fact = self._known("edge", f"{state}|{step}")
+        if self.forbidden(step):
+            return self.graph.edge(state, step)
+        return None if fact is None else self._learn(state, step, fact)
+
+    def learn(self, state: str, step: PassSpec, fact: Fact) -> Edge:
+        """Take in what one pass did to one state, as ``Compiler.apply`` answers it."""
+        return self._learn(state, step, self._record("edge", f"{state}|{step}", fact))
+
+    def forbid(self, step: PassSpec, reason: str) -> None:
+        """From now on a pass leads nowhere: what it does is not the same every time."""
+        failure = Failure("unstable", "apply", step.name, reason)
+        self._record("steady", str(step), {"failure": failure.to_json()})
+        self.graph.forbid(step, failure)
+
+    def forbidden(self, step: PassSpec) -> bool:
+        """Whether a pass was found unsteady, by this run or by an earlier one."""
+        fact = self._known("steady", str(step))
+        if fact is not None:
+            self.graph.forbid(step, Failure.from_json(fact["failure"]))
+        return fact is not None
+
+    def _edge(self, state: str, step: PassSpec) -> Edge:
+        return self.known(state, step) or self.learn(state, step, self._compiler.apply(state, step))
+
+    def _learn(self, state: str, step: PassSpec, fact: Fact) -> Edge:
+        target = Failure.from_json(fact["failure"]) if "failure" in fact else fact["state"]
+        edge = Edge(target, fact["seconds"])
+        self.graph.add(state, step, edge)
+        if isinstance(target, Failure) and target.kind in ("crash", "timeout", "oom"):
+            self._deadly.setdefault(step, []).append(edge)
+        return edge
+
+    def _given_up(self, step: PassSpec) -> Edge | None:
+        """The last failure of a pass that has killed or hung its process ``DEADLY`` times: it is not asked again."""
+        edges = self._deadly.get(step, [])
+        return edges[-1] if len(edges) >= DEADLY else None
+
+    def _load(self) -> Fact:
+        """Import the network; what cannot be imported is the caller's to mend and leaves nothing behind."""
+        path = self.subject.source["path"]
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            try:
+                answer = self._compiler.load(summary=True)
+            except WorkerDied as error:
+                raise UserError(f"The compiler died importing `{path}`: {error}.") from error
+            if "error" in answer:
+                raise UserError(f"Cannot import `{path}`: {answer['error']['reason']}.")
+            undo.pop_all()
+        return answer
+
+    def _known(self, kind: str, key: str) -> Fact | None:
+        """What the log has, unless it was given up under a shorter deadline than today's."""
+        fact = self._log.recall(kind, key)
+        if fact is None and self._memory is not None and kind in REMEMBERED:
+            fact = self._memory.recall(kind, key)
+            fact = fact and self._log.record(kind, key, {**fact, "spent": self._spent})
+        if fact is None or fact.get("failure", {}).get("kind") != "timeout":
+            return fact
+        return fact if fact.get("deadline_s", 0.0) >= self.subject.deadline_s else None
+
+    def _record(self, kind: str, key: str, fact: Fact) -> Fact:
+        fact = {**fact, "deadline_s": self.subject.deadline_s}
+        if self._memory is not None and kind in REMEMBERED:
+            self._memory.record(kind, key, fact)
+        return self._log.record(kind, key, {**fact, "spent": self._spent})
+
+    @property
+    def _spent(self) -> dict[str, float]:
+        return {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
