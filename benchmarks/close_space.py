@@ -32,8 +32,9 @@ PASSES = (
 def main() -> None:
     """Close, compare, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="+")
+    parser.add_argument("names", nargs="*")
     parser.add_argument("--plain", action="store_true", help="by a plain loop as well")
+    parser.add_argument("--table", action="store_true", help="print the Markdown from the committed JSON")
     arguments = parser.parse_args()
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"networks": {}}
     for name in arguments.names:
@@ -43,7 +44,22 @@ def main() -> None:
             row["plain"] = plain(chosen, hashes)
         known = {**provenance(chosen), "passes": PASSES, "networks": {**known["networks"], name: row}}
         RESULTS.write_text(json.dumps(known, indent=1) + "\n")
-        print(name, json.dumps(row))
+    if arguments.table:
+        print(table(known["networks"]))
+
+
+def table(rows: dict[str, Any]) -> str:
+    """The Markdown of ``docs/search.md``."""
+    lines = [
+        "| network | states | edges | depth | closed in | of it SimplifyExpr, both compilers | a plain loop | the same states |"
+    ]
+    lines.append("|---|---|---|---|---|---|---|---|")
+    for name, row in rows.items():
+        slow, loop = row["seconds_by_step"]["SimplifyExpr"], row.get("plain")
+        told = (f"{loop['seconds']:.0f} s", "yes" if loop["same"] else "no") if loop else ("not run", "–")
+        cells = [name, row["states"], row["edges"], row["depth"], f"{row['seconds']:.0f} s", f"{slow:.0f} s", *told]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines)
 
 
 def closed(chosen: Setting) -> tuple[dict[str, Any], set[str]]:
@@ -68,6 +84,7 @@ def closed(chosen: Setting) -> tuple[dict[str, Any], set[str]]:
         "failed": int((closure.table < 0).sum()),
         "depth": int(closure.depths.max()),
         "structural_hashes": len(set(hashes)),
+        "seconds_by_step": dict(zip(closure.steps, closure.seconds.sum(axis=0).round(1).tolist(), strict=True)),
     }
     return row, set(hashes)
 

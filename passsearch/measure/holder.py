@@ -59,8 +59,8 @@ class Holder:
         self._remember(identity, state, module)
         return module
 
-    def add(self, module: Module) -> str:
-        """Hold a state under its identity.
+    def add(self, module: Module) -> tuple[str, bool]:
+        """Hold a state under its identity; the answer's second part is whether it is new here.
 
         Two different IRs with one hash get two identities: a suffix tells them apart.
         """
@@ -74,7 +74,7 @@ class Holder:
         if known is None:
             self._write(identity, state)
         self._remember(identity, state, module)
-        return identity
+        return identity, known is None
 
     def identity(self, module: Module) -> str:
         """The identity of a module that is not held."""

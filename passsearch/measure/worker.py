@@ -46,7 +46,7 @@ class Verbs:
         seconds = time.perf_counter() - start
         inputs = {name: [list(kind.shape), kind.dtype] for name, kind in self._bridge.inputs(module).items()}
         summary = self._bridge.summarize(module).to_json() if request.get("summary") else None
-        state = self._holder.add(module)
+        state, _ = self._holder.add(module)
         return {"state": state, "inputs": inputs, "seconds": seconds, "summary": summary}
 
     def do_hold(self, request: Request) -> Answer:
@@ -54,14 +54,15 @@ class Verbs:
         return {"held": self._holder.has(request["state"])}
 
     def do_apply(self, request: Request) -> Answer:
-        """One pass on one state; answers the state it leads to."""
+        """One pass on one state; answers the state it leads to, and the census of one that is new here."""
         module = self._holder.get(request["state"])
         if module is None:
             return {"missing": request["state"]}
         start = time.perf_counter()
         after = self._bridge.apply(module, _step(request["pass"]), factory=request["factory"])
         seconds = time.perf_counter() - start
-        return {"state": self._holder.add(after), "seconds": seconds}
+        state, new = self._holder.add(after)
+        return {"state": state, "seconds": seconds, **({"census": dict(self._bridge.census(after))} if new else {})}
 
     def do_build(self, request: Request) -> Answer:
         """Build one state into a folder."""

@@ -71,6 +71,7 @@ class Applier:
         self.subject = subject
         self._log, self._memory = log, memory
         self._artifacts = artifacts
+        self._census: dict[str, Mapping[str, int]] = {}
         self._deadly: dict[PassSpec, list[Edge]] = {}
         self._workers = Workers(subject.start, threads=subject.threads, deadline_s=subject.deadline_s)
         self.seconds = self._workers.seconds
@@ -151,6 +152,8 @@ class Applier:
 
     def census(self, state: str) -> Mapping[str, int]:
         """What a state consists of, counted; empty if it cannot be told."""
+        if state in self._census:
+            return self._census[state]
         fact = self._known("census", state)
         if fact is None:
             fact = self._record("census", state, self._compiler.ask("apply", "census", state))
@@ -171,13 +174,16 @@ class Applier:
         """Whether this run has had its time for exploring: one that goes on does not explore further."""
         return self._log.recall("explored", "") is not None
 
-    @explored.setter
-    def explored(self, _: bool) -> None:
+    def note_explored(self) -> None:
+        """It has."""
         self._record("explored", "", {})
 
     def known(self, state: str, step: PassSpec) -> Edge | None:
         """What one pass does to one state, if that was ever tried or is not to be tried again."""
-        edge = self.graph.edge(state, step) or self._given_up(step)
+        edge = self.graph.edge(state, step)
+        if edge is None and (given_up := self._given_up(step)):
+            edge = given_up
+            self.graph.add(state, step, edge)
         if edge is not None:
             return edge
         fact = self._known("edge", f"{state}|{step}")
@@ -209,6 +215,8 @@ class Applier:
         target = Failure.from_json(fact["failure"]) if "failure" in fact else fact["state"]
         edge = Edge(target, fact["seconds"])
         self.graph.add(state, step, edge)
+        if "census" in fact:
+            self._census[fact["state"]] = fact["census"]
         if isinstance(target, Failure) and target.kind in ("crash", "timeout", "oom"):
             self._deadly.setdefault(step, []).append(edge)
         return edge

@@ -63,6 +63,11 @@ class StateGraph:
             if isinstance(edge.target, str) and edge.target != state:
                 self._graph.add_edge(state, edge.target, key=str(step), step=step, seconds=edge.seconds)
 
+    def failures(self, steps: Collection[PassSpec]) -> list[tuple[str, PassSpec, Failure]]:
+        """Where these passes failed, on the states they reach."""
+        edges = [(state, step, self.edge(state, step)) for state in self.reached(steps) for step in steps]
+        return [(state, step, edge.target) for state, step, edge in edges if edge and isinstance(edge.target, Failure)]
+
     def cheapest(self, state: str) -> tuple[Pipeline, float]:
         """The known pipeline that reaches a state in the least time, and that time in seconds.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import optuna
 
-from passsearch.core import BuildOptions, Candidate, Failure, Interval, Objective
+from passsearch.core import BuildOptions, Candidate, Failure, Interval, Objective, Pipeline
 from passsearch.measure import (
     CONSUMED,
     Ratio,
@@ -149,6 +149,7 @@ class Search:
         for candidate, outcome in known:
             self._tell_known(study, chosen, candidate, outcome)
         self._optimise(study, chosen)
+        self._note_failures()
 
     def values(self, scored: Scored) -> list[float]:
         """Per objective, the log of how many times better than the baseline; larger is always better."""
@@ -195,14 +196,25 @@ class Search:
         """Close the space, if the time for that suffices; a run that goes on takes in what was tried, no more."""
         if self.plan.explore_s <= 0 or self._over():
             return
-        seconds = 0.0 if self.evaluator.explored else self.plan.explore_s
+        again = self.evaluator.explored
+        seconds = 0.0 if again else self.plan.explore_s
 
         def told(_: int, __: int) -> None:
             self._progress(self.tally, None)
 
         steps, limits = self.space.steps, Limits(seconds=seconds)
         Exploration(self.evaluator, steps, limits, compilers=self.plan.compilers, progress=told).run()
-        self.evaluator.explored = True
+        if not again:
+            self.evaluator.note_explored()
+        self._note_failures()
+
+    def _note_failures(self) -> None:
+        """Passes that failed while the space was explored; no candidate was spent on them."""
+        graph = self.evaluator.graph
+        for state, step, failure in graph.failures(self.space.steps):
+            if not any(failure is each for _, each in self.tally.failures):
+                pipeline = Pipeline((*graph.cheapest(state)[0].passes, step))
+                self.tally.failures.append((Candidate(pipeline), failure))
 
     @property
     def closed(self) -> bool:

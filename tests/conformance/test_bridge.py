@@ -11,17 +11,17 @@ from passsearch.errors import UserError, WorkerDied
 from passsearch.measure import Worker
 from passsearch.toolchain import Toolchain, host_target
 
-SIMPLIFY = "tvm.relay.transform:SimplifyInference"
+SIMPLIFY, FUSE = "tvm.relay.transform:SimplifyInference", "tvm.relay.transform:FuseOps"
 
 
-def start(toolchain: Toolchain, folder: Path, *, target: str | None = None, paths: tuple[str, ...] = ()) -> Worker:
+def start(toolchain: Toolchain, folder: Path, *, target: str | None = None, **rest: Any) -> Worker:
     return Worker(
         toolchain.python,
         bridge=dialect(toolchain.dialect).bridge,
         target=target or host_target(toolchain),
         threads=1,
         log=folder / "worker.log",
-        paths=paths,
+        **rest,
     )
 
 
@@ -115,6 +115,39 @@ def test_a_pass_that_changes_what_it_is_given_leaves_the_state_alone(worker: Wor
     changed = apply(worker, state, "InPlace", "bad_passes:in_place")["state"]
     assert changed != state
     assert apply(worker, state, "SimplifyInference", SIMPLIFY)["state"] == before
+
+
+def test_one_constant_used_twice_and_two_equal_constants_are_two_states(worker: Worker, small_network: Path) -> None:
+    """The compiler's own hash does not tell them apart, its fusion does."""
+    root = load(worker, small_network)["state"]
+    states = [apply(worker, root, "Twins", "bad_passes:twins", shared=shared)["state"] for shared in (True, False)]
+    hashes = [worker.ask({"verb": "hash", "state": state}, deadline_s=10)["hash"] for state in states]
+    assert states[0] != states[1]
+    assert hashes[0] == hashes[1]
+    again = [apply(worker, root, "Twins", "bad_passes:twins", shared=shared)["state"] for shared in (True, False)]
+    assert again == states
+
+
+def test_states_and_constants_are_shared_through_a_folder(
+    relay: Toolchain, small_network: Path, tmp_path: Path
+) -> None:
+    first, second = (start(relay, tmp_path, states=tmp_path / "states") for _ in range(2))
+    try:
+        root = load(first, small_network)["state"]
+        simple = apply(first, root, "SimplifyInference", SIMPLIFY)
+        assert sum(simple["census"].values()) > 0
+        assert second.ask({"verb": "hold", "state": simple["state"]}, deadline_s=10) == {"held": True}
+        ends = [apply(each, simple["state"], "FuseOps", FUSE, fuse_opt_level=2)["state"] for each in (first, second)]
+        assert ends[0] == ends[1] != simple["state"]
+        request = {"verb": "build", "options": {"opt_level": 0}}
+        built = [
+            each.ask({**request, "state": ends[0], "folder": str(tmp_path / str(number))}, deadline_s=120)
+            for number, each in enumerate((first, second))
+        ]
+        assert built[0]["digest"] == built[1]["digest"] and built[0]["kernels"] == built[1]["kernels"] != ""
+    finally:
+        first.close()
+        second.close()
 
 
 @pytest.mark.parametrize(("name", "kind"), [("crash", "crash"), ("hang", "timeout")])
