@@ -50,10 +50,8 @@ def main() -> None:
 
 def table(rows: dict[str, Any]) -> str:
     """The Markdown of ``docs/search.md``."""
-    lines = [
-        "| network | states | edges | depth | closed in | of it SimplifyExpr, both compilers | a plain loop | the same states |"
-    ]
-    lines.append("|---|---|---|---|---|---|---|---|")
+    heads = ("network", "states", "edges", "depth", "closed in", "SimplifyExpr, both compilers", "a plain loop", "same")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name, row in rows.items():
         slow, loop = row["seconds_by_step"]["SimplifyExpr"], row.get("plain")
         told = (f"{loop['seconds']:.0f} s", "yes" if loop["same"] else "no") if loop else ("not run", "–")

@@ -16,7 +16,8 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from passsearch.dialects.relay.fold_constant import FoldConstant
+from passsearch.dialects.relay.constants import Constants
+from passsearch.dialects.relay.fold_constant import DynamicToStatic, FoldConstant, FoldScaleAxis
 
 TARGET = tvm.target.Target("llvm -mtriple=x86_64-unknown-linux-gnu")
 FLOATS = ("float32", "float16", "float64")
@@ -27,6 +28,7 @@ SHAPES = ((), (7,), (3, 1), (2, 3, 4), (16, 8, 3, 3))
 
 Build = Callable[[np.random.Generator], Any]
 Fold = tuple[tvm.IRModule, float]
+Factory = Callable[[str], Any]
 
 
 def constant(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, *, nan: bool = False) -> Any:
@@ -277,23 +279,48 @@ def random_cases(count: int) -> Iterator[tuple[str, Build]]:
         yield f"random {index}", random_graph
 
 
+# Passes that fold on the way.
+
+
+def scaled(rng: np.random.Generator) -> Any:
+    """What batch norms leave behind, before and after a convolution."""
+    data = relay.multiply(relay.var("data", shape=(1, 4, 8, 8)), constant(rng, (4, 1, 1), "float32"))
+    weight = relay.reshape(constant(rng, (36, 6), "float32"), (6, 4, 3, 3))
+    result = relay.nn.conv2d(data, weight, kernel_size=(3, 3), channels=6)
+    result = relay.multiply(result, relay.sqrt(relay.abs(constant(rng, (6, 1, 1), "float32"))))
+    return relay.nn.relu(relay.add(result, constant(rng, (6, 1, 1), "float32")))
+
+
+def dynamic(rng: np.random.Generator) -> Any:
+    """A reshape whose shape is computed from constants."""
+    shape = relay.concatenate([relay.const([2]), relay.add(relay.const([3]), relay.const([1]))], 0)
+    data = relay.add(relay.var("data", shape=(8,)), constant(rng, (8,), "float32"))
+    return relay.reshape(data, relay.cast(shape, "int64"))
+
+
 # Comparison.
 
 
-def fold(module: tvm.IRModule, evaluator: str) -> Fold:
+def fold(module: tvm.IRModule, evaluator: str, factory: Factory) -> Fold:
     with TARGET, tvm.transform.PassContext(opt_level=4):
         start = time.perf_counter()
-        folded = relay.transform.InferType()(FoldConstant(evaluator)(module))
+        folded = relay.transform.InferType()(factory(evaluator)(module))
         return folded, time.perf_counter() - start
 
 
-def compare(name: str, build: Build, seed: int) -> dict[str, Any]:
+def identity(module: tvm.IRModule) -> int:
+    """Tells one constant that is used twice from two equal ones, as TVM's own equality does not."""
+    return int(tvm.ir.structural_hash(Constants().strip(module)[0]))
+
+
+def compare(name: str, build: Build, seed: int, factory: Factory = FoldConstant) -> dict[str, Any]:
     module = tvm.IRModule.from_expr(function_of(build(np.random.default_rng(seed))))
     module = relay.transform.InferType()(module)
-    by_numpy, seconds_numpy = fold(module, "numpy")
-    by_tvm, seconds_tvm = fold(module, "tvm")
+    by_numpy, seconds_numpy = fold(module, "numpy", factory)
+    by_tvm, seconds_tvm = fold(module, "tvm", factory)
     same = tvm.ir.structural_hash(by_tvm) == tvm.ir.structural_hash(by_numpy)
     equal = same and bool(tvm.ir.structural_equal(by_tvm, by_numpy, map_free_vars=False))
+    equal = equal and identity(by_tvm) == identity(by_numpy)
     return {"case": name, "equal": equal, "seconds_tvm": seconds_tvm, "seconds_numpy": seconds_numpy}
 
 
@@ -301,6 +328,9 @@ def main(random_count: int) -> None:
     cases = itertools.chain(operator_cases(), structure_cases(), random_cases(random_count))
     for seed, (name, build) in enumerate(cases):
         print(json.dumps(compare(name, build, seed)), flush=True)
+    for seed, factory in enumerate((FoldScaleAxis, DynamicToStatic)):
+        for name, build in (("scaled convolution", scaled), ("dynamic reshape", dynamic)):
+            print(json.dumps(compare(f"{factory.__name__}, {name}", build, seed, factory)), flush=True)
 
 
 if __name__ == "__main__":
