@@ -95,8 +95,10 @@ def timed(evaluator: Evaluator, rows: Sequence[tuple[dict[str, Any], Built | Non
     batches = [rest[start : start + TOGETHER] for start in range(0, len(rest), TOGETHER)]
     ratios: dict[str, Any] = {}
     for number, batch in enumerate(batches):
-        found = [baseline, baseline, *(evaluator.restore(built) for built in batch)]
-        folders = [str(each.folder) for each in found if isinstance(each, Built)]
+        for each in (baseline, *batch):
+            if isinstance(evaluator.restore(each), Failure):
+                raise SystemExit(f"{each.key} cannot be built again")
+        folders = [str(each.folder) for each in (baseline, baseline, *batch)]
         answer = evaluator.time_fresh(
             f"batch:{';'.join(each.digest for each in batch)}", folders, FINAL_PLAN, processes=processes
         )

@@ -199,7 +199,8 @@ def _first(catalog: Catalog, closure: Closure, start: str) -> list[Candidate]:
 def random_regret(space: Measured, most: int, *, blind: bool) -> list[float]:
     """The exact expectation of drawing different binaries at random, none twice; beside -O3 unless blind."""
     values = sorted(space.singles, reverse=True)
-    own = -math.inf if blind else space.values[0, 3]
+    first = space.binaries[0, 3]
+    own = -math.inf if blind else max(space.values[key] for key in space.values if space.binaries[key] == first)
     if not blind:
         values.remove(own)
     regrets = [1 - math.exp(max(value, own) - space.best) for value in values]
@@ -278,7 +279,7 @@ def table(documents: Sequence[Mapping[str, Any]]) -> str:
     """The Markdown of ``docs/search.md``."""
     lines = []
     for each in documents:
-        budget = max(5, each["candidates"] // 10)
+        budget = max(5, each["states"] // 10)
         lines += [
             f"**{each['space']}, {each['objective'].replace('_', ' ')}**: {each['states']} states, "
             f"{each['candidates']} candidates, {each['binaries']} to measure, {each['within_1_percent']} of them "

@@ -34,8 +34,9 @@ def evaluating(chosen: setting.Setting, *, remember: bool) -> Iterator[Evaluator
     """An evaluator without a run folder; what it finds out goes to the memory, or nowhere."""
     with TemporaryDirectory(prefix="passsearch-") as name, ExitStack() as stack:
         folder = Path(name)
-        log = stack.enter_context(open_memory(chosen.memory) if remember else Log(folder / "log.jsonl"))
-        evaluator = chosen.evaluator(log, folder)
+        log = stack.enter_context(Log(folder / "log.jsonl"))
+        memory = stack.enter_context(open_memory(chosen.memory)) if remember else None
+        evaluator = chosen.evaluator(log, folder, memory=memory)
         stack.callback(evaluator.close)
         yield evaluator
 

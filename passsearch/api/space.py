@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.api.asking import Progress, evaluating, network, paths, silent
-from passsearch.core import DEADLINE_S, TensorType
+from passsearch.catalog import bind_pipeline
+from passsearch.core import DEADLINE_S, Pipeline, TensorType
 from passsearch.search import setting
 from passsearch.search.certificate import check_certificate, read_closure, space_document
 from passsearch.search.closure import Closure
@@ -118,6 +119,7 @@ def check_space(
         catalogs=paths(catalogs),
         deadline_s=deadline,
     )
+    bind_pipeline(Pipeline.parse(",".join(closure.steps)), chosen.catalog)
     told = progress or silent
     with evaluating(chosen, remember=False) as evaluator:
         return check_certificate(

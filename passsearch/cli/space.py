@@ -92,7 +92,8 @@ def read_space(path: Path) -> Mapping[str, Any]:
         raise UserError(
             f"The certificate `{path}` is not JSON; make one with: passsearch explore MODEL --out FILE"
         ) from None
-    if not isinstance(document, dict) or "graph" not in document:
+    needed = {"schema", "model", "classes", "steps", "states", "closed", "idle", "commuting", "graph"}
+    if not isinstance(document, dict) or not needed <= set(document):
         raise UserError(f"`{path}` holds no explored space; make one with: passsearch explore MODEL --out FILE")
     return document
 

@@ -24,6 +24,7 @@ def space_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
         ("this time", f"{document['tried']} passes applied in {document['seconds']:.0f} s"),
         ("change nothing here", ", ".join(document["idle"]) or "none"),
         ("not the same twice", ", ".join(document["restless"]) or "none"),
+        ("died or took too long", ", ".join(document["given_up"]) or "none"),
         ("change again what they changed", ", ".join(document["not_idempotent"]) or "none"),
         ("in any order the same", _pairs(document["commuting"])),
     ]
@@ -50,7 +51,8 @@ def _size(document: Mapping[str, Any]) -> str:
     edges = f"{document['edges']} edges ({document['failed']} failed)"
     size = f"{document['states']} states, {edges}, depth {document['depth']}"
     if document["closed"]:
-        return f"closed: {size}; no sequence of these passes, however long, makes another IR"
+        but = " that does not die on the way" if document["given_up"] else ""
+        return f"closed: {size}; no sequence of these passes{but}, however long, makes another IR"
     return f"not closed ({ENDS[document['ended']]}): {size}; {document['unfinished']} states have edges left to try"
 
 

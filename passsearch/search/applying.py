@@ -25,6 +25,9 @@ DEADLY = 2
 REMEMBERED = frozenset({"load", "edge", "steady", "census", "hash", "build", "samples"})
 """Kinds of facts that hold for later runs too. What confirms a winner is never among them."""
 
+LASTING = frozenset({None, "compile_error", "crash", "wrong_result"})
+"""Kinds of failures that hold for later runs too; a full disk or a busy machine does not."""
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -72,6 +75,7 @@ class Applier:
         self._log, self._memory = log, memory
         self._artifacts = artifacts
         self._census: dict[str, Mapping[str, int]] = {}
+        self._steady: dict[PassSpec, bool] = {}
         self._deadly: dict[PassSpec, list[Edge]] = {}
         self._workers = Workers(subject.start, threads=subject.threads, deadline_s=subject.deadline_s)
         self.seconds = self._workers.seconds
@@ -95,14 +99,15 @@ class Applier:
 
     @contextmanager
     def compilers(self, number: int) -> Iterator[list[Compiler]]:
-        """So many compilers that work side by side and share their states; the first is the one that builds."""
+        """So many compilers that work side by side and share their states; the first is the one that builds.
+
+        Only its time counts: the others work while it does.
+        """
         others = [Workers(self.subject.start, threads=1, deadline_s=self.subject.deadline_s) for _ in range(number - 1)]
         with ExitStack() as stack:
             for each in others:
                 stack.callback(each.close)
             yield [self._compiler, *map(self._compiling, others)]
-        for each in others:
-            self.seconds["apply"] += each.seconds["apply"]
 
     def _compiling(self, workers: Workers) -> Compiler:
         return Compiler(
@@ -180,16 +185,15 @@ class Applier:
 
     def known(self, state: str, step: PassSpec) -> Edge | None:
         """What one pass does to one state, if that was ever tried or is not to be tried again."""
-        edge = self.graph.edge(state, step)
-        if edge is None and (given_up := self._given_up(step)):
-            edge = given_up
-            self.graph.add(state, step, edge)
-        if edge is not None:
-            return edge
-        fact = self._known("edge", f"{state}|{step}")
-        if self.forbidden(step):
+        if self.forbidden(step) or self.graph.edge(state, step) is not None:
             return self.graph.edge(state, step)
-        return None if fact is None else self._learn(state, step, fact)
+        fact = self._known("edge", f"{state}|{step}")
+        if fact is not None:
+            return self._learn(state, step, fact)
+        edge = self._given_up(step)
+        if edge is not None:
+            self.graph.add(state, step, edge)
+        return edge
 
     def learn(self, state: str, step: PassSpec, fact: Fact) -> Edge:
         """Take in what one pass did to one state, as ``Compiler.apply`` answers it."""
@@ -199,14 +203,17 @@ class Applier:
         """From now on a pass leads nowhere: what it does is not the same every time."""
         failure = Failure("unstable", "apply", step.name, reason)
         self._record("steady", str(step), {"failure": failure.to_json()})
+        self._steady[step] = False
         self.graph.forbid(step, failure)
 
     def forbidden(self, step: PassSpec) -> bool:
         """Whether a pass was found unsteady, by this run or by an earlier one."""
-        fact = self._known("steady", str(step))
-        if fact is not None:
-            self.graph.forbid(step, Failure.from_json(fact["failure"]))
-        return fact is not None
+        if step not in self._steady:
+            fact = self._known("steady", str(step))
+            self._steady[step] = fact is None
+            if fact is not None:
+                self.graph.forbid(step, Failure.from_json(fact["failure"]))
+        return not self._steady[step]
 
     def _edge(self, state: str, step: PassSpec) -> Edge:
         return self.known(state, step) or self.learn(state, step, self._compiler.apply(state, step))
@@ -245,14 +252,15 @@ class Applier:
         fact = self._log.recall(kind, key)
         if fact is None and self._memory is not None and kind in REMEMBERED:
             fact = self._memory.recall(kind, key)
-            fact = fact and self._log.record(kind, key, {**fact, "spent": self._spent})
+            fact = fact and self._log.record(kind, key, {**fact, "spent": self._spent}, durable=False)
         if fact is None or fact.get("failure", {}).get("kind") != "timeout":
             return fact
         return fact if fact.get("deadline_s", 0.0) >= self.subject.deadline_s else None
 
     def _record(self, kind: str, key: str, fact: Fact) -> Fact:
         fact = {**fact, "deadline_s": self.subject.deadline_s}
-        if self._memory is not None and kind in REMEMBERED:
+        lasting = kind == "steady" or fact.get("failure", {}).get("kind") in LASTING
+        if self._memory is not None and kind in REMEMBERED and lasting:
             self._memory.record(kind, key, fact)
         return self._log.record(kind, key, {**fact, "spent": self._spent})
 

@@ -41,6 +41,7 @@ def space_document(chosen: Setting, closure: Closure, growth: Growth, *, classes
             for length, (count, valid) in enumerate(closure.sequences(max(depth, LISTED_LENGTH)))
         ],
         "steps": list(closure.steps),
+        "given_up": sorted({each.step for each in closure.failures if each.kind in ("crash", "timeout", "oom")}),
         "idle": closure.idle(),
         "restless": growth.restless,
         "not_idempotent": closure.not_idempotent(),
@@ -70,12 +71,19 @@ def read_closure(document: Mapping[str, Any], place: str) -> Closure:
     """The graph in a certificate.
 
     Raises:
-        UserError: The file is not one.
+        UserError: The file is not one, or not whole.
     """
-    if document.get("schema") != SCHEMA or "graph" not in document:
+    if document.get("schema") != SCHEMA:
         found = document.get("schema", "none")
         raise UserError(f"`{place}` is not an explored space: its schema is `{found}`, wanted is `{SCHEMA}`.")
-    return Closure.from_json(document["graph"])
+    try:
+        closure = Closure.from_json(document["graph"])
+        told = (document["model"]["sha256"], document["target"], document["toolchain"]["tvm_version"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"The explored space `{place}` is not whole: {error}.") from None
+    if not closure.states or not all(isinstance(each, str) for each in told):
+        raise UserError(f"The explored space `{place}` is not whole: it has no states or does not name its network.")
+    return closure
 
 
 def check_certificate(
@@ -90,11 +98,18 @@ def check_certificate(
 ) -> dict[str, Any]:
     """Apply a random sample of the edges again, in new processes, each from the network by the way it says.
 
-    An edge holds if it leads to the state with the same hash, or fails in the same way.
+    An edge holds if it leads to the state with the same hash, or is refused again. Crashes and time limits are not
+    tried again, nor passes that were found unsteady: they prove nothing about the IR.
     """
     problems = [*_circumstances(document, chosen, applier, closure)]
     steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
-    edges = [(row, column) for row, column in zip(*(closure.table != UNTRIED).nonzero(), strict=True)]
+    told = closure.table.tolist()
+    edges = [
+        (row, column)
+        for row, targets in enumerate(told)
+        for column, target in enumerate(targets)
+        if _certain(closure, target)
+    ]
     drawn = np.random.default_rng(seed).choice(edges, min(sample, len(edges)), replace=False)
     ways = closure.ways()
     for number, (row, column) in enumerate(sorted(drawn.tolist()) if not problems else ()):
@@ -111,6 +126,10 @@ def check_certificate(
         "states": len(closure.states),
         "seed": seed,
     }
+
+
+def _certain(closure: Closure, target: int) -> bool:
+    return target >= 0 or (target <= FAILED and closure.failures[FAILED - target].kind == "compile_error")
 
 
 def _circumstances(document: Mapping[str, Any], chosen: Setting, applier: Applier, closure: Closure) -> Sequence[str]:

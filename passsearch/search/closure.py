@@ -116,8 +116,9 @@ class Closure:
         return [(way, float(total)) for way, total in zip(ways, cost, strict=True)]
 
     def idle(self) -> list[str]:
-        """Passes that change no state of this network."""
-        return [step for column, step in enumerate(self.steps) if not self.changes[:, column].any()]
+        """Passes that work on some state of this network and change none."""
+        works: npt.NDArray[np.bool_] = np.any(self.table >= 0, axis=0)
+        return [step for column, step in enumerate(self.steps) if works[column] and not self.changes[:, column].any()]
 
     def active(self) -> list[int]:
         """The others, by number."""
@@ -132,20 +133,20 @@ class Closure:
         return {step: count for step, count in again.items() if count}
 
     def commuting(self) -> tuple[list[tuple[str, str]], dict[tuple[str, str], tuple[int, int]]]:
-        """Pairs of active passes that lead to one state in both orders wherever both are known, and the other pairs.
+        """Pairs of active passes that do the same in both orders wherever both are known, and the other pairs.
 
-        These with the number of states where both orders lead to one, and where they do not.
+        These with the number of states where both orders lead to one, and where they do not or only one works.
         """
         together, apart = [], {}
         for left, right in combinations(self.active(), 2):
             one, other = self._after(self.table[:, left], right), self._after(self.table[:, right], left)
-            both = (one >= 0) & (other >= 0)
-            equal = int((one[both] == other[both]).sum())
+            known = (one != UNTRIED) & (other != UNTRIED) & ((one >= 0) | (other >= 0))
+            equal = int((one[known] == other[known]).sum())
             pair = (self.steps[left], self.steps[right])
-            if equal == both.sum() > 0:
+            if equal == known.sum() > 0:
                 together.append(pair)
-            elif both.any():
-                apart[pair] = (equal, int(both.sum()) - equal)
+            elif known.any():
+                apart[pair] = (equal, int(known.sum()) - equal)
         return together, apart
 
     def enabling(self) -> dict[tuple[str, str], int]:

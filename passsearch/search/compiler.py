@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from passsearch.core import PassSpec
+from passsearch.core import Failure, PassSpec
 from passsearch.errors import WorkerDied
 from passsearch.measure import Worker
 from passsearch.search.states import StateGraph
@@ -43,12 +43,16 @@ class Compiler:
 
     def apply(self, state: str, step: PassSpec) -> Fact:
         """One pass on one state: ``seconds``, and ``state`` or ``failure``."""
-        request = {"verb": "apply", "state": state, **self.step(step)}
-        return {"seconds": 0.0, **self._workers.ask(partial(self._holding, state), "apply", request, step=step.name)}
+        answer = self.ask("apply", "apply", state, step=step.name, **self.step(step))
+        return {"seconds": 0.0, **answer}
 
-    def ask(self, stage: str, verb: str, state: str, **request: Any) -> dict[str, Any]:
-        """Any other request about one state."""
-        return self._workers.ask(partial(self._holding, state), stage, {"verb": verb, "state": state, **request})
+    def ask(self, stage: str, verb: str, state: str, *, step: str = "", **request: Any) -> dict[str, Any]:
+        """Any request about one state."""
+        told = {"verb": verb, "state": state, **request}
+        answer = self._workers.ask(partial(self._holding, state), stage, told, step=step)
+        if "missing" in answer:
+            return {"failure": Failure("infra", stage, step, f"state {state} was lost").to_json()}
+        return answer
 
     def step(self, step: PassSpec) -> dict[str, Any]:
         """A pass as requests name it."""
@@ -62,13 +66,13 @@ class Compiler:
         return worker
 
     def _holds(self, worker: Worker, state: str) -> bool:
-        return bool(worker.ask({"verb": "hold", "state": state}, deadline_s=self._deadline_s)["held"])
+        return bool(worker.ask({"verb": "hold", "state": state}, deadline_s=self._deadline_s).get("held"))
 
     def _replay(self, worker: Worker, state: str) -> None:
         """Apply the cheapest way to a state from the last place on it that is still held."""
         way = self._graph().way(state)
         held = next((place for place in range(len(way) - 1, -1, -1) if self._holds(worker, way[place][0])), None)
-        here = way[held][0] if held is not None else self.load(summary=False)["state"]
+        here = way[held][0] if held is not None else self.load(summary=False).get("state", "")
         for _, step in way[held or 0 :]:
             request = {"verb": "apply", "state": here, **self.step(step)}
             here = worker.ask(request, deadline_s=self._deadline_s).get("state", "")

@@ -187,8 +187,7 @@ class Evaluator(Applier):
                 return reference
         unfinished = folder.with_name(folder.name + ".partial")
         shutil.rmtree(unfinished, ignore_errors=True)
-        told = {"options": options.to_json(), "folder": str(unfinished)}
-        answer = self._compiler.ask("build", "build", state, **told)
+        answer = self._compiler.ask("build", "build", state, options=options.to_json(), folder=str(unfinished))
         verified = answer if "failure" in answer else self._verify(unfinished)
         if "failure" in verified:
             shutil.rmtree(unfinished, ignore_errors=True)

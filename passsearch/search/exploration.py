@@ -11,6 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from time import monotonic
+from typing import TypeAlias
 
 from passsearch.core import Failure, PassSpec
 from passsearch.search.applying import Applier
@@ -19,6 +20,9 @@ from passsearch.store import Fact
 
 REPETITIONS = 3
 """Changes a pass must make twice alike, each in two processes where there are two, before it is taken to be steady."""
+
+_Answer: TypeAlias = tuple[Fact, Compiler]
+_Running: TypeAlias = dict[Future[_Answer], tuple[str, PassSpec, Fact | None]]
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ class Exploration:
         self._depths = {applier.graph.root: 0}
         self._left: dict[str, int] = {}
         self._frontier: deque[tuple[str, PassSpec]] = deque()
+        self._unknown: list[tuple[str, PassSpec]] = []  # edges left when a limit was met
         self._alike: dict[PassSpec, int] = {}
 
     def run(self) -> Growth:
@@ -106,28 +111,48 @@ class Exploration:
         for each in compilers:
             free.put(each)
 
-        def apply(state: str, step: PassSpec) -> Fact:
+        def apply(state: str, step: PassSpec, other_than: Compiler | None = None) -> _Answer:
             compiler = free.get()
+            if compiler is other_than and len(compilers) > 1:
+                busy, compiler = compiler, free.get()
+                free.put(busy)
             try:
-                return compiler.apply(state, step)
+                return compiler.apply(state, step), compiler
             finally:
                 free.put(compiler)
 
-        running: dict[Future[Fact], tuple[str, PassSpec, Fact | None]] = {}
-        while True:
-            while len(running) < self._compilers and not self._limited(begin) and (edge := self._next()):
-                running[pool.submit(apply, *edge)] = (*edge, None)
-            if not running:
-                break
+        running: _Running = {}
+        while self._fill(running, lambda *edge: pool.submit(apply, *edge), begin) or self._reopened():
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 state, step, before = running.pop(done)
+                fact, compiler = done.result()
                 self.growth.tried += 1
-                if before is None and self._doubtful(state, step, done.result()):
-                    running[pool.submit(apply, state, step)] = (state, step, done.result())
+                if before is None and self._doubtful(state, step, fact):
+                    running[pool.submit(apply, state, step, compiler)] = (state, step, fact)
                 else:
-                    self._take(state, step, done.result(), before)
+                    self._take(state, step, fact, before=before)
                     self._note(state, begin)
-        self.growth.ended = self._limited(begin) or ("depth" if self._cut() else "closed")
+        self.growth.ended = self._limited(begin) if self._unknown else "depth" if self._cut() else "closed"
+
+    def _fill(self, running: _Running, submit: Callable[[str, PassSpec], Future[_Answer]], begin: float) -> bool:
+        """Give every compiler something to do; whether any has. Past a limit only what is known is taken in."""
+        while len(running) < self._compilers and (edge := self._next()):
+            if self._limited(begin):
+                self._unknown.append(edge)
+            else:
+                running[submit(*edge)] = (*edge, None)
+        return bool(running)
+
+    def _reopened(self) -> bool:
+        """Whether a shorter way was found to a state that seemed too deep, so that there is more to do."""
+        if self._limits.depth is None:
+            return False
+        for state, depth in self._applier.graph.depths().items():
+            self._depths[state] = depth
+        before = len(self._left)
+        for state in list(self._depths):
+            self._open(state)
+        return len(self._left) > before
 
     def _next(self) -> tuple[str, PassSpec] | None:
         """The next edge nothing is known of; those that are known are taken in on the way."""
@@ -146,11 +171,11 @@ class Exploration:
         self._left[state] = len(self._steps)
         self._frontier.extend((state, step) for step in self._steps)
 
-    def _take(self, state: str, step: PassSpec, fact: Fact, before: Fact | None) -> None:
+    def _take(self, state: str, step: PassSpec, fact: Fact, *, before: Fact | None) -> None:
         """Take in an answer; of a pass that was repeated only if both are alike."""
-        if before is not None:
+        if before is not None and "state" in fact:
             self._alike[step] = self._alike.get(step, 0) + 1
-            if before.get("state") != fact.get("state"):
+            if before["state"] != fact["state"]:
                 if str(step) not in self.growth.restless:
                     self._applier.forbid(step, f"applied twice to {state} it led to two different IRs")
                     self.growth.restless.append(str(step))
@@ -162,6 +187,8 @@ class Exploration:
     def _settle(self, state: str, step: PassSpec, target: str | Failure | None) -> None:
         self._left[state] -= 1
         if not isinstance(target, str):
+            return
+        if self._applier.forbidden(step):
             return
         depth = self._depths[state] + 1
         if target not in self._depths:
@@ -191,4 +218,4 @@ class Exploration:
         limits = self._limits
         if limits.seconds is not None and monotonic() - begin >= limits.seconds:
             return "seconds"
-        return "states" if limits.states is not None and len(self._depths) >= limits.states and self._frontier else ""
+        return "states" if limits.states is not None and len(self._depths) >= limits.states else ""

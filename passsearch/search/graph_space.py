@@ -1,11 +1,11 @@
 """The known states of a graph as a space of two keys: the number of a state, and the level of the build after it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
-from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.search.space import BUILD_LEVELS, Keys
 from passsearch.search.states import StateGraph
 
@@ -20,6 +20,8 @@ class GraphSpace:
         graph: StateGraph,
         reach: Callable[[Pipeline], str | Failure],
         census: Callable[[str], Mapping[str, int]],
+        *,
+        steps: Collection[PassSpec] = (),
     ) -> None:
         """Number the states known so far.
 
@@ -27,10 +29,12 @@ class GraphSpace:
             graph: The states.
             reach: The state a pipeline leads to.
             census: What a state consists of, counted.
+            steps: What they reach comes first, breadth first, in whatever order it was found; all else by identity.
         """
         self._graph, self._reach, self._census = graph, reach, census
-        self._states: list[str] = []
-        self._numbers: dict[str, int] = {}
+        first = graph.reached(steps)
+        self._states = [*first, *sorted(set(graph) - set(first))]
+        self._numbers = {state: number for number, state in enumerate(self._states)}
 
     def distributions(self) -> dict[str, BaseDistribution]:
         """The keys an Optuna sampler chooses."""

@@ -24,6 +24,8 @@ from passsearch.search.space import Space
 from passsearch.store import STATES, Log
 from passsearch.toolchain import Toolchain, cache_folder, get_toolchain, host_target
 
+MOST_COMPILERS = 8
+
 MEMORY_VERSION = 1
 """Grows when what is remembered changes its meaning."""
 
@@ -82,8 +84,8 @@ class Setting:
 
     @property
     def explorers(self) -> int:
-        """Compilers that may work side by side: one for each core this process may use."""
-        return len(os.sched_getaffinity(0))
+        """Compilers that may work side by side; each holds the network's weights."""
+        return min(self.threads, MOST_COMPILERS)
 
     @property
     def memory(self) -> Path:
@@ -230,12 +232,11 @@ def explored(
     """
     if passes is not None:
         written = [step for text in passes for step in Pipeline.parse(text).passes]
+        if not written:
+            raise UserError("No pass to explore; give for example: --passes SimplifyInference,FoldConstant,FuseOps")
         bind_pipeline(Pipeline(tuple(step for step in written if step.arguments)), chosen.catalog)
-        return tuple(
-            spec
-            for step in written
-            for spec in ([step] if step.arguments else chosen.catalog.entry(step.name).variants())
-        )
+        variants = [[step] if step.arguments else chosen.catalog.entry(step.name).variants() for step in written]
+        return tuple(dict.fromkeys(spec for specs in variants for spec in specs))
     if every:
         selection = candidates(
             chosen.catalog, (), fingerprint=Fingerprint(), wanted=additional, tvm_version=chosen.toolchain.tvm_version

@@ -60,6 +60,8 @@ class Space:
 
     def encode(self, candidate: Candidate) -> Keys | None:
         """Keys that decode to a candidate; ``None`` if it lies outside this space."""
+        if candidate.build.opt_level not in BUILD_LEVELS:
+            return None
         free = {slot: {str(spec) for spec in entry.variants()} for entry, slot in self._slots()}
         keys: dict[str, str | int | float] = {"build:opt_level": candidate.build.opt_level}
         length = max(len(candidate.pipeline), 1)

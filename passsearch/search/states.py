@@ -37,30 +37,36 @@ class StateGraph:
     @property
     def states(self) -> int:
         """How many different IRs are known."""
-        return int(self._graph.number_of_nodes())
+        return len(list(iter(self)))
 
     def __iter__(self) -> Iterator[str]:
         """The states in the order they were found, the root first."""
-        return iter(list(self._graph))
+        with self._lock:
+            nodes = list(self._graph)
+            reached = {self.root, *nx.descendants(self._graph, self.root)} if self._forbidden else nodes
+        return iter([state for state in nodes if state in reached] if self._forbidden else nodes)
 
     def edge(self, state: str, step: PassSpec) -> Edge | None:
         """What is known of one pass on one state."""
         return self._forbidden.get(step) or self._tried.get((state, step))
 
     def forbid(self, step: PassSpec, failure: Failure) -> None:
-        """A pass whose edges lead nowhere, now and from now on; states that only it reached are forgotten."""
+        """A pass whose edges lead nowhere, now and from now on; states that only it reached no longer count."""
         with self._lock:
             self._forbidden[step] = Edge(failure, 0.0)
             gone = [(*ends, key) for *ends, key in self._graph.edges(keys=True) if key == str(step)]
             self._graph.remove_edges_from(gone)
-            reached = {self.root, *nx.descendants(self._graph, self.root)}
-            self._graph.remove_nodes_from([state for state in self._graph if state not in reached])
+
+    @property
+    def forbids(self) -> bool:
+        """Whether there is such a pass."""
+        return bool(self._forbidden)
 
     def add(self, state: str, step: PassSpec, edge: Edge) -> None:
         """Take in a tried pass."""
         with self._lock:
             self._tried[state, step] = edge
-            if isinstance(edge.target, str) and edge.target != state:
+            if step not in self._forbidden and isinstance(edge.target, str) and edge.target != state:
                 self._graph.add_edge(state, edge.target, key=str(step), step=step, seconds=edge.seconds)
 
     def failures(self, steps: Collection[PassSpec]) -> list[tuple[str, PassSpec, Failure]]:

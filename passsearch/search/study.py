@@ -127,6 +127,7 @@ class Search:
         self.tally = Tally()
         self.scored: dict[str, Scored] = {}
         self._known: dict[str, Scored | Failure] = {}
+        self._noted: set[tuple[str, str]] = set()
         self._baselines, self._first = baselines, first
         self._default = next(each for each in baselines if each.name == default_baseline)
         self._elapsed_s, self._progress = elapsed_s, progress
@@ -140,7 +141,8 @@ class Search:
         known: list[tuple[Candidate, Scored | Failure]] = [(each.candidate, each) for each in self.scored.values()]
         known += [(each, self._evaluate(each)) for each in self._first if not self._over()]
         self._explore()
-        graph = GraphSpace(self.evaluator.graph, self.evaluator.reach, self.evaluator.census)
+        told = (self.evaluator.graph, self.evaluator.reach, self.evaluator.census)
+        graph = GraphSpace(*told, steps=self.space.steps)
         names = {"seed": self.plan.seed, "objectives": len(self.plan.objectives)}
         chosen = strategy(self.plan.sampler, self.space, graph, **names)
         self.sampler = chosen.name
@@ -209,12 +211,14 @@ class Search:
         self._note_failures()
 
     def _note_failures(self) -> None:
-        """Passes that failed while the space was explored; no candidate was spent on them."""
+        """Passes that failed while the space was explored, one line for each way to fail; no candidate was spent."""
         graph = self.evaluator.graph
+        noted = {id(failure) for _, failure in self.tally.failures}
         for state, step, failure in graph.failures(self.space.steps):
-            if not any(failure is each for _, each in self.tally.failures):
+            if id(failure) not in noted and (failure.step, failure.kind) not in self._noted:
                 pipeline = Pipeline((*graph.cheapest(state)[0].passes, step))
                 self.tally.failures.append((Candidate(pipeline), failure))
+            self._noted.add((failure.step, failure.kind))
 
     @property
     def closed(self) -> bool:
@@ -224,7 +228,7 @@ class Search:
     def _optimise(self, study: optuna.Study, chosen: Strategy) -> None:
         idle = 0
         while not self._over() and idle < PATIENCE:
-            if chosen.name == "graph" and not self._unmeasured(chosen):
+            if chosen.name == "graph" and not self._unmeasured():
                 self.ended = "the space is closed and every state of it is measured"
                 return
             trial = study.ask(chosen.space.distributions())
@@ -246,7 +250,7 @@ class Search:
         assert isinstance(state, str)
         self.evaluator.expand(state, self.space.steps)
 
-    def _unmeasured(self, chosen: Strategy) -> bool:
+    def _unmeasured(self) -> bool:
         """Whether there is a state left to measure; where none is known, the nearest unknown ones are looked for."""
         options = [BuildOptions(opt_level=level) for level in BUILD_LEVELS]
         graph = self.evaluator.graph
@@ -361,6 +365,10 @@ class Search:
             return ()
         folders = [str(self.baseline.folder), str(built.folder)]
         answer = self.evaluator.consumption(built.digest, folders, SEARCH_WINDOWS)
+        if answer is None:  # what an earlier run built is remembered, its files are gone
+            for each in (self.baseline, built):
+                self.evaluator.restore(each)
+            answer = self.evaluator.consumption(built.digest, folders, SEARCH_WINDOWS)
         if isinstance(answer, Failure):
             return answer
         read: list[dict[str, Any]] = answer["consumed"] if answer else []
@@ -373,10 +381,16 @@ class Search:
         assert self.baseline is not None
         return SAME if built.digest == self.baseline.digest else None
 
+    def _stands(self, scored: Scored) -> bool:
+        """Whether its pipeline has no pass that was found unsteady later."""
+        if not self.evaluator.graph.forbids:
+            return True
+        return isinstance(self.evaluator.reach(scored.candidate.pipeline), str)
+
     def ranked(self) -> list[Scored]:
         """Admissible candidates, the best by the first objective first."""
         first = self.plan.objectives[0]
-        admitted = [each for each in self.scored.values() if self.admissible(each)]
+        admitted = [each for each in self.scored.values() if self.admissible(each) and self._stands(each)]
         return sorted(admitted, key=lambda each: -self.gain(first, each))
 
 

@@ -38,16 +38,17 @@ class Log:
         self._recalled_s = self._written_s.get((kind, key))
         return self._facts.get((kind, key))
 
-    def record(self, kind: str, key: str, fact: Fact) -> Fact:
-        """Write a fact and return it once it is on disk."""
+    def record(self, kind: str, key: str, fact: Fact, *, durable: bool = True) -> Fact:
+        """Write a fact and return it once it is on disk; one that is on disk elsewhere need not wait for that."""
         elapsed = round(time.monotonic() - self._start, 4)
         body = json.dumps(
             {"kind": kind, "key": key, "start": self._start_number, "elapsed_s": elapsed, "fact": fact}
         ).encode()
         if self._file is not None:
             self._file.write(b"%08x %s\n" % (zlib.crc32(body), body))
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            if durable:
+                self._file.flush()
+                os.fsync(self._file.fileno())
         self._elapsed[self._start_number] = elapsed
         self._take(kind, key, fact)
         self._recalled_s = None

@@ -51,16 +51,17 @@ def test_sequences_are_counted_as_brute_force_counts_them(found: Closure) -> Non
 @given(tables())
 def test_pairs_said_to_commute_do_so_in_every_sequence(found: Closure) -> None:
     numbers = {step: column for column, step in enumerate(found.steps)}
+
+    def ends(one: str, other: str) -> list[tuple[int | None, int | None]]:
+        orders = ((numbers[one], numbers[other]), (numbers[other], numbers[one]))
+        return [(follow(found, orders[0], s), follow(found, orders[1], s)) for s in range(len(found.states))]
+
     together, apart = found.commuting()
-    for left, right in [(numbers[one], numbers[other]) for one, other in together]:
-        for state in range(len(found.states)):
-            ends = {follow(found, pair, state) for pair in ((left, right), (right, left))}
-            assert len(ends - {None}) <= 1
-    for (one, other), (equal, different) in apart.items():
-        ends = [(follow(found, (numbers[one], numbers[other]), s), follow(found, (numbers[other], numbers[one]), s))
-                for s in range(len(found.states))]  # fmt: skip
-        assert different == sum(None not in pair and pair[0] != pair[1] for pair in ends) > 0
-        assert equal == sum(None not in pair and pair[0] == pair[1] for pair in ends)
+    for pair in together:
+        assert all(left == right for left, right in ends(*pair))
+    for pair, (equal, different) in apart.items():
+        assert different == sum(left != right for left, right in ends(*pair)) > 0
+        assert equal == sum(left == right is not None for left, right in ends(*pair))
 
 
 @given(tables())

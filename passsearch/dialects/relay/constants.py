@@ -21,8 +21,6 @@ from tvm import relay
 from passsearch.dialects.contract import Array
 
 DIGEST_BYTES = 16
-MARK = b"passsearch:digest"
-"""What a placeholder begins with, so that no constant of a network is taken for one."""
 
 
 class Constants:
@@ -39,7 +37,7 @@ class Constants:
         def placeholder(constant: relay.Constant) -> relay.Constant:
             digest = self._digest(constant.data)
             used[digest] += 1
-            content = MARK + bytes.fromhex(digest) + used[digest].to_bytes(4, "big")
+            content = f"{digest} {used[digest]}".encode()
             return relay.Constant(tvm.nd.array(np.frombuffer(content, "uint8")))
 
         return _replaced(module, placeholder), frozenset(used)
@@ -59,9 +57,11 @@ class Constants:
         return value
 
     def put(self, digest: str, array: Array) -> None:
-        """Hold a constant."""
+        """Hold a constant; numpy lacks some of TVM's types, so the digest names it."""
         if digest not in self._held:
-            self._hold(digest, tvm.nd.array(array))
+            data = tvm.nd.empty(array.shape, digest.partition("-")[2])
+            data.copyfrom(array)
+            self._hold(digest, data)
 
     def keep(self, digests: Collection[str]) -> None:
         """Let all others go."""
@@ -75,7 +75,7 @@ class Constants:
         array = data.numpy()
         hasher = hashlib.blake2b(f"{data.dtype}{array.shape}".encode(), digest_size=DIGEST_BYTES)
         hasher.update(np.ascontiguousarray(array).data)
-        digest: str = hasher.hexdigest()
+        digest = f"{hasher.hexdigest()}-{data.dtype}"
         if digest not in self._held:
             self._hold(digest, data)
         return digest
@@ -87,7 +87,7 @@ class Constants:
 
 def _digest_in(placeholder: relay.Constant) -> str:
     content: bytes = placeholder.data.numpy().tobytes()
-    return content[len(MARK) : len(MARK) + DIGEST_BYTES].hex()
+    return content.decode().partition(" ")[0]
 
 
 def _address(data: tvm.nd.NDArray) -> int:
@@ -108,6 +108,6 @@ def _replaced(module: tvm.IRModule, replace: Callable[[relay.Constant], relay.Co
     fields = ("type_definitions", "attrs", "global_infos")  # what there is grew with TVM's releases
     functions = {
         variable: replacer.visit(function) if isinstance(function, relay.Function) else function
-        for variable, function in module.functions.items()
+        for variable, function in sorted(module.functions.items(), key=lambda item: item[0].name_hint)
     }
     return tvm.IRModule(functions, *(getattr(module, field) for field in fields if hasattr(module, field)))

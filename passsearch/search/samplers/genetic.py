@@ -25,6 +25,7 @@ class PassGASampler(optuna.samplers.BaseSampler):
     def reseed_rng(self) -> None:
         """For workers of one study."""
         self._rng = np.random.default_rng()
+        self._random.reseed_rng()
 
     def infer_relative_search_space(
         self, study: optuna.Study, trial: optuna.trial.FrozenTrial

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import optuna
 from optuna.distributions import BaseDistribution
 from scipy.linalg import cho_solve, cholesky
+from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
 Vector: TypeAlias = npt.NDArray[np.float64]
@@ -118,23 +119,22 @@ class GraphSampler(optuna.samplers.BaseSampler):
 def _posterior(features: Vector, levels: npt.NDArray[Any], values: Vector) -> tuple[Vector, Vector]:
     """Mean and deviation at the points without a value, which come last; parameters by marginal likelihood."""
     known = len(values)
-    distances = np.sqrt(np.maximum(((features[:, None] - features[None]) ** 2).sum(axis=2), 0))
+    distances = cdist(features, features[:known]) if features.shape[1] else np.zeros((len(features), known))
     typical = np.median(distances[distances > 0]) if (distances > 0).any() else 1.0
-    alike = levels[:, None] == levels[None]
+    alike = levels[:, None] == levels[None, :known]
     centre, scale = values.mean(), max(values.std(), 1e-6)
     targets = (values - centre) / scale
     best: tuple[float, Any] | None = None
     for length, likeness, noise in product(LENGTHS, LIKENESSES, NOISES):
         near = np.sqrt(5) * distances / (length * typical)
         kernel = (1 + near + near**2 / 3) * np.exp(-near) * np.where(alike, 1.0, likeness)
-        lower = cholesky(kernel[:known, :known] + noise * np.eye(known), lower=True)
+        lower = cholesky(kernel[:known] + noise * np.eye(known), lower=True)
         weights = cho_solve((lower, True), targets)
         likelihood = -0.5 * targets @ weights - np.log(np.diag(lower)).sum()
         if best is None or likelihood > best[0]:
-            best = (likelihood, (kernel, lower, weights))
+            best = (likelihood, (kernel[known:], lower, weights))
     assert best is not None
-    kernel, lower, weights = best[1]
-    across = kernel[known:, :known]
+    across, lower, weights = best[1]
     solved = cho_solve((lower, True), across.T)
     variance = np.maximum(1.0 - (across * solved.T).sum(axis=1), 1e-9)
     mean: Vector = centre + scale * (across @ weights)

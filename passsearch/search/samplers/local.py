@@ -10,6 +10,8 @@ from passsearch.search.samplers.sequences import Distributions, Genes, edited
 
 BEST = 3
 """Sequences that are improved on in turn."""
+EDITS = 100
+"""Most edits in a row; in a space where all was asked none leads to anything new."""
 
 
 class LocalSampler(optuna.samplers.BaseSampler):
@@ -24,6 +26,7 @@ class LocalSampler(optuna.samplers.BaseSampler):
     def reseed_rng(self) -> None:
         """For workers of one study."""
         self._rng = np.random.default_rng()
+        self._random.reseed_rng()
 
     def infer_relative_search_space(
         self, study: optuna.Study, trial: optuna.trial.FrozenTrial
@@ -41,7 +44,9 @@ class LocalSampler(optuna.samplers.BaseSampler):
         asked = {Genes.of(each.params): each.values[0] for each in trials}
         best = sorted(asked, key=lambda genes: -asked[genes])[:BEST]
         child = best[self._rng.integers(len(best))]
-        while child in asked:
+        for _ in range(EDITS):
+            if child not in asked:
+                break
             child = edited(child, self._distributions, self._rng)
         return child.keys(self._distributions)
 
