@@ -165,6 +165,8 @@ class SimulatedEvaluator:
 class NoSpace:
     """All candidates are given, none is drawn."""
 
+    steps = ()
+
     def encode(self, candidate: Candidate) -> None:
         """Not told to a sampler."""
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from threading import Condition
 from time import monotonic
 from typing import TypeAlias
 
@@ -61,6 +61,29 @@ class Growth:
     restless: list[str] = field(default_factory=list)
 
 
+class _Free:
+    """The compilers that have nothing to do."""
+
+    def __init__(self, compilers: Sequence[Compiler]) -> None:
+        self._free, self._others = list(compilers), len(compilers) > 1
+        self._changed = Condition()
+
+    def take(self, other_than: Compiler | None) -> Compiler:
+        """Wait for one; where there are several, for one that is not this."""
+        unwanted = other_than if self._others else None
+        with self._changed:
+            self._changed.wait_for(lambda: any(each is not unwanted for each in self._free))
+            chosen = next(each for each in self._free if each is not unwanted)
+            self._free.remove(chosen)
+        return chosen
+
+    def give_back(self, compiler: Compiler) -> None:
+        """It is free again."""
+        with self._changed:
+            self._free.append(compiler)
+            self._changed.notify_all()
+
+
 class Exploration:
     """One closure. ``run`` may be interrupted: what was tried is in the graph and in the log."""
 
@@ -107,19 +130,14 @@ class Exploration:
         return self.growth
 
     def _work(self, compilers: Sequence[Compiler], pool: ThreadPoolExecutor, begin: float) -> None:
-        free: SimpleQueue[Compiler] = SimpleQueue()
-        for each in compilers:
-            free.put(each)
+        free = _Free(compilers)
 
         def apply(state: str, step: PassSpec, other_than: Compiler | None = None) -> _Answer:
-            compiler = free.get()
-            if compiler is other_than and len(compilers) > 1:
-                busy, compiler = compiler, free.get()
-                free.put(busy)
+            compiler = free.take(other_than)
             try:
                 return compiler.apply(state, step), compiler
             finally:
-                free.put(compiler)
+                free.give_back(compiler)
 
         running: _Running = {}
         while self._fill(running, lambda *edge: pool.submit(apply, *edge), begin) or self._reopened():
