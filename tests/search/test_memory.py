@@ -39,3 +39,7 @@ def test_an_explored_space_is_known_to_the_search(relay: Toolchain, small_networ
     assert found["space"]["closed"] and found["space"]["sampler"] == "graph"
     within = [fact for fact in facts(tmp_path / "run", "edge") if fact["spent"]["apply"] == 0]
     assert len(within) >= len(CHEAP)
+    written = (tmp_path / "run" / "log.jsonl").read_text()
+    again = tune(small_network, relay, tmp_path / "run").document
+    assert again["space"] == found["space"], "though there are more states than trials"
+    assert (tmp_path / "run" / "log.jsonl").read_text() == written

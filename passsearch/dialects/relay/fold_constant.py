@@ -65,7 +65,7 @@ def DynamicToStatic(evaluator: str = "tvm") -> tvm.transform.Pass:  # noqa: N802
     if evaluator == "tvm":
         return relay.transform.DynamicToStatic()
     return tvm.transform.Sequential(
-        [FoldConstant(evaluator), relay.transform.DynamicToStatic()], name="DynamicToStatic"
+        [FoldConstant(evaluator), relay.transform.DynamicToStatic()], opt_level=2, name="DynamicToStatic"
     )
 
 
