@@ -252,7 +252,7 @@ def _found(worker: Worker, home: Path, target: str) -> Deployment:
         network=home / "network.json",
         model={"name": "resnet_tiny", "source": "zoo:resnet_tiny", "sha256": "", "batch": 1},
         inputs=inputs,
-        states=states,
+        states=[ask("hash", state=state)["hash"] for state in states],
         expected=expected,
         tolerance=1e-3,
         seed=3,
