@@ -347,12 +347,13 @@ def main() -> None:
         chosen = [
             file for file in files if not arguments.spaces or file.name.removesuffix(".json.gz") in arguments.spaces
         ]
-        replays = [
-            summary(file, objective, seeds=arguments.seeds, most=arguments.most)
-            for file in chosen
-            for objective in OBJECTIVES
-        ]
-        RESULTS.write_text(json.dumps({"keep_throughput": KEEP, "replays": replays}, indent=1) + "\n")
+        known = json.loads(RESULTS.read_text())["replays"] if RESULTS.exists() else []
+        for file in chosen:
+            for objective in OBJECTIVES:
+                row = summary(file, objective, seeds=arguments.seeds, most=arguments.most)
+                others = [each for each in known if (each["space"], each["objective"]) != (row["space"], objective)]
+                known = sorted([*others, row], key=lambda each: (each["space"], each["objective"]))
+                RESULTS.write_text(json.dumps({"keep_throughput": KEEP, "replays": known}) + "\n")
 
 
 if __name__ == "__main__":
