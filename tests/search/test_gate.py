@@ -29,7 +29,7 @@ class Deviating(Evaluator):
         self.builds += 1
         folder.mkdir()
         verified = {"deviation": float(state), "case": "large", "leads": [0.5, 0.3, 0.1]}
-        return {"seconds": 1.0, "digest": state, "bytes": 0, "plan_bytes": 0, "peak_rss": 0, **verified}
+        return {"seconds": 1.0, "digest": state, "kernels": "", "bytes": 0, "plan_bytes": 0, "peak_rss": 0, **verified}
 
 
 def evaluator(log: Log, folder: Path, tolerance: float | None) -> Deviating:
