@@ -32,12 +32,16 @@ class Workers:
     def compiler(self) -> Worker:
         """The one that holds states; it runs no kernels, so one thread is enough and forking it is safe."""
         if self._compiler is None or not self._compiler.alive:
+            if self._compiler is not None:  # a process dies with the thread that started it
+                self._compiler.close()
             self._compiler = self._start(1)
         return self._compiler
 
     def timer(self) -> Worker:
         """The one whose forks run kernels."""
         if self._timer is None or not self._timer.alive:
+            if self._timer is not None:
+                self._timer.close()
             self._timer = self._start(self._threads)
         return self._timer
 
