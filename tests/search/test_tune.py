@@ -41,7 +41,7 @@ def test_a_search_survives_a_bad_pass_and_reports_it(
         toolchain=relay.name,
         trials=12,
         confirm=0,
-        deadline=20,
+        deadline=12,
         passes=[*CHEAP, name],
         catalogs=[bad_passes],
         out=tmp_path / "run",
