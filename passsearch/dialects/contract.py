@@ -111,6 +111,9 @@ class Bridge(Protocol):
     def apply(self, module: Module, step: PassSpec, *, factory: str) -> Module:
         """The IR after one pass, types inferred; ``factory`` is the catalog's ``module:function``."""
 
+    def unchanged(self, before: Module, after: Module) -> bool:
+        """Whether both are certainly one state: the common answer of a pass, told more cheaply than by identities."""
+
     def identity(self, skeleton: Skeleton) -> str:
         """Hexadecimal hash; equal IR has equal hash, in any process."""
 

@@ -61,6 +61,8 @@ class Verbs:
         start = time.perf_counter()
         after = self._bridge.apply(module, _step(request["pass"]), factory=request["factory"])
         seconds = time.perf_counter() - start
+        if self._bridge.unchanged(module, after):
+            return {"state": request["state"], "seconds": seconds}
         state, new = self._holder.add(after)
         return {"state": state, "seconds": seconds, **({"census": dict(self._bridge.census(after))} if new else {})}
 

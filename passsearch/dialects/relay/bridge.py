@@ -12,7 +12,7 @@ from tvm import relay
 from passsearch.core import BuildOptions, ModuleSummary, PassSpec, TensorType
 from passsearch.dialects.contract import Artifact, CompileError, ModelSource
 from passsearch.dialects.relay import importer
-from passsearch.dialects.relay.constants import Constants
+from passsearch.dialects.relay.constants import Constants, constant_uses
 from passsearch.dialects.relay.executable import (
     GRAPH,
     KERNELS,
@@ -66,14 +66,24 @@ class RelayBridge:
         return census(module)
 
     def apply(self, module: tvm.IRModule, step: PassSpec, *, factory: str) -> tvm.IRModule:
-        """One pass and InferType, with the target in scope as some passes ask for it."""
+        """One pass, with the target in scope as some ask for it, and the types inferred."""
         home, _, function = factory.partition(":")
         try:
             transform = getattr(import_module(home), function)(**step.bound)
             with self.target, tvm.transform.PassContext(opt_level=APPLY_LEVEL):
-                return relay.transform.InferType()(transform(_copy(module)))
+                after = transform(_copy(module))
+                # A function pass has inferred them itself (FunctionPassNode in src/relay/ir/transform.cc, 0.8 to 0.19).
+                typed = isinstance(transform, relay.transform.FunctionPass)
+                return after if typed else relay.transform.InferType()(after)
         except (tvm.TVMError, tvm.error.DiagnosticError, TypeError, ValueError, AttributeError) as error:
             raise CompileError(_telling_line(error)) from error
+
+    def unchanged(self, before: tvm.IRModule, after: tvm.IRModule) -> bool:
+        """TVM's structural equality, quick where both hold the same arrays, and the same sharing of constants."""
+        if not tvm.ir.structural_equal(before, after):
+            return False
+        uses = constant_uses(before)
+        return uses is not None and uses == constant_uses(after)
 
     def identity(self, skeleton: tvm.IRModule) -> str:
         """TVM's structural hash, 16 hexadecimal digits."""
