@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from provenance import provenance, settle
+from repeat_builds import compile_seconds
 
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.search import confirm
@@ -54,7 +55,7 @@ def certified(document: Mapping[str, Any], chosen: Setting) -> dict[str, Any]:
     closure = Closure.from_json(document["graph"])
     worked = [row for row in document["builds"] if "failure" not in row]
     fastest = max(worked, key=lambda row: float(row["ratio"]))
-    quickest = min((row for row in worked if row["ratio"] >= KEEP), key=seconds)
+    quickest = min((row for row in worked if row["ratio"] >= KEEP), key=compile_seconds)
     with TemporaryDirectory(prefix="passsearch-") as folder, Log(Path(folder) / "log.jsonl") as log:
         evaluator = chosen.evaluator(log, Path(folder))
         try:
@@ -80,11 +81,6 @@ def certified(document: Mapping[str, Any], chosen: Setting) -> dict[str, Any]:
     }
 
 
-def seconds(row: Row) -> float:
-    """To apply the cheapest pipeline and to build."""
-    return float(row["apply_s"] + row["build_s"])
-
-
 def again(closure: Closure, row: Row, evaluator: Any, chosen: Setting) -> dict[str, Any]:
     """The claim of the whole space about one candidate, and what fresh compiles say."""
     way, _ = closure.ways()[row["state"]]
@@ -107,7 +103,7 @@ def again(closure: Closure, row: Row, evaluator: Any, chosen: Setting) -> dict[s
     return {
         "pipeline": str(pipeline),
         "opt_level": row["opt_level"],
-        "measured": {key: row[key] for key in ("ratio", "interval", "apply_s", "build_s")},
+        "measured": {key: row[key] for key in ("ratio", "interval", "apply_s", "build_s", "compile_s") if key in row},
         "throughput": ratio_document(found.throughput),
         "compile_time": ratio_document(found.compile_time),
         "noise_floor": found.noise_floor if math.isfinite(found.noise_floor) else None,
@@ -150,7 +146,7 @@ def restricted(closure: Closure, worked: Sequence[Row], steps: Sequence[str]) ->
     part = set(closure.within(columns).states)
     inside = [row for row in worked if closure.states[row["state"]] in part]
     best, left = (max(float(row["ratio"]) for row in rows) for rows in (worked, inside))
-    quick, left_quick = (min(seconds(row) for row in rows if row["ratio"] >= KEEP) for rows in (worked, inside))
+    quick, left_quick = (min(compile_seconds(row) for row in rows if row["ratio"] >= KEEP) for rows in (worked, inside))
     return {
         "steps": [closure.steps[column] for column in columns],
         "states": len(part),

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import optuna
+from repeat_builds import compile_seconds
 from scipy.stats import bootstrap
 
 from passsearch.catalog import Catalog, load, with_needs
@@ -91,8 +92,7 @@ def measured(file: Path, objective: str) -> Measured:
         if objective == "throughput":
             values[key] = math.log(row["ratio"])
         else:
-            spent = row["apply_s"] + row["build_s"]
-            gain = math.log((baseline["apply_s"] + baseline["build_s"]) / spent)
+            gain = math.log(compile_seconds(baseline) / compile_seconds(row))
             values[key] = gain if row["ratio"] >= KEEP else gain + REJECTED / 2
     return Measured(
         file.name.removesuffix(".json.gz"), Closure.from_json(document["graph"]), values, binaries, document["census"]

@@ -31,7 +31,7 @@ def space_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
     if document["barriers"] is not None:
         lines.append(("never again after", _barriers(document["barriers"])))
     if not document["closed"]:
-        part = document["largest_closed_part"]
+        part = document["closed_part"]
         lines.append(("a part that is closed", f"{part['states']} states by {', '.join(part['steps'])}"))
     parts = ["\n".join(paragraph(head, text, width=wide) for head, text in lines), _passes(document, wide)]
     return "\n\n".join(part for part in parts if part)

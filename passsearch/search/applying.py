@@ -260,9 +260,11 @@ class Applier:
     def _record(self, kind: str, key: str, fact: Fact) -> Fact:
         fact = {**fact, "deadline_s": self.subject.deadline_s}
         lasting = kind == "steady" or fact.get("failure", {}).get("kind") in LASTING
+        kept = False
         if self._memory is not None and kind in REMEMBERED and lasting:
             self._memory.record(kind, key, fact)
-        return self._log.record(kind, key, {**fact, "spent": self._spent})
+            kept = self._memory.writable
+        return self._log.record(kind, key, {**fact, "spent": self._spent}, durable=not kept)
 
     @property
     def _spent(self) -> dict[str, float]:

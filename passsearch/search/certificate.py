@@ -21,7 +21,7 @@ LISTED_LENGTH = 12
 def space_document(chosen: Setting, closure: Closure, growth: Growth, *, classes: Sequence[str]) -> dict[str, Any]:
     """What ``explore --json`` prints and ``--out`` writes."""
     together, apart = closure.commuting()
-    part = closure if closure.closed else closure.largest_closed_part()
+    part = closure if closure.closed else closure.closed_part()
     depth = int(closure.depths.max())
     return {
         "schema": SCHEMA,
@@ -51,7 +51,7 @@ def space_document(chosen: Setting, closure: Closure, growth: Growth, *, classes
         "disabling": _counted(closure.disabling(), "states"),
         "barriers": [list(pair) for pair in closure.barriers()] if closure.closed else None,
         "new_states": growth.by_step,
-        "largest_closed_part": {"steps": list(part.steps), "states": len(part.states)},
+        "closed_part": {"steps": list(part.steps), "states": len(part.states)},
         "growth": [list(point) for point in growth.curve],
         "tried": growth.tried,
         "seconds": round(growth.seconds, 1),

@@ -1,6 +1,6 @@
 """What a state graph, closed or not, tells about its passes; works on its table alone, so also on a file's."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, permutations
@@ -199,18 +199,25 @@ class Closure:
             self.failures,
         )
 
-    def largest_closed_part(self) -> "Closure":
-        """The passes left when, one after another, the one goes that most of the states with untried edges hang on."""
-        columns = list(range(len(self.steps)))
-        part = self.within(columns)
+    def closed_part(self) -> "Closure":
+        """A part of which nothing is left to try, and a large one: some passes go, one after another, until it closes.
+
+        Either the one goes that most of the states with untried edges hang on, or the one that was tried least; the
+        larger part of the two counts.
+        """
+        parts = [self._shrunk(choose) for choose in (_hinge, _least_tried)]
+        return max(parts, key=lambda part: (len(part.states), len(part.steps)))
+
+    def _shrunk(self, choose: Callable[["Closure"], int]) -> "Closure":
+        part, columns = self, list(range(len(self.steps)))
         while not part.closed:
-            options = [self.within([each for each in columns if each != gone]) for gone in columns]
-            choice = min(
-                range(len(columns)), key=lambda place: (_unfinished(options[place]), -len(options[place].states))
-            )
-            columns.pop(choice)
-            part = options[choice]
+            columns.pop(choose(part))
+            part = self.within(columns)
         return part
+
+    def without(self, column: int) -> "Closure":
+        """The part that the other steps reach."""
+        return self.within([each for each in range(len(self.steps)) if each != column])
 
     def _after(self, targets: npt.NDArray[np.int32], column: int) -> npt.NDArray[np.int32]:
         """Where a pass leads from each of these states; those that are none stay what they are."""
@@ -240,5 +247,18 @@ class Closure:
         return reach
 
 
-def _unfinished(part: Closure) -> int:
-    return int((part.table == UNTRIED).any(axis=1).sum())
+def _hinge(part: Closure) -> int:
+    """The step without which the fewest states have edges left to try, and among equals the most states remain."""
+
+    def left(column: int) -> tuple[int, int]:
+        rest = part.without(column)
+        return int((rest.table == UNTRIED).any(axis=1).sum()), -len(rest.states)
+
+    return min(range(len(part.steps)), key=left)
+
+
+def _least_tried(part: Closure) -> int:
+    """The step with the most edges left to try, and among equals the one whose states have the most."""
+    untried = (part.table == UNTRIED).sum(axis=0)
+    equal = np.flatnonzero(untried == untried.max()).tolist()
+    return min(equal, key=lambda column: int((part.without(column).table == UNTRIED).sum()))

@@ -21,6 +21,10 @@ from passsearch.store import Fact
 REPETITIONS = 3
 """Changes a pass must make twice alike, each in two processes where there are two, before it is taken to be steady."""
 
+IDLE_STATES = 20
+"""States a pass may leave as they are before its other edges wait until those of busier passes are done: an exploration
+that has to end early has then closed under these."""
+
 _Answer: TypeAlias = tuple[Fact, Compiler]
 _Running: TypeAlias = dict[Future[_Answer], tuple[str, PassSpec, Fact | None]]
 
@@ -111,6 +115,9 @@ class Exploration:
         self._depths = {applier.graph.root: 0}
         self._left: dict[str, int] = {}
         self._frontier: deque[tuple[str, PassSpec]] = deque()
+        self._waiting: deque[tuple[str, PassSpec]] = deque()  # edges of passes that seem idle
+        self._unchanged: dict[PassSpec, int] = dict.fromkeys(self._steps, 0)
+        self._busy: set[PassSpec] = set()
         self._unknown: list[tuple[str, PassSpec]] = []  # edges left when a limit was met
         self._alike: dict[PassSpec, int] = {}
 
@@ -153,8 +160,11 @@ class Exploration:
         self.growth.ended = self._limited(begin) if self._unknown else "depth" if self._cut() else "closed"
 
     def _fill(self, running: _Running, submit: Callable[[str, PassSpec], Future[_Answer]], begin: float) -> bool:
-        """Give every compiler something to do; whether any has. Past a limit only what is known is taken in."""
-        while len(running) < self._compilers and (edge := self._next()):
+        """Give every compiler something to do, and something to do next; whether any has.
+
+        Past a limit only what is known is taken in.
+        """
+        while len(running) < 2 * self._compilers and (edge := self._next()):
             if self._limited(begin):
                 self._unknown.append(edge)
             else:
@@ -174,12 +184,16 @@ class Exploration:
 
     def _next(self) -> tuple[str, PassSpec] | None:
         """The next edge nothing is known of; those that are known are taken in on the way."""
-        while self._frontier:
-            state, step = self._frontier.popleft()
+        while self._frontier or self._waiting:
+            first = self._frontier or self._waiting
+            state, step = first.popleft()
             edge = self._applier.known(state, step)
-            if edge is None:
+            if edge is not None:
+                self._settle(state, step, edge.target)
+            elif first is self._frontier and step not in self._busy and self._unchanged[step] >= IDLE_STATES:
+                self._waiting.append((state, step))
+            else:
                 return state, step
-            self._settle(state, step, edge.target)
         return None
 
     def _open(self, state: str) -> None:
@@ -204,8 +218,12 @@ class Exploration:
 
     def _settle(self, state: str, step: PassSpec, target: str | Failure | None) -> None:
         self._left[state] -= 1
+        if target == state:
+            self._unchanged[step] += 1
         if not isinstance(target, str):
             return
+        if target != state:
+            self._busy.add(step)
         if self._applier.forbidden(step):
             return
         depth = self._depths[state] + 1

@@ -33,6 +33,11 @@ class Log:
         if self._file is not None:
             self._file.truncate(good)
 
+    @property
+    def writable(self) -> bool:
+        """Whether facts go to the file, or last as long as this object only."""
+        return self._file is not None
+
     def recall(self, kind: str, key: str) -> Fact | None:
         """The fact, if it is known."""
         self._recalled_s = self._written_s.get((kind, key))

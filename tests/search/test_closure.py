@@ -105,7 +105,7 @@ def test_passes_are_told_by_what_they_do() -> None:
 def test_what_is_not_closed_has_a_part_that_is() -> None:
     found = closure([[1, 2, 0], [1, 1, 1], [UNTRIED, UNTRIED, UNTRIED]])
     assert not found.closed
-    part = found.largest_closed_part()
+    part = found.closed_part()
     assert part.closed and part.steps == ("A", "C") and part.states == ("s0", "s1")
 
 

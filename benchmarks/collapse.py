@@ -1,0 +1,119 @@
+"""Do states that share one measurement measure the same? ``python benchmarks/collapse.py bert_tiny``.
+
+States of a measured space that lower to the same kernels, called in the same order, are one measurement to a search. Here
+up to ``--groups`` such groups are drawn, two states of each (two different IRs) are built apart from each other and timed
+side by side in several processes. The JSON goes to ``benchmarks/results/collapse.json``.
+"""
+
+import argparse
+import gzip
+import json
+import math
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from provenance import provenance, settle
+from scipy import stats
+
+from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.measure import process_ratio
+from passsearch.search import FINAL_PLAN, Evaluator
+from passsearch.search.closure import Closure
+from passsearch.store import Log
+
+ROOT = Path(__file__).parent
+SPACES, RESULTS = ROOT / "spaces", ROOT / "results" / "collapse.json"
+LEVEL = 0.95
+
+
+def main() -> None:
+    """Build, time, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="+")
+    parser.add_argument("--groups", type=int, default=20)
+    parser.add_argument("--processes", type=int, default=3)
+    arguments = parser.parse_args()
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"spaces": {}}
+    for name in arguments.names:
+        document = json.loads(gzip.decompress((SPACES / f"{name}.json.gz").read_bytes()))
+        chosen = settle(document["model"]["source"])
+        with TemporaryDirectory(prefix="passsearch-") as folder, Log(Path(folder) / "log.jsonl") as log:
+            evaluator = chosen.evaluator(log, Path(folder))
+            try:
+                rows = [
+                    row
+                    for pair in pairs(document, arguments.groups)
+                    if (row := compared(document, evaluator, pair, arguments.processes))
+                ]
+            finally:
+                evaluator.close()
+        known = {**provenance(chosen), "spaces": {**known["spaces"], name: summary(rows)}}
+        RESULTS.write_text(json.dumps(known, indent=1) + "\n")
+        print(name, {key: value for key, value in known["spaces"][name].items() if key != "pairs"})
+
+
+def pairs(document: dict[str, Any], most: int) -> list[list[dict[str, Any]]]:
+    """Two builds of every group with the same kernels whose states differ; a draw, if there are too many."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in document["builds"]:
+        if "failure" not in row:
+            groups.setdefault(row["kernels"], []).append(row)
+    rng = np.random.default_rng(0)
+    found = []
+    for group in groups.values():
+        first = group[rng.integers(len(group))]
+        others = [row for row in group if row["state"] != first["state"]]
+        if others:
+            found.append([first, others[rng.integers(len(others))]])
+    chosen = sorted(rng.permutation(len(found))[:most])
+    return [found[place] for place in chosen]
+
+
+def compared(
+    document: dict[str, Any], evaluator: Evaluator, pair: list[dict[str, Any]], processes: int
+) -> dict[str, Any] | None:
+    """The ratio of two builds of one group; ``None`` where one cannot be built."""
+    closure = Closure.from_json(document["graph"])
+    steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
+    folders = []
+    for row in pair:
+        way, _ = closure.ways()[row["state"]]
+        candidate = Candidate(Pipeline(tuple(steps[each] for each in way)), BuildOptions(opt_level=row["opt_level"]))
+        state = evaluator.reach(candidate.pipeline)
+        built = state if isinstance(state, Failure) else evaluator.built(state, candidate)
+        restored = built if isinstance(built, Failure) else evaluator.restore(built)
+        if isinstance(restored, Failure):
+            print(restored.reason, file=sys.stderr)
+            return None
+        folders.append(str(restored.folder))
+    answer = evaluator.time_fresh("|".join(folders), folders, FINAL_PLAN, processes=processes)
+    if isinstance(answer, Failure):
+        raise SystemExit(answer.reason)
+    ratio = process_ratio(answer["processes"], 1)
+    low, high = ratio.interval.low, ratio.interval.high
+    told = [{"state": row["state"], "opt_level": row["opt_level"]} for row in pair]
+    ends = [round(end, 5) if math.isfinite(end) else None for end in (low, high)]
+    return {"pair": told, "ratio": round(ratio.value, 5), "interval": ends, "equal": low <= 1 <= high}
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """How far apart the pairs read, and the mean of all (Student's t over the logarithms)."""
+    logs = np.log([row["ratio"] for row in rows])
+    reach = stats.t.ppf((1 + LEVEL) / 2, len(logs) - 1) * stats.sem(logs) if len(logs) > 1 else math.inf
+    ends = [float(math.exp(logs.mean() + sign * reach)) for sign in (-1, 1)] if math.isfinite(reach) else None
+    return {
+        "pairs": rows,
+        "measured": len(rows),
+        "intervals_with_1": sum(row["equal"] for row in rows),
+        "smallest": float(np.exp(logs.min())),
+        "largest": float(np.exp(logs.max())),
+        "mean": float(math.exp(logs.mean())),
+        "mean_interval": ends,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""How soon a second ``tune`` is where the first one was: ``python benchmarks/tune_again.py resnet18``.
+
+Tunes a network with an empty cache folder, then again in another run folder with what the first run has remembered, and
+notes when each had its trials. The JSON goes to ``benchmarks/results/tune_again.json``.
+"""
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from provenance import provenance, settle
+
+import passsearch
+
+RESULTS = Path(__file__).parent / "results" / "tune_again.json"
+FIRST = 20
+
+
+def main() -> None:
+    """Tune twice, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="+")
+    parser.add_argument("--trials", type=int, default=25)
+    arguments = parser.parse_args()
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"networks": {}}
+    for name in arguments.names:
+        with TemporaryDirectory(prefix="passsearch-") as cache:
+            os.environ["XDG_CACHE_HOME"] = cache
+            runs = [tuned(f"zoo:{name}", arguments.trials) for _ in ("first", "second")]
+            known = {**provenance(settle(f"zoo:{name}")), "networks": {**known["networks"], name: runs}}
+        RESULTS.write_text(json.dumps(known, indent=1) + "\n")
+        print(name, json.dumps(runs))
+
+
+def tuned(model: str, trials: int) -> dict[str, Any]:
+    """One run in a folder of its own, without the confirmation, which is always measured anew."""
+    reached: dict[int, float] = {}
+    start = time.monotonic()
+
+    def note(stage: str, done: int, _all: int) -> None:
+        if stage == "searching":
+            reached.setdefault(done, round(time.monotonic() - start, 2))
+
+    with TemporaryDirectory(prefix="passsearch-") as folder:
+        result = passsearch.tune(model, trials=trials, confirm=0, out=Path(folder) / "run", progress=note)
+    return {
+        "trials": trials,
+        "seconds_to_trial": {str(FIRST): next((at for done, at in reached.items() if done >= FIRST), None)},
+        "seconds": round(time.monotonic() - start, 2),
+        "built_s": result.document["seconds"].get("build", 0.0),
+    }
+
+
+if __name__ == "__main__":
+    main()
