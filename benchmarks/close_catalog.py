@@ -1,10 +1,10 @@
 """How far the whole catalog closes: ``python benchmarks/close_catalog.py resnet18 bert_tiny --seconds 3600``.
 
 Explores every candidate of the catalog with every choice of its arguments. Where that does not end in time, the choice
-goes without which least is found, one after another, and what is left is explored as long, until it closes. What was found
-is remembered, so that the same command goes on where it ended. ``round_trips`` tells whether the whole can close at all:
-the layout transforms after a convolutional network was taken from one layout to the other and back, again and again. The
-JSON goes to ``benchmarks/results/close_catalog.json``; ``--table`` prints it as the Markdown of ``docs/search.md``.
+goes without which least is found, one after another, and what is left is explored, until it closes. What was found
+is remembered, so that the same command goes on where it ended. ``round_trips`` tells whether the whole can close at
+all: the layout transforms after a convolutional network was taken from one layout to the other and back, again and
+again. The JSON goes to ``benchmarks/results/close_catalog.json``; ``--table`` prints it as the Markdown of ``docs/search.md``.
 """
 
 import argparse
@@ -32,12 +32,13 @@ def main() -> None:
     """Explore, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--seconds", type=float, default=3600.0, help="of an exploration, in this run")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="for the whole, in this run")
+    parser.add_argument("--part-seconds", type=float, default=3600.0, help="for every part")
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"networks": {}}
     for name in arguments.names:
-        row = closed(f"zoo:{name}", arguments.seconds, known["networks"].get(name, {}))
+        row = closed(f"zoo:{name}", (arguments.seconds, arguments.part_seconds), known["networks"].get(name, {}))
         row["round_trips"] = round_trips(f"zoo:{name}")
         here = provenance(settle(f"zoo:{name}"))
         known = {**here, "networks": {**known["networks"], name: row}}
@@ -46,9 +47,9 @@ def main() -> None:
         print(table(known["networks"]))
 
 
-def closed(model: str, seconds: float, before: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole catalog, then the largest part of it that closes."""
-    document = explore(model, every=True, timeout=seconds, progress=tell)
+def closed(model: str, seconds: tuple[float, float], before: Mapping[str, Any]) -> dict[str, Any]:
+    """The whole catalog, then the largest part of it that closes; for so many seconds each."""
+    document = explore(model, every=True, timeout=seconds[0], progress=tell)
     closure = Closure.from_json(document["graph"])
     row = {**described(document), **whole_curve(document, before)}
     row["without"] = [{"step": step, "states": states} for states, step in sizes_without(closure)[:5]]
@@ -56,7 +57,7 @@ def closed(model: str, seconds: float, before: Mapping[str, Any]) -> dict[str, A
     while not document["closed"]:
         gone.append(hinge(closure))
         left = [step for step in closure.steps if step != gone[-1]]
-        document = explore(model, passes=[",".join(left)], timeout=seconds, progress=tell)
+        document = explore(model, passes=[",".join(left)], timeout=seconds[1], progress=tell)
         closure = Closure.from_json(document["graph"])
         row["part"] = {"gone": gone, **described(document), "seconds": document["seconds"]}
     return row
@@ -118,7 +119,9 @@ def table(rows: Mapping[str, Any]) -> str:
     for name, row in rows.items():
         state = "yes" if row["closed"] else f"no, {row['unfinished']} left"
         part = row["part"]
-        rest = f"{part['states']} states without `{'`, `'.join(part['gone'])}`, {part['seconds']:.0f} s" if part else "–"
+        rest = "–"
+        if part:
+            rest = f"{part['states']} states in {part['seconds']:.0f} s without `{'`, `'.join(part['gone'])}`"
         cells = [name, row["steps"], row["idle"], row["states"], row["edges"], row["depth"], state]
         lines.append("| " + " | ".join(map(str, [*cells, f"{row['seconds']:.0f} s", rest])) + " |")
     return "\n".join(lines)

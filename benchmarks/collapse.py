@@ -1,8 +1,8 @@
 """Do states that share one measurement measure the same? ``python benchmarks/collapse.py bert_tiny``.
 
-States of a measured space that lower to the same kernels, called in the same order, are one measurement to a search. Here
-up to ``--groups`` such groups are drawn, two states of each (two different IRs) are built apart from each other and timed
-side by side in several processes. The JSON goes to ``benchmarks/results/collapse.json``.
+States of a measured space that lower to the same kernels, called in the same order, are one measurement to a search.
+Here up to ``--groups`` such groups are drawn, two states of each (two different IRs) are built apart from each other
+and timed side by side in several processes. The JSON goes to ``benchmarks/results/collapse.json``.
 """
 
 import argparse

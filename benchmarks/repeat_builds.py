@@ -1,8 +1,8 @@
 """Compile the contenders of measured spaces afresh, several times: ``python benchmarks/repeat_builds.py resnet18``.
 
-One build says little of a compile time. Those that keep 98 % of -O3's throughput and whose single build came within half
-of the quickest are compiled again, as a deployment does it, in processes of their own, in rounds, each round in another
-order, -O3 among them. The seconds go into ``benchmarks/spaces/NAME.json.gz``, beside the single build.
+One build says little of a compile time. Those that keep 98 % of -O3's throughput and whose single build took at most
+half as long again as the quickest are compiled again, as a deployment does it, in processes of their own, in rounds, each in
+another order, -O3 among them. The seconds go into ``benchmarks/spaces/NAME.json.gz``, beside the single build.
 """
 
 import argparse
@@ -70,9 +70,7 @@ def contenders(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """-O3 on the network as it is, and whatever may compile quickest at no loss."""
     rows = [row for row in document["builds"] if row.get("ratio", 0.0) >= KEEP]
     quickest = min(row["apply_s"] + row["build_s"] for row in rows)
-    return [
-        row for row in rows if row is document["builds"][0] or row["apply_s"] + row["build_s"] <= CLOSE * quickest
-    ]
+    return [row for row in rows if row is document["builds"][0] or row["apply_s"] + row["build_s"] <= CLOSE * quickest]
 
 
 def compile_seconds(row: Mapping[str, Any]) -> float:

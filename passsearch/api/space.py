@@ -75,7 +75,8 @@ def explore(
         )
         growth = exploration.run()
         classes = setting.read(chosen, evaluator.summary).class_names
-        return space_document(chosen, Closure.of(evaluator.graph, steps), growth, classes=classes)
+        document = space_document(chosen, Closure.of(evaluator.graph, steps), growth, classes=classes)
+        return {**document, "remembered": evaluator.remembers}
 
 
 def check_space(

@@ -1,6 +1,7 @@
 """``explore``: the whole space of a network's pipelines."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -52,6 +53,7 @@ def explore(
     network: dict[str, Any] = {"inputs": typed_inputs(inputs), "batch": batch, "toolchain": toolchain}
     network |= {"catalogs": catalogs or (), "deadline": deadline}
     require(toolchain)
+    require_places(out, picture)
     from passsearch import api
     from passsearch.report import check_text, space_picture, space_text
 
@@ -96,6 +98,13 @@ def read_space(path: Path) -> Mapping[str, Any]:
     if not isinstance(document, dict) or not needed <= set(document):
         raise UserError(f"`{path}` holds no explored space; make one with: passsearch explore MODEL --out FILE")
     return document
+
+
+def require_places(*paths: Path | None) -> None:
+    """Refuse what cannot be written before anything is explored for it."""
+    for path in filter(None, paths):
+        if path.is_dir() or not os.access(path.absolute().parent, os.W_OK):
+            raise UserError(f"Cannot write `{path}`: no such folder, or no right to write there; choose another file.")
 
 
 def write_text(path: Path | None, text: str) -> None:

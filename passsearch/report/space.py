@@ -28,6 +28,8 @@ def space_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
         ("change again what they changed", ", ".join(document["not_idempotent"]) or "none"),
         ("in any order the same", _pairs(document["commuting"])),
     ]
+    if not document.get("remembered", True):
+        lines.insert(3, ("kept for later runs", "no, as with --fresh or while another run on this network does so"))
     if document["barriers"] is not None:
         lines.append(("never again after", _barriers(document["barriers"])))
     if not document["closed"]:

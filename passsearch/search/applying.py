@@ -92,6 +92,11 @@ class Applier:
         shape: list[Any] = next((shape for shape, _ in self.inputs.values()), [])
         return int(shape[0] or 1) if shape else 1
 
+    @property
+    def remembers(self) -> bool:
+        """Whether what it finds out is kept for later runs; not while another run on the same network does so."""
+        return self._memory is not None and self._memory.writable
+
     def close(self) -> None:
         """End its processes and drop the states they shared."""
         self._workers.close()

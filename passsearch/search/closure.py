@@ -261,4 +261,5 @@ def _least_tried(part: Closure) -> int:
     """The step with the most edges left to try, and among equals the one whose states have the most."""
     untried = (part.table == UNTRIED).sum(axis=0)
     equal = np.flatnonzero(untried == untried.max()).tolist()
-    return min(equal, key=lambda column: int((part.without(column).table == UNTRIED).sum()))
+    choice: int = min(equal, key=lambda column: int((part.without(column).table == UNTRIED).sum()))
+    return choice

@@ -60,6 +60,7 @@ def test_a_space_is_explored_drawn_checked_and_learned_from(
     [
         (("--passes", "FoldConst"), "Unknown pass `FoldConst` in dialect `relay`; did you mean `FoldConstant`?"),
         (("--passes", "FuseOps{level=1}"), "Unknown parameter `level` of pass `FuseOps`"),
+        (("--out", "no/such/folder/space.json"), "Cannot write `no/such/folder/space.json`: no such folder"),
         (("--check", "nowhere.json"), "Cannot read the certificate `nowhere.json`"),
     ],
 )

@@ -126,6 +126,8 @@ def test_one_constant_used_twice_and_two_equal_constants_are_two_states(worker: 
     assert hashes[0] == hashes[1]
     again = [apply(worker, root, "Twins", "bad_passes:twins", shared=shared)["state"] for shared in (True, False)]
     assert again == states
+    parted = apply(worker, states[0], "PartTwins", "bad_passes:part_twins")["state"]
+    assert parted == states[1], "a pass that changes the sharing alone changes the state"
 
 
 def test_states_and_constants_are_shared_through_a_folder(

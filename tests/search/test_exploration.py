@@ -1,9 +1,11 @@
 """Closing the space of a small network on a real compiler."""
 
+import json
 import shutil
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ import passsearch
 from passsearch.core import Failure, PassSpec, Pipeline
 from passsearch.frontends import resolve
 from passsearch.search import Evaluator, setting
+from passsearch.search import exploration as exploration_module
 from passsearch.search.certificate import check_certificate, read_closure
 from passsearch.search.closure import Closure
 from passsearch.search.exploration import Exploration, Growth, Limits
@@ -72,6 +75,19 @@ def test_what_was_explored_is_not_applied_again(explore: Explore) -> None:
     again = explore(STEPS, compilers=1)
     assert first[1].tried > 0 and again[1].tried == 0 and again[1].ended == "closed"
     assert set(first[0].graph) == set(again[0].graph)
+
+
+def test_passes_that_seem_idle_wait_until_the_others_are_done(
+    explore: Explore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exploration_module, "IDLE_STATES", 1)
+    idle = ("CanonicalizeCast", "DivToMul")
+    evaluator, growth, _ = explore((*idle, *STEPS), compilers=1)
+    assert growth.ended == "closed" and set(evaluator.graph) == set(explore(STEPS)[0].graph)
+    tried = [json.loads(line[line.index(b"{") :]) for line in (tmp_path / "log.jsonl").read_bytes().splitlines()]
+    order = [each["key"].partition("|")[2] in idle for each in tried if each["kind"] == "edge"]
+    waited, went_on = ([place for place, each in enumerate(order) if each == waits] for waits in (True, False))
+    assert mean(waited) > mean(went_on) + len(order) / 10
 
 
 @pytest.mark.parametrize("limit", [{"depth": 1}, {"states": 2}])

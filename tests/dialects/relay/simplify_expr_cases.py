@@ -113,7 +113,7 @@ def main() -> None:
                 "case": f"{name}, {make.__name__}",
                 "equal": bool(same),
                 "changed": not tvm.ir.structural_equal(module, plain),
-                "run": simplify_expr._might_change(module),  # noqa: SLF001
+                "run": simplify_expr._might_change(module),
             }
             print(json.dumps(told), flush=True)
 
