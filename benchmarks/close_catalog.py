@@ -1,10 +1,10 @@
 """How far the whole catalog closes: ``python benchmarks/close_catalog.py resnet18 bert_tiny --seconds 3600``.
 
-Explores every candidate of the catalog with every choice of its arguments. Where that does not end in time, the choice
-goes without which least is found, one after another, and what is left is explored, until it closes. What was found
-is remembered, so that the same command goes on where it ended. ``round_trips`` tells whether the whole can close at
-all: the layout transforms after a convolutional network was taken from one layout to the other and back, again and
-again. The JSON goes to ``benchmarks/results/close_catalog.json``; ``--table`` prints it as the Markdown of ``docs/search.md``.
+Explores every candidate of the catalog with every choice of its arguments, and where that does not end in time what is
+left ``--without`` some of them. What was found is remembered, so that the same command goes on where it ended.
+``round_trips`` tells whether the whole can close at all: the layout transforms after a convolutional network was taken
+from one layout to the other and back, again and again. The JSON goes to ``benchmarks/results/close_catalog.json``;
+``--table`` prints it as the Markdown of ``docs/search.md``.
 """
 
 import argparse
@@ -33,12 +33,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seconds", type=float, default=3600.0, help="for the whole, in this run")
-    parser.add_argument("--part-seconds", type=float, default=3600.0, help="for every part")
+    parser.add_argument("--without", nargs="*", default=[], metavar="STEP", help="what goes where that does not close")
+    parser.add_argument("--part-seconds", type=float, default=3600.0, help="for the rest, in this run")
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"networks": {}}
     for name in arguments.names:
-        row = closed(f"zoo:{name}", (arguments.seconds, arguments.part_seconds), known["networks"].get(name, {}))
+        row = explored(f"zoo:{name}", arguments.seconds, every=True)
+        if not row["closed"] and arguments.without:
+            rest = ",".join(step for step in row["steps"] if step not in arguments.without)
+            part = explored(f"zoo:{name}", arguments.part_seconds, passes=[rest])
+            row["part"] = {"without": arguments.without, **part}
+        row |= remembered(f"zoo:{name}")
         row["round_trips"] = round_trips(f"zoo:{name}")
         here = provenance(settle(f"zoo:{name}"))
         known = {**here, "networks": {**known["networks"], name: row}}
@@ -47,24 +53,25 @@ def main() -> None:
         print(table(known["networks"]))
 
 
-def closed(model: str, seconds: tuple[float, float], before: Mapping[str, Any]) -> dict[str, Any]:
-    """The whole catalog, then the largest part of it that closes; for so many seconds each."""
-    document = explore(model, every=True, timeout=seconds[0], progress=tell)
+def explored(model: str, seconds: float, **what: Any) -> dict[str, Any]:
+    """One exploration, as far as the table needs it."""
+    document = explore(model, timeout=seconds, progress=tell, **what)
     closure = Closure.from_json(document["graph"])
-    row = {**described(document), **whole_curve(document, before)}
-    row["without"] = [{"step": step, "states": states} for states, step in sizes_without(closure)[:5]]
-    row["part"], gone = None, []
-    while not document["closed"]:
-        gone.append(hinge(closure))
-        left = [step for step in closure.steps if step != gone[-1]]
-        document = explore(model, passes=[",".join(left)], timeout=seconds[1], progress=tell)
-        closure = Closure.from_json(document["graph"])
-        row["part"] = {"gone": gone, **described(document), "seconds": document["seconds"]}
-    return row
+    columns = range(len(closure.steps))
+    hinges = sorted(
+        (len(closure.reached([*columns[:gone], *columns[gone + 1 :]])), closure.steps[gone]) for gone in columns
+    )
+    kept = ("steps", "idle", "closed", "states", "unfinished", "edges", "failed", "depth", "given_up", "restless")
+    return {
+        **{key: document[key] for key in kept},
+        "last_run_s": document["seconds"],
+        "states_without": [{"step": step, "states": states} for states, step in hinges[:5]],
+        "closed_part": document["closed_part"],
+    }
 
 
 def round_trips(model: str) -> list[int]:
-    """Layout transforms after so many trips from NCHW to NHWC and back, between simplifying and folding constants."""
+    """Layout transforms after so many trips from NCHW to NHWC and back, batch_norm being simplified."""
     chosen = settle(model)
     trip = (PassSpec.of("ConvertLayout", layout="NHWC"), PassSpec.of("ConvertLayout", layout="NCHW"))
     counts = []
@@ -82,48 +89,28 @@ def round_trips(model: str) -> list[int]:
     return counts
 
 
-def described(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What the table needs of an exploration."""
-    kept = ("closed", "states", "unfinished", "edges", "failed", "depth", "given_up", "restless")
-    return {"steps": len(document["steps"]), "idle": len(document["idle"]), **{key: document[key] for key in kept}}
-
-
-def whole_curve(document: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Seconds and growth over all runs: what an earlier one found is not counted again."""
-    offset, points = before.get("seconds", 0.0), list(before.get("growth", []))
-    done = points[-1][1] if points else 0
-    points += [[round(offset + at, 1), whole, states] for at, whole, states in document["growth"] if whole > done]
-    step = max(1, len(points) // POINTS)
-    spent = document["seconds"] if document["tried"] else 0.0
-    return {"seconds": round(offset + spent, 1), "growth": [*points[:-1:step], *points[-1:]]}
-
-
-def sizes_without(closure: Closure) -> list[tuple[int, str]]:
-    """For every step how many of the states found so far are reached without it, the fewest first."""
-    return sorted((len(closure.without(column).states), step) for column, step in enumerate(closure.steps))
-
-
-def hinge(closure: Closure) -> str:
-    """The step that most of what was found hangs on, among those that can go."""
-    return next(step for _, step in sizes_without(closure) if step not in ESSENTIAL)
-
-
-ESSENTIAL = ("SimplifyInference", "FuseOps{fuse_opt_level=2}", "AlterOpLayout", 'FoldConstant{evaluator="numpy"}')
-"""Passes without which nothing fast can be made; a part without them would close and be worth nothing."""
+def remembered(model: str) -> dict[str, Any]:
+    """What all explorations of a network took, and how edges and states grew with that time."""
+    with Log(settle(model).memory, writable=False) as log:
+        points, states, edges = [], set[str](), 0
+        for (kind, key), at in log.times.items():
+            if kind == "edge":
+                edges += 1
+                states.add((log.recall(kind, key) or {}).get("state", ""))
+                points.append([round(at, 1), edges, len(states - {""})])
+        return {"seconds": round(log.seconds, 1), "growth": [*points[:: max(1, len(points) // POINTS)], *points[-1:]]}
 
 
 def table(rows: Mapping[str, Any]) -> str:
     """The Markdown of ``docs/search.md``."""
-    heads = ("network", "choices", "idle", "states", "edges", "depth", "closed", "time", "largest part that closes")
+    heads = ("network", "without", "choices", "idle", "states", "edges", "depth", "closed", "time")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for name, row in rows.items():
-        state = "yes" if row["closed"] else f"no, {row['unfinished']} left"
-        part = row["part"]
-        rest = "–"
-        if part:
-            rest = f"{part['states']} states in {part['seconds']:.0f} s without `{'`, `'.join(part['gone'])}`"
-        cells = [name, row["steps"], row["idle"], row["states"], row["edges"], row["depth"], state]
-        lines.append("| " + " | ".join(map(str, [*cells, f"{row['seconds']:.0f} s", rest])) + " |")
+    for name, whole in rows.items():
+        for row in filter(None, (whole, whole.get("part"))):
+            gone = ", ".join(f"`{step}`" for step in row.get("without", ())) or "–"
+            end = "yes" if row["closed"] else f"no: {row['unfinished']} states have edges left"
+            sizes = (len(row["steps"]), len(row["idle"]), row["states"], row["edges"], row["depth"])
+            lines.append("| " + " | ".join(map(str, (name, gone, *sizes, end, f"{whole['seconds']:.0f} s"))) + " |")
     return "\n".join(lines)
 
 

@@ -6,15 +6,15 @@ and timed side by side in several processes. The JSON goes to ``benchmarks/resul
 """
 
 import argparse
-import gzip
 import json
 import math
-import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from measured import SPACES, read_space
 from provenance import provenance, settle
 from scipy import stats
 
@@ -24,8 +24,7 @@ from passsearch.search import FINAL_PLAN, Evaluator
 from passsearch.search.closure import Closure
 from passsearch.store import Log
 
-ROOT = Path(__file__).parent
-SPACES, RESULTS = ROOT / "spaces", ROOT / "results" / "collapse.json"
+RESULTS = Path(__file__).parent / "results" / "collapse.json"
 LEVEL = 0.95
 
 
@@ -38,21 +37,35 @@ def main() -> None:
     arguments = parser.parse_args()
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"spaces": {}}
     for name in arguments.names:
-        document = json.loads(gzip.decompress((SPACES / f"{name}.json.gz").read_bytes()))
+        document = read_space(SPACES / f"{name}.json.gz")
+        drawn = pairs(document, arguments.groups)
+        if not drawn:
+            print(f"{name}: no two states lower to the same kernels")
+            continue
         chosen = settle(document["model"]["source"])
         with TemporaryDirectory(prefix="passsearch-") as folder, Log(Path(folder) / "log.jsonl") as log:
             evaluator = chosen.evaluator(log, Path(folder))
             try:
-                rows = [
-                    row
-                    for pair in pairs(document, arguments.groups)
-                    if (row := compared(document, evaluator, pair, arguments.processes))
-                ]
+                ways = Ways(Closure.from_json(document["graph"]))
+                rows = [compared(evaluator, ways, pair, processes=arguments.processes) for pair in drawn]
             finally:
                 evaluator.close()
         known = {**provenance(chosen), "spaces": {**known["spaces"], name: summary(rows)}}
         RESULTS.write_text(json.dumps(known, indent=1) + "\n")
         print(name, {key: value for key, value in known["spaces"][name].items() if key != "pairs"})
+
+
+class Ways:
+    """The cheapest pipeline to every state of a space."""
+
+    def __init__(self, closure: Closure) -> None:
+        self._ways = closure.ways()
+        self._steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
+
+    def candidate(self, row: Mapping[str, Any]) -> Candidate:
+        """What makes one build of the space again."""
+        way, _ = self._ways[row["state"]]
+        return Candidate(Pipeline(tuple(self._steps[each] for each in way)), BuildOptions(opt_level=row["opt_level"]))
 
 
 def pairs(document: dict[str, Any], most: int) -> list[list[dict[str, Any]]]:
@@ -72,22 +85,15 @@ def pairs(document: dict[str, Any], most: int) -> list[list[dict[str, Any]]]:
     return [found[place] for place in chosen]
 
 
-def compared(
-    document: dict[str, Any], evaluator: Evaluator, pair: list[dict[str, Any]], processes: int
-) -> dict[str, Any] | None:
-    """The ratio of two builds of one group; ``None`` where one cannot be built."""
-    closure = Closure.from_json(document["graph"])
-    steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
+def compared(evaluator: Evaluator, ways: Ways, pair: Sequence[Mapping[str, Any]], *, processes: int) -> dict[str, Any]:
+    """The ratio of two builds of one group."""
     folders = []
-    for row in pair:
-        way, _ = closure.ways()[row["state"]]
-        candidate = Candidate(Pipeline(tuple(steps[each] for each in way)), BuildOptions(opt_level=row["opt_level"]))
+    for candidate in map(ways.candidate, pair):
         state = evaluator.reach(candidate.pipeline)
         built = state if isinstance(state, Failure) else evaluator.built(state, candidate)
         restored = built if isinstance(built, Failure) else evaluator.restore(built)
         if isinstance(restored, Failure):
-            print(restored.reason, file=sys.stderr)
-            return None
+            raise SystemExit(f"{candidate}: {restored.reason}")
         folders.append(str(restored.folder))
     answer = evaluator.time_fresh("|".join(folders), folders, FINAL_PLAN, processes=processes)
     if isinstance(answer, Failure):
@@ -96,7 +102,9 @@ def compared(
     low, high = ratio.interval.low, ratio.interval.high
     told = [{"state": row["state"], "opt_level": row["opt_level"]} for row in pair]
     ends = [round(end, 5) if math.isfinite(end) else None for end in (low, high)]
-    return {"pair": told, "ratio": round(ratio.value, 5), "interval": ends, "equal": low <= 1 <= high}
+    same = pair[0]["binary"] == pair[1]["binary"]
+    row = {"pair": told, "same_binary": same, "ratio": round(ratio.value, 5), "interval": ends}
+    return {**row, "equal": low <= 1 <= high}
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -107,6 +115,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "pairs": rows,
         "measured": len(rows),
+        "same_binary": sum(row["same_binary"] for row in rows),
         "intervals_with_1": sum(row["equal"] for row in rows),
         "smallest": float(np.exp(logs.min())),
         "largest": float(np.exp(logs.max())),

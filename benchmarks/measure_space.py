@@ -6,14 +6,13 @@ its twin, in several processes, each loading them in another order. Interrupted,
 """
 
 import argparse
-import gzip
-import json
 import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from measured import SPACES, write_space
 from provenance import provenance, settle
 
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
@@ -25,8 +24,6 @@ from passsearch.search.exploration import Exploration, Limits
 from passsearch.search.setting import explored, read
 from passsearch.store import Log
 
-ROOT = Path(__file__).parent
-SPACES = ROOT / "spaces"
 TOGETHER = 8
 """Binaries in one process, beside the baseline and its twin; each may be as large as the network's parameters."""
 
@@ -53,7 +50,9 @@ def main() -> None:
             timed(evaluator, rows, arguments.processes)
             document = {
                 **provenance(chosen),
-                **space_document(chosen, closure, growth, classes=read(chosen, evaluator.summary).class_names),
+                **space_document(
+                    chosen, closure, growth, classes=read(chosen, evaluator.summary).class_names, remembered=False
+                ),
                 "census": [dict(evaluator.census(state)) for state in closure.states],
                 "level": 0.95,
                 "processes": arguments.processes,
@@ -61,10 +60,8 @@ def main() -> None:
             }
         finally:
             evaluator.close()
-    SPACES.mkdir(exist_ok=True)
     file = SPACES / f"{arguments.name or chosen.model.name}.json.gz"
-    with gzip.GzipFile(file, "wb", mtime=0) as sink:
-        sink.write(json.dumps(document, allow_nan=False).encode())
+    write_space(file, document)
     say(f"wrote {file}")
 
 

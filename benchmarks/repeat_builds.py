@@ -1,29 +1,25 @@
 """Compile the contenders of measured spaces afresh, several times: ``python benchmarks/repeat_builds.py resnet18``.
 
 One build says little of a compile time. Those that keep 98 % of -O3's throughput and whose single build took at most
-half as long again as the quickest are compiled again, as a deployment does it, in processes of their own, in rounds, each in
-another order, -O3 among them. The seconds go into ``benchmarks/spaces/NAME.json.gz``, beside the single build.
+half as long again as the quickest are compiled again, as a deployment does it, in processes of their own, in rounds,
+each in another order, -O3 among them. The seconds go into ``benchmarks/spaces/NAME.json.gz``, beside the single build.
 """
 
 import argparse
-import gzip
-import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from measured import SPACES, contenders, read_space, write_space
 from provenance import provenance, settle
 
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.search.closure import Closure
 from passsearch.store import Log
 
-SPACES = Path(__file__).parent / "spaces"
-KEEP, CLOSE = 0.98, 1.5
+CLOSE = 1.5
 
 
 def main() -> None:
@@ -34,16 +30,15 @@ def main() -> None:
     arguments = parser.parse_args()
     for name in arguments.names:
         file = SPACES / f"{name}.json.gz"
-        document = json.loads(gzip.decompress(file.read_bytes()))
+        document = read_space(file)
         repeat(document, arguments.rounds)
-        with gzip.GzipFile(file, "wb", mtime=0) as sink:
-            sink.write(json.dumps(document, allow_nan=False).encode())
+        write_space(file, document)
 
 
 def repeat(document: dict[str, Any], rounds: int) -> None:
     """Adds ``compile_s`` to the rows of contenders, a value for every round."""
     chosen = settle(document["model"]["source"])
-    rows = contenders(document)
+    rows = contenders(document, close=CLOSE)
     ways = Closure.from_json(document["graph"]).ways()
     steps = [Pipeline.parse(step).passes[0] for step in document["graph"]["steps"]]
     for row in rows:
@@ -64,18 +59,6 @@ def repeat(document: dict[str, Any], rounds: int) -> None:
         finally:
             evaluator.close()
     document["compiled_again"] = provenance(chosen)["date"]
-
-
-def contenders(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """-O3 on the network as it is, and whatever may compile quickest at no loss."""
-    rows = [row for row in document["builds"] if row.get("ratio", 0.0) >= KEEP]
-    quickest = min(row["apply_s"] + row["build_s"] for row in rows)
-    return [row for row in rows if row is document["builds"][0] or row["apply_s"] + row["build_s"] <= CLOSE * quickest]
-
-
-def compile_seconds(row: Mapping[str, Any]) -> float:
-    """To apply the cheapest pipeline and build: the median of the fresh compiles, where there are any."""
-    return float(median(row["compile_s"]) if "compile_s" in row else row["apply_s"] + row["build_s"])
 
 
 if __name__ == "__main__":

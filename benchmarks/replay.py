@@ -10,7 +10,6 @@ without repetition needs no seeds: its expected regret is exact. A search starts
 """
 
 import argparse
-import gzip
 import json
 import math
 import sys
@@ -23,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import optuna
-from repeat_builds import compile_seconds
+from measured import KEEP, SPACES, read_space
 from scipy.stats import bootstrap
 
 from passsearch.catalog import Catalog, load, with_needs
@@ -33,10 +32,8 @@ from passsearch.search.closure import Closure
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.samplers import STRATEGIES, strategy
 
-ROOT = Path(__file__).parent
-SPACES, RESULTS = ROOT / "spaces", ROOT / "results" / "replay.json"
+RESULTS = Path(__file__).parent / "results" / "replay.json"
 OBJECTIVES = ("throughput", "compile_time")
-KEEP = 0.98
 REJECTED = -10.0
 TRIALS = 80
 """Of one search; what proposes known binaries again and again comes to fewer measurements."""
@@ -79,7 +76,7 @@ class Measured:
 @cache
 def measured(file: Path, objective: str) -> Measured:
     """Read a space for one objective."""
-    document = json.loads(gzip.decompress(file.read_bytes()))
+    document = read_space(file)
     baseline = document["builds"][0]
     values, binaries = {}, {}
     for row in document["builds"]:
@@ -92,7 +89,7 @@ def measured(file: Path, objective: str) -> Measured:
         if objective == "throughput":
             values[key] = math.log(row["ratio"])
         else:
-            gain = math.log(compile_seconds(baseline) / compile_seconds(row))
+            gain = math.log(baseline["compile_seconds"] / row["compile_seconds"])
             values[key] = gain if row["ratio"] >= KEEP else gain + REJECTED / 2
     return Measured(
         file.name.removesuffix(".json.gz"), Closure.from_json(document["graph"]), values, binaries, document["census"]

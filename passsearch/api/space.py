@@ -75,8 +75,8 @@ def explore(
         )
         growth = exploration.run()
         classes = setting.read(chosen, evaluator.summary).class_names
-        document = space_document(chosen, Closure.of(evaluator.graph, steps), growth, classes=classes)
-        return {**document, "remembered": evaluator.remembers}
+        closure, kept = Closure.of(evaluator.graph, steps), evaluator.remembers
+        return space_document(chosen, closure, growth, classes=classes, remembered=kept)
 
 
 def check_space(

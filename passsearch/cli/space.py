@@ -53,7 +53,7 @@ def explore(
     network: dict[str, Any] = {"inputs": typed_inputs(inputs), "batch": batch, "toolchain": toolchain}
     network |= {"catalogs": catalogs or (), "deadline": deadline}
     require(toolchain)
-    require_places(out, picture)
+    require_places(*(path for path in (out, picture) if path is not None and check is None))
     from passsearch import api
     from passsearch.report import check_text, space_picture, space_text
 
@@ -100,11 +100,18 @@ def read_space(path: Path) -> Mapping[str, Any]:
     return document
 
 
-def require_places(*paths: Path | None) -> None:
+def require_places(*paths: Path) -> None:
     """Refuse what cannot be written before anything is explored for it."""
-    for path in filter(None, paths):
-        if path.is_dir() or not os.access(path.absolute().parent, os.W_OK):
-            raise UserError(f"Cannot write `{path}`: no such folder, or no right to write there; choose another file.")
+    for path in paths:
+        folder = path.absolute().parent
+        if path.is_dir():
+            raise UserError(f"Cannot write `{path}`: it is a folder; name a file in it.")
+        if not folder.is_dir():
+            raise UserError(
+                f"Cannot write `{path}`: there is no folder `{path.parent}`; make it or choose another file."
+            )
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise UserError(f"Cannot write `{path}`: no right to; choose another file.")
 
 
 def write_text(path: Path | None, text: str) -> None:

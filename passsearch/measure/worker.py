@@ -54,14 +54,17 @@ class Verbs:
         return {"held": self._holder.has(request["state"])}
 
     def do_apply(self, request: Request) -> Answer:
-        """One pass on one state; answers the state it leads to, and the census of one that is new here."""
+        """One pass on one state; answers the state it leads to, and the census of one that is new here.
+
+        That a pass changed nothing is told without an identity, unless one is asked for by ``identify``.
+        """
         module = self._holder.get(request["state"])
         if module is None:
             return {"missing": request["state"]}
         start = time.perf_counter()
         after = self._bridge.apply(module, _step(request["pass"]), factory=request["factory"])
         seconds = time.perf_counter() - start
-        if self._bridge.unchanged(module, after):
+        if not request.get("identify") and self._bridge.unchanged(module, after):
             return {"state": request["state"], "seconds": seconds}
         state, new = self._holder.add(after)
         return {"state": state, "seconds": seconds, **({"census": dict(self._bridge.census(after))} if new else {})}

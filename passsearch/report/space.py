@@ -21,15 +21,13 @@ def space_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
         ("network", f"{document['model']['source']}, TVM {document['toolchain']['tvm_version']}, {document['target']}"),
         ("space", _size(document)),
         ("sequences", _sequences(document)),
-        ("this time", f"{document['tried']} passes applied in {document['seconds']:.0f} s"),
+        ("this time", f"{document['tried']} passes applied in {document['seconds']:.0f} s, {_kept(document)}"),
         ("change nothing here", ", ".join(document["idle"]) or "none"),
         ("not the same twice", ", ".join(document["restless"]) or "none"),
         ("died or took too long", ", ".join(document["given_up"]) or "none"),
         ("change again what they changed", ", ".join(document["not_idempotent"]) or "none"),
         ("in any order the same", _pairs(document["commuting"])),
     ]
-    if not document.get("remembered", True):
-        lines.insert(3, ("kept for later runs", "no, as with --fresh or while another run on this network does so"))
     if document["barriers"] is not None:
         lines.append(("never again after", _barriers(document["barriers"])))
     if not document["closed"]:
@@ -56,6 +54,12 @@ def _size(document: Mapping[str, Any]) -> str:
         but = " that does not die on the way" if document["given_up"] else ""
         return f"closed: {size}; no sequence of these passes{but}, however long, makes another IR"
     return f"not closed ({ENDS[document['ended']]}): {size}; {document['unfinished']} states have edges left to try"
+
+
+def _kept(document: Mapping[str, Any]) -> str:
+    if document["remembered"]:
+        return "remembered for later runs"
+    return "not remembered, as with --fresh or while another run on this network writes to the memory"
 
 
 def _sequences(document: Mapping[str, Any]) -> str:

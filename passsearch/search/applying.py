@@ -123,12 +123,15 @@ class Applier:
             deadline_s=self.subject.deadline_s,
         )
 
-    def path(self, pipeline: Pipeline) -> list[Edge]:
-        """What every pass of a pipeline did, step by step over the graph, up to the first that failed."""
+    def path(self, pipeline: Pipeline, *, identify: bool = False) -> list[Edge]:
+        """What every pass of a pipeline did, step by step over the graph, up to the first that failed.
+
+        Where a pass is applied for it, ``identify`` spares no identity even if nothing has changed.
+        """
         edges: list[Edge] = []
         state = self.graph.root
         for step in pipeline.passes:
-            edges.append(self._edge(state, step))
+            edges.append(self._edge(state, step, identify=identify))
             if isinstance(edges[-1].target, Failure):
                 break
             state = edges[-1].target
@@ -220,8 +223,9 @@ class Applier:
                 self.graph.forbid(step, Failure.from_json(fact["failure"]))
         return not self._steady[step]
 
-    def _edge(self, state: str, step: PassSpec) -> Edge:
-        return self.known(state, step) or self.learn(state, step, self._compiler.apply(state, step))
+    def _edge(self, state: str, step: PassSpec, *, identify: bool = False) -> Edge:
+        known = self.known(state, step)
+        return known or self.learn(state, step, self._compiler.apply(state, step, identify=identify))
 
     def _learn(self, state: str, step: PassSpec, fact: Fact) -> Edge:
         target = Failure.from_json(fact["failure"]) if "failure" in fact else fact["state"]

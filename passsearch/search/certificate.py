@@ -13,13 +13,15 @@ from passsearch.search.document import toolchain_document
 from passsearch.search.exploration import Growth
 from passsearch.search.setting import Setting
 
-SCHEMA = "passsearch-space/1"
+SCHEMA = "passsearch-space/2"
 LISTED_LENGTH = 12
 """Longest sequences that are counted."""
 
 
-def space_document(chosen: Setting, closure: Closure, growth: Growth, *, classes: Sequence[str]) -> dict[str, Any]:
-    """What ``explore --json`` prints and ``--out`` writes."""
+def space_document(
+    chosen: Setting, closure: Closure, growth: Growth, *, classes: Sequence[str], remembered: bool
+) -> dict[str, Any]:
+    """What ``explore --json`` prints and ``--out`` writes; ``remembered`` where later runs know it too."""
     together, apart = closure.commuting()
     part = closure if closure.closed else closure.closed_part()
     depth = int(closure.depths.max())
@@ -54,6 +56,7 @@ def space_document(chosen: Setting, closure: Closure, growth: Growth, *, classes
         "closed_part": {"steps": list(part.steps), "states": len(part.states)},
         "growth": [list(point) for point in growth.curve],
         "tried": growth.tried,
+        "remembered": remembered,
         "seconds": round(growth.seconds, 1),
         "graph": closure.to_json(),
     }
@@ -98,8 +101,8 @@ def check_certificate(
 ) -> dict[str, Any]:
     """Apply a random sample of the edges again, in new processes, each from the network by the way it says.
 
-    An edge holds if it leads to the state with the same hash, or is refused again. Crashes and time limits are not
-    tried again, nor passes that were found unsteady: they prove nothing about the IR.
+    An edge holds if it leads to the state with the same hash, made anew, or is refused again. Crashes and time limits
+    are not tried again, nor passes that were found unsteady: they prove nothing about the IR.
     """
     problems = [*_circumstances(document, chosen, applier, closure)]
     steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
@@ -149,7 +152,7 @@ def _circumstances(document: Mapping[str, Any], chosen: Setting, applier: Applie
 
 
 def _check_edge(closure: Closure, row: int, column: int, pipeline: Pipeline, applier: Applier) -> list[str]:
-    edges = applier.path(pipeline)
+    edges = applier.path(pipeline, identify=True)
     if len(edges) < len(pipeline):
         failed = edges[-1].target
         assert isinstance(failed, Failure)

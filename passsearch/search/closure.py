@@ -181,43 +181,51 @@ class Closure:
             ways = following
         return counts
 
+    def reached(self, columns: Sequence[int]) -> list[int]:
+        """The states that some of the steps reach, breadth first."""
+        found, rows = np.zeros(len(self.states), dtype=bool), [0]
+        found[0] = True
+        for row in rows:
+            targets = self.table[row, columns]
+            for target in dict.fromkeys(targets[targets >= 0].tolist()):
+                if not found[target]:
+                    found[target] = True
+                    rows.append(target)
+        return rows
+
     def within(self, columns: Sequence[int]) -> "Closure":
         """The part that some of the steps reach."""
-        numbers, queue = {0: 0}, [0]
-        for row in queue:
-            for target in map(int, self.table[row, columns]):
-                if target >= 0 and target not in numbers:
-                    numbers[target] = len(numbers)
-                    queue.append(target)
-        part = self.table[np.ix_(queue, columns)]
+        rows = self.reached(columns)
+        numbers = {row: number for number, row in enumerate(rows)}
+        part = self.table[np.ix_(rows, columns)]
         renumbered = np.vectorize(lambda target: numbers[target] if target >= 0 else target, otypes=["int32"])(part)
         return Closure(
-            tuple(self.states[row] for row in queue),
+            tuple(self.states[row] for row in rows),
             tuple(self.steps[column] for column in columns),
             renumbered,
-            self.seconds[np.ix_(queue, columns)],
+            self.seconds[np.ix_(rows, columns)],
             self.failures,
         )
 
-    def closed_part(self) -> "Closure":
-        """A part of which nothing is left to try, and a large one: some passes go, one after another, until it closes.
+    def untried(self, columns: Sequence[int]) -> npt.NDArray[np.bool_]:
+        """Which edges of the part that some of the steps reach are left to try."""
+        untried: npt.NDArray[np.bool_] = self.table[np.ix_(self.reached(columns), columns)] == UNTRIED
+        return untried
 
-        Either the one goes that most of the states with untried edges hang on, or the one that was tried least; the
+    def closed_part(self) -> "Closure":
+        """A part of which nothing is left to try, and a large one: some steps go, one after another, until it closes.
+
+        Either the step goes that most of the states with untried edges hang on, or the one that was tried least; the
         larger part of the two counts.
         """
-        parts = [self._shrunk(choose) for choose in (_hinge, _least_tried)]
+        parts = [self.within(self._shrunk(choose)) for choose in (_hinge, _least_tried)]
         return max(parts, key=lambda part: (len(part.states), len(part.steps)))
 
-    def _shrunk(self, choose: Callable[["Closure"], int]) -> "Closure":
-        part, columns = self, list(range(len(self.steps)))
-        while not part.closed:
-            columns.pop(choose(part))
-            part = self.within(columns)
-        return part
-
-    def without(self, column: int) -> "Closure":
-        """The part that the other steps reach."""
-        return self.within([each for each in range(len(self.steps)) if each != column])
+    def _shrunk(self, choose: Callable[["Closure", list[int]], int]) -> list[int]:
+        columns = list(range(len(self.steps)))
+        while self.untried(columns).any():
+            columns.remove(choose(self, columns))
+        return columns
 
     def _after(self, targets: npt.NDArray[np.int32], column: int) -> npt.NDArray[np.int32]:
         """Where a pass leads from each of these states; those that are none stay what they are."""
@@ -247,19 +255,18 @@ class Closure:
         return reach
 
 
-def _hinge(part: Closure) -> int:
+def _hinge(closure: Closure, columns: list[int]) -> int:
     """The step without which the fewest states have edges left to try, and among equals the most states remain."""
 
-    def left(column: int) -> tuple[int, int]:
-        rest = part.without(column)
-        return int((rest.table == UNTRIED).any(axis=1).sum()), -len(rest.states)
+    def left(gone: int) -> tuple[int, int]:
+        untried = closure.untried([each for each in columns if each != gone])
+        return int(untried.any(axis=1).sum()), -len(untried)
 
-    return min(range(len(part.steps)), key=left)
+    return min(columns, key=left)
 
 
-def _least_tried(part: Closure) -> int:
+def _least_tried(closure: Closure, columns: list[int]) -> int:
     """The step with the most edges left to try, and among equals the one whose states have the most."""
-    untried = (part.table == UNTRIED).sum(axis=0)
-    equal = np.flatnonzero(untried == untried.max()).tolist()
-    choice: int = min(equal, key=lambda column: int((part.without(column).table == UNTRIED).sum()))
-    return choice
+    untried = closure.untried(columns).sum(axis=0)
+    equal = [columns[place] for place in np.flatnonzero(untried == untried.max())]
+    return min(equal, key=lambda gone: int(closure.untried([each for each in columns if each != gone]).sum()))

@@ -41,9 +41,9 @@ class Compiler:
         request = {"verb": "load", "source": self._source, "summary": summary}
         return self._workers.compiler().ask(request, deadline_s=self._deadline_s)
 
-    def apply(self, state: str, step: PassSpec) -> Fact:
-        """One pass on one state: ``seconds``, and ``state`` or ``failure``."""
-        answer = self.ask("apply", "apply", state, step=step.name, **self.step(step))
+    def apply(self, state: str, step: PassSpec, *, identify: bool = False) -> Fact:
+        """One pass on one state: ``seconds``, and ``state`` or ``failure``; ``identify`` what is unchanged as well."""
+        answer = self.ask("apply", "apply", state, step=step.name, identify=identify, **self.step(step))
         return {"seconds": 0.0, **answer}
 
     def ask(self, stage: str, verb: str, state: str, *, step: str = "", **request: Any) -> dict[str, Any]:

@@ -22,8 +22,8 @@ REPETITIONS = 3
 """Changes a pass must make twice alike, each in two processes where there are two, before it is taken to be steady."""
 
 IDLE_STATES = 20
-"""States a pass may leave as they are before its other edges wait until those of busier passes are done: an exploration
-that has to end early has then closed under these."""
+"""States a pass may change nothing on before its other edges wait until those of busier passes are done: an exploration
+that has to end early has then come further under these."""
 
 _Answer: TypeAlias = tuple[Fact, Compiler]
 _Running: TypeAlias = dict[Future[_Answer], tuple[str, PassSpec, Fact | None]]
@@ -52,7 +52,7 @@ class Growth:
         ended: ``closed``, or the limit that ended it.
         tried: Edges it applied; what was known before is not among them.
         seconds: Wall time.
-        curve: After every state whose edges are all known: seconds, such states, all states.
+        curve: Seconds, states whose edges are all known, and all states, whenever one of the two has grown.
         by_step: States first reached by each pass.
         restless: Passes that led to another IR when they were repeated; their edges lead nowhere.
     """
@@ -116,8 +116,9 @@ class Exploration:
         self._left: dict[str, int] = {}
         self._frontier: deque[tuple[str, PassSpec]] = deque()
         self._waiting: deque[tuple[str, PassSpec]] = deque()  # edges of passes that seem idle
-        self._unchanged: dict[PassSpec, int] = dict.fromkeys(self._steps, 0)
+        self._barren: dict[PassSpec, int] = dict.fromkeys(self._steps, 0)  # edges that led to no other state
         self._busy: set[PassSpec] = set()
+        self._whole = 0  # states whose edges are all known
         self._unknown: list[tuple[str, PassSpec]] = []  # edges left when a limit was met
         self._alike: dict[PassSpec, int] = {}
 
@@ -131,7 +132,10 @@ class Exploration:
                 self._applier.compilers(self._compilers) as compilers,
                 ThreadPoolExecutor(self._compilers) as pool,
             ):
-                self._work(compilers, pool, begin)
+                try:
+                    self._work(compilers, pool, begin)
+                finally:
+                    pool.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C nothing new starts
         finally:
             self.growth.seconds = monotonic() - begin
         return self.growth
@@ -156,7 +160,7 @@ class Exploration:
                     running[pool.submit(apply, state, step, compiler)] = (state, step, fact)
                 else:
                     self._take(state, step, fact, before=before)
-                    self._note(state, begin)
+                    self._note(begin)
         self.growth.ended = self._limited(begin) if self._unknown else "depth" if self._cut() else "closed"
 
     def _fill(self, running: _Running, submit: Callable[[str, PassSpec], Future[_Answer]], begin: float) -> bool:
@@ -190,7 +194,7 @@ class Exploration:
             edge = self._applier.known(state, step)
             if edge is not None:
                 self._settle(state, step, edge.target)
-            elif first is self._frontier and step not in self._busy and self._unchanged[step] >= IDLE_STATES:
+            elif first is self._frontier and step not in self._busy and self._barren[step] >= IDLE_STATES:
                 self._waiting.append((state, step))
             else:
                 return state, step
@@ -218,12 +222,11 @@ class Exploration:
 
     def _settle(self, state: str, step: PassSpec, target: str | Failure | None) -> None:
         self._left[state] -= 1
-        if target == state:
-            self._unchanged[step] += 1
-        if not isinstance(target, str):
+        self._whole += self._left[state] == 0
+        if not isinstance(target, str) or target == state:
+            self._barren[step] += 1
             return
-        if target != state:
-            self._busy.add(step)
+        self._wake(step)
         if self._applier.forbidden(step):
             return
         depth = self._depths[state] + 1
@@ -241,11 +244,18 @@ class Exploration:
         """Passes that an earlier exploration found restless stay so."""
         self.growth.restless = [str(step) for step in self._steps if self._applier.forbidden(step)]
 
-    def _note(self, state: str, begin: float) -> None:
-        if self._left[state] == 0:
-            whole = sum(left == 0 for left in self._left.values())
-            self.growth.curve.append((round(monotonic() - begin, 2), whole, len(self._depths)))
-            self._progress(whole, len(self._depths))
+    def _wake(self, step: PassSpec) -> None:
+        """A pass that acts waits no longer."""
+        if step not in self._busy:
+            self._busy.add(step)
+            self._frontier.extend(edge for edge in self._waiting if edge[1] == step)
+            self._waiting = deque(edge for edge in self._waiting if edge[1] != step)
+
+    def _note(self, begin: float) -> None:
+        sizes = (self._whole, len(self._depths))
+        if not self.growth.curve or sizes != self.growth.curve[-1][1:]:
+            self.growth.curve.append((round(monotonic() - begin, 2), *sizes))
+            self._progress(*sizes)
 
     def _cut(self) -> bool:
         return any(state not in self._left for state in self._depths)

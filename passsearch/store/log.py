@@ -51,8 +51,8 @@ class Log:
         ).encode()
         if self._file is not None:
             self._file.write(b"%08x %s\n" % (zlib.crc32(body), body))
+            self._file.flush()
             if durable:
-                self._file.flush()
                 os.fsync(self._file.fileno())
         self._elapsed[self._start_number] = elapsed
         self._take(kind, key, fact)
@@ -64,6 +64,11 @@ class Log:
         """Wall time spent on this run since it was first started, the pauses between its starts left out."""
         earlier = sum(seconds for number, seconds in self._elapsed.items() if number != self._start_number)
         return earlier + time.monotonic() - self._start
+
+    @property
+    def times(self) -> Mapping[tuple[str, str], float]:
+        """When each fact, by kind and key, was written, on the clock of ``seconds``."""
+        return self._written_s
 
     @property
     def clock_s(self) -> float:

@@ -36,12 +36,16 @@ def test_a_space_is_explored_drawn_checked_and_learned_from(
     out, picture, learned = (tmp_path / name for name in ("space.json", "space.svg", "learned.yaml"))
     told = typed("explore", small_network, "--passes", PASSES, "--out", out, "--picture", picture)
     assert told.code == 0 and "closed: " in told.out and "no sequence of these passes" in told.out
+    assert "s, remembered for later runs" in " ".join(told.out.split())
     document = json.loads(out.read_text())
+    assert document["remembered"]
     circles = ElementTree.parse(picture).getroot().findall("{http://www.w3.org/2000/svg}circle")
     assert len(circles) == document["states"] == len(document["graph"]["states"])
 
     again = typed("explore", small_network, "--passes", PASSES, "--json")
     assert json.loads(again.out)["tried"] == 0, "everything was known"
+    afresh = json.loads(typed("explore", small_network, "--passes", PASSES, "--fresh", "--json").out)
+    assert afresh["tried"] > 0 and not afresh["remembered"]
 
     held = typed("explore", small_network, "--check", out, "--sample", 4)
     assert held.code == 0 and "4 of " in held.out and "all as certified" in held.out
@@ -60,7 +64,7 @@ def test_a_space_is_explored_drawn_checked_and_learned_from(
     [
         (("--passes", "FoldConst"), "Unknown pass `FoldConst` in dialect `relay`; did you mean `FoldConstant`?"),
         (("--passes", "FuseOps{level=1}"), "Unknown parameter `level` of pass `FuseOps`"),
-        (("--out", "no/such/folder/space.json"), "Cannot write `no/such/folder/space.json`: no such folder"),
+        (("--out", "no/such/folder/space.json"), "Cannot write `no/such/folder/space.json`: there is no folder"),
         (("--check", "nowhere.json"), "Cannot read the certificate `nowhere.json`"),
     ],
 )
