@@ -26,7 +26,7 @@ def test_every_variant_of_an_entry_binds(catalog: Catalog, name: str) -> None:
     [
         ("FuseOps{level=2}", "Unknown parameter `level` of pass `FuseOps`"),
         ("FuseOps{fuse_optlevel=2}", "did you mean `fuse_opt_level`"),
-        ("SimplifyExpr{depth=2}", "it takes none"),
+        ("FastMath{depth=2}", "it takes none"),
         ("FuseOps{fuse_opt_level=true}", "takes `-1` | `0`"),
         ("FuseOps{fuse_opt_level=7}", "got `7`"),
         ('CombineParallelDense{min_num_branches="two"}', "takes int; got `two`"),

@@ -23,7 +23,7 @@ from passsearch.dialects.contract import Array
 DIGEST_BYTES = 16
 
 _WITHOUT_CONSTANTS = (relay.Var, relay.GlobalVar, relay.TupleGetItem, tvm.ir.Op)
-"""Expressions none of whose parts is a constant."""
+"""Expressions of which no direct part is a constant."""
 
 
 class Constants:
@@ -89,33 +89,39 @@ class Constants:
 
 
 def constant_uses(module: tvm.IRModule) -> list[list[int]] | None:
-    """The constant nodes each call, tuple and function stands on, numbered as they are met, in one order for equal IRs.
+    """The constant nodes each expression stands on, numbered as they are met, in one order for equal IRs.
 
-    Far cheaper than ``strip``, as nothing is built. ``None`` where other expressions may stand on constants.
+    Far cheaper than ``strip``, as nothing is built. ``None`` where there is anything that may use constants otherwise.
     """
     numbers: dict[relay.Constant, int] = {}
     uses: list[list[int]] = []
-    known = True
+    known = all(isinstance(function, relay.Function) for function in module.functions.values())
 
     def visit(expr: relay.Expr) -> None:
         nonlocal known
         if isinstance(expr, relay.Constant):
             numbers[expr] = len(numbers)
-        elif isinstance(expr, relay.Call | relay.Tuple | relay.Function):
-            uses.append([numbers[part] for part in _parts(expr) if isinstance(part, relay.Constant)])
-        elif not isinstance(expr, _WITHOUT_CONSTANTS):
-            known = False
+        elif known and not isinstance(expr, _WITHOUT_CONSTANTS):
+            parts = _parts(expr)
+            known = parts is not None
+            uses.append([numbers[part] for part in parts or () if isinstance(part, relay.Constant)])
 
-    for _, function in sorted(module.functions.items(), key=lambda item: item[0].name_hint):
+    for _, function in sorted(module.functions.items(), key=lambda item: item[0].name_hint) if known else ():
         relay.analysis.post_order_visit(function, visit)
     return uses if known else None
 
 
-def _parts(expr: relay.Call | relay.Tuple | relay.Function) -> Collection[relay.Expr]:
+def _parts(expr: relay.Expr) -> Collection[relay.Expr] | None:
+    """The direct parts of an expression that may be constants; ``None`` of one not known here."""
+    if isinstance(expr, relay.Call):
+        arguments: Collection[relay.Expr] = expr.args
+        return arguments
+    if isinstance(expr, relay.Tuple):
+        fields: Collection[relay.Expr] = expr.fields
+        return fields
     if isinstance(expr, relay.Function):
         return (expr.body,)
-    parts: Collection[relay.Expr] = expr.args if isinstance(expr, relay.Call) else expr.fields
-    return parts
+    return (expr.value, expr.body) if isinstance(expr, relay.Let) else None
 
 
 def _digest_in(placeholder: relay.Constant) -> str:

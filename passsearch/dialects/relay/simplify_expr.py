@@ -1,8 +1,8 @@
 """Relay's ``SimplifyExpr`` after a look at whether there is anything to simplify.
 
-TVM infers the types of the whole network anew for each of the pass's two dozen patterns: seconds a network, nearly always
-for nothing. Here one walk over the graph looks for calls that some pattern might rewrite; where there is none, the pass
-would change nothing and is left out, else it runs as it is. The look knows the patterns of
+TVM infers the types of the whole network anew for each of the pass's patterns, two dozen since 0.13: seconds a network,
+nearly always for nothing. Here one walk over the graph looks for calls that some pattern might rewrite; where there is
+none, the pass would change nothing (or fail) and is left out, else it runs as it is. The look knows the patterns of
 ``src/relay/transforms/simplify_expr.cc`` from TVM 0.8 to 0.19; a call in doubt counts as one that might be rewritten.
 
 Imports only ``tvm``: the file is also copied beside exported deployment scripts.
@@ -20,7 +20,10 @@ from tvm.relay.transform import _ffi_api
 __all__ = ["SimplifyExpr", "SimplifyExprPostAlterOp"]
 
 LARGEST = 3.4e38
-"""Bounds of a clip below this are within every floating-point type of 32 bits, so that the clip has an effect."""
+"""Just below the largest value of float32; a clip of it with a bound below that has an effect."""
+
+READABLE = ("float16", "float32", "float64", "int", "uint", "bool")
+"""Types of constants that numpy reads as TVM does; of bfloat16 it would read the bits."""
 
 
 def SimplifyExpr(look_first: bool = False) -> tvm.transform.Pass:  # noqa: N802
@@ -44,7 +47,7 @@ def _after_a_look(simplify: tvm.transform.Pass, *, look_first: bool) -> tvm.tran
     def run(module: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
         return simplify(module) if _might_change(module) else module
 
-    return tvm.transform.module_pass(run, opt_level=0, name="SimplifyExpr")
+    return tvm.transform.module_pass(run, opt_level=0, name=simplify.info.name)
 
 
 def _might_change(module: tvm.IRModule) -> bool:
@@ -73,20 +76,20 @@ def _calls(expr: Any, *names: str) -> bool:
 def _is_scalar_of(expr: Any, value: float) -> bool:
     if not isinstance(expr, relay.Constant) or any(size != 1 for size in expr.data.shape):
         return False
-    try:
-        return bool(expr.data.numpy().reshape(-1)[0] == value)
-    except (TypeError, ValueError):  # a type numpy lacks
+    if not expr.data.dtype.startswith(READABLE):
         return True
+    return bool(expr.data.numpy().reshape(-1)[0] == value)
 
 
 def _takes_constant_and(call: Any, name: str) -> bool:
     """Whether one argument is a constant and the other a call of ``name`` with a constant, in any order."""
     left, right = call.args
-    for constant, other in ((left, right), (right, left)):
-        if isinstance(constant, relay.Constant) and _calls(other, name):
-            if any(isinstance(each, relay.Constant) for each in other.args):
-                return True
-    return False
+    return any(
+        isinstance(constant, relay.Constant)
+        and _calls(other, name)
+        and any(isinstance(each, relay.Constant) for each in other.args)
+        for constant, other in ((left, right), (right, left))
+    )
 
 
 def _add(call: Any) -> bool:
@@ -121,7 +124,8 @@ def _replaces_roots() -> bool:
     """Whether this TVM has the pattern ``x / sqrt(y)``, found by trying: every batch_norm has one, not every TVM."""
     x, y = (relay.var(name, shape=(1,), dtype="float32") for name in "xy")
     before = tvm.IRModule.from_expr(relay.divide(x, relay.sqrt(y)))
-    return "rsqrt(" in str(relay.transform.SimplifyExpr()(before))
+    with tvm.transform.PassContext(opt_level=0):  # no instrument of the caller's sees or skips it
+        return "rsqrt(" in str(relay.transform.SimplifyExpr()(before))
 
 
 def _reshape(call: Any) -> bool:
@@ -169,8 +173,8 @@ def _of_dequantized(call: Any) -> bool:
 _CREATE = ("zeros", "ones", "full")
 _LIKE = ("zeros_like", "ones_like", "full_like", "reshape_like", "collapse_sum_like", "broadcast_to_like", "cast_like")
 _MIGHT_MATCH: Dict[str, Callable[[Any], bool]] = {
-    **{name: _always for name in (*_CREATE, *_LIKE)},
-    **{name: _of_dequantized for name in ("argmax", "argmin", "argsort")},
+    **dict.fromkeys((*_CREATE, *_LIKE), _always),
+    **dict.fromkeys(("argmax", "argmin", "argsort"), _of_dequantized),
     "add": _add,
     "multiply": _multiply,
     "subtract": _subtract,

@@ -59,6 +59,8 @@ def patterns() -> Iterator[tuple[str, Any]]:
         "x + y + c": op.add(op.add(x, y), two), "binomial": op.add(op.add(squares[1], squares[0]), squares[2]),
         "binomial, otherwise": op.add(squares[2], op.add(squares[0], squares[1])),
         "sum of products": op.add(op.add(op.multiply(x, two), y), op.multiply(y, three)),
+        "bfloat16 * 1": op.multiply(op.cast(x, "bfloat16"), half(1.0)),
+        "bfloat16 + 0": op.add(op.cast(x, "bfloat16"), half(0.0)),
         "argmax": op.argmax(dequantized, axis=1), "argmin of data": op.argmin(x, axis=1),
         "argsort": op.argsort(dequantized, axis=1),
     }  # fmt: skip
@@ -68,6 +70,12 @@ def patterns() -> Iterator[tuple[str, Any]]:
         inner = relay.Function(relay.analysis.free_vars(body), body)
         yield f"{name}, in a function", relay.Call(inner, [variable(each.name_hint) for each in inner.params])
     yield "x + 1 twice", relay.Tuple([op.add(op.add(x, one), y), op.add(op.add(x, one), y)])
+
+
+def half(value: float) -> Any:
+    """A constant of bfloat16: the upper half of a float32's bits."""
+    data = tvm.nd.empty((), "bfloat16")
+    return relay.Constant(data.copyfrom(np.array(np.float32(value).view("uint32") >> 16, "uint16")))
 
 
 def trees() -> Iterator[tuple[str, Any]]:
