@@ -61,7 +61,7 @@ def explored(model: str, seconds: float, **what: Any) -> dict[str, Any]:
     hinges = sorted(
         (len(closure.reached([*columns[:gone], *columns[gone + 1 :]])), closure.steps[gone]) for gone in columns
     )
-    kept = ("steps", "idle", "closed", "states", "unfinished", "edges", "failed", "depth", "given_up", "restless")
+    kept = ("steps", "idle", "closed", "states", "unfinished", "edges", "failed", "depth", "given_up", "unsteady")
     return {
         **{key: document[key] for key in kept},
         "last_run_s": document["seconds"],

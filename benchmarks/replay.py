@@ -332,6 +332,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--most", type=int, default=20, help="measurements of a search")
     parser.add_argument("--spaces", nargs="+", help="names; all by default")
+    parser.add_argument("--objectives", nargs="+", choices=OBJECTIVES, default=OBJECTIVES)
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--draw", type=Path)
     arguments = parser.parse_args()
@@ -346,7 +347,7 @@ def main() -> None:
         ]
         known = json.loads(RESULTS.read_text())["replays"] if RESULTS.exists() else []
         for file in chosen:
-            for objective in OBJECTIVES:
+            for objective in arguments.objectives:
                 row = summary(file, objective, seeds=arguments.seeds, most=arguments.most)
                 others = [each for each in known if (each["space"], each["objective"]) != (row["space"], objective)]
                 known = sorted([*others, row], key=lambda each: (each["space"], each["objective"]))

@@ -23,7 +23,7 @@ def space_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
         ("sequences", _sequences(document)),
         ("this time", f"{document['tried']} passes applied in {document['seconds']:.0f} s, {_kept(document)}"),
         ("change nothing here", ", ".join(document["idle"]) or "none"),
-        ("not the same twice", ", ".join(document["restless"]) or "none"),
+        ("not the same twice", ", ".join(document["unsteady"]) or "none"),
         ("died or took too long", ", ".join(document["given_up"]) or "none"),
         ("change again what they changed", ", ".join(document["not_idempotent"]) or "none"),
         ("in any order the same", _pairs(document["commuting"])),

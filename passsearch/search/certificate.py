@@ -45,7 +45,7 @@ def space_document(
         "steps": list(closure.steps),
         "given_up": sorted({each.step for each in closure.failures if each.kind in ("crash", "timeout", "oom")}),
         "idle": closure.idle(),
-        "restless": growth.restless,
+        "unsteady": growth.unsteady,
         "not_idempotent": closure.not_idempotent(),
         "commuting": [list(pair) for pair in together],
         "not_commuting": _counted(apart, "equal", "different"),

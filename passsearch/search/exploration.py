@@ -54,7 +54,7 @@ class Growth:
         seconds: Wall time.
         curve: Seconds, states whose edges are all known, and all states, whenever one of the two has grown.
         by_step: States first reached by each pass.
-        restless: Passes that led to another IR when they were repeated; their edges lead nowhere.
+        unsteady: Passes that led to another IR when they were repeated; their edges lead nowhere.
     """
 
     ended: str = ""
@@ -62,7 +62,7 @@ class Growth:
     seconds: float = 0.0
     curve: list[tuple[float, int, int]] = field(default_factory=list)
     by_step: dict[str, int] = field(default_factory=dict)
-    restless: list[str] = field(default_factory=list)
+    unsteady: list[str] = field(default_factory=list)
 
 
 class _Free:
@@ -212,9 +212,9 @@ class Exploration:
         if before is not None and "state" in fact:
             self._alike[step] = self._alike.get(step, 0) + 1
             if before["state"] != fact["state"]:
-                if str(step) not in self.growth.restless:
+                if str(step) not in self.growth.unsteady:
                     self._applier.forbid(step, f"applied twice to {state} it led to two different IRs")
-                    self.growth.restless.append(str(step))
+                    self.growth.unsteady.append(str(step))
                 self._settle(state, step, None)
                 return
         edge = self._applier.learn(state, step, before or fact)
@@ -241,8 +241,8 @@ class Exploration:
         return changes and self._alike.get(step, 0) < REPETITIONS
 
     def _recall(self) -> None:
-        """Passes that an earlier exploration found restless stay so."""
-        self.growth.restless = [str(step) for step in self._steps if self._applier.forbidden(step)]
+        """Passes that an earlier exploration found unsteady stay so."""
+        self.growth.unsteady = [str(step) for step in self._steps if self._applier.forbidden(step)]
 
     def _wake(self, step: PassSpec) -> None:
         """A pass that acts waits no longer."""

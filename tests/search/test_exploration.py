@@ -62,7 +62,7 @@ def explore(chosen: setting.Setting, tmp_path: Path) -> Any:
 
 def test_a_closed_space_holds_the_end_of_every_sequence(explore: Explore) -> None:
     evaluator, growth, steps = explore(STEPS)
-    assert growth.ended == "closed" and not growth.restless
+    assert growth.ended == "closed" and not growth.unsteady
     closure = Closure.of(evaluator.graph, steps)
     assert closure.closed and 4 < len(closure.states) < 60
     for sequence in product(steps, repeat=3):
@@ -108,7 +108,7 @@ def test_a_pass_that_fails_is_an_edge_that_leads_nowhere(explore: Explore, name:
 
 def test_a_pass_that_does_not_do_the_same_twice_is_never_merged(explore: Explore) -> None:
     evaluator, growth, steps = explore(("SimplifyInference", "Restless"))
-    assert growth.restless == ["Restless"] and growth.ended == "closed"
+    assert growth.unsteady == ["Restless"] and growth.ended == "closed"
     closure = Closure.of(evaluator.graph, steps)
     assert len(closure.states) == 2 and {each.kind for each in closure.failures} == {"unstable"}
     found = evaluator.reach(Pipeline.parse("Restless"))
