@@ -25,19 +25,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+")
     parser.add_argument("--trials", type=int, default=25)
+    parser.add_argument("--passes", metavar="A,B", help="these alone; the network's candidates by default")
     arguments = parser.parse_args()
+    passes = arguments.passes.split(",") if arguments.passes else None
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"networks": {}}
     for name in arguments.names:
         with TemporaryDirectory(prefix="passsearch-") as cache:
             os.environ["XDG_CACHE_HOME"] = cache
             settle(f"zoo:{name}")  # makes the network's file, which is not what is timed
-            runs = [tuned(f"zoo:{name}", arguments.trials) for _ in ("first", "second")]
+            runs = [tuned(f"zoo:{name}", arguments.trials, passes) for _ in ("first", "second")]
             known = {**provenance(settle(f"zoo:{name}")), "networks": {**known["networks"], name: runs}}
         RESULTS.write_text(json.dumps(known, indent=1) + "\n")
         print(name, json.dumps(runs))
 
 
-def tuned(model: str, trials: int) -> dict[str, Any]:
+def tuned(model: str, trials: int, passes: list[str] | None) -> dict[str, Any]:
     """One run in a folder of its own, without the confirmation, which is always measured anew."""
     reached: dict[int, float] = {}
     start = time.monotonic()
@@ -47,9 +49,12 @@ def tuned(model: str, trials: int) -> dict[str, Any]:
             reached.setdefault(done, round(time.monotonic() - start, 2))
 
     with TemporaryDirectory(prefix="passsearch-") as folder:
-        result = passsearch.tune(model, trials=trials, confirm=0, out=Path(folder) / "run", progress=note)
+        result = passsearch.tune(
+            model, trials=trials, passes=passes, confirm=0, out=Path(folder) / "run", progress=note
+        )
     return {
         "trials": trials,
+        "passes": passes,
         "seconds_to_trial": {str(FIRST): next((at for done, at in reached.items() if done >= FIRST), None)},
         "seconds": round(time.monotonic() - start, 2),
         "built_s": result.document["seconds"].get("build", 0.0),
