@@ -95,6 +95,7 @@ def _try(make: Make, bound: Mapping[str, Json], trial: Trial, *, opt_level: int,
     shown = ", ".join(f"{key}={value!r}" for key, value in bound.items()) or "its defaults"
     with target, tvm.transform.PassContext(opt_level=_LEVEL):
         module = _prepared(trial)
+        before = tvm.ir.structural_hash(module)
         try:
             transform = make(**bound)
             level = int(transform.info.opt_level)
@@ -107,6 +108,8 @@ def _try(make: Make, bound: Mapping[str, Json], trial: Trial, *, opt_level: int,
             after = _applied(transform, module)
         except _FAULTS as error:
             return [*problems, f"fails with {shown}: {_line(error)}"], False
+        if tvm.ir.structural_hash(module) != before:
+            problems.append("changes the functions it is given, which other passes are given as well")
     return problems, not tvm.ir.structural_equal(module, after, map_free_vars=True)
 
 

@@ -32,6 +32,23 @@ def ConvertLayout(layout: str = "NHWC") -> Any:  # noqa: N802
     return relay.transform.ConvertLayout(layouts)
 
 
+def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> Any:  # noqa: N802
+    """``relay.transform.ToMixedPrecision`` on functions of its own.
+
+    TVM's erases the result types of the functions it is given (0.8 to 0.19), which other passes are given as well.
+    """
+    convert = relay.transform.ToMixedPrecision(mixed_precision_type, missing_op_mode)
+
+    def convert_own(module: Any, _context: Any) -> Any:
+        for variable, function in module.functions.items():
+            if isinstance(function, relay.Function):
+                fields = function.params, function.body, function.ret_type, function.type_params, function.attrs
+                module[variable] = relay.Function(*fields)
+        return convert(relay.transform.InferType()(module))
+
+    return tvm.transform.module_pass(convert_own, opt_level=0, name="ToMixedPrecision")
+
+
 def MergeComposite(patterns: str = "bias_activation") -> Any:  # noqa: N802
     """``relay.transform.MergeComposite`` with a pattern table named ``patterns``.
 
