@@ -60,7 +60,7 @@ def certified(document: Mapping[str, Any], chosen: Setting) -> dict[str, Any]:
     with TemporaryDirectory(prefix="passsearch-") as folder, Log(Path(folder) / "log.jsonl") as log:
         evaluator = chosen.evaluator(log, Path(folder))
         try:
-            classes = explored(chosen, evaluator.summary, passes=None)
+            classes, _ = explored(chosen, evaluator.summary, passes=None)
             found = {
                 "throughput": again(closure, fastest, evaluator, chosen),
                 "compile_time": again(closure, quickest, evaluator, chosen),

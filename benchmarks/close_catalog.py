@@ -18,6 +18,7 @@ from typing import Any
 from provenance import provenance, settle
 
 from passsearch import explore
+from passsearch.catalog import load
 from passsearch.core import Failure, PassSpec, Pipeline
 from passsearch.search.closure import Closure
 from passsearch.store import Log
@@ -38,8 +39,9 @@ def main() -> None:
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"networks": {}}
+    unbounded = [entry.name for entry in load("relay").entries.values() if entry.unbounded]
     for name in arguments.names:
-        row = explored(f"zoo:{name}", arguments.seconds, every=True)
+        row = explored(f"zoo:{name}", arguments.seconds, every=True, additional=unbounded)
         if not row["closed"] and arguments.without:
             rest = ",".join(step for step in row["steps"] if step not in arguments.without)
             part = explored(f"zoo:{name}", arguments.part_seconds, passes=[rest])

@@ -42,7 +42,8 @@ def explore(
         inputs: Shape and dtype by input name.
         batch: Binds a symbolic first dimension.
         passes: These passes alone: names (all choices of arguments) or passes written out.
-        additional: Passes to add that the catalog leaves to the user's intent.
+        additional: Passes to add that must be asked for: those the catalog leaves to the user's intent, and those with
+            which a space never closes.
         every: Take the catalog's candidates whatever the network's classes and features.
         depth: Longest sequence.
         states: Most states.
@@ -65,7 +66,7 @@ def explore(
     chosen = setting.choose(file, toolchain=toolchain, target=target, catalogs=paths(catalogs), deadline_s=deadline)
     told = progress or silent
     with evaluating(chosen, remember=remember) as evaluator:
-        steps = setting.explored(chosen, evaluator.summary, passes=passes, additional=additional, every=every)
+        steps, left_out = setting.explored(chosen, evaluator.summary, passes=passes, additional=additional, every=every)
         exploration = Exploration(
             evaluator,
             steps,
@@ -76,7 +77,7 @@ def explore(
         growth = exploration.run()
         classes = setting.read(chosen, evaluator.summary).class_names
         closure, kept = Closure.of(evaluator.graph, steps), evaluator.remembers
-        return space_document(chosen, closure, growth, classes=classes, remembered=kept)
+        return space_document(chosen, closure, growth, classes=classes, left_out=left_out, remembered=kept)
 
 
 def check_space(

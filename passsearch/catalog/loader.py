@@ -42,6 +42,7 @@ _ENTRY_FIELDS = (
     "role",
     "reason",
     "repeat",
+    "unbounded",
     "tvm",
     "source",
 )
@@ -148,6 +149,7 @@ def _entry(fields: Fields) -> CatalogEntry:
         role=role,
         reason=fields.text("reason", default=""),
         repeat=fields.integer("repeat", low=1, high=9, default=1),
+        unbounded=fields.flag("unbounded"),
         tvm=_versions(fields),
         source=fields.text("source", default=""),
         origin=fields.origin,

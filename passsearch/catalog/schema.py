@@ -83,6 +83,8 @@ class CatalogEntry:
         role: ``candidate``, ``additional`` (the user must ask for it) or ``excluded``.
         reason: Why it is not a candidate, or what to know of it.
         repeat: How often it may usefully stand in one sequence.
+        unbounded: Again and again, with others in between, it makes ever larger IRs, so that a space with it never
+            closes; it is explored only on request, and by a search from the best states.
         tvm: Version range, such as ``>=0.8,<0.20``.
         source: File of the compiler's source tree.
         origin: The catalog file that declares it.
@@ -103,6 +105,7 @@ class CatalogEntry:
     role: str = "candidate"
     reason: str = ""
     repeat: int = 1
+    unbounded: bool = False
     tvm: str = ""
     source: str = ""
     origin: str = ""

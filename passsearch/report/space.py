@@ -22,6 +22,7 @@ def space_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
         ("space", _size(document)),
         ("sequences", _sequences(document)),
         ("this time", f"{document['tried']} passes applied in {document['seconds']:.0f} s, {_kept(document)}"),
+        ("left out, as it never closes with", ", ".join(document["left_out"]) or "nothing"),
         ("change nothing here", ", ".join(document["idle"]) or "none"),
         ("not the same twice", ", ".join(document["unsteady"]) or "none"),
         ("died or took too long", ", ".join(document["given_up"]) or "none"),

@@ -141,7 +141,9 @@ def _space(space: Mapping[str, Any]) -> str:
     if space.get("closed") is None:
         return tally
     ended = f"; ended: {space['ended']}" if space.get("ended") else ""
-    return f"{tally}; {'closed: nothing is left to try' if space['closed'] else 'not closed'}{ended}"
+    without = ", ".join(space.get("closed_without", ()))
+    closed = "closed: nothing is left to try" if space["closed"] else f"closed but for {without}" if without else ""
+    return f"{tally}; {closed or 'not closed'}{ended}"
 
 
 def _failures(document: Mapping[str, Any]) -> str:

@@ -19,9 +19,24 @@ LISTED_LENGTH = 12
 
 
 def space_document(
-    chosen: Setting, closure: Closure, growth: Growth, *, classes: Sequence[str], remembered: bool
+    chosen: Setting,
+    closure: Closure,
+    growth: Growth,
+    *,
+    classes: Sequence[str],
+    left_out: Sequence[str],
+    remembered: bool,
 ) -> dict[str, Any]:
-    """What ``explore --json`` prints and ``--out`` writes; ``remembered`` where later runs know it too."""
+    """What ``explore --json`` prints and ``--out`` writes.
+
+    Args:
+        chosen: What was explored by what.
+        closure: The states and edges.
+        growth: How they were found.
+        classes: Of the network.
+        left_out: Passes that must be asked for, as the space never closes with them.
+        remembered: Whether later runs know it too.
+    """
     together, apart = closure.commuting()
     part = closure if closure.closed else closure.closed_part()
     depth = int(closure.depths.max())
@@ -43,6 +58,7 @@ def space_document(
             for length, (count, valid) in enumerate(closure.sequences(max(depth, LISTED_LENGTH)))
         ],
         "steps": list(closure.steps),
+        "left_out": list(left_out),
         "given_up": sorted({each.step for each in closure.failures if each.kind in ("crash", "timeout", "oom")}),
         "idle": closure.idle(),
         "unsteady": growth.unsteady,

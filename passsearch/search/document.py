@@ -134,6 +134,7 @@ def _space(search: Search, reading: Reading) -> dict[str, Any]:
         "invalid": tally.invalid,
         "kernels": len({each.built.kernels for each in search.scored.values()}),
         "closed": search.closed,
+        "closed_without": list(search.closed_without),
         "sampler": search.sampler,
         "ended": search.ended,
     }

@@ -217,14 +217,16 @@ def explored(
     passes: Sequence[str] | None,
     additional: Sequence[str] = (),
     every: bool = False,
-) -> tuple[PassSpec, ...]:
-    """The passes whose space is explored, with every choice of arguments.
+) -> tuple[tuple[PassSpec, ...], tuple[str, ...]]:
+    """The passes whose space is explored, with every choice of arguments, and the names of those left out.
+
+    Left out are passes with which the space would never close, unless they are asked for.
 
     Args:
         chosen: Gives the catalog.
         summary: Of the network.
         passes: These alone, each a name (all its choices) or written out with its arguments.
-        additional: Passes to add that the catalog leaves to the user's intent.
+        additional: Passes to add that must be asked for.
         every: Take the catalog's candidates whatever the network's classes and features.
 
     Raises:
@@ -236,14 +238,16 @@ def explored(
             raise UserError("No pass to explore; give for example: --passes SimplifyInference,FoldConstant,FuseOps")
         bind_pipeline(Pipeline(tuple(step for step in written if step.arguments)), chosen.catalog)
         variants = [[step] if step.arguments else chosen.catalog.entry(step.name).variants() for step in written]
-        return tuple(dict.fromkeys(spec for specs in variants for spec in specs))
+        return tuple(dict.fromkeys(spec for specs in variants for spec in specs)), ()
     if every:
         selection = candidates(
             chosen.catalog, (), fingerprint=Fingerprint(), wanted=additional, tvm_version=chosen.toolchain.tvm_version
         )
     else:
         selection = read(chosen, summary, wanted=additional).selection
-    return tuple(spec for ruling in selection.kept for spec in ruling.entry.variants())
+    entries = [ruling.entry for ruling in selection.kept]
+    left_out = tuple(entry.name for entry in entries if entry.unbounded and entry.name not in additional)
+    return tuple(spec for entry in entries if entry.name not in left_out for spec in entry.variants()), left_out
 
 
 def first_trials(chosen: Setting, reading: Reading, only: Sequence[str] | None = None) -> tuple[Candidate, ...]:

@@ -40,6 +40,16 @@ class Space:
         """Every pass with every choice of arguments the search may use."""
         return tuple(spec for entry in self.entries for spec in entry.variants())
 
+    @property
+    def unbounded(self) -> tuple[str, ...]:
+        """Names of the passes with which the space may never close."""
+        return tuple(entry.name for entry in self.entries if entry.unbounded)
+
+    @property
+    def bounded(self) -> tuple[PassSpec, ...]:
+        """The steps of all others."""
+        return tuple(step for step in self.steps if step.name not in self.unbounded)
+
     def distributions(self) -> dict[str, BaseDistribution]:
         """The keys an Optuna sampler chooses."""
         keys: dict[str, BaseDistribution] = {"build:opt_level": CategoricalDistribution(BUILD_LEVELS)}

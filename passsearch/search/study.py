@@ -195,7 +195,10 @@ class Search:
                 raise BaselineFailed(outcome)
 
     def _explore(self) -> None:
-        """Close the space, if the time for that suffices; a run that goes on takes in what was tried, no more."""
+        """Close the space but for what never closes, if the time suffices; a run that goes on takes in what was tried.
+
+        Passes with which it would never close are applied to the best states only, while the sampler proposes.
+        """
         if self.plan.explore_s <= 0 or self._over():
             return
         again = self.evaluator.explored
@@ -204,7 +207,7 @@ class Search:
         def told(_: int, __: int) -> None:
             self._progress(self.tally, None)
 
-        steps, limits = self.space.steps, Limits(seconds=seconds)
+        steps, limits = self.space.bounded, Limits(seconds=seconds)
         Exploration(self.evaluator, steps, limits, compilers=self.plan.compilers, progress=told).run()
         if not again:
             self.evaluator.note_explored()
@@ -224,6 +227,11 @@ class Search:
     def closed(self) -> bool:
         """Whether every sequence of the space's passes leads to a known state."""
         return self.evaluator.graph.closed(self.space.steps)
+
+    @property
+    def closed_without(self) -> tuple[str, ...]:
+        """The passes without which that is so, where it is not so with them."""
+        return self.space.unbounded if not self.closed and self.evaluator.graph.closed(self.space.bounded) else ()
 
     def _optimise(self, study: optuna.Study, chosen: Strategy) -> None:
         idle = 0

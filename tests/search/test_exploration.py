@@ -49,7 +49,7 @@ def explore(chosen: setting.Setting, tmp_path: Path) -> Any:
         with Log(tmp_path / "log.jsonl") as log:
             evaluator = chosen.evaluator(log, tmp_path / "artifacts")
             opened.append(evaluator)
-            steps = setting.explored(chosen, evaluator.summary, passes=passes)
+            steps, _ = setting.explored(chosen, evaluator.summary, passes=passes)
             exploration = Exploration(evaluator, steps, Limits(**limits), compilers=compilers, progress=lambda *_: None)
             growth = exploration.run()
             evaluator.close()
@@ -144,3 +144,14 @@ def test_a_certificate_of_another_network_is_refused(small_network: Path, relay:
     document["model"]["sha256"] = "another"
     found = passsearch.check_space(document, small_network)
     assert not found["holds"] and found["problems"][0].startswith("network: here `")
+
+
+def test_passes_with_which_no_space_closes_must_be_asked_for(chosen: setting.Setting, tmp_path: Path) -> None:
+    with Log(tmp_path / "log.jsonl") as log:
+        evaluator = chosen.evaluator(log, tmp_path / "artifacts")
+        summary = evaluator.summary
+        evaluator.close()
+    steps, left_out = setting.explored(chosen, summary, passes=None)
+    assert left_out == ("ConvertLayout",) and "ConvertLayout" not in {step.name for step in steps}
+    steps, left_out = setting.explored(chosen, summary, passes=None, additional=["ConvertLayout"])
+    assert left_out == () and "ConvertLayout" in {step.name for step in steps}

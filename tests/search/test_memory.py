@@ -11,7 +11,8 @@ CHEAP = ("SimplifyInference", "FoldConstant", "FuseOps")
 
 
 def tune(network: Path, toolchain: Toolchain, out: Path, **more: Any) -> passsearch.TuneResult:
-    return passsearch.tune(network, toolchain=toolchain.name, trials=3, confirm=0, passes=CHEAP, out=out, **more)
+    settings = {"trials": 3, "confirm": 0, "passes": CHEAP, **more}
+    return passsearch.tune(network, toolchain=toolchain.name, out=out, **settings)
 
 
 def facts(run: Path, kind: str) -> list[dict[str, Any]]:
@@ -43,3 +44,14 @@ def test_an_explored_space_is_known_to_the_search(relay: Toolchain, small_networ
     again = tune(small_network, relay, tmp_path / "run").document
     assert again["space"] == found["space"], "though there are more states than trials"
     assert (tmp_path / "run" / "log.jsonl").read_text() == written
+
+
+def test_what_never_closes_does_not_keep_the_rest_from_closing(
+    relay: Toolchain, small_network: Path, tmp_path: Path
+) -> None:
+    passes = (*CHEAP, "ConvertLayout")
+    first = tune(small_network, relay, tmp_path / "first", passes=passes).document
+    assert not first["space"]["closed"] and first["space"]["closed_without"] == ["ConvertLayout"]
+    tune(small_network, relay, tmp_path / "again", passes=passes)
+    edges = facts(tmp_path / "again", "edge")
+    assert edges and all(sum(fact["spent"].values()) == 0 for fact in edges)
