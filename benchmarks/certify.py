@@ -8,23 +8,21 @@ prints it as the Markdown of ``docs/search.md``.
 """
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from measured import KEEP, SPACES, read_space
-from provenance import provenance, settle
+from measured import KEEP, SPACES, Ways, read_space
+from provenance import read_rows, settle, write_row
 
-from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
-from passsearch.search import confirm
+from passsearch.api.asking import evaluating
+from passsearch.core import Failure, PassSpec, Pipeline
+from passsearch.search import Evaluator, confirm
 from passsearch.search.closure import Closure
 from passsearch.search.document import ratio_document
 from passsearch.search.setting import Setting, explored
-from passsearch.store import Log
 
 RESULTS = Path(__file__).parent / "results" / "certified.json"
 REPETITIONS = 3
@@ -38,15 +36,13 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"spaces": {}}
     for name in arguments.names:
         document = read_space(SPACES / f"{name}.json.gz")
         chosen = settle(document["model"]["source"])
         row = certified(document, chosen)
-        known = {**provenance(chosen), "keep_throughput": KEEP, "spaces": {**known["spaces"], name: row}}
-        RESULTS.write_text(json.dumps(known, indent=1) + "\n")
+        write_row(RESULTS, "spaces", name, row, chosen, keep_throughput=KEEP)
     if arguments.table:
-        print(table(known["spaces"]))
+        print(table(read_rows(RESULTS, "spaces")))
 
 
 def certified(document: Mapping[str, Any], chosen: Setting) -> dict[str, Any]:
@@ -57,16 +53,13 @@ def certified(document: Mapping[str, Any], chosen: Setting) -> dict[str, Any]:
     kept = [row for row in worked if row["ratio"] >= KEEP]
     again_too = [row for row in kept if "compile_s" in row] or kept  # single builds do not stand beside repeated ones
     quickest = min(again_too, key=lambda row: float(row["compile_seconds"]))
-    with TemporaryDirectory(prefix="passsearch-") as folder, Log(Path(folder) / "log.jsonl") as log:
-        evaluator = chosen.evaluator(log, Path(folder))
-        try:
-            classes, _ = explored(chosen, evaluator.summary, passes=None)
-            found = {
-                "throughput": again(closure, fastest, evaluator, chosen),
-                "compile_time": again(closure, quickest, evaluator, chosen),
-            }
-        finally:
-            evaluator.close()
+    ways = Ways(document)
+    with evaluating(chosen, remember=False) as evaluator:
+        classes, _ = explored(chosen, evaluator.summary, passes=None)
+        found = {
+            "throughput": again(ways, fastest, evaluator, chosen),
+            "compile_time": again(ways, quickest, evaluator, chosen),
+        }
     twins = [each["ratio"] for each in document["builds"][0]["twins"]]
     return {
         "states": len(closure.states),
@@ -82,11 +75,9 @@ def certified(document: Mapping[str, Any], chosen: Setting) -> dict[str, Any]:
     }
 
 
-def again(closure: Closure, row: Row, evaluator: Any, chosen: Setting) -> dict[str, Any]:
+def again(ways: Ways, row: Row, evaluator: Evaluator, chosen: Setting) -> dict[str, Any]:
     """The claim of the whole space about one candidate, and what fresh compiles say."""
-    way, _ = closure.ways()[row["state"]]
-    pipeline = Pipeline(tuple(Pipeline.parse(closure.steps[column]).passes[0] for column in way))
-    candidate = Candidate(pipeline, BuildOptions(opt_level=row["opt_level"]))
+    candidate = ways.candidate(row)
     twin = evaluator.built(evaluator.graph.root, chosen.dialect.baseline)
     if isinstance(twin, Failure):
         raise SystemExit(twin.reason)
@@ -102,7 +93,7 @@ def again(closure: Closure, row: Row, evaluator: Any, chosen: Setting) -> dict[s
     if isinstance(found, Failure):
         raise SystemExit(found.reason)
     return {
-        "pipeline": str(pipeline),
+        "pipeline": str(candidate.pipeline),
         "opt_level": row["opt_level"],
         "measured": {key: row[key] for key in ("ratio", "interval", "apply_s", "build_s", "compile_s") if key in row},
         "throughput": ratio_document(found.throughput),

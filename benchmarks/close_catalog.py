@@ -8,16 +8,15 @@ from one layout to the other and back, again and again. The JSON goes to ``bench
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from provenance import provenance, settle
+from provenance import read_rows, settle, write_row
 
 from passsearch import explore
+from passsearch.api.asking import evaluating
 from passsearch.catalog import load
 from passsearch.core import Failure, PassSpec, Pipeline
 from passsearch.search.closure import Closure
@@ -38,7 +37,6 @@ def main() -> None:
     parser.add_argument("--part-seconds", type=float, default=3600.0, help="for the rest, in this run")
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"networks": {}}
     unbounded = [entry.name for entry in load("relay").entries.values() if entry.unbounded]
     for name in arguments.names:
         row = explored(f"zoo:{name}", arguments.seconds, every=True, additional=unbounded)
@@ -48,11 +46,9 @@ def main() -> None:
             row["part"] = {"without": arguments.without, **part}
         row |= remembered(f"zoo:{name}")
         row["round_trips"] = round_trips(f"zoo:{name}")
-        here = provenance(settle(f"zoo:{name}"))
-        known = {**here, "networks": {**known["networks"], name: row}}
-        RESULTS.write_text(json.dumps(known, indent=1) + "\n")
+        write_row(RESULTS, "networks", name, row, settle(f"zoo:{name}"))
     if arguments.table:
-        print(table(known["networks"]))
+        print(table(read_rows(RESULTS, "networks")))
 
 
 def explored(model: str, seconds: float, **what: Any) -> dict[str, Any]:
@@ -74,20 +70,15 @@ def explored(model: str, seconds: float, **what: Any) -> dict[str, Any]:
 
 def round_trips(model: str) -> list[int]:
     """Layout transforms after so many trips from NCHW to NHWC and back, batch_norm being simplified."""
-    chosen = settle(model)
     trip = (PassSpec.of("ConvertLayout", layout="NHWC"), PassSpec.of("ConvertLayout", layout="NCHW"))
     counts = []
-    with TemporaryDirectory(prefix="passsearch-") as name, Log(Path(name) / "log.jsonl") as log:
-        evaluator = chosen.evaluator(log, Path(name))
-        try:
-            for number in range(TRIPS + 1):
-                state = evaluator.reach(Pipeline((PassSpec.of("SimplifyInference"), *trip * number)))
-                if isinstance(state, Failure):
-                    break
-                census = evaluator.census(state)
-                counts.append(sum(count for kind, count in census.items() if kind.startswith("layout_transform")))
-        finally:
-            evaluator.close()
+    with evaluating(settle(model), remember=False) as evaluator:
+        for number in range(TRIPS + 1):
+            state = evaluator.reach(Pipeline((PassSpec.of("SimplifyInference"), *trip * number)))
+            if isinstance(state, Failure):
+                break
+            census = evaluator.census(state)
+            counts.append(sum(count for kind, count in census.items() if kind.startswith("layout_transform")))
     return counts
 
 

@@ -10,16 +10,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from provenance import provenance, settle
+from provenance import read_rows, settle, write_row
 
+from passsearch.api.asking import evaluating
 from passsearch.core import Pipeline
 from passsearch.search.closure import Closure
 from passsearch.search.exploration import Exploration, Limits
 from passsearch.search.setting import Setting, explored
-from passsearch.store import Log
 
 ROOT = Path(__file__).parent
 RESULTS = ROOT / "results" / "close_space.json"
@@ -36,16 +35,14 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true", help="by a plain loop as well")
     parser.add_argument("--table", action="store_true", help="print the Markdown from the committed JSON")
     arguments = parser.parse_args()
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"networks": {}}
     for name in arguments.names:
         chosen = settle(f"zoo:{name}")
         row, hashes = closed(chosen)
         if arguments.plain:
             row["plain"] = plain(chosen, hashes)
-        known = {**provenance(chosen), "passes": PASSES, "networks": {**known["networks"], name: row}}
-        RESULTS.write_text(json.dumps(known, indent=1) + "\n")
+        write_row(RESULTS, "networks", name, row, chosen, passes=PASSES)
     if arguments.table:
-        print(table(known["networks"]))
+        print(table(read_rows(RESULTS, "networks")))
 
 
 def table(rows: dict[str, Any]) -> str:
@@ -62,17 +59,13 @@ def table(rows: dict[str, Any]) -> str:
 
 def closed(chosen: Setting) -> tuple[dict[str, Any], set[str]]:
     """By passsearch; the hashes TVM gives to the states."""
-    with TemporaryDirectory(prefix="passsearch-") as name, Log(Path(name) / "log.jsonl") as log:
-        evaluator = chosen.evaluator(log, Path(name))
-        try:
-            steps = explored(chosen, evaluator.summary, passes=[PASSES])
-            silent = {"compilers": chosen.explorers, "progress": lambda *_: None}
-            growth = Exploration(evaluator, steps, Limits(), **silent).run()
-            closure = Closure.of(evaluator.graph, steps)
-            ways = [Pipeline(tuple(steps[each] for each in way)) for way, _ in closure.ways()]
-            hashes = [evaluator.hashes(way)[-1] for way in ways]
-        finally:
-            evaluator.close()
+    with evaluating(chosen, remember=False) as evaluator:
+        steps, _ = explored(chosen, evaluator.summary, passes=[PASSES])
+        silent = {"compilers": chosen.explorers, "progress": lambda *_: None}
+        growth = Exploration(evaluator, steps, Limits(), **silent).run()
+        closure = Closure.of(evaluator.graph, steps)
+        ways = [Pipeline(tuple(steps[each] for each in way)) for way, _ in closure.ways()]
+        hashes = [evaluator.hashes(way)[-1] for way in ways]
     row = {
         "ended": growth.ended,
         "seconds": round(growth.seconds, 1),

@@ -6,23 +6,20 @@ and timed side by side in several processes. The JSON goes to ``benchmarks/resul
 """
 
 import argparse
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from measured import SPACES, read_space
-from provenance import provenance, settle
+from measured import SPACES, Ways, read_space
+from provenance import settle, write_row
 from scipy import stats
 
-from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.api.asking import evaluating
+from passsearch.core import Failure
 from passsearch.measure import process_ratio
 from passsearch.search import FINAL_PLAN, Evaluator
-from passsearch.search.closure import Closure
-from passsearch.store import Log
 
 RESULTS = Path(__file__).parent / "results" / "collapse.json"
 LEVEL = 0.95
@@ -35,7 +32,6 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=20)
     parser.add_argument("--processes", type=int, default=3)
     arguments = parser.parse_args()
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"spaces": {}}
     for name in arguments.names:
         document = read_space(SPACES / f"{name}.json.gz")
         drawn = pairs(document, arguments.groups)
@@ -43,29 +39,11 @@ def main() -> None:
             print(f"{name}: no two states lower to the same kernels")
             continue
         chosen = settle(document["model"]["source"])
-        with TemporaryDirectory(prefix="passsearch-") as folder, Log(Path(folder) / "log.jsonl") as log:
-            evaluator = chosen.evaluator(log, Path(folder))
-            try:
-                ways = Ways(Closure.from_json(document["graph"]))
-                rows = [compared(evaluator, ways, pair, processes=arguments.processes) for pair in drawn]
-            finally:
-                evaluator.close()
-        known = {**provenance(chosen), "spaces": {**known["spaces"], name: summary(rows)}}
-        RESULTS.write_text(json.dumps(known, indent=1) + "\n")
-        print(name, {key: value for key, value in known["spaces"][name].items() if key != "pairs"})
-
-
-class Ways:
-    """The cheapest pipeline to every state of a space."""
-
-    def __init__(self, closure: Closure) -> None:
-        self._ways = closure.ways()
-        self._steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
-
-    def candidate(self, row: Mapping[str, Any]) -> Candidate:
-        """What makes one build of the space again."""
-        way, _ = self._ways[row["state"]]
-        return Candidate(Pipeline(tuple(self._steps[each] for each in way)), BuildOptions(opt_level=row["opt_level"]))
+        ways = Ways(document)
+        with evaluating(chosen, remember=False) as evaluator:
+            row = summary([compared(evaluator, ways, pair, processes=arguments.processes) for pair in drawn])
+        write_row(RESULTS, "spaces", name, row, chosen)
+        print(name, {key: value for key, value in row.items() if key != "pairs"})
 
 
 def pairs(document: dict[str, Any], most: int) -> list[list[dict[str, Any]]]:

@@ -42,7 +42,7 @@ def main() -> None:
     with Log(arguments.run / "log.jsonl") as log:
         evaluator = chosen.evaluator(log, arguments.run / "artifacts")
         try:
-            steps = explored(chosen, evaluator.summary, passes=[arguments.passes])
+            steps, left_out = explored(chosen, evaluator.summary, passes=[arguments.passes])
             growth = Exploration(evaluator, steps, Limits(), compilers=chosen.explorers, progress=lambda *_: None).run()
             closure = Closure.of(evaluator.graph, steps)
             say(f"{len(closure.states)} states in {growth.seconds:.0f} s")
@@ -51,7 +51,12 @@ def main() -> None:
             document = {
                 **provenance(chosen),
                 **space_document(
-                    chosen, closure, growth, classes=read(chosen, evaluator.summary).class_names, remembered=False
+                    chosen,
+                    closure,
+                    growth,
+                    classes=read(chosen, evaluator.summary).class_names,
+                    left_out=left_out,
+                    remembered=False,
                 ),
                 "census": [dict(evaluator.census(state)) for state in closure.states],
                 "level": 0.95,

@@ -2,9 +2,13 @@
 
 import gzip
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from passsearch.core import BuildOptions, Candidate, Pipeline
+from passsearch.search.closure import Closure
 
 SPACES = Path(__file__).parent / "spaces"
 KEEP = 0.98
@@ -45,3 +49,17 @@ def contenders(document: dict[str, Any], *, close: float) -> list[dict[str, Any]
     rows = [row for row in document["builds"] if row.get("ratio", 0.0) >= KEEP]
     quickest = min(map(single_build, rows))
     return [row for row in rows if row is document["builds"][0] or single_build(row) <= close * quickest]
+
+
+class Ways:
+    """The cheapest pipeline to every state of a space."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        closure = Closure.from_json(document["graph"])
+        self._ways = closure.ways()
+        self._steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
+
+    def candidate(self, row: Mapping[str, Any]) -> Candidate:
+        """What makes one build of the space again."""
+        way, _ = self._ways[row["state"]]
+        return Candidate(Pipeline(tuple(self._steps[each] for each in way)), BuildOptions(opt_level=row["opt_level"]))

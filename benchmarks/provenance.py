@@ -1,6 +1,8 @@
-"""Where and when a benchmark ran, as it stands in its JSON."""
+"""Where and when a benchmark ran, and the JSON files that say so."""
 
+import json
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from passsearch.frontends import resolve
@@ -18,3 +20,15 @@ def provenance(chosen: Setting) -> dict[str, Any]:
     """Date, machine, target and compiler."""
     machine = {"device": chosen.sensors.device, "target": chosen.target, "toolchain": toolchain_document(chosen)}
     return {"date": date.today().isoformat(), **machine}
+
+
+def read_rows(file: Path, section: str) -> dict[str, Any]:
+    """What a results file has, by network or space; nothing where there is no file yet."""
+    rows: dict[str, Any] = json.loads(file.read_text())[section] if file.exists() else {}
+    return rows
+
+
+def write_row(file: Path, section: str, name: str, row: object, chosen: Setting, **more: object) -> None:
+    """Put one more there, or the same anew; all others stay."""
+    document = {**provenance(chosen), **more, section: {**read_rows(file, section), name: row}}
+    file.write_text(json.dumps(document, indent=1) + "\n")

@@ -7,17 +7,14 @@ each in another order, -O3 among them. The seconds go into ``benchmarks/spaces/N
 
 import argparse
 import sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from measured import SPACES, contenders, read_space, write_space
+from measured import SPACES, Ways, contenders, read_space, write_space
 from provenance import provenance, settle
 
-from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
-from passsearch.search.closure import Closure
-from passsearch.store import Log
+from passsearch.api.asking import evaluating
+from passsearch.core import Failure
 
 CLOSE = 1.5
 
@@ -39,25 +36,18 @@ def repeat(document: dict[str, Any], rounds: int) -> None:
     """Adds ``compile_s`` to the rows of contenders, a value for every round."""
     chosen = settle(document["model"]["source"])
     rows = contenders(document, close=CLOSE)
-    ways = Closure.from_json(document["graph"]).ways()
-    steps = [Pipeline.parse(step).passes[0] for step in document["graph"]["steps"]]
+    ways = Ways(document)
     for row in rows:
         row["compile_s"] = []
-    with TemporaryDirectory(prefix="passsearch-") as folder, Log(Path(folder) / "log.jsonl") as log:
-        evaluator = chosen.evaluator(log, Path(folder))
-        try:
-            for number in range(rounds):
-                for place in np.random.default_rng(number).permutation(len(rows)):
-                    row = rows[place]
-                    way = tuple(steps[column] for column in ways[row["state"]][0])
-                    candidate = Candidate(Pipeline(way), BuildOptions(opt_level=row["opt_level"]))
-                    fact = evaluator.fresh(f"{number}-{place}", candidate, timed="", kinds=())
-                    if isinstance(fact, Failure):
-                        raise SystemExit(fact.reason)
-                    row["compile_s"].append(round(fact["apply_s"] + fact["seconds"], 3))
-                print(f"{document['model']['name']}: round {number + 1} of {rounds}", file=sys.stderr, flush=True)
-        finally:
-            evaluator.close()
+    with evaluating(chosen, remember=False) as evaluator:
+        for number in range(rounds):
+            for place in np.random.default_rng(number).permutation(len(rows)):
+                row = rows[place]
+                fact = evaluator.fresh(f"{number}-{place}", ways.candidate(row), timed="", kinds=())
+                if isinstance(fact, Failure):
+                    raise SystemExit(fact.reason)
+                row["compile_s"].append(round(fact["apply_s"] + fact["seconds"], 3))
+            print(f"{document['model']['name']}: round {number + 1} of {rounds}", file=sys.stderr, flush=True)
     document["compiled_again"] = provenance(chosen)["date"]
 
 

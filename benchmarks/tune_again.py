@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from provenance import provenance, settle
+from provenance import settle, write_row
 
 import passsearch
 
@@ -28,14 +28,12 @@ def main() -> None:
     parser.add_argument("--passes", metavar="A,B", help="these alone; the network's candidates by default")
     arguments = parser.parse_args()
     passes = arguments.passes.split(",") if arguments.passes else None
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"networks": {}}
     for name in arguments.names:
         with TemporaryDirectory(prefix="passsearch-") as cache:
             os.environ["XDG_CACHE_HOME"] = cache
             settle(f"zoo:{name}")  # makes the network's file, which is not what is timed
             runs = [tuned(f"zoo:{name}", arguments.trials, passes) for _ in ("first", "second")]
-            known = {**provenance(settle(f"zoo:{name}")), "networks": {**known["networks"], name: runs}}
-        RESULTS.write_text(json.dumps(known, indent=1) + "\n")
+            write_row(RESULTS, "networks", name, runs, settle(f"zoo:{name}"))
         print(name, json.dumps(runs))
 
 
