@@ -13,7 +13,7 @@ from passsearch.report.rows import (
     result_rows,
 )
 from passsearch.report.table import paragraph, table, text_width
-from passsearch.report.wording import MISSING, at, count, number, passes_text, percent, ratio, verdict_text
+from passsearch.report.wording import MISSING, at, count, latency_ms, number, passes_text, percent, ratio, verdict_text
 
 FRONT = "front: no other candidate is better in every objective (the search's own measurements)"
 
@@ -121,10 +121,17 @@ def _evidence(document: Mapping[str, Any]) -> str:
     verdict = document["verdict"]
     times, level = f"{verdict['repetitions']} fresh compiles each", percent(verdict.get("level"))
     processes = f"{verdict['processes']} new processes" if verdict.get("processes") else "new processes"
+    name = baseline_name(document)
     return (
-        f"best and {baseline_name(document)}: {times}, timed side by side in {processes}, "
-        f"intervals at {level}; other rows: one compile, one process"
+        f"best and {name}: {times}, timed side by side in {processes}, intervals at {level}; "
+        f"other rows: one compile, one process, against {name} there{_there(document)}"
     )
+
+
+def _there(document: Mapping[str, Any]) -> str:
+    """What the baseline read where the rows that are not confirmed were measured."""
+    rows = [row for row in document.get("baselines") or [] if row.get("name") == baseline_name(document)]
+    return "".join(f" ({latency_ms(row)} ms, compiled in {number(row.get('compile_s'))} s)" for row in rows[:1])
 
 
 def _outputs(outputs: Mapping[str, Any]) -> str:
