@@ -1,9 +1,10 @@
 """Strategies compared on spaces that are measured already, without a compiler: ``python benchmarks/replay.py``.
 
 Every strategy searches every space of ``benchmarks/spaces`` with 200 seeds. It is charged for each different binary it
-asks for, failures included, as a real search is; a binary it knows costs nothing. What is noted after each of these
-measurements is the regret: how far the best so far stays behind the best there is, as a share of it. Random search
-without repetition needs no seeds: its expected regret is exact. A search starts ``blind``, with nothing known; or
+asks for, builds that fail included, as a real search is; a binary it knows costs nothing, and neither does a
+sequence with a pass that fails: the closed graph has told so. What is noted after each of these measurements is the
+regret: how far the best so far stays behind the best there is, as a share of it. Random search without repetition
+needs no seeds: its expected regret is exact. A search starts ``blind``, with nothing known; or
 ``plain``, with -O3 measured; or from the ``catalog``, with -O0, -O3 and the named sequences first, as ``tune`` does.
 
 ``--table`` prints the Markdown of ``docs/search.md`` from the committed JSON, ``--draw FILE`` draws it.
@@ -15,7 +16,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,8 @@ import optuna
 from measured import KEEP, SPACES, read_space
 from scipy.stats import bootstrap
 
-from passsearch.catalog import Catalog, load, with_needs
-from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.catalog import Catalog, Parameter, load, with_needs
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.search import BUILD_LEVELS, Edge, Space, StateGraph
 from passsearch.search.closure import Closure
 from passsearch.search.graph_space import GraphSpace
@@ -105,18 +106,19 @@ class Replay:
 
     def __init__(self, file: Path, objective: str, *, start: str) -> None:
         self.space = measured(file, objective)
-        self.graph, self._numbers, self.entries = _graph(file)
+        self.graph, self._numbers = _graph(file)
         self.regrets: list[float] = []
         self._best = -math.inf
         self._seen = set() if start == "blind" else {self.space.binaries[0, 3]}
 
     def reach(self, pipeline: Pipeline) -> str | Failure:
-        """Where a pipeline leads; what is not in this space fails."""
+        """Where a pipeline leads; a pass that is not of this space is a mistake of this script."""
         state = self.graph.root
         for step in pipeline.passes:
             edge = self.graph.edge(state, step)
-            if edge is None or isinstance(edge.target, Failure):
-                return edge.target if edge else Failure("compile_error", "apply", step.name, "not in this space")
+            assert edge is not None, f"`{step}` is not in this space"
+            if isinstance(edge.target, Failure):
+                return edge.target
             state = edge.target
         return state
 
@@ -145,8 +147,9 @@ class Replay:
 def replay(file: Path, objective: str, name: str, *, start: str, seed: int, most: int) -> list[float]:
     """One search; the regret after each of its measurements."""
     told = Replay(file, objective, start=start)
-    catalog = _catalog()
-    keyed = Space(catalog, tuple(catalog.entry(each) for each in told.entries), frozenset())
+    catalog = _catalog(file)
+    entries = {step.name: catalog.entry(step.name) for step in _steps(told.space.closure)}
+    keyed = Space(catalog, tuple(entries.values()), frozenset())
     chosen = strategy(name, keyed, GraphSpace(told.graph, told.reach, told.census), seed=seed)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(direction="maximize", sampler=chosen.sampler)
@@ -155,7 +158,7 @@ def replay(file: Path, objective: str, name: str, *, start: str, seed: int, most
         if keys is not None:
             kinds = chosen.space.distributions()
             study.add_trial(optuna.trial.create_trial(params=dict(keys), distributions=kinds, values=[gain]))
-    for _ in range(min(TRIALS, len(told.space.values))):
+    for _ in range(TRIALS):
         if len(told.regrets) >= most:
             break
         trial = study.ask(chosen.space.distributions())
@@ -164,25 +167,32 @@ def replay(file: Path, objective: str, name: str, *, start: str, seed: int, most
 
 
 @cache
-def _catalog() -> Catalog:
-    return load("relay")
+def _catalog(file: Path) -> Catalog:
+    """The catalog with the choices of arguments this space was explored with, so that keys and needs lead into it."""
+    catalog = load("relay")
+    as_explored = dict(catalog.entries)
+    for step in _steps(measured(file, OBJECTIVES[0]).closure):
+        bound = [Parameter(name, "str", required=True, alternatives=(value,)) for name, value in step.bound.items()]
+        as_explored[step.name] = replace(catalog.entry(step.name), parameters=tuple(bound))
+    return replace(catalog, entries=as_explored)
+
+
+def _steps(closure: Closure) -> list[PassSpec]:
+    steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
+    assert len({step.name for step in steps}) == len(steps), "a pass with several choices of arguments"
+    return steps
 
 
 @cache
-def _graph(file: Path) -> tuple[StateGraph, dict[str, int], tuple[str, ...]]:
-    closure = measured(file, "throughput").closure
+def _graph(file: Path) -> tuple[StateGraph, dict[str, int]]:
+    closure = measured(file, OBJECTIVES[0]).closure
     graph = StateGraph(closure.states[0])
-    steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
     for row, state in enumerate(closure.states):
-        for column, step in enumerate(steps):
+        for column, step in enumerate(_steps(closure)):
             target = int(closure.table[row, column])
             told = closure.states[target] if target >= 0 else closure.failures[-2 - target]
             graph.add(state, step, Edge(told, float(closure.seconds[row, column])))
-    return (
-        graph,
-        {state: number for number, state in enumerate(closure.states)},
-        tuple(dict.fromkeys(each.name for each in steps)),
-    )
+    return graph, {state: number for number, state in enumerate(closure.states)}
 
 
 def _first(catalog: Catalog, closure: Closure, start: str) -> list[Candidate]:

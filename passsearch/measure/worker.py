@@ -196,15 +196,20 @@ def _answer(verbs: Verbs, request: Request) -> Answer:
 
 def _answer_in_fork(verbs: Verbs, request: Request, pipe: TextIO) -> Answer | None:
     """Answer from a child in its own process group; ``None`` when the child has answered itself."""
+    told, tell = os.pipe()
     child = os.fork()
     if child == 0:
+        os.close(tell)
         os.setpgid(0, 0)
         _die_with_parent()
+        os.read(told, 1)  # ends when the parent has written its line: the answer comes after it
         _write(pipe, _answer(verbs, request))
         os._exit(0)
     with contextlib.suppress(OSError):  # done on both sides, so that the group exists before its id is told
         os.setpgid(child, child)
     _write(pipe, {"forked": child})
+    for end in (tell, told):
+        os.close(end)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return {"died": os.WTERMSIG(status)}

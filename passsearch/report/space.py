@@ -5,7 +5,12 @@ from typing import Any
 
 from passsearch.report.table import paragraph, table, text_width
 
-ENDS = {"seconds": "the time was up", "states": "enough states were found", "depth": "sequences were long enough"}
+ENDS = {
+    "seconds": "the time was up",
+    "states": "enough states were found",
+    "depth": "sequences were long enough",
+    "closed": "the machine failed on the way",
+}
 SHOWN = 8
 
 

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,15 @@ class Applier:
         if edge is not None:
             self.graph.add(state, step, edge)
         return edge
+
+    def known_when_explored(self, state: str, step: PassSpec) -> Edge | None:
+        """The same, but only what was known when this run had explored.
+
+        A run that goes on must find the space its sampler drew from, without what it and other runs have found since.
+        """
+        times = self._log.times
+        early = times.get(("edge", f"{state}|{step}"), inf) <= times["explored", ""]
+        return self.known(state, step) if early else None
 
     def learn(self, state: str, step: PassSpec, fact: Fact) -> Edge:
         """Take in what one pass did to one state, as ``Compiler.apply`` answers it."""

@@ -45,7 +45,7 @@ class Closure:
         for row, state in enumerate(states):
             for column, step in enumerate(steps):
                 edge = graph.edge(state, step)
-                if edge is None:
+                if edge is None or not edge.settled:
                     continue
                 failed = isinstance(edge.target, Failure)
                 table[row, column] = (

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from passsearch.core import Failure, PassSpec
 from passsearch.search.applying import Applier
 from passsearch.search.compiler import Compiler
+from passsearch.search.states import Edge
 from passsearch.store import Fact
 
 REPETITIONS = 3
@@ -50,7 +51,7 @@ class Growth:
 
     Attributes:
         ended: ``closed``, or the limit that ended it.
-        tried: Edges it applied; what was known before is not among them.
+        tried: Passes it applied, repetitions included; what was known before is not among them.
         seconds: Wall time.
         curve: Seconds, states whose edges are all known, and all states, whenever one of the two has grown.
         by_step: States first reached by each pass.
@@ -99,6 +100,7 @@ class Exploration:
         *,
         compilers: int,
         progress: Callable[[int, int], None],
+        known: Callable[[str, PassSpec], Edge | None] | None = None,
     ) -> None:
         """Start nothing yet.
 
@@ -108,10 +110,11 @@ class Exploration:
             limits: Where to stop.
             compilers: Processes that apply passes.
             progress: Told the states whose edges are all known, and all states.
+            known: What is known of one pass on one state before it is applied; what the applier knows by default.
         """
         self.growth = Growth()
         self._applier, self._steps, self._limits = applier, list(steps), limits
-        self._compilers, self._progress = compilers, progress
+        self._compilers, self._progress, self._known = compilers, progress, known or applier.known
         self._depths = {applier.graph.root: 0}
         self._left: dict[str, int] = {}
         self._frontier: deque[tuple[str, PassSpec]] = deque()
@@ -191,7 +194,7 @@ class Exploration:
         while self._frontier or self._waiting:
             first = self._frontier or self._waiting
             state, step = first.popleft()
-            edge = self._applier.known(state, step)
+            edge = self._known(state, step)
             if edge is not None:
                 self._settle(state, step, edge.target)
             elif first is self._frontier and step not in self._busy and self._barren[step] >= IDLE_STATES:
@@ -215,12 +218,24 @@ class Exploration:
                 if str(step) not in self.growth.unsteady:
                     self._applier.forbid(step, f"applied twice to {state} it led to two different IRs")
                     self.growth.unsteady.append(str(step))
+                    self._drop_unreached()
                 self._settle(state, step, None)
                 return
         edge = self._applier.learn(state, step, before or fact)
         self._settle(state, step, edge.target)
 
+    def _drop_unreached(self) -> None:
+        """States that only a pass reached whose edges now lead nowhere."""
+        reached = set(self._applier.graph)
+        for state in set(self._depths) - reached:
+            del self._depths[state]
+            self._whole -= self._left.pop(state, 1) == 0
+        self._frontier = deque(edge for edge in self._frontier if edge[0] in reached)
+        self._waiting = deque(edge for edge in self._waiting if edge[0] in reached)
+
     def _settle(self, state: str, step: PassSpec, target: str | Failure | None) -> None:
+        if state not in self._left:
+            return
         self._left[state] -= 1
         self._whole += self._left[state] == 0
         if not isinstance(target, str) or target == state:

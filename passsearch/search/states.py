@@ -22,6 +22,11 @@ class Edge:
     target: str | Failure
     seconds: float
 
+    @property
+    def settled(self) -> bool:
+        """Whether it tells what the pass does; a fault of the machine, such as a full disk, does not."""
+        return not isinstance(self.target, Failure) or self.target.kind != "infra"
+
 
 class StateGraph:
     """States reached so far, by identity. Several threads may add and ask."""
@@ -37,7 +42,7 @@ class StateGraph:
     @property
     def states(self) -> int:
         """How many different IRs are known."""
-        return len(list(iter(self)))
+        return sum(1 for _ in self)
 
     def __iter__(self) -> Iterator[str]:
         """The states in the order they were found, the root first."""
@@ -109,7 +114,8 @@ class StateGraph:
     def untried(self, steps: Collection[PassSpec]) -> int:
         """How many of the states these passes reach still lack one of them."""
         reached = self.reached(steps)
-        return sum(any(self.edge(state, step) is None for step in steps) for state in reached)
+        edges = ([self.edge(state, step) for step in steps] for state in reached)
+        return sum(any(edge is None or not edge.settled for edge in each) for each in edges)
 
     def reached(self, steps: Collection[PassSpec]) -> list[str]:
         """The states known to be reached by these passes alone, breadth first."""

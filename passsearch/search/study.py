@@ -128,6 +128,7 @@ class Search:
         self.scored: dict[str, Scored] = {}
         self._known: dict[str, Scored | Failure] = {}
         self._noted: set[tuple[str, str]] = set()
+        self._free: set[int] = set()  # failures, by identity, that exploring met: no candidate was spent
         self._baselines, self._first = baselines, first
         self._default = next(each for each in baselines if each.name == default_baseline)
         self._elapsed_s, self._progress = elapsed_s, progress
@@ -195,7 +196,7 @@ class Search:
                 raise BaselineFailed(outcome)
 
     def _explore(self) -> None:
-        """Close the space but for what never closes, if the time suffices; a run that goes on takes in what was tried.
+        """Close the space, if the time suffices; a run that goes on takes in what was known then.
 
         Passes with which it would never close are applied to the best states only, while the sampler proposes.
         """
@@ -203,12 +204,13 @@ class Search:
             return
         again = self.evaluator.explored
         seconds = 0.0 if again else self.plan.explore_s
+        known = self.evaluator.known_when_explored if again else self.evaluator.known
 
         def told(_: int, __: int) -> None:
             self._progress(self.tally, None)
 
         steps, limits = self.space.bounded, Limits(seconds=seconds)
-        Exploration(self.evaluator, steps, limits, compilers=self.plan.compilers, progress=told).run()
+        Exploration(self.evaluator, steps, limits, compilers=self.plan.compilers, progress=told, known=known).run()
         if not again:
             self.evaluator.note_explored()
         self._note_failures()
@@ -218,6 +220,7 @@ class Search:
         graph = self.evaluator.graph
         noted = {id(failure) for _, failure in self.tally.failures}
         for state, step, failure in graph.failures(self.space.steps):
+            self._free.add(id(failure))
             if id(failure) not in noted and (failure.step, failure.kind) not in self._noted:
                 pipeline = Pipeline((*graph.cheapest(state)[0].passes, step))
                 self.tally.failures.append((Candidate(pipeline), failure))
@@ -236,27 +239,26 @@ class Search:
     def _optimise(self, study: optuna.Study, chosen: Strategy) -> None:
         idle = 0
         while not self._over() and idle < PATIENCE:
-            if chosen.name == "graph" and not self._unmeasured():
-                self.ended = "the space is closed and every state of it is measured"
-                return
+            if chosen.name == "graph":
+                self._expand_best()
+                if not self._unmeasured():
+                    self.ended = "the space is closed and every state of it is measured"
+                    return
             trial = study.ask(chosen.space.distributions())
             before = self.tally.evaluated
             candidate = chosen.space.decode(trial.params)
             outcome = self._evaluate(candidate)
             study.tell(trial, self._values(outcome))
             idle = 0 if self.tally.evaluated > before else idle + 1
-            if chosen.name == "graph":
-                self._expand(candidate, outcome)
         nothing_new = f"the sampler proposed nothing new {PATIENCE} times in a row"
         self.ended = nothing_new if idle >= PATIENCE else "all trials done" if self._done() else "time limit"
 
-    def _expand(self, candidate: Candidate, outcome: Scored | Failure) -> None:
-        """Find the neighbours of one of the best states, where not all states are known."""
-        if isinstance(outcome, Failure) or outcome not in self.ranked()[:EXPANDED]:
-            return
-        state = self.evaluator.reach(candidate.pipeline)
-        assert isinstance(state, str)
-        self.evaluator.expand(state, self.space.steps)
+    def _expand_best(self) -> None:
+        """Find the neighbours of the best states, baselines and named sequences among them; known ones cost nothing."""
+        for each in self.ranked()[:EXPANDED]:
+            state = self.evaluator.reach(each.candidate.pipeline)
+            if isinstance(state, str) and not self._over():
+                self.evaluator.expand(state, self.space.steps)
 
     def _unmeasured(self) -> bool:
         """Whether there is a state left to measure; where none is known, the nearest unknown ones are looked for."""
@@ -266,6 +268,8 @@ class Search:
             open_ = graph.first_untried(self.space.steps)
             if open_ is None:
                 return False
+            if self._over():
+                break
             self.evaluator.expand(open_, self.space.steps)
         return True
 
@@ -334,7 +338,7 @@ class Search:
 
     def _failed(self, candidate: Candidate, failure: Failure) -> Failure:
         """Count a failure once, however many sequences run into it; it took its time, so it is an evaluation too."""
-        if not any(failure is each for _, each in self.tally.failures):
+        if id(failure) not in self._free and not any(failure is each for _, each in self.tally.failures):
             self.tally.failures.append((candidate, failure))
             self.tally.evaluated += 1
             self._progress(self.tally, None)

@@ -115,6 +115,13 @@ def test_a_pass_that_does_not_do_the_same_twice_is_never_merged(explore: Explore
     assert isinstance(found, Failure) and "two different IRs" in found.reason
 
 
+def test_states_that_only_such_a_pass_reached_do_not_count(explore: Explore) -> None:
+    evaluator, growth, _ = explore((*STEPS, "Restless"))
+    plain = explore(STEPS)
+    assert growth.ended == "closed" and set(evaluator.graph) == set(plain[0].graph)
+    assert growth.curve[-1][1:] == (len(set(plain[0].graph)),) * 2
+
+
 def test_states_outlive_the_process_that_made_them(explore: Explore) -> None:
     """After a crash the other passes still find their states, though memory of them went with the process."""
     evaluator, growth, _ = explore((*STEPS, "Crash"), compilers=1)

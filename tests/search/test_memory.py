@@ -4,7 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import passsearch
+from passsearch.search import tuning
 from passsearch.toolchain import Toolchain
 
 CHEAP = ("SimplifyInference", "FoldConstant", "FuseOps")
@@ -44,6 +47,22 @@ def test_an_explored_space_is_known_to_the_search(relay: Toolchain, small_networ
     again = tune(small_network, relay, tmp_path / "run").document
     assert again["space"] == found["space"], "though there are more states than trials"
     assert (tmp_path / "run" / "log.jsonl").read_text() == written
+
+
+def test_a_run_that_goes_on_finds_the_space_it_drew_from(
+    relay: Toolchain, small_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "EXPLORE_S", 0.05)
+    passes = (*CHEAP, "AlterOpLayout", "BackwardFoldScaleAxis", "EliminateCommonSubexpr", "MergeComposite")
+    found = tune(small_network, relay, tmp_path / "run", passes=passes, trials=6).document
+    log = tmp_path / "run" / "log.jsonl"
+    kinds = [json.loads(line.partition(" ")[2])["kind"] for line in log.read_text().splitlines()]
+    assert "edge" in kinds[kinds.index("explored") :], "the sampler went on exploring"
+    passsearch.explore(small_network, toolchain=relay.name, passes=passes)
+    written = log.read_text()
+    again = tune(small_network, relay, tmp_path / "run", passes=passes, trials=6).document
+    assert again["trials"] == found["trials"]
+    assert log.read_text() == written
 
 
 def test_what_never_closes_does_not_keep_the_rest_from_closing(

@@ -24,7 +24,7 @@ Choice: TypeAlias = tuple[int, int]
 STATE, LEVEL = "state", "build:opt_level"
 FEWEST = 2
 """Measured states from which something can be learned."""
-LENGTHS, LIKENESSES, NOISES = (0.5, 1.0, 2.0, 4.0), (0.1, 0.5, 0.9), (1e-4, 1e-2)
+LENGTHS, LIKENESSES, NOISES = (0.5, 1.0, 2.0, 4.0), (0.1, 0.5, 0.9), (1e-4, 1e-2, 1e-1)
 """What the process's parameters are chosen from: length scale in median distances, how alike two levels are, noise."""
 
 
