@@ -40,7 +40,7 @@ def main() -> None:
         document = read_space(SPACES / f"{name}.json.gz")
         chosen = settle(document["model"]["source"])
         row = certified(document, chosen)
-        write_row(RESULTS, "spaces", name, row, chosen, keep_throughput=KEEP)
+        write_row(RESULTS, "spaces", name, {"keep_throughput": KEEP, **row}, chosen)
     if arguments.table:
         print(table(read_rows(RESULTS, "spaces")))
 

@@ -40,7 +40,7 @@ def main() -> None:
         row, hashes = closed(chosen)
         if arguments.plain:
             row["plain"] = plain(chosen, hashes)
-        write_row(RESULTS, "networks", name, row, chosen, passes=PASSES)
+        write_row(RESULTS, "networks", name, {"passes": PASSES, **row}, chosen)
     if arguments.table:
         print(table(read_rows(RESULTS, "networks")))
 

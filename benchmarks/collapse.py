@@ -1,88 +1,81 @@
-"""Do states that share one measurement measure the same? ``python benchmarks/collapse.py bert_tiny``.
+"""Do states that share one measurement measure the same? ``python benchmarks/collapse.py mobilenet_v2``.
 
-States of a measured space that lower to the same kernels, called in the same order, are one measurement to a search.
-Here up to ``--groups`` such groups are drawn, two states of each (two different IRs) are built apart from each other
-and timed side by side in several processes. The JSON goes to ``benchmarks/results/collapse.json``.
+States that lower to the same kernels, called in the same order, are one measurement to a search, though their binaries
+may differ. Where a convolution follows another without an activation between, the scale of a batch_norm goes into the
+weights before it or after it: two IRs, two binaries, one list of kernels. Pairs of them, brought to several ends, are
+built and timed side by side in several processes. The JSON goes to ``benchmarks/results/collapse.json``.
 """
 
 import argparse
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measured import SPACES, Ways, read_space
 from provenance import settle, write_row
 from scipy import stats
 
 from passsearch.api.asking import evaluating
-from passsearch.core import Failure
+from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.measure import process_ratio
-from passsearch.search import FINAL_PLAN, Evaluator
+from passsearch.search import BUILD_LEVELS, FINAL_PLAN, Built, Evaluator
 
 RESULTS = Path(__file__).parent / "results" / "collapse.json"
 LEVEL = 0.95
+FOLD, FUSE = 'FoldConstant{evaluator="numpy"}', "FuseOps{fuse_opt_level=2}"
+BEGIN = f"SimplifyInference,{FOLD}"
+SCALES = ("BackwardFoldScaleAxis", f"ForwardFoldScaleAxis,{FOLD},BackwardFoldScaleAxis")
+ENDS = (f"{FOLD},AlterOpLayout,{FOLD},{FUSE}", f"{FOLD},AlterOpLayout,{FOLD}", f"{FOLD},{FUSE}", FOLD)
 
 
 def main() -> None:
     """Build, time, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+")
-    parser.add_argument("--groups", type=int, default=20)
     parser.add_argument("--processes", type=int, default=3)
     arguments = parser.parse_args()
     for name in arguments.names:
-        document = read_space(SPACES / f"{name}.json.gz")
-        drawn = pairs(document, arguments.groups)
-        if not drawn:
-            print(f"{name}: no two states lower to the same kernels")
-            continue
-        chosen = settle(document["model"]["source"])
-        ways = Ways(document)
+        chosen = settle(f"zoo:{name}")
         with evaluating(chosen, remember=False) as evaluator:
-            row = summary([compared(evaluator, ways, pair, processes=arguments.processes) for pair in drawn])
-        write_row(RESULTS, "spaces", name, row, chosen)
+            rows = [compared(evaluator, pair, processes=arguments.processes) for pair in pairs()]
+        row = summary([row for row in rows if row])
+        write_row(RESULTS, "networks", name, row, chosen)
         print(name, {key: value for key, value in row.items() if key != "pairs"})
 
 
-def pairs(document: dict[str, Any], most: int) -> list[list[dict[str, Any]]]:
-    """Two builds of every group with the same kernels whose states differ; a draw, if there are too many."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for row in document["builds"]:
-        if "failure" not in row:
-            groups.setdefault(row["kernels"], []).append(row)
-    rng = np.random.default_rng(0)
-    found = []
-    for group in groups.values():
-        first = group[rng.integers(len(group))]
-        others = [row for row in group if row["state"] != first["state"]]
-        if others:
-            found.append([first, others[rng.integers(len(others))]])
-    chosen = sorted(rng.permutation(len(found))[:most])
-    return [found[place] for place in chosen]
+def pairs() -> list[list[Candidate]]:
+    """Scales moved in two ways, and then the same."""
+    return [
+        [Candidate(Pipeline.parse(f"{BEGIN},{scales},{end}"), BuildOptions(opt_level=level)) for scales in SCALES]
+        for end, level in product(ENDS, BUILD_LEVELS)
+    ]
 
 
-def compared(evaluator: Evaluator, ways: Ways, pair: Sequence[Mapping[str, Any]], *, processes: int) -> dict[str, Any]:
-    """The ratio of two builds of one group."""
-    folders = []
-    for candidate in map(ways.candidate, pair):
-        state = evaluator.reach(candidate.pipeline)
-        built = state if isinstance(state, Failure) else evaluator.built(state, candidate)
-        restored = built if isinstance(built, Failure) else evaluator.restore(built)
-        if isinstance(restored, Failure):
-            raise SystemExit(f"{candidate}: {restored.reason}")
-        folders.append(str(restored.folder))
+def compared(evaluator: Evaluator, pair: Sequence[Candidate], *, processes: int) -> dict[str, Any] | None:
+    """The ratio of two builds; nothing where a search would measure both, or knows them for one binary."""
+    found = [built(evaluator, candidate) for candidate in pair]
+    if found[0].kernels != found[1].kernels or found[0].digest == found[1].digest:
+        return None
+    folders = [str(each.folder) for each in found]
     answer = evaluator.time_fresh("|".join(folders), folders, FINAL_PLAN, processes=processes)
     if isinstance(answer, Failure):
         raise SystemExit(answer.reason)
     ratio = process_ratio(answer["processes"], 1)
     low, high = ratio.interval.low, ratio.interval.high
-    told = [{"state": row["state"], "opt_level": row["opt_level"]} for row in pair]
     ends = [round(end, 5) if math.isfinite(end) else None for end in (low, high)]
-    same = pair[0]["binary"] == pair[1]["binary"]
-    row = {"pair": told, "same_binary": same, "ratio": round(ratio.value, 5), "interval": ends}
-    return {**row, "equal": low <= 1 <= high}
+    told = {"pipelines": [str(each.pipeline) for each in pair], "opt_level": pair[0].build.opt_level}
+    return {**told, "ratio": round(ratio.value, 5), "interval": ends, "equal": low <= 1 <= high}
+
+
+def built(evaluator: Evaluator, candidate: Candidate) -> Built:
+    """One candidate, its files there."""
+    state = evaluator.reach(candidate.pipeline)
+    made = state if isinstance(state, Failure) else evaluator.built(state, candidate)
+    if isinstance(made, Failure):
+        raise SystemExit(f"{candidate}: {made.reason}")
+    return made
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -93,7 +86,6 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "pairs": rows,
         "measured": len(rows),
-        "same_binary": sum(row["same_binary"] for row in rows),
         "intervals_with_1": sum(row["equal"] for row in rows),
         "smallest": float(np.exp(logs.min())),
         "largest": float(np.exp(logs.max())),

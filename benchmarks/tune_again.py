@@ -33,7 +33,7 @@ def main() -> None:
             os.environ["XDG_CACHE_HOME"] = cache
             settle(f"zoo:{name}")  # makes the network's file, which is not what is timed
             runs = [tuned(f"zoo:{name}", arguments.trials, passes) for _ in ("first", "second")]
-            write_row(RESULTS, "networks", name, runs, settle(f"zoo:{name}"))
+            write_row(RESULTS, "networks", name, {"runs": runs}, settle(f"zoo:{name}"))
         print(name, json.dumps(runs))
 
 

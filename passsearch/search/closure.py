@@ -215,10 +215,10 @@ class Closure:
     def closed_part(self) -> "Closure":
         """A part of which nothing is left to try, and a large one: some steps go, one after another, until it closes.
 
-        Either the step goes that most of the states with untried edges hang on, or the one that was tried least; the
-        larger part of the two counts.
+        Either the step goes that most of the states with untried edges hang on, or the one that was tried least, or the
+        one without which the most states have no edge left to try; the largest part of the three counts.
         """
-        parts = [self.within(self._shrunk(choose)) for choose in (_hinge, _least_tried)]
+        parts = [self.within(self._shrunk(choose)) for choose in (_hinge, _least_tried, _most_done)]
         return max(parts, key=lambda part: (len(part.states), len(part.steps)))
 
     def _shrunk(self, choose: Callable[["Closure", list[int]], int]) -> list[int]:
@@ -270,3 +270,13 @@ def _least_tried(closure: Closure, columns: list[int]) -> int:
     untried = closure.untried(columns).sum(axis=0)
     equal = [columns[place] for place in np.flatnonzero(untried == untried.max())]
     return min(equal, key=lambda gone: int(closure.untried([each for each in columns if each != gone]).sum()))
+
+
+def _most_done(closure: Closure, columns: list[int]) -> int:
+    """The step without which the most states have no edge left to try, and among equals the fewest edges are left."""
+
+    def left(gone: int) -> tuple[int, int]:
+        untried = closure.untried([each for each in columns if each != gone])
+        return -int((~untried.any(axis=1)).sum()), int(untried.sum())
+
+    return min(columns, key=left)
