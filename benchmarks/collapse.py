@@ -27,7 +27,7 @@ LEVEL = 0.95
 FOLD, FUSE = 'FoldConstant{evaluator="numpy"}', "FuseOps{fuse_opt_level=2}"
 BEGIN = f"SimplifyInference,{FOLD}"
 SCALES = ("BackwardFoldScaleAxis", f"ForwardFoldScaleAxis,{FOLD},BackwardFoldScaleAxis")
-ENDS = (f"{FOLD},AlterOpLayout,{FOLD},{FUSE}", f"{FOLD},AlterOpLayout,{FOLD}", f"{FOLD},{FUSE}", FOLD)
+ENDS = (f"{FOLD},AlterOpLayout,{FOLD},{FUSE}", FOLD)
 
 
 def main() -> None:
