@@ -45,8 +45,8 @@ def test_energy_is_an_objective_and_is_confirmed(relay: Toolchain, small_network
     options = {"toolchain": relay.name, "trials": 2, "confirm": 2, "passes": ["SimplifyInference"]}
     result = passsearch.tune(small_network, objective="energy", out=tmp_path / "run", **options)
     best, verdict = result.document["best"], result.document["verdict"]
-    # Latency is of the fastest runs, energy of all, of which on a busy machine most wait.
-    assert 0.8 < best["energy_j"] / (WATTS * best["latency_s"]["median"]) < 50
+    # Latency is of the fastest runs, energy of all and at another time: far apart on a busy machine, never by a unit.
+    assert 0.1 < best["energy_j"] / (WATTS * best["latency_s"]["median"]) < 50
     assert best["power_w"] == {"median": WATTS, "max": WATTS}
     assert best["temperature_c"] == {"median": 40.0, "max": 40.0, "start": 40.0, "end": 40.0}
     assert best["memory_bytes"]["device"] == 1 << 20
@@ -59,7 +59,7 @@ def test_energy_is_an_objective_and_is_confirmed(relay: Toolchain, small_network
 def test_a_comparison_tells_what_each_pipeline_takes(relay: Toolchain, small_network: Path) -> None:
     document = passsearch.compare(small_network, ["O0", "O3"], toolchain=relay.name, processes=1)
     for row in document["rows"]:
-        assert 0.8 < row["energy_j"] / (WATTS * row["latency_s"]["median"]) < 50
+        assert 0.1 < row["energy_j"] / (WATTS * row["latency_s"]["median"]) < 50
 
 
 def test_without_a_meter_energy_is_null_with_a_reason(
