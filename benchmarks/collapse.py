@@ -34,7 +34,7 @@ def main() -> None:
     """Build, time, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+")
-    parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=6, help="from six on a pair has an interval of its own")
     arguments = parser.parse_args()
     for name in arguments.names:
         chosen = settle(f"zoo:{name}")
@@ -64,9 +64,10 @@ def compared(evaluator: Evaluator, pair: Sequence[Candidate], *, processes: int)
         raise SystemExit(answer.reason)
     ratio = process_ratio(answer["processes"], 1)
     low, high = ratio.interval.low, ratio.interval.high
-    ends = [round(end, 5) if math.isfinite(end) else None for end in (low, high)]
+    bounded = low > 0 and math.isfinite(high)
     told = {"pipelines": [str(each.pipeline) for each in pair], "opt_level": pair[0].build.opt_level}
-    return {**told, "ratio": round(ratio.value, 5), "interval": ends, "equal": low <= 1 <= high}
+    ends = [round(low, 5), round(high, 5)] if bounded else None
+    return {**told, "ratio": round(ratio.value, 5), "interval": ends, "equal": low <= 1 <= high if bounded else None}
 
 
 def built(evaluator: Evaluator, candidate: Candidate) -> Built:
@@ -86,7 +87,8 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "pairs": rows,
         "measured": len(rows),
-        "intervals_with_1": sum(row["equal"] for row in rows),
+        "intervals": sum(row["interval"] is not None for row in rows),
+        "intervals_with_1": sum(bool(row["equal"]) for row in rows),
         "smallest": float(np.exp(logs.min())),
         "largest": float(np.exp(logs.max())),
         "mean": float(math.exp(logs.mean())),
