@@ -80,6 +80,7 @@ def test_a_meter_that_fails_is_a_failure_of_the_candidate_and_no_crash(
         passsearch.tune(small_network, objective="energy", out=tmp_path / "run", **options)
 
 
+@pytest.mark.slow
 def test_a_win_nobody_can_measure_here_is_not_signed_off(
     relay: Toolchain, small_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metered: None
 ) -> None:

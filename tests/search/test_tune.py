@@ -189,6 +189,7 @@ def test_a_tolerance_admits_the_pass_that_says_it_changes_numerics_and_no_other(
     assert rows["Guess"]["outputs"]["tolerance"] == 2.0
 
 
+@pytest.mark.slow
 def test_a_baseline_against_itself_is_the_noise_and_no_win(relay: Toolchain, small_network: Path) -> None:
     document = passsearch.compare(small_network, ["O3", "O3"], toolchain=relay.name, rounds=4)
     first, second = document["rows"]
@@ -231,6 +232,7 @@ def test_compare_charges_each_pipeline_its_own_passes(relay: Toolchain, small_ne
     assert second["apply_s"] > first["apply_s"]
 
 
+@pytest.mark.slow
 def test_a_run_stopped_by_its_time_limit_says_the_same_again(
     relay: Toolchain, small_network: Path, tmp_path: Path
 ) -> None:
