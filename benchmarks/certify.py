@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from measured import KEEP, SPACES, Ways, read_space
+from measured import KEEP, SPACES, candidate, read_space
 from provenance import read_rows, settle, write_row
 
 from passsearch.api.asking import evaluating
@@ -53,12 +53,11 @@ def certified(document: Mapping[str, Any], chosen: Setting) -> dict[str, Any]:
     kept = [row for row in worked if row["ratio"] >= KEEP]
     again_too = [row for row in kept if "compile_s" in row] or kept  # single builds do not stand beside repeated ones
     quickest = min(again_too, key=lambda row: float(row["compile_seconds"]))
-    ways = Ways(document)
     with evaluating(chosen, remember=False) as evaluator:
         classes, _ = explored(chosen, evaluator.summary, passes=None)
         found = {
-            "throughput": again(ways, fastest, evaluator, chosen),
-            "compile_time": again(ways, quickest, evaluator, chosen),
+            "throughput": again(closure, fastest, evaluator, chosen),
+            "compile_time": again(closure, quickest, evaluator, chosen),
         }
     twins = [each["ratio"] for each in document["builds"][0]["twins"]]
     return {
@@ -75,15 +74,15 @@ def certified(document: Mapping[str, Any], chosen: Setting) -> dict[str, Any]:
     }
 
 
-def again(ways: Ways, row: Row, evaluator: Evaluator, chosen: Setting) -> dict[str, Any]:
+def again(closure: Closure, row: Row, evaluator: Evaluator, chosen: Setting) -> dict[str, Any]:
     """The claim of the whole space about one candidate, and what fresh compiles say."""
-    candidate = ways.candidate(row)
+    best = candidate(closure, row)
     twin = evaluator.built(evaluator.graph.root, chosen.dialect.baseline)
     if isinstance(twin, Failure):
         raise SystemExit(twin.reason)
     found = confirm(
         evaluator,
-        candidate,
+        best,
         baseline=chosen.dialect.baseline,
         twin=twin.folder,
         repetitions=REPETITIONS,
@@ -93,7 +92,7 @@ def again(ways: Ways, row: Row, evaluator: Evaluator, chosen: Setting) -> dict[s
     if isinstance(found, Failure):
         raise SystemExit(found.reason)
     return {
-        "pipeline": str(candidate.pipeline),
+        "pipeline": str(best.pipeline),
         "opt_level": row["opt_level"],
         "measured": {key: row[key] for key in ("ratio", "interval", "apply_s", "build_s", "compile_s") if key in row},
         "throughput": ratio_document(found.throughput),

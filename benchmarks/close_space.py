@@ -64,8 +64,7 @@ def closed(chosen: Setting) -> tuple[dict[str, Any], set[str]]:
         silent = {"compilers": chosen.explorers, "progress": lambda *_: None}
         growth = Exploration(evaluator, steps, Limits(), **silent).run()
         closure = Closure.of(evaluator.graph, steps)
-        ways = [Pipeline(tuple(steps[each] for each in way)) for way, _ in closure.ways()]
-        hashes = [evaluator.hashes(way)[-1] for way in ways]
+        hashes = [evaluator.hashes(closure.graph.cheapest(state)[0])[-1] for state in closure.states]
     row = {
         "ended": growth.ended,
         "seconds": round(growth.seconds, 1),
@@ -73,7 +72,7 @@ def closed(chosen: Setting) -> tuple[dict[str, Any], set[str]]:
         "states": len(closure.states),
         "edges": closure.table.size,
         "failed": int((closure.table < 0).sum()),
-        "depth": int(closure.depths.max()),
+        "depth": closure.depth,
         "structural_hashes": len(set(hashes)),
         "seconds_by_step": dict(zip(closure.steps, closure.seconds.sum(axis=0).round(1).tolist(), strict=True)),
     }

@@ -15,7 +15,7 @@ from typing import Any
 from measured import SPACES, write_space
 from provenance import provenance, settle
 
-from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure
 from passsearch.measure import process_ratio
 from passsearch.search import BUILD_LEVELS, FINAL_PLAN, Built, Evaluator
 from passsearch.search.certificate import space_document
@@ -72,12 +72,10 @@ def main() -> None:
 
 def built_states(evaluator: Evaluator, closure: Closure) -> Iterator[tuple[dict[str, Any], Built | None]]:
     """Every state at every level; -O3 on the network as it is comes first."""
-    steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
-    ways = closure.ways()
     pairs = [(state, level) for level in sorted(BUILD_LEVELS, reverse=True) for state in range(len(closure.states))]
     for number, (state, level) in enumerate(pairs):
-        way, apply_s = ways[state]
-        candidate = Candidate(Pipeline(tuple(steps[each] for each in way)), BuildOptions(opt_level=level))
+        pipeline, apply_s = closure.graph.cheapest(closure.states[state])
+        candidate = Candidate(pipeline, BuildOptions(opt_level=level))
         built = evaluator.built(closure.states[state], candidate)
         row: dict[str, Any] = {"state": state, "opt_level": level}
         if isinstance(built, Failure):

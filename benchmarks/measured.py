@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from passsearch.core import BuildOptions, Candidate, Pipeline
+from passsearch.core import BuildOptions, Candidate
 from passsearch.search.closure import Closure
 
 SPACES = Path(__file__).parent / "spaces"
@@ -51,15 +51,7 @@ def contenders(document: dict[str, Any], *, close: float) -> list[dict[str, Any]
     return [row for row in rows if row is document["builds"][0] or single_build(row) <= close * quickest]
 
 
-class Ways:
-    """The cheapest pipeline to every state of a space."""
-
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        closure = Closure.from_json(document["graph"])
-        self._ways = closure.ways()
-        self._steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
-
-    def candidate(self, row: Mapping[str, Any]) -> Candidate:
-        """What makes one build of the space again."""
-        way, _ = self._ways[row["state"]]
-        return Candidate(Pipeline(tuple(self._steps[each] for each in way)), BuildOptions(opt_level=row["opt_level"]))
+def candidate(closure: Closure, row: Mapping[str, Any]) -> Candidate:
+    """What makes one build of a space again, by the cheapest pipeline to its state."""
+    pipeline, _ = closure.graph.cheapest(closure.states[row["state"]])
+    return Candidate(pipeline, BuildOptions(opt_level=row["opt_level"]))

@@ -10,11 +10,12 @@ import sys
 from typing import Any
 
 import numpy as np
-from measured import SPACES, Ways, contenders, read_space, write_space
+from measured import SPACES, candidate, contenders, read_space, write_space
 from provenance import provenance, settle
 
 from passsearch.api.asking import evaluating
 from passsearch.core import Failure
+from passsearch.search.closure import Closure
 
 CLOSE = 1.5
 
@@ -36,14 +37,14 @@ def repeat(document: dict[str, Any], rounds: int) -> None:
     """Adds ``compile_s`` to the rows of contenders, a value for every round."""
     chosen = settle(document["model"]["source"])
     rows = contenders(document, close=CLOSE)
-    ways = Ways(document)
+    closure = Closure.from_json(document["graph"])
     for row in rows:
         row["compile_s"] = []
     with evaluating(chosen, remember=False) as evaluator:
         for number in range(rounds):
             for place in np.random.default_rng(number).permutation(len(rows)):
                 row = rows[place]
-                fact = evaluator.fresh(f"{number}-{place}", ways.candidate(row), timed="", kinds=())
+                fact = evaluator.fresh(f"{number}-{place}", candidate(closure, row), timed="", kinds=())
                 if isinstance(fact, Failure):
                     raise SystemExit(fact.reason)
                 row["compile_s"].append(round(fact["apply_s"] + fact["seconds"], 3))

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ from measured import KEEP, SPACES, read_space
 from scipy.stats import bootstrap
 
 from passsearch.catalog import Catalog, Parameter, load, with_needs
-from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
-from passsearch.search import BUILD_LEVELS, Edge, Space, StateGraph
+from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.search import BUILD_LEVELS, Space
 from passsearch.search.closure import Closure
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.samplers import STRATEGIES, strategy
@@ -59,6 +59,11 @@ class Measured:
     values: Mapping[tuple[int, int], float]
     binaries: Mapping[tuple[int, int], str]
     census: Sequence[Mapping[str, int]]
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """Of the states."""
+        return {state: number for number, state in enumerate(self.closure.states)}
 
     @property
     def best(self) -> float:
@@ -106,7 +111,7 @@ class Replay:
 
     def __init__(self, file: Path, objective: str, *, start: str) -> None:
         self.space = measured(file, objective)
-        self.graph, self._numbers = _graph(file)
+        self.graph = self.space.closure.graph
         self.regrets: list[float] = []
         self._best = -math.inf
         self._seen = set() if start == "blind" else {self.space.binaries[0, 3]}
@@ -124,7 +129,7 @@ class Replay:
 
     def census(self, state: str) -> Mapping[str, int]:
         """What a state consists of."""
-        return self.space.census[self._numbers[state]]
+        return self.space.census[self.space.numbers[state]]
 
     @property
     def regret(self) -> float:
@@ -136,7 +141,7 @@ class Replay:
         state = self.reach(candidate.pipeline)
         if isinstance(state, Failure):
             return REJECTED
-        key = (self._numbers[state], candidate.build.opt_level)
+        key = (self.space.numbers[state], candidate.build.opt_level)
         self._best = max(self._best, self.space.values[key])
         if self.space.binaries[key] not in self._seen:
             self._seen.add(self.space.binaries[key])
@@ -148,7 +153,7 @@ def replay(file: Path, objective: str, name: str, *, start: str, seed: int, most
     """One search; the regret after each of its measurements."""
     told = Replay(file, objective, start=start)
     catalog = _catalog(file)
-    entries = {step.name: catalog.entry(step.name) for step in _steps(told.space.closure)}
+    entries = {step.name: catalog.entry(step.name) for step in told.space.closure.passes}
     keyed = Space(catalog, tuple(entries.values()), frozenset())
     chosen = strategy(name, keyed, GraphSpace(told.graph, told.reach, told.census), seed=seed)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -171,28 +176,12 @@ def _catalog(file: Path) -> Catalog:
     """The catalog with the choices of arguments this space was explored with, so that keys and needs lead into it."""
     catalog = load("relay")
     as_explored = dict(catalog.entries)
-    for step in _steps(measured(file, OBJECTIVES[0]).closure):
+    steps = measured(file, OBJECTIVES[0]).closure.passes
+    assert len({step.name for step in steps}) == len(steps), "a pass with several choices of arguments"
+    for step in steps:
         bound = [Parameter(name, "str", required=True, alternatives=(value,)) for name, value in step.bound.items()]
         as_explored[step.name] = replace(catalog.entry(step.name), parameters=tuple(bound))
     return replace(catalog, entries=as_explored)
-
-
-def _steps(closure: Closure) -> list[PassSpec]:
-    steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
-    assert len({step.name for step in steps}) == len(steps), "a pass with several choices of arguments"
-    return steps
-
-
-@cache
-def _graph(file: Path) -> tuple[StateGraph, dict[str, int]]:
-    closure = measured(file, OBJECTIVES[0]).closure
-    graph = StateGraph(closure.states[0])
-    for row, state in enumerate(closure.states):
-        for column, step in enumerate(_steps(closure)):
-            target = int(closure.table[row, column])
-            told = closure.states[target] if target >= 0 else closure.failures[-2 - target]
-            graph.add(state, step, Edge(told, float(closure.seconds[row, column])))
-    return graph, {state: number for number, state in enumerate(closure.states)}
 
 
 def _first(catalog: Catalog, closure: Closure, start: str) -> list[Candidate]:

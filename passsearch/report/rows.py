@@ -70,7 +70,7 @@ def baseline_name(document: Document) -> str:
 
 def result_rows(document: Document) -> list[Row]:
     """The baselines, then the winner; the baseline to beat shows what its confirmation measured."""
-    reference = _named(document.get("baselines") or [], baseline_name(document))
+    reference = named(document.get("baselines") or [], baseline_name(document))
     rows = []
     for each in document.get("baselines") or []:
         if reference is not None and each is reference:
@@ -85,25 +85,26 @@ def result_rows(document: Document) -> list[Row]:
 def comparison_rows(document: Document) -> list[Row]:
     """The pipelines that could be measured, in the order asked for."""
     measured = [row for row in document.get("rows") or [] if "failure" not in row]
-    reference = _named(measured, baseline_name(document))
+    reference = named(measured, baseline_name(document))
     return [Row(label(row), row, row.get("ratio"), _times(reference, row)) for row in measured]
 
 
 def front_rows(document: Document) -> list[Row]:
     """The Pareto front, numbered; empty where there is but one objective."""
     front = document.get("pareto") or []
-    reference = _named(document.get("baselines") or [], baseline_name(document))
+    reference = named(document.get("baselines") or [], baseline_name(document))
     rows = [Row(str(place), each, each.get("ratio"), _times(reference, each)) for place, each in enumerate(front, 1)]
     return rows if len(rows) > 1 else []
 
 
 def label(candidate: Document) -> str:
     """What a row is called."""
-    named = candidate.get("name") or candidate.get("pipeline")
-    return str(named or f"O{count(at(candidate, 'build', 'opt_level'))}")
+    name = candidate.get("name") or candidate.get("pipeline")
+    return str(name or f"O{count(at(candidate, 'build', 'opt_level'))}")
 
 
-def _named(candidates: Sequence[Document], name: str) -> Document | None:
+def named(candidates: Sequence[Document], name: str) -> Document | None:
+    """The first candidate of that name."""
     return next((each for each in candidates if each.get("name") == name), None)
 
 

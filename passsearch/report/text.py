@@ -10,6 +10,7 @@ from passsearch.report.rows import (
     front_rows,
     heads,
     label,
+    named,
     result_rows,
 )
 from passsearch.report.table import paragraph, table, text_width
@@ -130,8 +131,8 @@ def _evidence(document: Mapping[str, Any]) -> str:
 
 def _there(document: Mapping[str, Any]) -> str:
     """What the baseline read where the rows that are not confirmed were measured."""
-    rows = [row for row in document.get("baselines") or [] if row.get("name") == baseline_name(document)]
-    return "".join(f" ({latency_ms(row)} ms, compiled in {number(row.get('compile_s'))} s)" for row in rows[:1])
+    row = named(document.get("baselines") or [], baseline_name(document))
+    return f" ({latency_ms(row)} ms, compiled in {number(row.get('compile_s'))} s)" if row else ""
 
 
 def _outputs(outputs: Mapping[str, Any]) -> str:

@@ -39,7 +39,7 @@ def space_document(
     """
     together, apart = closure.commuting()
     part = closure if closure.closed else closure.closed_part()
-    depth = int(closure.depths.max())
+    depth = closure.depth
     return {
         "schema": SCHEMA,
         "model": {"name": chosen.model.name, "source": chosen.model.source, "sha256": chosen.model.sha256},
@@ -121,7 +121,6 @@ def check_certificate(
     are not tried again, nor passes that were found unsteady: they prove nothing about the IR.
     """
     problems = [*_circumstances(document, chosen, applier, closure)]
-    steps = [Pipeline.parse(text).passes[0] for text in closure.steps]
     told = closure.table.tolist()
     edges = [
         (row, column)
@@ -130,10 +129,10 @@ def check_certificate(
         if _certain(closure, target)
     ]
     drawn = np.random.default_rng(seed).choice(edges, min(sample, len(edges)), replace=False)
-    ways = closure.ways()
     for number, (row, column) in enumerate(sorted(drawn.tolist()) if not problems else ()):
         progress(number, len(drawn))
-        pipeline = Pipeline((*(steps[each] for each in ways[row][0]), steps[column]))
+        way, _ = closure.graph.cheapest(closure.states[row])
+        pipeline = Pipeline((*way.passes, closure.passes[column]))
         problems += _check_edge(closure, row, column, pipeline, applier)
     return {
         "schema": SCHEMA,

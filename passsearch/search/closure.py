@@ -1,6 +1,6 @@
 """What a state graph, closed or not, tells about its passes; works on its table alone, so also on a file's."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, permutations
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from passsearch.core import Failure, PassSpec
-from passsearch.search.states import StateGraph
+from passsearch.core import Failure, PassSpec, Pipeline
+from passsearch.search.states import Edge, StateGraph
 
 UNTRIED, FAILED = -1, -2
 """In the table of edges; failure number n is ``FAILED - n``."""
@@ -89,31 +89,24 @@ class Closure:
         return changes
 
     @cached_property
-    def depths(self) -> npt.NDArray[np.int32]:
-        """The fewest passes that reach each state."""
-        depths = np.full(len(self.states), -1, "int32")
-        depths[0], layer = 0, [0]
-        while layer:
-            found = {int(target) for row in layer for target in self.table[row] if target >= 0 and depths[target] < 0}
-            for target in found:
-                depths[target] = depths[layer[0]] + 1
-            layer = sorted(found)
-        return depths
+    def passes(self) -> tuple[PassSpec, ...]:
+        """The steps, read."""
+        return tuple(Pipeline.parse(step).passes[0] for step in self.steps)
 
-    def ways(self) -> list[tuple[list[int], float]]:
-        """For every state the steps that reach it in the least time, and that time in seconds."""
-        cost = np.full(len(self.states), np.inf)
-        ways: list[list[int]] = [[] for _ in self.states]
-        cost[0], open_ = 0.0, {0}
-        while open_:
-            row = min(open_, key=lambda each: float(cost[each]))
-            open_.remove(row)
-            for column in np.flatnonzero(self.changes[row]):
-                target, total = self.table[row, column], cost[row] + self.seconds[row, column]
-                if total < cost[target]:
-                    cost[target], ways[target] = total, [*ways[row], int(column)]
-                    open_.add(int(target))
-        return [(way, float(total)) for way, total in zip(ways, cost, strict=True)]
+    @cached_property
+    def graph(self) -> StateGraph:
+        """The same as a graph, which knows depths and cheapest ways."""
+        graph = StateGraph(self.states[0])
+        for row, column in zip(*np.nonzero(self.table != UNTRIED), strict=True):
+            target = int(self.table[row, column])
+            told = self.states[target] if target >= 0 else self.failures[FAILED - target]
+            graph.add(self.states[row], self.passes[column], Edge(told, float(self.seconds[row, column])))
+        return graph
+
+    @property
+    def depth(self) -> int:
+        """The fewest passes that reach the state farthest from the root."""
+        return max(self.graph.depths().values())
 
     def idle(self) -> list[str]:
         """Passes that work on some state of this network and change none."""
@@ -215,17 +208,18 @@ class Closure:
     def closed_part(self) -> "Closure":
         """A part of which nothing is left to try, and a large one: some steps go, one after another, until it closes.
 
-        Either the step goes that most of the states with untried edges hang on, or the one that was tried least, or the
-        one without which the most states have no edge left to try; the largest part of the three counts.
+        Each time the step without which the most states have no edge left to try, and among equals the fewest edges
+        are left.
         """
-        parts = [self.within(self._shrunk(choose)) for choose in (_hinge, _least_tried, _most_done)]
-        return max(parts, key=lambda part: (len(part.states), len(part.steps)))
 
-    def _shrunk(self, choose: Callable[["Closure", list[int]], int]) -> list[int]:
+        def left(gone: int) -> tuple[int, int]:
+            untried = self.untried([each for each in columns if each != gone])
+            return -int((~untried.any(axis=1)).sum()), int(untried.sum())
+
         columns = list(range(len(self.steps)))
         while self.untried(columns).any():
-            columns.remove(choose(self, columns))
-        return columns
+            columns.remove(min(columns, key=left))
+        return self.within(columns)
 
     def _after(self, targets: npt.NDArray[np.int32], column: int) -> npt.NDArray[np.int32]:
         """Where a pass leads from each of these states; those that are none stay what they are."""
@@ -253,30 +247,3 @@ class Closure:
         for row in range(len(self.states)):
             reach[row, list(nx.descendants(graph, row))] = True
         return reach
-
-
-def _hinge(closure: Closure, columns: list[int]) -> int:
-    """The step without which the fewest states have edges left to try, and among equals the most states remain."""
-
-    def left(gone: int) -> tuple[int, int]:
-        untried = closure.untried([each for each in columns if each != gone])
-        return int(untried.any(axis=1).sum()), -len(untried)
-
-    return min(columns, key=left)
-
-
-def _least_tried(closure: Closure, columns: list[int]) -> int:
-    """The step with the most edges left to try, and among equals the one whose states have the most."""
-    untried = closure.untried(columns).sum(axis=0)
-    equal = [columns[place] for place in np.flatnonzero(untried == untried.max())]
-    return min(equal, key=lambda gone: int(closure.untried([each for each in columns if each != gone]).sum()))
-
-
-def _most_done(closure: Closure, columns: list[int]) -> int:
-    """The step without which the most states have no edge left to try, and among equals the fewest edges are left."""
-
-    def left(gone: int) -> tuple[int, int]:
-        untried = closure.untried([each for each in columns if each != gone])
-        return -int((~untried.any(axis=1)).sum()), int(untried.sum())
-
-    return min(columns, key=left)

@@ -18,9 +18,13 @@ def tune(network: Path, toolchain: Toolchain, out: Path, **more: Any) -> passsea
     return passsearch.tune(network, toolchain=toolchain.name, out=out, **settings)
 
 
+def entries(run: Path, kind: str) -> list[dict[str, Any]]:
+    every = [json.loads(line.partition(" ")[2]) for line in (run / "log.jsonl").read_text().splitlines()]
+    return [entry for entry in every if entry["kind"] == kind]
+
+
 def facts(run: Path, kind: str) -> list[dict[str, Any]]:
-    entries = [json.loads(line.partition(" ")[2]) for line in (run / "log.jsonl").read_text().splitlines()]
-    return [entry["fact"] for entry in entries if entry["kind"] == kind]
+    return [entry["fact"] for entry in entries(run, kind)]
 
 
 def test_a_second_run_does_nothing_again_unless_it_is_to_start_afresh(
@@ -71,6 +75,9 @@ def test_what_never_closes_does_not_keep_the_rest_from_closing(
     passes = (*CHEAP, "ConvertLayout")
     first = tune(small_network, relay, tmp_path / "first", passes=passes).document
     assert not first["space"]["closed"] and first["space"]["closed_without"] == ["ConvertLayout"]
+    [loaded] = facts(tmp_path / "first", "load")
+    tried = {edge["key"] for edge in entries(tmp_path / "first", "edge")}
+    assert f"{loaded['state']}|ConvertLayout" in tried, "to the baselines' state, which no sampler proposes"
     tune(small_network, relay, tmp_path / "again", passes=passes)
     edges = facts(tmp_path / "again", "edge")
     assert edges and all(sum(fact["spent"].values()) == 0 for fact in edges)

@@ -109,7 +109,7 @@ def _try(make: Make, bound: Mapping[str, Json], trial: Trial, *, opt_level: int,
         except _FAULTS as error:
             return [*problems, f"fails with {shown}: {_line(error)}"], False
         if tvm.ir.structural_hash(module) != before:
-            problems.append("changes the functions it is given, which other passes are given as well")
+            problems.append(f"with {shown} changes the functions it is given, which other passes are given as well")
     return problems, not tvm.ir.structural_equal(module, after, map_free_vars=True)
 
 
