@@ -31,7 +31,7 @@ from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.search import BUILD_LEVELS, Space
 from passsearch.search.closure import Closure
 from passsearch.search.graph_space import GraphSpace
-from passsearch.search.samplers import STRATEGIES, strategy
+from passsearch.search.samplers import GAIN, MARGIN, STRATEGIES, strategy
 
 RESULTS = Path(__file__).parent / "results" / "replay.json"
 OBJECTIVES = ("throughput", "compile_time")
@@ -50,6 +50,7 @@ class Measured:
         name: Of the file.
         closure: The graph.
         values: By state and level the log of how many times better than -O3, ``REJECTED`` where it fails.
+        attributes: What trials tell beside their values, as a search does it.
         binaries: By state and level what is measured together.
         census: By state what it consists of.
     """
@@ -57,6 +58,7 @@ class Measured:
     name: str
     closure: Closure
     values: Mapping[tuple[int, int], float]
+    attributes: Mapping[tuple[int, int], Mapping[str, float]]
     binaries: Mapping[tuple[int, int], str]
     census: Sequence[Mapping[str, int]]
 
@@ -84,22 +86,22 @@ def measured(file: Path, objective: str) -> Measured:
     """Read a space for one objective."""
     document = read_space(file)
     baseline = document["builds"][0]
-    values, binaries = {}, {}
+    values, attributes, binaries = {}, {}, {}
     for row in document["builds"]:
         key = (row["state"], row["opt_level"])
         if "failure" in row:
-            values[key], binaries[key] = REJECTED, f"failed {key}"
+            values[key], attributes[key], binaries[key] = REJECTED, {}, f"failed {key}"
             continue
         # By its binary a compile time is not known, so there every state is a measurement of its own.
         binaries[key] = row["kernels"] if objective == "throughput" else str(key)
         if objective == "throughput":
-            values[key] = math.log(row["ratio"])
+            values[key], attributes[key] = math.log(row["ratio"]), {}
         else:
             gain = math.log(baseline["compile_seconds"] / row["compile_seconds"])
             values[key] = gain if row["ratio"] >= KEEP else gain + REJECTED / 2
-    return Measured(
-        file.name.removesuffix(".json.gz"), Closure.from_json(document["graph"]), values, binaries, document["census"]
-    )
+            attributes[key] = {GAIN: gain, MARGIN: math.log(row["ratio"] / KEEP)}
+    closure = Closure.from_json(document["graph"])
+    return Measured(file.name.removesuffix(".json.gz"), closure, values, attributes, binaries, document["census"])
 
 
 class Replay:
@@ -136,39 +138,48 @@ class Replay:
         """How far the best that is known stays behind the best there is."""
         return 1 - math.exp(self._best - self.space.best)
 
-    def value(self, candidate: Candidate) -> float:
-        """What a search is told; a binary it had not seen is a measurement."""
+    def told(self, candidate: Candidate) -> tuple[float, Mapping[str, float]]:
+        """What a search is told: value and attributes; a binary it had not seen is a measurement."""
         state = self.reach(candidate.pipeline)
         if isinstance(state, Failure):
-            return REJECTED
+            return REJECTED, {}
         key = (self.space.numbers[state], candidate.build.opt_level)
         self._best = max(self._best, self.space.values[key])
         if self.space.binaries[key] not in self._seen:
             self._seen.add(self.space.binaries[key])
             self.regrets.append(self.regret)
-        return self.space.values[key]
+        return self.space.values[key], self.space.attributes[key]
 
 
 def replay(file: Path, objective: str, name: str, *, start: str, seed: int, most: int) -> list[float]:
     """One search; the regret after each of its measurements."""
-    told = Replay(file, objective, start=start)
+    search = Replay(file, objective, start=start)
     catalog = _catalog(file)
-    entries = {step.name: catalog.entry(step.name) for step in told.space.closure.passes}
+    entries = {step.name: catalog.entry(step.name) for step in search.space.closure.passes}
     keyed = Space(catalog, tuple(entries.values()), frozenset())
-    chosen = strategy(name, keyed, GraphSpace(told.graph, told.reach, told.census), seed=seed)
+    chosen = strategy(name, keyed, GraphSpace(search.graph, search.reach, search.census), seed=seed)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(direction="maximize", sampler=chosen.sampler)
-    for candidate in _first(catalog, told.space.closure, start):
-        gain, keys = told.value(candidate), chosen.space.encode(candidate)
+    for candidate in _first(catalog, search.space.closure, start):
+        (value, attributes), keys = search.told(candidate), chosen.space.encode(candidate)
         if keys is not None:
-            kinds = chosen.space.distributions()
-            study.add_trial(optuna.trial.create_trial(params=dict(keys), distributions=kinds, values=[gain]))
+            study.add_trial(
+                optuna.trial.create_trial(
+                    params=dict(keys),
+                    distributions=chosen.space.distributions(),
+                    values=[value],
+                    user_attrs=dict(attributes),
+                )
+            )
     for _ in range(TRIALS):
-        if len(told.regrets) >= most:
+        if len(search.regrets) >= most:
             break
         trial = study.ask(chosen.space.distributions())
-        study.tell(trial, told.value(chosen.space.decode(trial.params)))
-    return (told.regrets + [told.regret] * most)[:most]
+        value, attributes = search.told(chosen.space.decode(trial.params))
+        for attribute, each in attributes.items():
+            trial.set_user_attr(attribute, each)
+        study.tell(trial, value)
+    return (search.regrets + [search.regret] * most)[:most]
 
 
 @cache

@@ -18,7 +18,7 @@ from passsearch.measure import (
 from passsearch.search.evaluation import SEARCH_WINDOWS, Built, Evaluator
 from passsearch.search.exploration import Exploration, Limits
 from passsearch.search.graph_space import GraphSpace
-from passsearch.search.samplers import AUTO, Strategy, strategy
+from passsearch.search.samplers import AUTO, GAIN, MARGIN, Strategy, strategy
 from passsearch.search.space import BUILD_LEVELS, Space
 
 PATIENCE = 150
@@ -248,6 +248,8 @@ class Search:
             before = self.tally.evaluated
             candidate = chosen.space.decode(trial.params)
             outcome = self._evaluate(candidate)
+            for name, value in self._attributes(outcome).items():
+                trial.set_user_attr(name, value)
             study.tell(trial, self._values(outcome))
             idle = 0 if self.tally.evaluated > before else idle + 1
         nothing_new = f"the sampler proposed nothing new {PATIENCE} times in a row"
@@ -279,7 +281,10 @@ class Search:
         keys = chosen.space.encode(candidate)
         if keys is not None:
             trial = optuna.trial.create_trial(
-                params=dict(keys), distributions=chosen.space.distributions(), values=self._values(outcome)
+                params=dict(keys),
+                distributions=chosen.space.distributions(),
+                values=self._values(outcome),
+                user_attrs=self._attributes(outcome),
             )
             study.add_trial(trial)
 
@@ -291,14 +296,23 @@ class Search:
             return values
         return [value + REJECTED / 2 for value in values]
 
+    def _attributes(self, outcome: Scored | Failure) -> dict[str, float]:
+        """What ``_values`` makes one number of, for a sampler that learns both by themselves."""
+        if isinstance(outcome, Failure) or not self._keeps:
+            return {}
+        return {GAIN: self.values(outcome)[0], MARGIN: math.log(outcome.ratio.value / self.plan.keep_throughput)}
+
     def admissible(self, scored: Scored) -> bool:
         """Whether a candidate keeps enough throughput, where that is a condition and not the objective.
 
         By what it reads: whether it is certain is for the confirmation to say.
         """
-        if len(self.plan.objectives) > 1 or self.plan.objectives[0].name in ("throughput", "latency"):
-            return True
-        return scored.ratio.value >= self.plan.keep_throughput
+        return not self._keeps or scored.ratio.value >= self.plan.keep_throughput
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether throughput is a condition."""
+        return len(self.plan.objectives) == 1 and self.plan.objectives[0].name not in ("throughput", "latency")
 
     def _over(self) -> bool:
         late = self.plan.timeout_s is not None and self._elapsed_s() >= self.plan.timeout_s

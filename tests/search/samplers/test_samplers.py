@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from passsearch.catalog import load
-from passsearch.core import Failure, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.errors import UserError
-from passsearch.search import Edge, Space, StateGraph
+from passsearch.search import BUILD_LEVELS, Edge, Space, StateGraph
 from passsearch.search.graph_space import GraphSpace
-from passsearch.search.samplers import STRATEGIES, strategy
+from passsearch.search.samplers import GAIN, MARGIN, STRATEGIES, strategy
 from passsearch.search.samplers.sequences import Genes, crossed, edited
 
 CATALOG = load("relay")
@@ -88,6 +88,33 @@ def test_the_graph_strategy_asks_for_everything_once_and_for_the_best_soon() -> 
         values = [value(*each) for each in asked]
         places.append(values.index(max(values)))
     assert np.median(places) <= 10  # at random 15.5
+
+
+@pytest.mark.parametrize(("margin", "wanted"), [(0.02, "quick2"), (-0.2, "slow2")])
+def test_the_graph_strategy_stays_away_from_what_loses_throughput(margin: float, wanted: str) -> None:
+    census = {"root": {"a": 9}, "quick": {"b": 9}, "slow": {"c": 9}}
+    census |= {"quick2": {"b": 9, "d": 1}, "slow2": {"c": 9, "d": 1}}
+    outcomes = {"root": (0.0, 0.02), "quick": (0.7, margin), "slow": (0.2, 0.02)}
+    found = StateGraph("root")
+    for name in list(census)[1:]:
+        found.add("root", PassSpec.of(name), Edge(name, 1.0))
+    space = GraphSpace(found, lambda pipeline: str(next(iter(pipeline.passes), "root")), census.__getitem__)
+    chosen = strategy("graph", KEYED, space, seed=0)
+    study = optuna.create_study(direction="maximize", sampler=chosen.sampler)
+    for state, (gain, kept) in outcomes.items():
+        passes = () if state == "root" else (PassSpec.of(state),)
+        for level in BUILD_LEVELS:
+            keys = space.encode(Candidate(Pipeline(passes), BuildOptions(opt_level=level)))
+            assert keys is not None
+            study.add_trial(
+                optuna.trial.create_trial(
+                    params=dict(keys),
+                    distributions=space.distributions(),
+                    values=[gain if kept >= 0 else gain - 5],
+                    user_attrs={GAIN: gain, MARGIN: kept},
+                )
+            )
+    assert str(space.decode(study.ask(space.distributions()).params).pipeline) == wanted
 
 
 def test_states_that_are_found_later_are_asked_for_too() -> None:
