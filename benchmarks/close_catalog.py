@@ -1,7 +1,8 @@
 """How far the whole catalog closes: ``python benchmarks/close_catalog.py resnet18 bert_tiny --seconds 3600``.
 
 Explores every candidate of the catalog with every choice of its arguments, and where that does not end in time what is
-left ``--without`` some of them. What was found is remembered, so that the same command goes on where it ended.
+left ``--without`` some of them, once for each time the option is given. What was found is remembered, so that the same
+command goes on where it ended.
 ``round_trips`` tells whether the whole can close at all: the layout transforms after a convolutional network was taken
 from one layout to the other and back, again and again. The JSON goes to ``benchmarks/results/close_catalog.json``;
 ``--table`` prints it as the Markdown of ``docs/search.md``.
@@ -33,19 +34,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--seconds", type=float, default=3600.0, help="for the whole, in this run")
-    parser.add_argument("--without", nargs="*", default=[], metavar="STEP", help="what goes where that does not close")
-    parser.add_argument("--part-seconds", type=float, default=3600.0, help="for the rest, in this run")
+    parser.add_argument(
+        "--without", nargs="+", action="append", default=[], metavar="STEP", help="what goes where that does not close"
+    )
+    parser.add_argument("--part-seconds", type=float, default=3600.0, help="for every such part, in this run")
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
     unbounded = [entry.name for entry in load("relay").entries.values() if entry.unbounded]
     for name in arguments.names:
         row = explored(f"zoo:{name}", arguments.seconds, every=True, additional=unbounded)
-        if not row["closed"] and arguments.without:
-            rest = ",".join(step for step in row["steps"] if step not in arguments.without)
+        row["parts"] = []
+        for gone in arguments.without if not row["closed"] else ():
+            rest = ",".join(step for step in row["steps"] if step not in gone)
             part = explored(f"zoo:{name}", arguments.part_seconds, passes=[rest])
-            if not set(arguments.without).isdisjoint(part["steps"]):
-                raise SystemExit(f"a bare name stands for all its choices; leave out all of: {arguments.without}")
-            row["part"] = {"without": arguments.without, **part}
+            if not set(gone).isdisjoint(part["steps"]):
+                raise SystemExit(f"a bare name stands for all its choices; leave out all of: {gone}")
+            row["parts"].append({"without": gone, **part})
         row |= remembered(f"zoo:{name}")
         row["round_trips"] = round_trips(f"zoo:{name}")
         write_row(RESULTS, "networks", name, row, settle(f"zoo:{name}"))
@@ -101,7 +105,7 @@ def table(rows: Mapping[str, Any]) -> str:
     heads = ("network", "without", "choices", "idle", "states", "edges", "depth", "closed", "time")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name, whole in rows.items():
-        for row in filter(None, (whole, whole.get("part"))):
+        for row in (whole, *whole["parts"]):
             gone = ", ".join(f"`{step}`" for step in row.get("without", ())) or "–"
             end = "yes" if row["closed"] else f"no: {row['unfinished']} states have edges left"
             sizes = (len(row["steps"]), len(row["idle"]), row["states"], row["edges"], row["depth"])
