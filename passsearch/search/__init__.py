@@ -3,10 +3,11 @@
 from passsearch.search.applying import Applier, Subject
 from passsearch.search.confirm import Confirmation, confirm
 from passsearch.search.evaluation import FINAL_PLAN, PROCESSES, SEARCH_PLAN, Built, Evaluator
+from passsearch.search.plan import Plan, Scored, Tally
 from passsearch.search.shortlist import shortlist
 from passsearch.search.space import BUILD_LEVELS, Space
 from passsearch.search.states import Edge, StateGraph
-from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
+from passsearch.search.study import BaselineFailed, Search
 
 __all__ = [
     "BUILD_LEVELS",

@@ -11,8 +11,9 @@ from passsearch.core import Failure, Measurement
 from passsearch.measure import CONSUMED, LEVEL, Ratio, median_interval
 from passsearch.search.confirm import Confirmation
 from passsearch.search.evaluation import Built
+from passsearch.search.plan import Scored
 from passsearch.search.setting import Reading, Setting
-from passsearch.search.study import Scored, Search
+from passsearch.search.study import Search
 from passsearch.store import SCHEMA
 
 NOT_READ = "read over long windows, of the baseline and the winner only"

@@ -6,7 +6,8 @@ from dataclasses import replace
 from passsearch.core import Failure
 from passsearch.measure import LEAST_GAIN, one_process_ratio, process_ratio
 from passsearch.search.evaluation import FINAL_PLAN, Built
-from passsearch.search.study import Scored, Search
+from passsearch.search.plan import Scored
+from passsearch.search.study import Search
 
 SHORTLIST, QUICK = 5, 2
 """Candidates measured side by side, and how many of them for compiling fast at about the best throughput."""

@@ -15,9 +15,10 @@ from passsearch.search.culprit import Culprit, culprit, write_reproducer
 from passsearch.search.document import result_document
 from passsearch.search.evaluation import Evaluator
 from passsearch.search.gate import DEVIATION
+from passsearch.search.plan import Plan, Scored, Tally
 from passsearch.search.samplers import AUTO, require_strategy
 from passsearch.search.shortlist import shortlist
-from passsearch.search.study import BaselineFailed, Plan, Scored, Search, Tally
+from passsearch.search.study import BaselineFailed, Search
 from passsearch.store import RunFolder, open_memory
 
 LOG_VERSION = 5
