@@ -40,7 +40,7 @@ def main() -> None:
         document = read_space(SPACES / f"{name}.json.gz")
         chosen = settle(document["model"]["source"])
         row = certified(document, chosen)
-        write_row(RESULTS, "spaces", name, {"keep_throughput": KEEP, **row}, chosen)
+        write_row(RESULTS, "spaces", name=name, row={"keep_throughput": KEEP, **row}, chosen=chosen)
     if arguments.table:
         print(table(read_rows(RESULTS, "spaces")))
 
@@ -56,8 +56,8 @@ def certified(document: Mapping[str, Any], chosen: Setting) -> dict[str, Any]:
     with evaluating(chosen, remember=False) as evaluator:
         classes, _ = explored(chosen, evaluator.summary, passes=None)
         found = {
-            "throughput": again(closure, fastest, evaluator, chosen),
-            "compile_time": again(closure, quickest, evaluator, chosen),
+            "throughput": again(closure, fastest, evaluator=evaluator, chosen=chosen),
+            "compile_time": again(closure, quickest, evaluator=evaluator, chosen=chosen),
         }
     twins = [each["ratio"] for each in document["builds"][0]["twins"]]
     return {
@@ -70,11 +70,11 @@ def certified(document: Mapping[str, Any], chosen: Setting) -> dict[str, Any]:
         "twins": [min(twins), max(twins)],
         "best": found,
         "collapse": collapse(worked),
-        "classes": restricted(closure, worked, [str(step) for step in classes]),
+        "classes": restricted(closure, worked, steps=[str(step) for step in classes]),
     }
 
 
-def again(closure: Closure, row: Row, evaluator: Evaluator, chosen: Setting) -> dict[str, Any]:
+def again(closure: Closure, row: Row, *, evaluator: Evaluator, chosen: Setting) -> dict[str, Any]:
     """The claim of the whole space about one candidate, and what fresh compiles say."""
     best = candidate(closure, row)
     twin = evaluator.built(evaluator.graph.root, chosen.dialect.baseline)
@@ -131,7 +131,7 @@ def high(row: Row) -> float:
     return float(row["interval"][1] or math.inf)
 
 
-def restricted(closure: Closure, worked: Sequence[Row], steps: Sequence[str]) -> dict[str, Any]:
+def restricted(closure: Closure, worked: Sequence[Row], *, steps: Sequence[str]) -> dict[str, Any]:
     """The best of the passes that the network's classes leave, against the best of all."""
     left_in = {effect(step) for step in steps}
     columns = [column for column, step in enumerate(closure.steps) if effect(step) in left_in]

@@ -52,7 +52,7 @@ def main() -> None:
             row["parts"].append({"without": gone, **part})
         row |= remembered(f"zoo:{name}")
         row["round_trips"] = round_trips(f"zoo:{name}")
-        write_row(RESULTS, "networks", name, row, settle(f"zoo:{name}"))
+        write_row(RESULTS, "networks", name=name, row=row, chosen=settle(f"zoo:{name}"))
     if arguments.table:
         print(table(read_rows(RESULTS, "networks")))
 

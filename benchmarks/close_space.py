@@ -40,7 +40,7 @@ def main() -> None:
         row, hashes = closed(chosen)
         if arguments.plain:
             row["plain"] = plain(chosen, hashes)
-        write_row(RESULTS, "networks", name, {"passes": PASSES, **row}, chosen)
+        write_row(RESULTS, "networks", name=name, row={"passes": PASSES, **row}, chosen=chosen)
     if arguments.table:
         print(table(read_rows(RESULTS, "networks")))
 
@@ -62,7 +62,7 @@ def closed(chosen: Setting) -> tuple[dict[str, Any], set[str]]:
     with evaluating(chosen, remember=False) as evaluator:
         steps, _ = explored(chosen, evaluator.summary, passes=[PASSES])
         silent = {"compilers": chosen.explorers, "progress": lambda *_: None}
-        growth = Exploration(evaluator, steps, Limits(), **silent).run()
+        growth = Exploration(evaluator, steps, limits=Limits(), **silent).run()
         closure = Closure.of(evaluator.graph, steps)
         hashes = [evaluator.hashes(closure.graph.cheapest(state)[0])[-1] for state in closure.states]
     row = {

@@ -41,7 +41,7 @@ def main() -> None:
         with evaluating(chosen, remember=False) as evaluator:
             rows = [compared(evaluator, pair, processes=arguments.processes) for pair in pairs()]
         row = summary([row for row in rows if row])
-        write_row(RESULTS, "networks", name, row, chosen)
+        write_row(RESULTS, "networks", name=name, row=row, chosen=chosen)
         print(name, {key: value for key, value in row.items() if key != "pairs"})
 
 
@@ -59,7 +59,7 @@ def compared(evaluator: Evaluator, pair: Sequence[Candidate], *, processes: int)
     if found[0].kernels != found[1].kernels or found[0].digest == found[1].digest:
         return None
     folders = [str(each.folder) for each in found]
-    answer = evaluator.time_fresh("|".join(folders), folders, FINAL_PLAN, processes=processes)
+    answer = evaluator.time_fresh("|".join(folders), folders, plan=FINAL_PLAN, processes=processes)
     if isinstance(answer, Failure):
         raise SystemExit(answer.reason)
     ratio = process_ratio(answer["processes"], 1)

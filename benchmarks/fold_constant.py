@@ -27,21 +27,21 @@ BEFORE = Pipeline.parse("SimplifyInference,BackwardFoldScaleAxis,AlterOpLayout")
 EVALUATORS = {"tvm": PassSpec.of("FoldConstant"), "numpy": PassSpec.of("FoldConstant", evaluator="numpy")}
 
 
-def fold(chosen: Setting, evaluator: str, log: Path) -> tuple[float, str]:
+def fold(chosen: Setting, evaluator: str, *, log: Path) -> tuple[float, str]:
     """Seconds of one fold in a new process, and the state it leads to."""
     python, bridge = chosen.toolchain.python, chosen.dialect.bridge
     worker = Worker(python, bridge=bridge, target=chosen.target, threads=1, log=log)
     try:
-        answer = _ask(worker, chosen, {"verb": "load", "source": chosen.model.to_request()})
+        answer = _ask(worker, chosen, request={"verb": "load", "source": chosen.model.to_request()})
         for step in (*BEFORE.passes, EVALUATORS[evaluator]):
             named = {"pass": {"name": step.name, "arguments": step.bound}, "factory": chosen.factories[step.name]}
-            answer = _ask(worker, chosen, {"verb": "apply", "state": answer["state"], **named})
+            answer = _ask(worker, chosen, request={"verb": "apply", "state": answer["state"], **named})
     finally:
         worker.close()
     return answer["seconds"], answer["state"]
 
 
-def _ask(worker: Worker, chosen: Setting, request: Mapping[str, Any]) -> dict[str, Any]:
+def _ask(worker: Worker, chosen: Setting, *, request: Mapping[str, Any]) -> dict[str, Any]:
     answer = worker.ask(request, deadline_s=chosen.deadline_s)
     if "state" not in answer:
         raise SystemExit(f"`{request['verb']}` failed: {answer['error']['reason']}.")
@@ -56,7 +56,7 @@ def folds(model: str, pairs: int) -> dict[str, Any]:
     with TemporaryDirectory(prefix="passsearch-") as folder:
         for pair in range(pairs):
             for evaluator in sorted(EVALUATORS, reverse=pair % 2 == 0):
-                spent, state = fold(chosen, evaluator, Path(folder) / "workers.log")
+                spent, state = fold(chosen, evaluator, log=Path(folder) / "workers.log")
                 seconds[evaluator].append(round(spent, 4))
                 states.add(state)
             print(f"{model}: {[seconds[evaluator][-1] for evaluator in EVALUATORS]} s", file=sys.stderr, flush=True)

@@ -83,12 +83,12 @@ class DrawnEvaluator:
         digest = key.rpartition("-")[2] if self._one_binary else f"{key} {timed}"
         return {"folder": f"/nowhere/{key}", "digest": digest, "apply_s": 1.0, "seconds": 20.0, "wall_s": 0.0}
 
-    def time_fresh(self, *_: object) -> dict[str, Any]:
+    def time_fresh(self, *_: object, **__: object) -> dict[str, Any]:
         """The next compile's processes; the twin is the baseline."""
         processes = [[baseline, baseline, candidate] for baseline, candidate in zip(*self._left.pop(0), strict=True)]
         return {"processes": processes, "conditions": [{}] * len(processes), "wall_s": 0.0}
 
-    def consumption(self, *_: object) -> None:
+    def consumption(self, *_: object, **__: object) -> None:
         """There is no meter."""
 
 
@@ -113,7 +113,7 @@ def resampled(logs: Logs, rng: Generator) -> Logs:
 
 def percentile(logs: Logs, rng: Generator) -> Interval:
     """What the middle of the resampled statistics encloses."""
-    return _between(_middle(resampled(logs, rng)), (1 - LEVEL) / 2, (1 + LEVEL) / 2)
+    return _between(_middle(resampled(logs, rng)), (1 - LEVEL) / 2, high=(1 + LEVEL) / 2)
 
 
 def of_processes(logs: Logs, rng: Generator) -> Interval:
@@ -134,7 +134,8 @@ def accelerated(logs: Logs, rng: Generator) -> Interval:
     away = left_out.mean() - left_out
     bend = float((away**3).sum() / (6 * max((away**2).sum(), 1e-300) ** 1.5))
     ends = [shift + float(stats.norm.ppf(share)) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)]
-    return _between(statistics, *(float(stats.norm.cdf(shift + end / (1 - bend * end))) for end in ends))
+    low, high = (float(stats.norm.cdf(shift + end / (1 - bend * end))) for end in ends)
+    return _between(statistics, low, high=high)
 
 
 def studentised(logs: Logs, rng: Generator) -> Interval:
@@ -164,7 +165,7 @@ def _middle(values: Logs) -> Logs:
     return ranked[..., half] if values.shape[-1] % 2 else (ranked[..., half - 1] + ranked[..., half]) / 2
 
 
-def _between(statistics: Logs, low: float, high: float) -> Interval:
+def _between(statistics: Logs, low: float, *, high: float) -> Interval:
     return Interval(*map(float, np.quantile(statistics, (low, high))))
 
 
@@ -210,10 +211,12 @@ def summary(found: Sequence[Interval]) -> dict[str, Any]:
 def table(document: Mapping[str, Any]) -> str:
     """The Markdown of ``docs/measurement.md``."""
     claims = f"claims at no gain, at {document['gain']:.0%}"
-    return "\n".join([*_rows(document, "holds the truth, mean width", _held), "", *_rows(document, claims, _won)])
+    return "\n".join(
+        [*_rows(document, "holds the truth, mean width", cell=_held), "", *_rows(document, claims, cell=_won)]
+    )
 
 
-def _rows(document: Mapping[str, Any], title: str, cell: Callable[[Mapping[str, Any], int], str]) -> list[str]:
+def _rows(document: Mapping[str, Any], title: str, *, cell: Callable[[Mapping[str, Any], int], str]) -> list[str]:
     methods = (RULE, *BOOTSTRAPS)
     lines = [f"| {title} | " + " | ".join(methods) + " |", "|---" * (1 + len(methods)) + "|"]
     for name, scenario in document["scenarios"].items():

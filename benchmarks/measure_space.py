@@ -43,17 +43,19 @@ def main() -> None:
         evaluator = chosen.evaluator(log, arguments.run / "artifacts")
         try:
             steps, left_out = explored(chosen, evaluator.summary, passes=[arguments.passes])
-            growth = Exploration(evaluator, steps, Limits(), compilers=chosen.explorers, progress=lambda *_: None).run()
+            growth = Exploration(
+                evaluator, steps, limits=Limits(), compilers=chosen.explorers, progress=lambda *_: None
+            ).run()
             closure = Closure.of(evaluator.graph, steps)
             say(f"{len(closure.states)} states in {growth.seconds:.0f} s")
             rows = list(built_states(evaluator, closure))
-            timed(evaluator, rows, arguments.processes)
+            timed(evaluator, rows, processes=arguments.processes)
             document = {
                 **provenance(chosen),
                 **space_document(
                     chosen,
                     closure,
-                    growth,
+                    growth=growth,
                     classes=read(chosen, evaluator.summary).class_names,
                     left_out=left_out,
                     remembered=False,
@@ -87,7 +89,7 @@ def built_states(evaluator: Evaluator, closure: Closure) -> Iterator[tuple[dict[
         say(f"built {number + 1} of {len(pairs)}")
 
 
-def timed(evaluator: Evaluator, rows: Sequence[tuple[dict[str, Any], Built | None]], processes: int) -> None:
+def timed(evaluator: Evaluator, rows: Sequence[tuple[dict[str, Any], Built | None]], *, processes: int) -> None:
     """Adds the throughput of every binary, as a multiple of the first row's."""
     binaries = {built.digest: built for _, built in rows if built is not None}
     baseline = next(built for _, built in rows if built is not None)
@@ -100,7 +102,7 @@ def timed(evaluator: Evaluator, rows: Sequence[tuple[dict[str, Any], Built | Non
                 raise SystemExit(f"{each.key} cannot be built again")
         folders = [str(each.folder) for each in (baseline, baseline, *batch)]
         answer = evaluator.time_fresh(
-            f"batch:{';'.join(each.digest for each in batch)}", folders, FINAL_PLAN, processes=processes
+            f"batch:{';'.join(each.digest for each in batch)}", folders, plan=FINAL_PLAN, processes=processes
         )
         if isinstance(answer, Failure):
             raise SystemExit(f"timing failed: {answer.reason}")

@@ -28,7 +28,7 @@ def read_rows(file: Path, section: str) -> dict[str, Any]:
     return rows
 
 
-def write_row(file: Path, section: str, name: str, row: dict[str, Any], chosen: Setting) -> None:
+def write_row(file: Path, section: str, *, name: str, row: dict[str, Any], chosen: Setting) -> None:
     """Put one more there, or the same anew, with where and when; all others stay."""
     rows = {**read_rows(file, section), name: {**provenance(chosen), **row}}
     file.write_text(json.dumps({section: rows}, indent=1) + "\n")

@@ -52,7 +52,7 @@ def audited(document: Document) -> dict[str, Any]:
     return {**numbers, "refused": refused, "claimed": document["claimed"]}
 
 
-def repeat(model: str, run: Path | None, counts: Mapping[str, int], file: Path) -> None:
+def repeat(model: str, run: Path | None, *, counts: Mapping[str, int], file: Path) -> None:
     """Do what is still to be done, in turns, and write it down after each."""
     work: dict[str, Callable[[], dict[str, Any]]] = {
         "O3,O3": lambda: compared(passsearch("compare", model, "--pipelines", "O3,O3")),
@@ -110,7 +110,7 @@ def main() -> None:
     if not arguments.table:
         audits = arguments.audits if arguments.run else 0
         counts = {"O3,O3": arguments.repeat, "O0,O3": arguments.repeat, "audit": audits}
-        repeat(arguments.model, arguments.run, counts, RESULTS)
+        repeat(arguments.model, arguments.run, counts=counts, file=RESULTS)
     print(table(json.loads(RESULTS.read_text())))
 
 

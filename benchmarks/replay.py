@@ -151,16 +151,16 @@ class Replay:
         return self.space.values[key], self.space.attributes[key]
 
 
-def replay(file: Path, objective: str, name: str, *, start: str, seed: int, most: int) -> list[float]:
+def replay(file: Path, objective: str, *, name: str, start: str, seed: int, most: int) -> list[float]:
     """One search; the regret after each of its measurements."""
     search = Replay(file, objective, start=start)
     catalog = _catalog(file)
     entries = {step.name: catalog.entry(step.name) for step in search.space.closure.passes}
     keyed = Space(catalog, tuple(entries.values()), frozenset())
-    chosen = strategy(name, keyed, GraphSpace(search.graph, search.reach, search.census), seed=seed)
+    chosen = strategy(name, keyed, graph=GraphSpace(search.graph, search.reach, census=search.census), seed=seed)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(direction="maximize", sampler=chosen.sampler)
-    for candidate in _first(catalog, search.space.closure, start):
+    for candidate in _first(catalog, search.space.closure, start=start):
         (value, attributes), keys = search.told(candidate), chosen.space.encode(candidate)
         if keys is not None:
             study.add_trial(
@@ -195,7 +195,7 @@ def _catalog(file: Path) -> Catalog:
     return replace(catalog, entries=as_explored)
 
 
-def _first(catalog: Catalog, closure: Closure, start: str) -> list[Candidate]:
+def _first(catalog: Catalog, closure: Closure, *, start: str) -> list[Candidate]:
     """What is measured before the sampler starts; the catalog's sequences of this space's passes, shortest first."""
     if start == "blind":
         return []
@@ -264,7 +264,7 @@ def summary(file: Path, objective: str, *, seeds: int, most: int) -> dict[str, A
 
 
 def _run(file: Path, objective: str, name: str, start: str, most: int, seed: int) -> list[float]:
-    return replay(file, objective, name, start=start, seed=seed, most=most)
+    return replay(file, objective, name=name, start=start, seed=seed, most=most)
 
 
 def described(curves: np.ndarray) -> dict[str, Any]:

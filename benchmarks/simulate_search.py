@@ -119,7 +119,7 @@ class SimulatedEvaluator:
         if not pipeline.passes:
             return "root"
         if self.graph.edge("root", pipeline.passes[0]) is None:
-            self.graph.add("root", pipeline.passes[0], Edge(str(pipeline), 1.0))
+            self.graph.add("root", pipeline.passes[0], edge=Edge(str(pipeline), 1.0))
         return str(pipeline)
 
     def built(self, state: str, candidate: Candidate) -> Built:
@@ -130,13 +130,13 @@ class SimulatedEvaluator:
         """As the search does it: one process, racing."""
         return {"samples": self._time([baseline.digest, candidate.digest], SEARCH_PLAN), "conditions": {}}
 
-    def time_fresh(self, _: str, folders: Sequence[str], plan: RoundPlan) -> dict[str, Any]:
+    def time_fresh(self, _: str, folders: Sequence[str], *, plan: RoundPlan) -> dict[str, Any]:
         """Several new processes."""
         quiet = {"steal_percent": 0.0, "foreign_percent": 0.0, "rounds_dropped": 0}
         processes = [self._time([Path(folder).name for folder in folders], plan) for _ in range(PROCESSES)]
         return {"processes": processes, "conditions": [quiet] * PROCESSES, "wall_s": 0.0}
 
-    def consumption(self, _: str, __: Sequence[str], ___: WindowPlan) -> None:
+    def consumption(self, _: str, __: Sequence[str], *, plan: WindowPlan) -> None:
         """The machine has no meter."""
 
     def fresh(self, _: str, candidate: Candidate, *, timed: str, kinds: Sequence[str]) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def search_once(seed: int, *, gain: float, noise: Noise = Noise()) -> bool:
     search = Search(
         evaluator,
         space,
-        Plan((Objective.parse("throughput"),), CANDIDATES, None, seed, 0.98),
+        plan=Plan((Objective.parse("throughput"),), CANDIDATES, None, seed, 0.98),
         baselines=[BASELINE],
         default_baseline="O3",
         first=[Candidate(pipeline, BuildOptions()) for pipeline in pipelines],

@@ -50,7 +50,9 @@ def measured(model: str, processes: int) -> dict[str, Any]:
             for turn in range(processes):
                 for name, plan in PLANS.items():
                     key = f"{name} {turn}"
-                    timed = evaluator.time_fresh(key, [folders[0], *folders], replace(plan, seed=turn), processes=1)
+                    timed = evaluator.time_fresh(
+                        key, [folders[0], *folders], plan=replace(plan, seed=turn), processes=1
+                    )
                     assert not isinstance(timed, Failure), timed
                     found[name] += timed["processes"]
         finally:
@@ -82,10 +84,10 @@ def table(document: Mapping[str, Any]) -> str:
         "unfused: slowest run of a process over its fastest, median": lambda runs: f"{_spread(runs, 2):.2f}",
         "-O3: median run, slowest process over fastest": lambda runs: f"{_between(runs, 0):.3f}",
         "unfused: median run, slowest process over fastest": lambda runs: f"{_between(runs, 2):.3f}",
-        "twin / -O3, sd of processes, by median of rounds": lambda runs: _percent(runs, by_rounds, 1),
-        "twin / -O3, sd of processes, by fastest runs": lambda runs: _percent(runs, by_fastest, 1),
-        "unfused / -O3, sd of processes, by median of rounds": lambda runs: _percent(runs, by_rounds, 2),
-        "unfused / -O3, sd of processes, by fastest runs": lambda runs: _percent(runs, by_fastest, 2),
+        "twin / -O3, sd of processes, by median of rounds": lambda runs: _percent(runs, by_rounds, artifact=1),
+        "twin / -O3, sd of processes, by fastest runs": lambda runs: _percent(runs, by_fastest, artifact=1),
+        "unfused / -O3, sd of processes, by median of rounds": lambda runs: _percent(runs, by_rounds, artifact=2),
+        "unfused / -O3, sd of processes, by fastest runs": lambda runs: _percent(runs, by_fastest, artifact=2),
     }
     lines = ["| | " + " | ".join(document["runs"]) + " |", "|---" * (1 + len(document["runs"])) + "|"]
     lines += [f"| {name} | " + " | ".join(map(cell, document["runs"].values())) + " |" for name, cell in shown.items()]
@@ -101,7 +103,7 @@ def _between(processes: Sequence[Process], artifact: int) -> float:
     return max(medians) / min(medians)
 
 
-def _percent(processes: Sequence[Process], ratio: Callable[[Process, int], float], artifact: int) -> str:
+def _percent(processes: Sequence[Process], ratio: Callable[[Process, int], float], *, artifact: int) -> str:
     return f"{100 * stdev(ratio(process, artifact) for process in processes):.2f} %"
 
 

@@ -32,12 +32,12 @@ def main() -> None:
         with TemporaryDirectory(prefix="passsearch-") as cache:
             os.environ["XDG_CACHE_HOME"] = cache
             settle(f"zoo:{name}")  # makes the network's file, which is not what is timed
-            runs = [tuned(f"zoo:{name}", arguments.trials, passes) for _ in ("first", "second")]
-            write_row(RESULTS, "networks", name, {"runs": runs}, settle(f"zoo:{name}"))
+            runs = [tuned(f"zoo:{name}", arguments.trials, passes=passes) for _ in ("first", "second")]
+            write_row(RESULTS, "networks", name=name, row={"runs": runs}, chosen=settle(f"zoo:{name}"))
         print(name, json.dumps(runs))
 
 
-def tuned(model: str, trials: int, passes: list[str] | None) -> dict[str, Any]:
+def tuned(model: str, trials: int, *, passes: list[str] | None) -> dict[str, Any]:
     """One run in a folder of its own, without the confirmation, which is always measured anew."""
     reached: dict[int, float] = {}
     start = time.monotonic()

@@ -46,12 +46,12 @@ def _is_silu(flow: Dataflow, operator: Operator) -> bool:
     arguments = flow.arguments(operator.index)
     if operator.kind != "multiply" or len(arguments) != 2:
         return operator.kind == "silu"
-    return _is_of(flow, arguments[0], "sigmoid", of=arguments[1]) or _is_of(
-        flow, arguments[1], "sigmoid", of=arguments[0]
+    return _is_of(flow, arguments[0], kind="sigmoid", of=arguments[1]) or _is_of(
+        flow, arguments[1], kind="sigmoid", of=arguments[0]
     )
 
 
-def _is_of(flow: Dataflow, index: int, kind: str, *, of: int) -> bool:
+def _is_of(flow: Dataflow, index: int, *, kind: str, of: int) -> bool:
     source = root(flow, index)
     return flow.kind(source) == kind and root(flow, of) in (root(flow, each) for each in flow.arguments(source))
 
@@ -63,14 +63,14 @@ def _is_gelu(flow: Dataflow, operator: Operator) -> bool:
     return operator.kind in ("tanh", "fast_tanh") and _has_cube(flow, operator.index)
 
 
-def _has_cube(flow: Dataflow, index: int, depth: int = 4) -> bool:
+def _has_cube(flow: Dataflow, index: int, *, depth: int = 4) -> bool:
     if flow.kind(index) == "power" and 3.0 in flow.scalars(index):
         return True
     arguments = flow.arguments(index)
     if flow.kind(index) == "multiply" and len(arguments) == 2 and depth < 4:
         return True
     return depth > 0 and any(
-        _has_cube(flow, source, depth - 1)
+        _has_cube(flow, source, depth=depth - 1)
         for source in arguments
         if flow.kind(source) in ("add", "multiply", "power", "cast")
     )

@@ -89,7 +89,9 @@ def _heads(flow: Dataflow, values: Iterable[int], *, reductions: Mapping[int, fl
     for value in values:
         walk = walk_back(flow, [value], through=lambda index: flow.kind(index) in _DECODING and index in flow.data)
         if any(_flattens(flow, index) for index in walk.passed):
-            found.update((index, _head(flow, index, reductions)) for index in walk.ends if _predicts(flow, index))
+            found.update(
+                (index, _head(flow, index, reductions=reductions)) for index in walk.ends if _predicts(flow, index)
+            )
     return [found[index] for index in sorted(found)]
 
 
@@ -104,7 +106,9 @@ def _raw_heads(flow: Dataflow, reductions: Mapping[int, float]) -> list[_Head]:
         walk = walk_back(
             flow, [value], through=lambda index: flow.kind(index) in LAYOUTS | {"bias_add", "sigmoid", "add"}
         )
-        found.update((index, _head(flow, index, reductions)) for index in walk.ends if _predicts(flow, index))
+        found.update(
+            (index, _head(flow, index, reductions=reductions)) for index in walk.ends if _predicts(flow, index)
+        )
     sides = [head.sides for head in found.values()]
     paired = all(sides.count(side) > 1 for side in sides)
     channels = [output_channels(flow, flow.operators[index]) for index in found]
@@ -127,7 +131,7 @@ def _flattens(flow: Dataflow, index: int) -> bool:
     return len(before) != len(after)
 
 
-def _head(flow: Dataflow, index: int, reductions: Mapping[int, float]) -> _Head:
+def _head(flow: Dataflow, index: int, *, reductions: Mapping[int, float]) -> _Head:
     return _Head(index, _sides(flow, index) or (1 / reductions.get(index, 1.0),))
 
 
@@ -142,14 +146,14 @@ def _sides(flow: Dataflow, index: int) -> tuple[float, ...] | None:
 def _is_detector(flow: Dataflow, heads: list[_Head], *, reductions: Mapping[int, float]) -> bool:
     """Whether heads stand on several resolutions of one backbone, all of them coarse against the image."""
     scales = {head.sides: head.convolution for head in heads}
-    if len(scales) < 2 or not _is_coarse(flow, heads, reductions):
+    if len(scales) < 2 or not _is_coarse(flow, heads, reductions=reductions):
         return False
     ancestors = (nx.ancestors(flow.data, index) for index in scales.values())
     shared: set[int] = set.intersection(*ancestors)
     return any(flow.kind(index) == "conv2d" for index in shared)
 
 
-def _is_coarse(flow: Dataflow, heads: list[_Head], reductions: Mapping[int, float]) -> bool:
+def _is_coarse(flow: Dataflow, heads: list[_Head], *, reductions: Mapping[int, float]) -> bool:
     """Compares with the finest map any convolution reads; by cumulative strides where sizes are unknown."""
     finest = max((max(head.sides) for head in heads), default=0.0)
     if finest <= 1 and any(_sides(flow, head.convolution) is None for head in heads):

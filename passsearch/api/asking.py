@@ -18,7 +18,7 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 
 def network(
-    model: object, example_inputs: object, inputs: Mapping[str, TensorType] | None, batch: int | None
+    model: object, example_inputs: object, *, inputs: Mapping[str, TensorType] | None, batch: int | None
 ) -> ModelFile:
     """The model file of whatever the user hands over."""
     return resolve(model, example_inputs=example_inputs, inputs=inputs, batch=batch, folder=cache_folder() / "models")

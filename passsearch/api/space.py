@@ -62,7 +62,7 @@ def explore(
         UserError: Something asked for cannot be; says what to do.
         EnvironmentFault: No toolchain.
     """
-    file = network(model, example_inputs, inputs, batch)
+    file = network(model, example_inputs, inputs=inputs, batch=batch)
     chosen = setting.choose(file, toolchain=toolchain, target=target, catalogs=paths(catalogs), deadline_s=deadline)
     told = progress or silent
     with evaluating(chosen, remember=remember) as evaluator:
@@ -70,21 +70,21 @@ def explore(
         exploration = Exploration(
             evaluator,
             steps,
-            Limits(depth, states, timeout),
+            limits=Limits(depth, states, timeout),
             compilers=chosen.explorers,
             progress=lambda done, known: told("exploring", done, known),
         )
         growth = exploration.run()
         classes = setting.read(chosen, evaluator.summary).class_names
         closure, kept = Closure.of(evaluator.graph, steps), evaluator.remembers
-        return space_document(chosen, closure, growth, classes=classes, left_out=left_out, remembered=kept)
+        return space_document(chosen, closure, growth=growth, classes=classes, left_out=left_out, remembered=kept)
 
 
 def check_space(
     document: Mapping[str, Any],
     model: object,
-    example_inputs: object = None,
     *,
+    example_inputs: object = None,
     inputs: Mapping[str, TensorType] | None = None,
     batch: int | None = None,
     sample: int = 50,
@@ -115,7 +115,7 @@ def check_space(
     """
     closure = read_closure(document, "the document")
     chosen = setting.choose(
-        network(model, example_inputs, inputs, batch),
+        network(model, example_inputs, inputs=inputs, batch=batch),
         toolchain=toolchain or document["toolchain"]["name"],
         target=document["target"],
         catalogs=paths(catalogs),
@@ -127,8 +127,8 @@ def check_space(
         return check_certificate(
             document,
             closure,
-            chosen,
-            evaluator,
+            chosen=chosen,
+            applier=evaluator,
             sample=sample,
             seed=seed,
             progress=lambda done, all_: told("checking", done, all_),

@@ -68,7 +68,7 @@ class TuneResult:
 
     def export(self, to: str | Path) -> Path:
         """Write the deployment script, the pipeline file and the network; needs no compiler."""
-        return export_run(self.document, self.run, Path(to))
+        return export_run(self.document, self.run, to=Path(to))
 
     def __str__(self) -> str:
         return result_text(self.document)
@@ -137,7 +137,7 @@ def tune(
         EnvironmentFault: No toolchain, no C compiler, no room.
     """
     objectives = _objectives(objective)
-    file = network(model, example_inputs, inputs, batch)
+    file = network(model, example_inputs, inputs=inputs, batch=batch)
     chosen = setting.choose(
         file,
         toolchain=toolchain,
@@ -210,7 +210,9 @@ def audit(
         evaluator = chosen.evaluator(log, Path(name), output_cases=OUTPUT_CASES)
         told = progress or silent
         try:
-            return audit_run(document, chosen, evaluator, Path(name), repetitions=confirm, progress=told)
+            return audit_run(
+                document, chosen, evaluator=evaluator, folder=Path(name), repetitions=confirm, progress=told
+            )
         finally:
             evaluator.close()
 

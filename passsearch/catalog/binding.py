@@ -24,7 +24,7 @@ def bind(spec: PassSpec, entry: CatalogEntry) -> dict[str, Json]:
     """
     arguments = spec.bound
     for name, value in arguments.items():
-        _check_value(value, entry.parameter(name), entry.name)
+        _check_value(value, entry.parameter(name), owner=entry.name)
     for parameter in entry.parameters:
         if parameter.required and parameter.name not in arguments:
             raise UserError(
@@ -62,13 +62,13 @@ def with_needs(pipeline: Pipeline, catalog: Catalog, *, present: Collection[str]
     """
     placed: list[PassSpec] = []
     for step in pipeline.passes:
-        _place(step, placed, catalog, present)
+        _place(step, placed, catalog=catalog, present=present)
     return Pipeline(tuple(placed))
 
 
-def _place(step: PassSpec, placed: list[PassSpec], catalog: Catalog, present: Collection[str]) -> None:
+def _place(step: PassSpec, placed: list[PassSpec], *, catalog: Catalog, present: Collection[str]) -> None:
     for name in catalog.entry(step.name).missing_before({each.name for each in placed}, present):
-        _place(catalog.entry(name).variants()[0], placed, catalog, present)
+        _place(catalog.entry(name).variants()[0], placed, catalog=catalog, present=present)
     placed.append(step)
 
 
@@ -83,7 +83,7 @@ def accepts(parameter: Parameter, value: Json) -> bool:
     return isinstance(value, _TYPES[parameter.type])
 
 
-def _check_value(value: Json, parameter: Parameter, owner: str) -> None:
+def _check_value(value: Json, parameter: Parameter, *, owner: str) -> None:
     if not accepts(parameter, value):
         raise UserError(
             f"Parameter `{parameter.name}` of pass `{owner}` takes {parameter.allowed}; got `{value}`. "

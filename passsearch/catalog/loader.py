@@ -62,9 +62,9 @@ def load(dialect: str, *extra_files: Path | str) -> Catalog:
     for origin, document in documents:
         sections = _sections(origin, document)
         for entry in _entries(sections["passes"], origin):
-            _add(passes, entry.name, entry)
+            _add(passes, entry.name, value=entry)
         for sequence in _sequences(sections["sequences"], origin):
-            _add(sequences, sequence.name, sequence)
+            _add(sequences, sequence.name, value=sequence)
         rules.extend(_rules(sections["classes"], origin))
     catalog = Catalog(dialect, passes, sequences, tuple(rules))
     _check_references(catalog)
@@ -136,7 +136,7 @@ def _entry(fields: Fields) -> CatalogEntry:
     entry = CatalogEntry(
         name=fields.text("name"),
         summary=fields.text("summary"),
-        factory=fields.matching("factory", FACTORY, "`module:function`"),
+        factory=fields.matching("factory", FACTORY, allowed="`module:function`"),
         opt_level=fields.integer("opt_level", low=0, high=5),
         parameters=tuple(_parameter(fields, name) for name in fields.mapping("parameters")),
         needs=tuple(_need(fields, row) for row in fields.items("needs")),
@@ -161,20 +161,20 @@ def _entry(fields: Fields) -> CatalogEntry:
 def _versions(fields: Fields) -> str:
     if "tvm" not in fields.values:
         return ""
-    return fields.matching("tvm", VERSIONS, "a version range such as `>=0.8,<0.20`")
+    return fields.matching("tvm", VERSIONS, allowed="a version range such as `>=0.8,<0.20`")
 
 
 def _check_entry(entry: CatalogEntry, fields: Fields) -> None:
     if entry.role != "candidate" and not entry.reason:
-        raise fields.fault("reason", "nothing", f"a text, because the role is `{entry.role}`")
+        raise fields.fault("reason", "nothing", allowed=f"a text, because the role is `{entry.role}`")
     if (entry.numerics == "exact") != (entry.tolerance == 0):
         allowed = "0 where numerics is exact, more elsewhere"
-        raise fields.fault("tolerance", entry.tolerance, allowed)
+        raise fields.fault("tolerance", entry.tolerance, allowed=allowed)
     for parameter in entry.parameters:
         unsearchable = parameter.required and not parameter.alternatives
         if unsearchable and entry.role == "candidate":
             raise fields.fault(
-                f"parameters.{parameter.name}.alternatives", "nothing", "values to try, as it has no default"
+                f"parameters.{parameter.name}.alternatives", "nothing", allowed="values to try, as it has no default"
             )
 
 
@@ -193,11 +193,11 @@ def _parameter(owner: Fields, name: str) -> Parameter:
     )
     for value in parameter.alternatives:
         if not accepts(parameter, value):
-            raise fields.fault("alternatives", value, parameter.allowed)
+            raise fields.fault("alternatives", value, allowed=parameter.allowed)
     if parameter.example is not None and not accepts(parameter, parameter.example):
-        raise fields.fault("example", parameter.example, parameter.allowed)
+        raise fields.fault("example", parameter.example, allowed=parameter.allowed)
     if not parameter.required and not accepts(parameter, parameter.default):
-        raise fields.fault("default", parameter.default, parameter.allowed)
+        raise fields.fault("default", parameter.default, allowed=parameter.allowed)
     return parameter
 
 
@@ -215,7 +215,7 @@ def _sequence(fields: Fields) -> NamedSequence:
     try:
         pipeline = Pipeline.parse(fields.text("pipeline"))
     except UserError as error:
-        raise fields.fault("pipeline", fields.values["pipeline"], str(error)) from None
+        raise fields.fault("pipeline", fields.values["pipeline"], allowed=str(error)) from None
     return NamedSequence(
         name=fields.text("name"),
         summary=fields.text("summary"),
@@ -232,7 +232,7 @@ def _build_level(owner: Fields) -> int:
     return fields.integer("opt_level", low=0, high=4, default=0)
 
 
-def _add(known: dict[str, CatalogEntry] | dict[str, NamedSequence], name: str, value: object) -> None:
+def _add(known: dict[str, CatalogEntry] | dict[str, NamedSequence], name: str, *, value: object) -> None:
     if name in known:
         first, second = known[name].origin, getattr(value, "origin", "")
         raise UserError(f"`{second}`: `{name}` is already declared in `{first}`; give yours another name.")
@@ -248,20 +248,20 @@ def _check_references(catalog: Catalog) -> None:
             ("needs", tuple(need.name for need in entry.needs)),
             ("conflicts", entry.conflicts),
         ):
-            _check_names(fields, field, names, catalog)
+            _check_names(fields, field, names=names, catalog=catalog)
     for entry in catalog.entries.values():
-        _check_acyclic(entry, Fields({}, entry.origin, f"pass `{entry.name}`"), catalog)
+        _check_acyclic(entry, Fields({}, entry.origin, f"pass `{entry.name}`"), catalog=catalog)
     for sequence in catalog.sequences.values():
         _check_sequence(sequence, catalog)
 
 
-def _check_acyclic(entry: CatalogEntry, fields: Fields, catalog: Catalog) -> None:
+def _check_acyclic(entry: CatalogEntry, fields: Fields, *, catalog: Catalog) -> None:
     seen: set[str] = set()
     waiting = [need.name for need in entry.needs]
     while waiting:
         name = waiting.pop()
         if name == entry.name:
-            raise fields.fault("needs", name, "passes that do not need this one themselves")
+            raise fields.fault("needs", name, allowed="passes that do not need this one themselves")
         if name not in seen:
             seen.add(name)
             waiting += [need.name for need in catalog.entries[name].needs]
@@ -274,7 +274,7 @@ def _check_sequence(sequence: NamedSequence, catalog: Catalog) -> None:
         raise UserError(f"`{sequence.origin}`, sequence `{sequence.name}`: {error}") from None
 
 
-def _check_names(fields: Fields, field: str, names: tuple[str, ...], catalog: Catalog) -> None:
+def _check_names(fields: Fields, field: str, *, names: tuple[str, ...], catalog: Catalog) -> None:
     for name in names:
         if name not in catalog.entries:
-            raise fields.fault(field, name, "names of passes in the catalog")
+            raise fields.fault(field, name, allowed="names of passes in the catalog")

@@ -210,7 +210,7 @@ class Catalog:
         """
         if name in self.entries:
             return self.entries[name]
-        raise UserError(self._unknown("pass", name, self.entries))
+        raise UserError(self._unknown("pass", name, known=self.entries))
 
     def sequence(self, name: str) -> NamedSequence:
         """One named sequence.
@@ -220,7 +220,7 @@ class Catalog:
         """
         if name in self.sequences:
             return self.sequences[name]
-        raise UserError(self._unknown("sequence", name, self.sequences))
+        raise UserError(self._unknown("sequence", name, known=self.sequences))
 
     def approximates(self, candidate: Candidate) -> bool:
         """Whether a pass of it may change numerics: of its pipeline, or one its build runs by itself.
@@ -235,7 +235,7 @@ class Catalog:
             for name in asked | (own - {*build.disabled})
         )
 
-    def _unknown(self, what: str, name: str, known: Iterable[str]) -> str:
+    def _unknown(self, what: str, name: str, *, known: Iterable[str]) -> str:
         hint = nearest(name, known)
         known_as = f"; {hint}" if hint else "."
         return f"Unknown {what} `{name}` in dialect `{self.dialect}`{known_as} See: passsearch catalog list"

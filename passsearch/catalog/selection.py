@@ -57,16 +57,18 @@ def candidates(
         catalog.entry(name)
     kept, dropped = [], []
     for entry in catalog.entries.values():
-        barred = _barred(entry, wanted, tvm_version)
-        objection = barred or _objection(entry, classes, fingerprint)
+        barred = _barred(entry, wanted, tvm_version=tvm_version)
+        objection = barred or _objection(entry, classes, fingerprint=fingerprint)
         if objection and (barred or entry.name not in wanted):
             dropped.append(Ruling(entry, objection))
         else:
-            kept.append(Ruling(entry, _recommendation(entry, classes, fingerprint, entry.name in wanted)))
+            kept.append(
+                Ruling(entry, _recommendation(entry, classes, fingerprint=fingerprint, asked=entry.name in wanted))
+            )
     return Selection(tuple(kept), tuple(dropped))
 
 
-def _barred(entry: CatalogEntry, wanted: Collection[str], tvm_version: str) -> str:
+def _barred(entry: CatalogEntry, wanted: Collection[str], *, tvm_version: str) -> str:
     if entry.role == "excluded":
         return f"never searched: {entry.reason}"
     if tvm_version and not entry.supports(tvm_version):
@@ -76,7 +78,7 @@ def _barred(entry: CatalogEntry, wanted: Collection[str], tvm_version: str) -> s
     return ""
 
 
-def _objection(entry: CatalogEntry, classes: Collection[str], fingerprint: Fingerprint) -> str:
+def _objection(entry: CatalogEntry, classes: Collection[str], *, fingerprint: Fingerprint) -> str:
     if _unclassified(classes):
         return ""
     if EVERY_CLASS not in entry.classes and not set(entry.classes) & set(classes):
@@ -86,7 +88,7 @@ def _objection(entry: CatalogEntry, classes: Collection[str], fingerprint: Finge
     return ""
 
 
-def _recommendation(entry: CatalogEntry, classes: Collection[str], fingerprint: Fingerprint, asked: bool) -> str:
+def _recommendation(entry: CatalogEntry, classes: Collection[str], *, fingerprint: Fingerprint, asked: bool) -> str:
     grounds = [f"{fingerprint.count(name)} x {_words(name)}" for name in _present(entry, fingerprint)]
     if asked:
         grounds.insert(0, "asked for")

@@ -81,7 +81,7 @@ def write_deployment(folder: Path, deployment: Deployment) -> Path:
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     try:
         partial.mkdir(parents=True)
-        _fill(partial, deployment, sources)
+        _fill(partial, deployment, sources=sources)
         _put_in_place(partial, folder)
     except OSError as error:
         at = f" (`{error.filename}`)" if error.filename else ""
@@ -218,7 +218,7 @@ def _steps(deployment: Deployment, sources: Mapping[str, _Source]) -> list[dict[
     return steps
 
 
-def _fill(folder: Path, deployment: Deployment, sources: Mapping[str, _Source]) -> None:
+def _fill(folder: Path, deployment: Deployment, *, sources: Mapping[str, _Source]) -> None:
     assert len(deployment.states) == len(deployment.pipeline) + 1
     record = _record(deployment, sources)
     home, _, function = deployment.dialect.script.partition(":")

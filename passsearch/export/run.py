@@ -10,7 +10,7 @@ from passsearch.export.deployment import Deployment, write_deployment
 from passsearch.store import NETWORK, read_deployment
 
 
-def export_run(document: Mapping[str, Any], run: Path, to: Path) -> Path:
+def export_run(document: Mapping[str, Any], run: Path, *, to: Path) -> Path:
     """Write the deployment of a run's best candidate.
 
     Returns:

@@ -26,7 +26,7 @@ def save(module: object, params: object, *, folder: Path) -> Path:
         written = passing / "module.json"
         getattr(import_module(home), function)(module, written, params=params)
         files = sorted(passing.iterdir())
-        kept = folder.absolute() / kept_name("module", digest_files(files), ".json")
+        kept = folder.absolute() / kept_name("module", digest_files(files), suffix=".json")
         # The module goes last: where it is, its parameters are.
         for file in sorted(files, key=lambda each: each == written):
             os.replace(file, kept.with_suffix(file.suffix))

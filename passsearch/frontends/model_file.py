@@ -57,7 +57,7 @@ def digest_files(paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def kept_name(name: str, digest: str, suffix: str) -> str:
+def kept_name(name: str, digest: str, *, suffix: str) -> str:
     """File name from a readable name and what decides the content."""
     readable = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._") or "network"
     return f"{readable[:60]}-{digest[:16]}{suffix}"
@@ -69,11 +69,11 @@ def keep_bytes(folder: Path, data: bytes, *, name: str, suffix: str) -> Path:
     Raises:
         EnvironmentFault: The folder cannot be written.
     """
-    kept = kept_name(name, hashlib.sha256(data).hexdigest(), suffix)
-    return keep_file(folder, kept, lambda path: path.write_bytes(data))
+    kept = kept_name(name, hashlib.sha256(data).hexdigest(), suffix=suffix)
+    return keep_file(folder, kept, write=lambda path: path.write_bytes(data))
 
 
-def keep_file(folder: Path, name: str, write: Callable[[Path], object]) -> Path:
+def keep_file(folder: Path, name: str, *, write: Callable[[Path], object]) -> Path:
     """Have a file written under a passing name, then give it its own in one step.
 
     Raises:

@@ -172,11 +172,11 @@ def _sizes(declared: Mapping[str, DeclaredInput], given: Mapping[str, TensorType
     for name, kind in given.items():
         for symbol, size in zip(declared[name].shape or (), kind.shape, strict=False):
             if isinstance(symbol, str) and size is not None:
-                _settle(symbol, size, sizes)
+                _settle(symbol, size, sizes=sizes)
     return sizes
 
 
-def _settle(symbol: str, size: int, sizes: dict[str, int]) -> None:
+def _settle(symbol: str, size: int, *, sizes: dict[str, int]) -> None:
     if sizes.setdefault(symbol, size) != size:
         raise UserError(f"Dimension `{symbol}` cannot be both {sizes[symbol]} and {size}; give one size.")
 
@@ -189,7 +189,7 @@ def _bind_batch(
     if any(first is None or isinstance(first, str) for first in firsts):
         for first in firsts:
             if isinstance(first, str):
-                _settle(first, batch, sizes)
+                _settle(first, batch, sizes=sizes)
     elif batch not in firsts:
         inputs = ", ".join(
             format_input(each.name, given[each.name]) if each.name in given else str(each) for each in declared

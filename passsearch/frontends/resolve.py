@@ -81,14 +81,14 @@ def resolve(
         return _from_zoo(model.removeprefix(ZOO), asked)
     if isinstance(model, str | Path):
         return _from_path(Path(model).expanduser().absolute(), asked)
-    return _from_object(model, example_inputs, asked)
+    return _from_object(model, example_inputs, asked=asked)
 
 
-def _from_object(model: Any, example_inputs: object, asked: Asked) -> ModelFile:
-    if _has_base(model, "onnx.", "ModelProto"):
+def _from_object(model: Any, example_inputs: object, *, asked: Asked) -> ModelFile:
+    if _has_base(model, "onnx.", name="ModelProto"):
         return _from_model_proto(model, asked)
     if _is_torch_module(model):
-        return _from_torch(model, example_inputs, asked)
+        return _from_torch(model, example_inputs, asked=asked)
     module, params = model if _is_pair(model) else (model, None)
     if _has_base(module, "tvm."):
         from passsearch.frontends.ir_module import save
@@ -106,8 +106,10 @@ def _from_zoo(text: str, asked: Asked) -> ModelFile:
     batch = int(size) if at else asked.batch or 1
     if asked.batch not in (None, batch):
         raise UserError(f"`{asked.source}` has batch {batch}, not {asked.batch}; give one of the two.")
-    made = kept_name(f"{name}-b{batch}", _zoo_edition(), ".onnx")
-    path = keep_file(asked.folder, made, lambda file: file.write_bytes(build(name, batch=batch).SerializeToString()))
+    made = kept_name(f"{name}-b{batch}", _zoo_edition(), suffix=".onnx")
+    path = keep_file(
+        asked.folder, made, write=lambda file: file.write_bytes(build(name, batch=batch).SerializeToString())
+    )
     return _from_onnx(path, asked, name=name)
 
 
@@ -160,7 +162,7 @@ def _from_model_proto(model: "ModelProto", asked: Asked) -> ModelFile:
     return _from_onnx(path, asked, name=name)
 
 
-def _from_torch(module: object, example_inputs: object, asked: Asked) -> ModelFile:
+def _from_torch(module: object, example_inputs: object, *, asked: Asked) -> ModelFile:
     from passsearch.frontends import torch_module
 
     made = torch_module.export(module, example_inputs, folder=asked.folder)
@@ -216,10 +218,10 @@ def _is_pair(model: object) -> bool:
 
 
 def _is_torch_module(model: object) -> bool:
-    return _has_base(model, "torch.", "Module")
+    return _has_base(model, "torch.", name="Module")
 
 
-def _has_base(model: object, package: str, name: str | None = None) -> bool:
+def _has_base(model: object, package: str, *, name: str | None = None) -> bool:
     """Whether a class of the package is among the object's, without importing the package."""
     bases = type(model).__mro__
     return any(base.__module__.startswith(package) and name in (None, base.__name__) for base in bases)

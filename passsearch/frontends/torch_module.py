@@ -142,7 +142,9 @@ def _traced(module: Any, tensors: Mapping[str, torch.Tensor], *, by_name: bool) 
 def _keep_torchscript(script: Any, *, name: str, folder: Path) -> Path:
     file = io.BytesIO()
     torch.jit.save(script, file)
-    return keep_file(folder, kept_name(name, _digest(file), ".pt"), lambda path: path.write_bytes(file.getvalue()))
+    return keep_file(
+        folder, kept_name(name, _digest(file), suffix=".pt"), write=lambda path: path.write_bytes(file.getvalue())
+    )
 
 
 def _digest(archive: io.BytesIO) -> str:

@@ -56,7 +56,7 @@ class Holder:
         if module is None:
             self._fetch(state)
             module = self.bridge.constants.fill(state.skeleton)
-        self._remember(identity, state, module)
+        self._remember(identity, state, module=module)
         return module
 
     def add(self, module: Module) -> tuple[str, bool]:
@@ -73,14 +73,14 @@ class Holder:
         state = known or _State(skeleton, constants)
         if known is None:
             self._write(identity, state)
-        self._remember(identity, state, module)
+        self._remember(identity, state, module=module)
         return identity, known is None
 
     def identity(self, module: Module) -> str:
         """The identity of a module that is not held."""
         return self.bridge.identity(self.bridge.constants.strip(module)[0])
 
-    def _remember(self, identity: str, state: _State, module: Module) -> None:
+    def _remember(self, identity: str, state: _State, *, module: Module) -> None:
         self._states[identity], self._filled[identity] = state, module
         self._states.move_to_end(identity)
         self._filled.move_to_end(identity)

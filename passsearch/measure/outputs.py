@@ -38,7 +38,7 @@ def verify(
         unfinished = outputs.with_name("partial-" + outputs.name)
         np.savez(unfinished, **produced)  # type: ignore[arg-type]
         unfinished.replace(outputs)
-        return {"deviation": 0.0, "case": "", "mismatch": "", "leads": _leads(produced, produced, cases)}
+        return {"deviation": 0.0, "case": "", "mismatch": "", "leads": _leads(produced, produced, cases=cases)}
     with np.load(reference) as expected:
         if set(expected.files) != set(produced):
             return {"deviation": math.inf, "case": "", "mismatch": "the number of outputs differs", "leads": None}
@@ -47,7 +47,7 @@ def verify(
     deviations = {key: difference(produced[key], reference_of[key]) for key in produced}
     worst = max(deviations, key=lambda key: deviations[key])
     case, _, _ = worst.rpartition("_")
-    leads = None if mismatch else _leads(produced, reference_of, cases)
+    leads = None if mismatch else _leads(produced, reference_of, cases=cases)
     return {"deviation": deviations[worst], "case": case, "mismatch": mismatch, "leads": leads}
 
 
@@ -76,7 +76,7 @@ def difference(actual: Array, expected: Array) -> float:
 
 
 def _leads(
-    produced: Mapping[str, Array], expected: Mapping[str, Array], cases: Sequence[int | str]
+    produced: Mapping[str, Array], expected: Mapping[str, Array], *, cases: Sequence[int | str]
 ) -> list[float] | None:
     """By row of the random inputs' class scores: how far the reference's class is ahead of the next.
 

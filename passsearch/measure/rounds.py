@@ -97,7 +97,7 @@ def measure(
     if isinstance(plan, Cf22Plan):
         before = watch()
         samples, dropped = [_in_a_row(executable, plan) for executable in executables], 0
-        taken, spread = [Round.of({}, before, watch())], None
+        taken, spread = [Round.of({}, before, after=watch())], None
     else:
         race = run_race(executables, plan, watch=watch)
         samples, dropped, taken, spread = race.samples(), race.dropped, race.kept(), race.spread()
@@ -138,14 +138,14 @@ def run_race(
     once_s = [max(_timed(executable, 1, now=now), 1e-7) for executable in executables]
     counts = [1 if plan.flush_bytes else max(1, math.ceil(plan.run_s / seconds)) for seconds in once_s]
     runs = max(1, min(plan.runs, int(plan.visit_s / max(*once_s, plan.run_s))))
-    race = Race(len(executables), plan, rng)
+    race = Race(len(executables), plan, rng=rng)
     while not race.over:
         before, visits = watch(), {}
         for index in race.order():
             executables[index].spin(1)  # the caches hold what another artifact left there
             turn = partial(_timed, executables[index], counts[index], flush=flush, now=now)
             visits[index] = [at_depth(rng.randrange(plan.depths), turn) for _ in range(runs)]
-        race.take(Round.of(visits, before, watch()))
+        race.take(Round.of(visits, before, after=watch()))
     return race
 
 
@@ -170,7 +170,7 @@ class Round:
     span: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
-    def of(cls, runs: Mapping[int, Sequence[float]], before: CpuTimes, after: CpuTimes) -> "Round":
+    def of(cls, runs: Mapping[int, Sequence[float]], before: CpuTimes, *, after: CpuTimes) -> "Round":
         """From the processor's state around it."""
         total = after.total - before.total
         throttles = None if after.throttles is None else after.throttles - (before.throttles or 0)
@@ -196,7 +196,7 @@ class Round:
 class Race:
     """The rounds so far and who is still in them."""
 
-    def __init__(self, artifacts: int, plan: RoundPlan, rng: random.Random) -> None:
+    def __init__(self, artifacts: int, plan: RoundPlan, *, rng: random.Random) -> None:
         """Start with all artifacts; the first is the baseline."""
         self._everyone = range(artifacts)
         self._plan = plan

@@ -179,7 +179,7 @@ def has_consumption(consumed: Mapping[str, Any], objective: str) -> bool:
     return bool(consumed["energy_j"]) and min(consumed["energy_j"]) > 0
 
 
-def consumed_log_ratio(baseline: Mapping[str, Any], candidate: Mapping[str, Any], objective: str) -> float:
+def consumed_log_ratio(baseline: Mapping[str, Any], candidate: Mapping[str, Any], *, objective: str) -> float:
     """Log of how many times less an artifact consumes than the baseline that ran in turn with it.
 
     Energy by the median over windows taken in pairs, power by the medians over all readings.

@@ -53,13 +53,13 @@ def run_windows(
         executable.run(random_inputs(types, seed=0))
     for turn in range(plan.windows):
         for place in rng.sample(range(len(executables)), len(executables)):
-            _run_for(executables[place], plan.settle_s * rng.uniform(1.0, 1.5), rng)
-            span, inferences = _run_for(executables[place], plan.window_s, rng)
+            _run_for(executables[place], plan.settle_s * rng.uniform(1.0, 1.5), rng=rng)
+            span, inferences = _run_for(executables[place], plan.window_s, rng=rng)
             windows.append({"artifact": place, "turn": turn, "span": span, "inferences": inferences})
     return windows
 
 
-def _run_for(executable: Executable, seconds: float, rng: random.Random) -> tuple[tuple[float, float], int]:
+def _run_for(executable: Executable, seconds: float, *, rng: random.Random) -> tuple[tuple[float, float], int]:
     start = time.monotonic()
     executable.spin(1)
     number, inferences = math.ceil(CHUNK_S / max(time.monotonic() - start, 1e-7)), 0

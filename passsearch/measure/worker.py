@@ -194,7 +194,7 @@ def _answer(verbs: Verbs, request: Request) -> Answer:
     return answer
 
 
-def _answer_in_fork(verbs: Verbs, request: Request, pipe: TextIO) -> Answer | None:
+def _answer_in_fork(verbs: Verbs, request: Request, *, pipe: TextIO) -> Answer | None:
     """Answer from a child in its own process group; ``None`` when the child has answered itself."""
     told, tell = os.pipe()
     child = os.fork()
@@ -244,7 +244,7 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         forked = request["verb"] in FORKED
-        answer = _answer_in_fork(verbs, request, pipe) if forked else _answer(verbs, request)
+        answer = _answer_in_fork(verbs, request, pipe=pipe) if forked else _answer(verbs, request)
         if answer is not None:
             _write(pipe, answer)
 

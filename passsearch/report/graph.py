@@ -32,9 +32,9 @@ def space_picture(document: Mapping[str, Any]) -> str:
         f'role="img" aria-label="{escape(title)}" font-family="system-ui, sans-serif" font-size="12">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
         f'<text x="{MARGIN}" y="24">{escape(title)}; from left to right the fewest passes that reach a state</text>',
-        *(_arrow(places[source], places[target], colours[column]) for source, target, column in edges),
-        *(_node(state, *place) for state, place in places.items()),
-        *(_entry(steps[column], colours[column], bottom + LEGEND * place) for place, column in enumerate(used)),
+        *(_arrow(places[source], places[target], colour=colours[column]) for source, target, column in edges),
+        *(_node(state, x, y=y) for state, (x, y) in places.items()),
+        *(_entry(steps[column], colours[column], y=bottom + LEGEND * place) for place, column in enumerate(used)),
     ]
     return "\n".join([*parts, "</svg>"])
 
@@ -81,14 +81,14 @@ def _heights(columns: list[list[int]], edges: list[tuple[int, int, int]]) -> dic
     return heights
 
 
-def _arrow(source: tuple[float, float], target: tuple[float, float], colour: str) -> str:
+def _arrow(source: tuple[float, float], target: tuple[float, float], *, colour: str) -> str:
     (x1, y1), (x2, y2) = source, target
     bend = 0.0 if x2 > x1 else 40.0
     path = f"M{x1} {y1:.0f}C{x1 + 50} {y1 - bend:.0f} {x2 - 50} {y2 - bend:.0f} {x2} {y2:.0f}"
     return f'<path d="{path}" stroke="{colour}" fill="none" opacity="0.55"/>'
 
 
-def _node(state: int, x: float, y: float) -> str:
+def _node(state: int, x: float, *, y: float) -> str:
     fill = "#222" if state == 0 else "white"
     ink = "white" if state == 0 else "#222"
     return (
@@ -97,6 +97,6 @@ def _node(state: int, x: float, y: float) -> str:
     )
 
 
-def _entry(step: str, colour: str, y: float) -> str:
+def _entry(step: str, colour: str, *, y: float) -> str:
     line = f'<path d="M{MARGIN} {y - 4}h26" stroke="{colour}" stroke-width="3"/>'
     return f'{line}<text x="{MARGIN + 34}" y="{y}">{escape(step)}</text>'

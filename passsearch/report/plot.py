@@ -33,17 +33,17 @@ def interval_plot(document: Mapping[str, Any], rows: Sequence[Row]) -> str:
         f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" '
         f'aria-label="{escape(" and ".join(titles))}" font-family="system-ui, sans-serif" font-size="12" '
         'fill="currentColor">',
-        _said(_FIRST[0], 14, titles[0]),
-        _said(_SECOND[0], 14, titles[1]),
-        _noise(document, speed, height),
+        _said(_FIRST[0], 14, text=titles[0]),
+        _said(_SECOND[0], 14, text=titles[1]),
+        _noise(document, speed, height=height),
         _axis(speed, height),
     ]
     for place, row in enumerate(rows):
         middle = TOP + STEP * place + STEP // 2
         parts += [
-            _said(_LABELS, middle + 4, row.label, "end"),
-            _point(row, speed, middle),
-            _bar(row, seconds, middle),
+            _said(_LABELS, middle + 4, text=row.label, anchor="end"),
+            _point(row, speed, middle=middle),
+            _bar(row, seconds, middle=middle),
         ]
     return "\n".join([*parts, "</svg>"])
 
@@ -62,7 +62,7 @@ def _seconds_scale(rows: Sequence[Row]) -> _Scale:
     return _Scale(0.0, max([row.measured.get("compile_s") or 0.0 for row in rows] or [0.0]) or 1.0, _SECOND)
 
 
-def _noise(document: Mapping[str, Any], scale: _Scale, height: int) -> str:
+def _noise(document: Mapping[str, Any], scale: _Scale, *, height: int) -> str:
     """A band for what the machine calls equal."""
     floor = at(document, "verdict", "noise_floor")
     if not floor:
@@ -75,7 +75,7 @@ def _noise(document: Mapping[str, Any], scale: _Scale, height: int) -> str:
 def _axis(scale: _Scale, height: int) -> str:
     bottom, one = height - 20, scale(1.0)
     line = f'<line x1="{one}" x2="{one}" y1="{TOP}" y2="{bottom}" stroke="currentColor" stroke-dasharray="3 3"/>'
-    ticks = [_said(scale(value), height - 6, number(value), "middle") for value in _ticks(scale)]
+    ticks = [_said(scale(value), height - 6, text=number(value), anchor="middle") for value in _ticks(scale)]
     return "\n".join([line, *ticks])
 
 
@@ -85,10 +85,10 @@ def _ticks(scale: _Scale) -> list[float]:
     return sorted([1.0, *ends])
 
 
-def _point(row: Row, scale: _Scale, middle: int) -> str:
+def _point(row: Row, scale: _Scale, *, middle: int) -> str:
     value, interval = at(row.throughput, "ratio"), at(row.throughput, "interval")
     if value is None:
-        return _said(_FIRST[0], middle + 4, "–")
+        return _said(_FIRST[0], middle + 4, text="–")
     colour = _BEST if row.label == "best" else _OTHER
     dot = f'<circle cx="{scale(value)}" cy="{middle}" r="3" fill="{colour}"/>'
     if not interval or None in interval:
@@ -98,14 +98,14 @@ def _point(row: Row, scale: _Scale, middle: int) -> str:
     return f'<path d="M{left} {middle}H{right}{ends}" stroke="{colour}" stroke-width="2" fill="none"/>{dot}'
 
 
-def _bar(row: Row, scale: _Scale, middle: int) -> str:
+def _bar(row: Row, scale: _Scale, *, middle: int) -> str:
     seconds = row.measured.get("compile_s")
     if seconds is None:
-        return _said(_SECOND[0], middle + 4, "–")
+        return _said(_SECOND[0], middle + 4, text="–")
     colour, left, right = _BEST if row.label == "best" else _OTHER, _SECOND[0], scale(seconds)
     box = f'<rect x="{left}" y="{middle - 7}" width="{right - left:.1f}" height="14" fill="{colour}"/>'
-    return box + _said(right + 6, middle + 4, f"{number(seconds)} s")
+    return box + _said(right + 6, middle + 4, text=f"{number(seconds)} s")
 
 
-def _said(x: float, y: float, text: str, anchor: str = "start") -> str:
+def _said(x: float, y: float, *, text: str, anchor: str = "start") -> str:
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'

@@ -30,7 +30,7 @@ def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str
     outcome = [("best", passes_text(document.get("best"))), ("verdict", verdict_text(document))]
     parts = [
         _paragraphs(subject(document), wide),
-        _grid(document, result_rows(document), wide),
+        _grid(document, result_rows(document), width=wide),
         _paragraphs(outcome, wide),
         _front(document, wide),
         _paragraphs(account(document), wide),
@@ -45,7 +45,7 @@ def comparison_text(document: Mapping[str, Any], *, width: int | None = None) ->
     noise = f"{percent(document.get('noise_floor'))}; ratios are of one compile each, medians over processes{cache}"
     failed = [row for row in document.get("rows") or [] if "failure" in row]
     tail = [("noise floor", noise), *((label(row), f"failed: {_failure(row['failure'])}") for row in failed)]
-    grid = _grid(document, comparison_rows(document), wide)
+    grid = _grid(document, comparison_rows(document), width=wide)
     parts = [_paragraphs(subject(document), wide), grid, _pairs(document, wide), _paragraphs(tail, wide)]
     return "\n\n".join(part for part in parts if part)
 
@@ -91,7 +91,7 @@ def _paragraphs(pairs: Iterable[tuple[str, str]], width: int) -> str:
     return "\n".join(paragraph(name, text, width=width) for name, text in pairs)
 
 
-def _grid(document: Mapping[str, Any], rows: list[Row], width: int) -> str:
+def _grid(document: Mapping[str, Any], rows: list[Row], *, width: int) -> str:
     titles = heads(document)
     return table(titles, [row.cells(document) for row in rows], width=width, right=titles[1:])
 
@@ -101,7 +101,7 @@ def _front(document: Mapping[str, Any], width: int) -> str:
     if not rows:
         return ""
     pipelines = [(row.label, passes_text(row.measured)) for row in rows]
-    return "\n".join([f"{FRONT}:", _grid(document, rows, width), _paragraphs(pipelines, width)])
+    return "\n".join([f"{FRONT}:", _grid(document, rows, width=width), _paragraphs(pipelines, width)])
 
 
 def _text(document: Mapping[str, Any], key: str) -> str:
@@ -159,10 +159,10 @@ def _failures(document: Mapping[str, Any]) -> str:
     if not kinds:
         return "none"
     firsts = {each.get("kind"): each for each in reversed(document.get("failed") or [])}
-    return "; ".join(_kind(kind, times, firsts.get(kind)) for kind, times in sorted(kinds.items()))
+    return "; ".join(_kind(kind, times, first=firsts.get(kind)) for kind, times in sorted(kinds.items()))
 
 
-def _kind(kind: str, times: int, first: Mapping[str, Any] | None) -> str:
+def _kind(kind: str, times: int, *, first: Mapping[str, Any] | None) -> str:
     return f"{times} {kind}" + (f" ({'first ' if times > 1 else ''}{_reason(first)})" if first else "")
 
 

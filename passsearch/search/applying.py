@@ -82,7 +82,7 @@ class Applier:
         self.seconds = self._workers.seconds
         self.seconds |= log.latest.get("spent", {})
         self._compiler = self._compiling(self._workers)
-        loaded = self._known("load", "") or self._record("load", "", self._load())
+        loaded = self._known("load", "") or self._record("load", "", fact=self._load())
         self.inputs: Mapping[str, Any] = loaded["inputs"]
         self.summary: Mapping[str, Any] = loaded["summary"]
         self.graph = StateGraph(loaded["state"])
@@ -158,7 +158,7 @@ class Applier:
         for state in self.states(pipeline):
             fact = self._known("hash", state)
             if fact is None:
-                fact = self._record("hash", state, self._compiler.ask("apply", "hash", state))
+                fact = self._record("hash", state, fact=self._compiler.ask("apply", "hash", state=state))
             if "failure" in fact:
                 break
             told.append(fact["hash"])
@@ -170,13 +170,13 @@ class Applier:
             return self._census[state]
         fact = self._known("census", state)
         if fact is None:
-            fact = self._record("census", state, self._compiler.ask("apply", "census", state))
+            fact = self._record("census", state, fact=self._compiler.ask("apply", "census", state=state))
         counts: Mapping[str, int] = fact.get("counts", {})
         return counts
 
     def save(self, state: str, path: Path) -> bool:
         """Write a state's IR with its constants; whether that went well."""
-        return "failure" not in self._compiler.ask("build", "save", state, path=str(path))
+        return "failure" not in self._compiler.ask("build", "save", state=state, path=str(path))
 
     def expand(self, state: str, steps: Sequence[PassSpec]) -> None:
         """Apply every one of these passes to a state."""
@@ -190,7 +190,7 @@ class Applier:
 
     def note_explored(self) -> None:
         """It has."""
-        self._record("explored", "", {})
+        self._record("explored", "", fact={})
 
     def known(self, state: str, step: PassSpec) -> Edge | None:
         """What one pass does to one state, if that was ever tried or is not to be tried again."""
@@ -198,10 +198,10 @@ class Applier:
             return self.graph.edge(state, step)
         fact = self._known("edge", f"{state}|{step}")
         if fact is not None:
-            return self._learn(state, step, fact)
+            return self._learn(state, step, fact=fact)
         edge = self._given_up(step)
         if edge is not None:
-            self.graph.add(state, step, edge)
+            self.graph.add(state, step, edge=edge)
         return edge
 
     def known_when_explored(self, state: str, step: PassSpec) -> Edge | None:
@@ -213,14 +213,14 @@ class Applier:
         early = times.get(("edge", f"{state}|{step}"), inf) <= times["explored", ""]
         return self.known(state, step) if early else None
 
-    def learn(self, state: str, step: PassSpec, fact: Fact) -> Edge:
+    def learn(self, state: str, step: PassSpec, *, fact: Fact) -> Edge:
         """Take in what one pass did to one state, as ``Compiler.apply`` answers it."""
-        return self._learn(state, step, self._record("edge", f"{state}|{step}", fact))
+        return self._learn(state, step, fact=self._record("edge", f"{state}|{step}", fact=fact))
 
     def forbid(self, step: PassSpec, reason: str) -> None:
         """From now on a pass leads nowhere: what it does is not the same every time."""
         failure = Failure("unstable", "apply", step.name, reason)
-        self._record("steady", str(step), {"failure": failure.to_json()})
+        self._record("steady", str(step), fact={"failure": failure.to_json()})
         self._steady[step] = False
         self.graph.forbid(step, failure)
 
@@ -235,12 +235,12 @@ class Applier:
 
     def _edge(self, state: str, step: PassSpec, *, identify: bool = False) -> Edge:
         known = self.known(state, step)
-        return known or self.learn(state, step, self._compiler.apply(state, step, identify=identify))
+        return known or self.learn(state, step, fact=self._compiler.apply(state, step, identify=identify))
 
-    def _learn(self, state: str, step: PassSpec, fact: Fact) -> Edge:
+    def _learn(self, state: str, step: PassSpec, *, fact: Fact) -> Edge:
         target = Failure.from_json(fact["failure"]) if "failure" in fact else fact["state"]
         edge = Edge(target, fact["seconds"])
-        self.graph.add(state, step, edge)
+        self.graph.add(state, step, edge=edge)
         if "census" in fact:
             self._census[fact["state"]] = fact["census"]
         if isinstance(target, Failure) and target.kind in ("crash", "timeout", "oom"):
@@ -271,19 +271,19 @@ class Applier:
         fact = self._log.recall(kind, key)
         if fact is None and self._memory is not None and kind in REMEMBERED:
             fact = self._memory.recall(kind, key)
-            fact = fact and self._log.record(kind, key, {**fact, "spent": self._spent}, durable=False)
+            fact = fact and self._log.record(kind, key, fact={**fact, "spent": self._spent}, durable=False)
         if fact is None or fact.get("failure", {}).get("kind") != "timeout":
             return fact
         return fact if fact.get("deadline_s", 0.0) >= self.subject.deadline_s else None
 
-    def _record(self, kind: str, key: str, fact: Fact) -> Fact:
+    def _record(self, kind: str, key: str, *, fact: Fact) -> Fact:
         fact = {**fact, "deadline_s": self.subject.deadline_s}
         lasting = kind == "steady" or fact.get("failure", {}).get("kind") in LASTING
         kept = False
         if self._memory is not None and kind in REMEMBERED and lasting:
-            self._memory.record(kind, key, fact)
+            self._memory.record(kind, key, fact=fact)
             kept = self._memory.writable
-        return self._log.record(kind, key, {**fact, "spent": self._spent}, durable=not kept)
+        return self._log.record(kind, key, fact={**fact, "spent": self._spent}, durable=not kept)
 
     @property
     def _spent(self) -> dict[str, float]:

@@ -35,9 +35,9 @@ class Check:
 def audit_run(
     document: Mapping[str, Any],
     chosen: Setting,
+    *,
     evaluator: Evaluator,
     folder: Path,
-    *,
     repetitions: int,
     progress: Callable[[str, int, int], None],
 ) -> dict[str, Any]:
@@ -56,12 +56,12 @@ def audit_run(
     checks, confirmation = [_compiler(document, chosen)], None
     if checks[0].ok:
         progress("applying and building", 0, repetitions)
-        checks += _rebuilt(document, winner, evaluator, folder)
+        checks += _rebuilt(document, winner, evaluator=evaluator, folder=folder)
     if all(check.ok for check in checks):
         confirmation = _again(
             chosen,
             evaluator,
-            winner,
+            winner=winner,
             repetitions=repetitions,
             objective=document["verdict"]["objective"],
             progress=lambda text: progress(text, 0, repetitions),
@@ -87,10 +87,10 @@ def _compiler(document: Mapping[str, Any], chosen: Setting) -> Check:
     return Check("compiler", same, f"TVM {told[1]}" if same else f"TVM {told[1]}; the run had {told[0]}")
 
 
-def _rebuilt(document: Mapping[str, Any], winner: Candidate, evaluator: Evaluator, folder: Path) -> Iterator[Check]:
+def _rebuilt(document: Mapping[str, Any], winner: Candidate, *, evaluator: Evaluator, folder: Path) -> Iterator[Check]:
     recorded = document["deployment"]
     hashes = evaluator.hashes(winner.pipeline)
-    yield _hashes(winner.pipeline, hashes, recorded["states"])
+    yield _hashes(winner.pipeline, hashes, recorded=recorded["states"])
     if hashes != recorded["states"]:
         return
     built = evaluator.built(evaluator.states(winner.pipeline)[-1], winner)
@@ -108,7 +108,7 @@ def _rebuilt(document: Mapping[str, Any], winner: Candidate, evaluator: Evaluato
         yield Check("binary", True, "the run's, byte for byte" if equal else "another one (linker or machine differ)")
 
 
-def _hashes(pipeline: Pipeline, hashes: list[str], recorded: list[str]) -> Check:
+def _hashes(pipeline: Pipeline, hashes: list[str], *, recorded: list[str]) -> Check:
     for place, (found, expected) in enumerate(zip(hashes, recorded, strict=False)):
         if found != expected:
             after = f"pass {place}, {pipeline.passes[place - 1].name}" if place else "import"
@@ -121,8 +121,8 @@ def _hashes(pipeline: Pipeline, hashes: list[str], recorded: list[str]) -> Check
 def _again(
     chosen: Setting,
     evaluator: Evaluator,
-    winner: Candidate,
     *,
+    winner: Candidate,
     repetitions: int,
     objective: str,
     progress: Callable[[str], None],

@@ -21,8 +21,8 @@ LISTED_LENGTH = 12
 def space_document(
     chosen: Setting,
     closure: Closure,
-    growth: Growth,
     *,
+    growth: Growth,
     classes: Sequence[str],
     left_out: Sequence[str],
     remembered: bool,
@@ -108,9 +108,9 @@ def read_closure(document: Mapping[str, Any], place: str) -> Closure:
 def check_certificate(
     document: Mapping[str, Any],
     closure: Closure,
+    *,
     chosen: Setting,
     applier: Applier,
-    *,
     sample: int,
     seed: int,
     progress: Callable[[int, int], None],
@@ -120,7 +120,7 @@ def check_certificate(
     An edge holds if it leads to the state with the same hash, made anew, or is refused again. Crashes and time limits
     are not tried again, nor passes that were found unsteady: they prove nothing about the IR.
     """
-    problems = [*_circumstances(document, chosen, applier, closure)]
+    problems = [*_circumstances(document, chosen, applier=applier, closure=closure)]
     told = closure.table.tolist()
     edges = [
         (row, column)
@@ -133,7 +133,7 @@ def check_certificate(
         progress(number, len(drawn))
         way, _ = closure.graph.cheapest(closure.states[row])
         pipeline = Pipeline((*way.passes, closure.passes[column]))
-        problems += _check_edge(closure, row, column, pipeline, applier)
+        problems += _check_edge(closure, row, column=column, pipeline=pipeline, applier=applier)
     return {
         "schema": SCHEMA,
         "holds": not problems,
@@ -150,7 +150,9 @@ def _certain(closure: Closure, target: int) -> bool:
     return target >= 0 or (target <= FAILED and closure.failures[FAILED - target].kind == "compile_error")
 
 
-def _circumstances(document: Mapping[str, Any], chosen: Setting, applier: Applier, closure: Closure) -> Sequence[str]:
+def _circumstances(
+    document: Mapping[str, Any], chosen: Setting, *, applier: Applier, closure: Closure
+) -> Sequence[str]:
     here = {
         "network": chosen.model.sha256,
         "target": chosen.target,
@@ -166,7 +168,7 @@ def _circumstances(document: Mapping[str, Any], chosen: Setting, applier: Applie
     return [f"{what}: here `{here[what]}`, in the file `{told[what]}`" for what in here if here[what] != told[what]]
 
 
-def _check_edge(closure: Closure, row: int, column: int, pipeline: Pipeline, applier: Applier) -> list[str]:
+def _check_edge(closure: Closure, row: int, *, column: int, pipeline: Pipeline, applier: Applier) -> list[str]:
     edges = applier.path(pipeline, identify=True)
     if len(edges) < len(pipeline):
         failed = edges[-1].target

@@ -58,11 +58,11 @@ def check_entries(
     with _asking(toolchain, paths) as ask:
         for number, entry in enumerate(entries):
             progress(f"checking {entry.name}", number, len(entries))
-            checked.append(_check(toolchain, entry, ask))
+            checked.append(_check(toolchain, entry, ask=ask))
     return tuple(checked)
 
 
-def _check(toolchain: Toolchain, entry: CatalogEntry, ask: Callable[[dict[str, Any]], dict[str, Any]]) -> Checked:
+def _check(toolchain: Toolchain, entry: CatalogEntry, *, ask: Callable[[dict[str, Any]], dict[str, Any]]) -> Checked:
     if not entry.supports(toolchain.tvm_version):
         return Checked(entry.name, skipped=f"needs TVM {entry.tvm}; this is {toolchain.tvm_version}")
     arguments = {
@@ -89,7 +89,7 @@ def _asking(toolchain: Toolchain, paths: tuple[str, ...]) -> Iterator[Callable[[
 
     def ask(request: dict[str, Any]) -> dict[str, Any]:
         if not workers or not workers[-1].alive:
-            workers.append(_start(toolchain, Path(folder), paths))
+            workers.append(_start(toolchain, Path(folder), paths=paths))
         return workers[-1].ask(request, deadline_s=DEADLINE_S)
 
     with TemporaryDirectory(prefix="passsearch-") as folder:
@@ -99,7 +99,7 @@ def _asking(toolchain: Toolchain, paths: tuple[str, ...]) -> Iterator[Callable[[
             _close(workers)
 
 
-def _start(toolchain: Toolchain, folder: Path, paths: tuple[str, ...]) -> Worker:
+def _start(toolchain: Toolchain, folder: Path, *, paths: tuple[str, ...]) -> Worker:
     bridge, target = dialect(toolchain.dialect).bridge, host_target(toolchain)
     return Worker(toolchain.python, bridge=bridge, target=target, threads=1, log=folder / "worker.log", paths=paths)
 

@@ -100,7 +100,7 @@ class Closure:
         for row, column in zip(*np.nonzero(self.table != UNTRIED), strict=True):
             target = int(self.table[row, column])
             told = self.states[target] if target >= 0 else self.failures[FAILED - target]
-            graph.add(self.states[row], self.passes[column], Edge(told, float(self.seconds[row, column])))
+            graph.add(self.states[row], self.passes[column], edge=Edge(told, float(self.seconds[row, column])))
         return graph
 
     @property

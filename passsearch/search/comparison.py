@@ -72,8 +72,8 @@ class Timed:
 def compare_candidates(
     chosen: Setting,
     contenders: Sequence[Candidate],
-    evaluator: Evaluator,
     *,
+    evaluator: Evaluator,
     rounds: int,
     processes: int | None,
     protocol: str,
@@ -88,26 +88,26 @@ def compare_candidates(
     without a number of processes there are as many as these verdicts need.
     """
     baseline = _baseline(chosen, contenders)
-    contenders = [_with_needs(chosen, evaluator, each) for each in contenders or (baseline, baseline)]
+    contenders = [_with_needs(chosen, evaluator, candidate=each) for each in contenders or (baseline, baseline)]
     evaluator.built(evaluator.graph.root, chosen.dialect.baselines[0])
-    reference, *built = _build_all(evaluator, [baseline, *contenders], progress)
+    reference, *built = _build_all(evaluator, [baseline, *contenders], progress=progress)
     if isinstance(reference, Failure):
         told = f"{reference.kind} in {reference.stage}: {reference.reason}"
         raise UserError(f"The baseline `{baseline.name}` fails on this network, {told}.")
     places = _places(reference, built)
     artifacts = [each for each, place in zip(built, places, strict=True) if isinstance(each, Built) and place > 0]
     progress("measuring", len(contenders), len(contenders))
-    plan = _plan(protocol, cache, rounds)
-    timed = _time(evaluator, [reference, reference, *artifacts], plan, processes=processes)
+    plan = _plan(protocol, cache, rounds=rounds)
+    timed = _time(evaluator, [reference, reference, *artifacts], plan=plan, processes=processes)
     rows = [
         {**_named(candidate), "failure": outcome.to_json()}
         if isinstance(outcome, Failure)
-        else _row(chosen, evaluator, candidate, outcome, timed, place)
+        else _row(chosen, evaluator, candidate=candidate, built=outcome, timed=timed, place=place)
         for candidate, outcome, place in zip(contenders, built, places, strict=True)
     ]
     return {
         "schema": SCHEMA,
-        "model": model_document(chosen, evaluator.inputs, evaluator.batch),
+        "model": model_document(chosen, evaluator.inputs, batch=evaluator.batch),
         "target": chosen.target,
         "toolchain": toolchain_document(chosen),
         "device": chosen.sensors.device,
@@ -118,32 +118,32 @@ def compare_candidates(
         "processes": len(timed.processes),
         "noise_floor": timed.floor if math.isfinite(timed.floor) else None,
         "rows": rows,
-        "pairs": [] if protocol == CF22 else _pairs(rows, places, timed),
+        "pairs": [] if protocol == CF22 else _pairs(rows, places, timed=timed),
     }
 
 
-def _plan(protocol: str, cache: str, rounds: int) -> RoundPlan | Cf22Plan:
+def _plan(protocol: str, cache: str, *, rounds: int) -> RoundPlan | Cf22Plan:
     if protocol == CF22:
         return Cf22Plan()
     return replace(FINAL_PLAN, rounds=rounds, flush_bytes=2 * cache_bytes() if cache == "flushed" else 0)
 
 
 def _time(
-    evaluator: Evaluator, artifacts: Sequence[Built], plan: RoundPlan | Cf22Plan, *, processes: int | None
+    evaluator: Evaluator, artifacts: Sequence[Built], *, plan: RoundPlan | Cf22Plan, processes: int | None
 ) -> Timed:
     protocol = CF22 if isinstance(plan, Cf22Plan) else PAIRED
     level = 1 - (1 - LEVEL) / max(1, math.comb(len(artifacts) - 1, 2))
     number = processes or (1 if protocol == CF22 else least_repetitions(level))
     folders = [str(each.folder) for each in artifacts]
-    answer = evaluator.time_fresh("compare", folders, plan, processes=number)
-    consumed = evaluator.consumption("compare", folders, FINAL_WINDOWS)
+    answer = evaluator.time_fresh("compare", folders, plan=plan, processes=number)
+    consumed = evaluator.consumption("compare", folders, plan=FINAL_WINDOWS)
     if isinstance(answer, Failure):
         raise UserError(f"The measurement failed: {answer.reason}.")
     read = () if consumed is None or isinstance(consumed, Failure) else consumed["consumed"]
     return Timed(answer["processes"], answer["conditions"], protocol, level, artifacts[0].digest, read)
 
 
-def _pairs(rows: Sequence[Mapping[str, Any]], places: Sequence[int], timed: Timed) -> list[dict[str, Any]]:
+def _pairs(rows: Sequence[Mapping[str, Any]], places: Sequence[int], *, timed: Timed) -> list[dict[str, Any]]:
     """Every two pipelines: the second's throughput as a multiple of the first's, and what that proves."""
     found = []
     measured = [number for number, place in enumerate(places) if place >= 0]
@@ -153,13 +153,13 @@ def _pairs(rows: Sequence[Mapping[str, Any]], places: Sequence[int], timed: Time
         ratio = timed.ratio(places[second], reference=places[first], level=timed.level)
         verdict = "same binary"
         if left["binary"] != right["binary"]:
-            verdict = _verdict(timed, places[first], places[second])
+            verdict = _verdict(timed, places[first], second=places[second])
         numbers = {"rows": [first, second], "level": timed.level}
         found.append({**names, **numbers, **ratio_document(ratio), "verdict": verdict})
     return found
 
 
-def _verdict(timed: Timed, first: int, second: int) -> str:
+def _verdict(timed: Timed, first: int, *, second: int) -> str:
     if improved(timed.ratio(second, reference=first, level=timed.level), floor=timed.floor):
         return "faster"
     if improved(timed.ratio(first, reference=second, level=timed.level), floor=timed.floor):
@@ -167,7 +167,7 @@ def _verdict(timed: Timed, first: int, second: int) -> str:
     return "no significant difference"
 
 
-def _with_needs(chosen: Setting, evaluator: Evaluator, candidate: Candidate) -> Candidate:
+def _with_needs(chosen: Setting, evaluator: Evaluator, *, candidate: Candidate) -> Candidate:
     """A named sequence with the passes it needs put in; what the user wrote out stays as it is."""
     if candidate.name not in chosen.catalog.sequences:
         return candidate
@@ -184,7 +184,7 @@ def _baseline(chosen: Setting, contenders: Sequence[Candidate]) -> Candidate:
 
 
 def _build_all(
-    evaluator: Evaluator, candidates: Sequence[Candidate], progress: Callable[[str, int, int], None]
+    evaluator: Evaluator, candidates: Sequence[Candidate], *, progress: Callable[[str, int, int], None]
 ) -> list[Built | Failure]:
     outcomes: list[Built | Failure] = []
     for number, candidate in enumerate(candidates):
@@ -215,7 +215,7 @@ def _named(candidate: Candidate) -> dict[str, Any]:
 
 
 def _row(
-    chosen: Setting, evaluator: Evaluator, candidate: Candidate, built: Built, timed: Timed, place: int
+    chosen: Setting, evaluator: Evaluator, *, candidate: Candidate, built: Built, timed: Timed, place: int
 ) -> dict[str, Any]:
     apply_s = evaluator.apply_seconds(candidate.pipeline)
     measured = Measurement(
@@ -225,7 +225,7 @@ def _row(
         batch=evaluator.batch,
         artifact_bytes=built.bytes,
         conditions=timed.conditions[0],
-        **beside_time(built, timed.consumed[place : place + 1], chosen),
+        **beside_time(built, timed.consumed[place : place + 1], chosen=chosen),
     )
     ratio = timed.ratio(place, level=timed.level)
     return {

@@ -43,13 +43,13 @@ class Compiler:
 
     def apply(self, state: str, step: PassSpec, *, identify: bool = False) -> Fact:
         """One pass on one state: ``seconds``, and ``state`` or ``failure``; ``identify`` what is unchanged as well."""
-        answer = self.ask("apply", "apply", state, step=step.name, identify=identify, **self.step(step))
+        answer = self.ask("apply", "apply", state=state, step=step.name, identify=identify, **self.step(step))
         return {"seconds": 0.0, **answer}
 
-    def ask(self, stage: str, verb: str, state: str, *, step: str = "", **request: Any) -> dict[str, Any]:
+    def ask(self, stage: str, verb: str, *, state: str, step: str = "", **request: Any) -> dict[str, Any]:
         """Any request about one state."""
         told = {"verb": verb, "state": state, **request}
-        answer = self._workers.ask(partial(self._holding, state), stage, told, step=step)
+        answer = self._workers.ask(partial(self._holding, state), stage, request=told, step=step)
         if "missing" in answer:
             return {"failure": Failure("infra", stage, step, f"state {state} was lost").to_json()}
         return answer

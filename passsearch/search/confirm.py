@@ -83,7 +83,7 @@ class Confirmation:
         """One process of a repetition tells what artifacts consume, so a repetition is one value."""
         if not self.consumed or not all(has_consumption(each, objective) for turn in self.consumed for each in turn):
             return None
-        return mean_ratio([consumed_log_ratio(turn[0], turn[place], objective) for turn in self.consumed])
+        return mean_ratio([consumed_log_ratio(turn[0], turn[place], objective=objective) for turn in self.consumed])
 
     def keeps(self, objective: str, least: float) -> bool:
         """Whether a gain in something else leaves this share of the throughput; one binary cannot lose any."""
@@ -189,9 +189,9 @@ def _repeat(
         compiled[key] = answer
     first, second = (compiled[key] for key, _ in pair)
     folders = [first["folder"], str(twin), second["folder"]]
-    timed = evaluator.time_fresh(f"{turn}-{slug}", folders, replace(FINAL_PLAN, seed=1000 + turn))
+    timed = evaluator.time_fresh(f"{turn}-{slug}", folders, plan=replace(FINAL_PLAN, seed=1000 + turn))
     windows = replace(FINAL_WINDOWS if weighed else SEARCH_WINDOWS, seed=turn)
-    consumed = evaluator.consumption(f"{turn}-{slug}", folders, windows) if weighed or turn == 0 else None
+    consumed = evaluator.consumption(f"{turn}-{slug}", folders, plan=windows) if weighed or turn == 0 else None
     for folder in (first["folder"], second["folder"]):
         shutil.rmtree(folder, ignore_errors=True)
     if isinstance(timed, Failure):

@@ -59,21 +59,21 @@ def culprit(evaluator: Evaluator, candidate: Candidate) -> Culprit | None:
     right, broken = 0, len(states) - 1
     if wrong(right) is not False or not wrong(broken):
         return None
-    while (probe := next(_between(right, broken, wrong), None)) is not None:
+    while (probe := next(_between(right, broken, wrong=wrong), None)) is not None:
         right, broken = (right, probe) if wrong(probe) else (probe, broken)
     failure = outcomes[broken]
     assert failure is not None
     return Culprit(candidate, candidate.pipeline.passes[right:broken], states[right], states[broken], failure)
 
 
-def _between(right: int, broken: int, wrong: Callable[[int], bool | None]) -> Iterator[int]:
+def _between(right: int, broken: int, *, wrong: Callable[[int], bool | None]) -> Iterator[int]:
     """Places between two, the middle first, that can be told right from wrong."""
     middle = (right + broken) // 2
     ordered = sorted(range(right + 1, broken), key=lambda place: abs(place - middle))
     return (place for place in ordered if wrong(place) is not None)
 
 
-def write_reproducer(evaluator: Evaluator, found: Culprit, folder: Path, told: Mapping[str, Any]) -> bool:
+def write_reproducer(evaluator: Evaluator, found: Culprit, *, folder: Path, told: Mapping[str, Any]) -> bool:
     """IR before and after, the inputs, and what was done, in one folder; whether the IR could be written.
 
     The report comes last: where it stands, an earlier start of the run has written all of it.

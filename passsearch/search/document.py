@@ -45,7 +45,14 @@ def measurement_document(measured: Measurement) -> dict[str, Any]:
 
 def scored_document(scored: Scored, chosen: Setting) -> dict[str, Any]:
     """A candidate as the search measured it."""
-    measured = _measurement(scored, chosen, scored.latency_s, scored.compile_s, scored.apply_s, scored.consumed[1:])
+    measured = _measurement(
+        scored,
+        chosen,
+        samples=scored.latency_s,
+        compile_s=scored.compile_s,
+        apply_s=scored.apply_s,
+        consumed=scored.consumed[1:],
+    )
     return {
         "name": scored.candidate.name,
         "pipeline": str(scored.candidate.pipeline),
@@ -61,8 +68,8 @@ def scored_document(scored: Scored, chosen: Setting) -> dict[str, Any]:
 def result_document(
     search: Search,
     chosen: Setting,
-    reading: Reading,
     *,
+    reading: Reading,
     best: Scored,
     confirmation: Confirmation | Failure | None,
     seconds: Mapping[str, float],
@@ -73,18 +80,18 @@ def result_document(
     baseline = search.scored[search.baseline.key]
     return {
         "schema": SCHEMA,
-        "model": model_document(chosen, search.evaluator.inputs, search.evaluator.batch),
+        "model": model_document(chosen, search.evaluator.inputs, batch=search.evaluator.batch),
         "target": chosen.target,
         "toolchain": toolchain_document(chosen),
         "device": chosen.sensors.device,
         "fingerprint": reading.fingerprint.to_json(),
         "classes": [each.to_json() for each in reading.classes],
         "space": _space(search, reading),
-        "baseline": _confirmed(baseline, chosen, confirmation, is_baseline=True),
+        "baseline": _confirmed(baseline, chosen, confirmation=confirmation, is_baseline=True),
         "baselines": [scored_document(each, chosen) for each in _baselines(search)],
-        "best": _confirmed(best, chosen, confirmation, is_baseline=False),
-        "verdict": _verdict(search, best, confirmation),
-        "ratios": _ratios(search, best, confirmation),
+        "best": _confirmed(best, chosen, confirmation=confirmation, is_baseline=False),
+        "verdict": _verdict(search, best, confirmation=confirmation),
+        "ratios": _ratios(search, best, confirmation=confirmation),
         "pareto": [scored_document(each, chosen) for each in _front(search, best)],
         "trials": [scored_document(each, chosen) for each in search.scored.values()],
         "failures": dict(Counter(failure.kind for _, failure in search.tally.failures)),
@@ -97,7 +104,7 @@ def result_document(
     }
 
 
-def model_document(chosen: Setting, inputs: Mapping[str, Any], batch: int) -> dict[str, Any]:
+def model_document(chosen: Setting, inputs: Mapping[str, Any], *, batch: int) -> dict[str, Any]:
     """What was tuned."""
     model = chosen.model
     shapes = {name: {"shape": shape, "dtype": dtype} for name, (shape, dtype) in inputs.items()}
@@ -141,7 +148,7 @@ def _space(search: Search, reading: Reading) -> dict[str, Any]:
     }
 
 
-def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure | None) -> dict[str, Any]:
+def _verdict(search: Search, best: Scored, *, confirmation: Confirmation | Failure | None) -> dict[str, Any]:
     objective = search.plan.objectives[0]
     unconfirmed = {"ratio": search.gain(objective, best), "interval": None, "confirmed": False}
     if not isinstance(confirmation, Confirmation):
@@ -177,7 +184,7 @@ def _verdict(search: Search, best: Scored, confirmation: Confirmation | Failure 
     }
 
 
-def _ratios(search: Search, best: Scored, confirmation: Confirmation | Failure | None) -> dict[str, Any]:
+def _ratios(search: Search, best: Scored, *, confirmation: Confirmation | Failure | None) -> dict[str, Any]:
     if isinstance(confirmation, Confirmation):
         return ratios_document(confirmation)
     compile_time = {"ratio": search.default_scored.compile_s / best.compile_s, "interval": None}
@@ -196,7 +203,7 @@ def ratios_document(confirmation: Confirmation) -> dict[str, Any]:
 
 
 def _confirmed(
-    scored: Scored, chosen: Setting, confirmation: Confirmation | Failure | None, *, is_baseline: bool
+    scored: Scored, chosen: Setting, *, confirmation: Confirmation | Failure | None, is_baseline: bool
 ) -> dict[str, Any]:
     document = scored_document(scored, chosen)
     if not isinstance(confirmation, Confirmation):
@@ -206,13 +213,16 @@ def _confirmed(
     apply_s = 0.0 if is_baseline else median(confirmation.apply_s)
     consumed = [turn[0 if is_baseline else 2] for turn in confirmation.consumed]
     known = replace(scored, conditions=confirmation.summary)
-    measured = _measurement(known, chosen, samples, median(compile_s), apply_s, consumed)
+    measured = _measurement(
+        known, chosen, samples=samples, compile_s=median(compile_s), apply_s=apply_s, consumed=consumed
+    )
     return {**document, **measurement_document(measured), "compile_samples_s": list(compile_s)}
 
 
 def _measurement(
     scored: Scored,
     chosen: Setting,
+    *,
     samples: Sequence[float],
     compile_s: float,
     apply_s: float,
@@ -225,11 +235,11 @@ def _measurement(
         batch=scored.batch,
         artifact_bytes=scored.built.bytes,
         conditions=scored.conditions,  # type: ignore[arg-type]
-        **beside_time(scored.built, consumed, chosen),
+        **beside_time(scored.built, consumed, chosen=chosen),
     )
 
 
-def beside_time(built: Built, consumed: Sequence[Mapping[str, Any]], chosen: Setting) -> dict[str, Any]:
+def beside_time(built: Built, consumed: Sequence[Mapping[str, Any]], *, chosen: Setting) -> dict[str, Any]:
     """The fields of a measurement that are not times: memory, power, energy, temperature, and why one is missing."""
     found = {metric: _over(metric, consumed) for metric in ("power_w", "temperature_c")}
     energies = [value for each in consumed for value in each["energy_j"] or ()]

@@ -79,7 +79,7 @@ class Evaluator(Applier):
         folder = self._artifacts / key.replace("|", "-").replace("+", "x")
         fact = self._known("build", key)
         if fact is None:
-            fact = self._record("build", key, self._build(state, candidate.build, folder))
+            fact = self._record("build", key, fact=self._build(state, candidate.build, folder=folder))
         if "failure" in fact:
             return Failure.from_json(fact["failure"])
         sizes = {name: fact[name] for name in ("bytes", "plan_bytes", "peak_rss")}
@@ -99,7 +99,7 @@ class Evaluator(Applier):
         key = f"{baseline.kernels}|{candidate.kernels}"
         fact = self._known("samples", key)
         if fact is None:
-            fact = self._time(key, [baseline, candidate], SEARCH_PLAN)
+            fact = self._time(key, [baseline, candidate], plan=SEARCH_PLAN)
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
     def fresh(self, key: str, candidate: Candidate, *, timed: str, kinds: Sequence[str]) -> Fact | Failure:
@@ -114,19 +114,21 @@ class Evaluator(Applier):
         fact = self._known("fresh", key)
         lost = fact is not None and "failure" not in fact and not Path(fact["folder"]).exists()
         if fact is None or (lost and any(self._known(kind, timed) is None for kind in kinds)):
-            fact = self._record("fresh", key, self._compile_fresh(key, candidate))
+            fact = self._record("fresh", key, fact=self._compile_fresh(key, candidate))
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
     def time_fresh(
-        self, key: str, folders: list[str], plan: RoundPlan | Cf22Plan, *, processes: int | None = None
+        self, key: str, folders: list[str], *, plan: RoundPlan | Cf22Plan, processes: int | None = None
     ) -> Fact | Failure:
         """Samples of artifacts from new processes, by process."""
         fact = self._known("timed", key)
         if fact is None:
-            fact = self._record("timed", key, self._timing.in_several(folders, plan, processes or PROCESSES))
+            fact = self._record(
+                "timed", key, fact=self._timing.in_several(folders, plan, processes=processes or PROCESSES)
+            )
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
-    def consumption(self, key: str, folders: list[str], plan: WindowPlan) -> Fact | Failure | None:
+    def consumption(self, key: str, folders: list[str], *, plan: WindowPlan) -> Fact | Failure | None:
         """What each artifact consumes (``measure.consumption``), from a new process.
 
         ``None`` without a meter, or where nothing is known and the files are gone.
@@ -137,7 +139,7 @@ class Evaluator(Applier):
         if fact is None:
             if not all(Path(folder).exists() for folder in folders):
                 return None
-            fact = self._record("consumed", key, self._timing.consumption(folders, plan))
+            fact = self._record("consumed", key, fact=self._timing.consumption(folders, plan))
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
     def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | None:
@@ -151,7 +153,7 @@ class Evaluator(Applier):
             return None
         expect: dict[str, Any] = {"verb": "expect", "folder": str(restored.folder), "device": self.subject.device}
         expect |= {"inputs": self.inputs, "seed": DEPLOYMENT_SEED}
-        answer = self._workers.ask(self._workers.timer, "measure", expect)
+        answer = self._workers.ask(self._workers.timer, "measure", request=expect)
         if "failure" in answer or not self.save(self.graph.root, folder / NETWORK):
             return None
         factories = {step.name: self.subject.factories[step.name] for step in candidate.pipeline.passes}
@@ -176,18 +178,18 @@ class Evaluator(Applier):
         """Make sure the artifact's files are there: a run that goes on may have lost or discarded them."""
         if built.folder.exists():
             return built
-        fact = self._build(built.state, built.options, built.folder)
+        fact = self._build(built.state, built.options, folder=built.folder)
         return Failure.from_json(fact["failure"]) if "failure" in fact else built
 
-    def _build(self, state: str, options: BuildOptions, folder: Path) -> Fact:
+    def _build(self, state: str, options: BuildOptions, *, folder: Path) -> Fact:
         """Build into a folder that gets its name once all of it is there and its outputs are known."""
         if not self._reference.exists() and (state, options) != (self.graph.root, BuildOptions()):
-            reference = self._build(self.graph.root, BuildOptions(), self._artifacts / "reference")
+            reference = self._build(self.graph.root, BuildOptions(), folder=self._artifacts / "reference")
             if "failure" in reference:
                 return reference
         unfinished = folder.with_name(folder.name + ".partial")
         shutil.rmtree(unfinished, ignore_errors=True)
-        answer = self._compiler.ask("build", "build", state, options=options.to_json(), folder=str(unfinished))
+        answer = self._compiler.ask("build", "build", state=state, options=options.to_json(), folder=str(unfinished))
         verified = answer if "failure" in answer else self._verify(unfinished)
         if "failure" in verified:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -208,18 +210,18 @@ class Evaluator(Applier):
             "outputs": str(self._reference),
             "reference": reference,
         }
-        answer = self._workers.ask(self._workers.timer, "measure", request)
+        answer = self._workers.ask(self._workers.timer, "measure", request=request)
         if "failure" not in answer and not math.isfinite(answer["deviation"]):
             return {"failure": wrong(answer["mismatch"] or deviation_text(answer)).to_json()}
         return answer
 
-    def _time(self, key: str, contenders: list[Built], plan: RoundPlan) -> Fact:
+    def _time(self, key: str, contenders: list[Built], *, plan: RoundPlan) -> Fact:
         for contender in contenders:
             restored = self.restore(contender)
             if isinstance(restored, Failure):
                 return {"failure": restored.to_json()}
         timed = self._timing.in_one([str(each.folder) for each in contenders], plan)
-        return self._record("samples", key, {**timed, "of": contenders[-1].digest})
+        return self._record("samples", key, fact={**timed, "of": contenders[-1].digest})
 
     def _compile_fresh(self, key: str, candidate: Candidate) -> Fact:
         folder = self._artifacts / key

@@ -96,8 +96,8 @@ class Exploration:
         self,
         applier: Applier,
         steps: Sequence[PassSpec],
-        limits: Limits,
         *,
+        limits: Limits,
         compilers: int,
         progress: Callable[[int, int], None],
         known: Callable[[str, PassSpec], Edge | None] | None = None,
@@ -136,17 +136,17 @@ class Exploration:
                 ThreadPoolExecutor(self._compilers) as pool,
             ):
                 try:
-                    self._work(compilers, pool, begin)
+                    self._work(compilers, pool, begin=begin)
                 finally:
                     pool.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C nothing new starts
         finally:
             self.growth.seconds = monotonic() - begin
         return self.growth
 
-    def _work(self, compilers: Sequence[Compiler], pool: ThreadPoolExecutor, begin: float) -> None:
+    def _work(self, compilers: Sequence[Compiler], pool: ThreadPoolExecutor, *, begin: float) -> None:
         free = _Free(compilers)
 
-        def apply(state: str, step: PassSpec, other_than: Compiler | None = None) -> _Answer:
+        def apply(state: str, step: PassSpec, *, other_than: Compiler | None = None) -> _Answer:
             compiler = free.take(other_than)
             try:
                 return compiler.apply(state, step), compiler
@@ -154,19 +154,19 @@ class Exploration:
                 free.give_back(compiler)
 
         running: _Running = {}
-        while self._fill(running, lambda *edge: pool.submit(apply, *edge), begin) or self._reopened():
+        while self._fill(running, lambda *edge: pool.submit(apply, *edge), begin=begin) or self._reopened():
             for done in wait(running, return_when=FIRST_COMPLETED).done:
                 state, step, before = running.pop(done)
                 fact, compiler = done.result()
                 self.growth.tried += 1
-                if before is None and self._doubtful(state, step, fact):
-                    running[pool.submit(apply, state, step, compiler)] = (state, step, fact)
+                if before is None and self._doubtful(state, step, fact=fact):
+                    running[pool.submit(apply, state, step, other_than=compiler)] = (state, step, fact)
                 else:
-                    self._take(state, step, fact, before=before)
+                    self._take(state, step, fact=fact, before=before)
                     self._note(begin)
         self.growth.ended = self._limited(begin) if self._unknown else "depth" if self._cut() else "closed"
 
-    def _fill(self, running: _Running, submit: Callable[[str, PassSpec], Future[_Answer]], begin: float) -> bool:
+    def _fill(self, running: _Running, submit: Callable[[str, PassSpec], Future[_Answer]], *, begin: float) -> bool:
         """Give every compiler something to do, and something to do next; whether any has.
 
         Past a limit only what is known is taken in.
@@ -196,7 +196,7 @@ class Exploration:
             state, step = first.popleft()
             edge = self._known(state, step)
             if edge is not None:
-                self._settle(state, step, edge.target)
+                self._settle(state, step, target=edge.target)
             elif first is self._frontier and step not in self._busy and self._barren[step] >= IDLE_STATES:
                 self._waiting.append((state, step))
             else:
@@ -210,7 +210,7 @@ class Exploration:
         self._left[state] = len(self._steps)
         self._frontier.extend((state, step) for step in self._steps)
 
-    def _take(self, state: str, step: PassSpec, fact: Fact, *, before: Fact | None) -> None:
+    def _take(self, state: str, step: PassSpec, *, fact: Fact, before: Fact | None) -> None:
         """Take in an answer; of a pass that was repeated only if both are alike."""
         if before is not None and "state" in fact:
             self._alike[step] = self._alike.get(step, 0) + 1
@@ -219,10 +219,10 @@ class Exploration:
                     self._applier.forbid(step, f"applied twice to {state} it led to two different IRs")
                     self.growth.unsteady.append(str(step))
                     self._drop_unreached()
-                self._settle(state, step, None)
+                self._settle(state, step, target=None)
                 return
-        edge = self._applier.learn(state, step, before or fact)
-        self._settle(state, step, edge.target)
+        edge = self._applier.learn(state, step, fact=before or fact)
+        self._settle(state, step, target=edge.target)
 
     def _drop_unreached(self) -> None:
         """States that only a pass reached whose edges now lead nowhere."""
@@ -233,7 +233,7 @@ class Exploration:
         self._frontier = deque(edge for edge in self._frontier if edge[0] in reached)
         self._waiting = deque(edge for edge in self._waiting if edge[0] in reached)
 
-    def _settle(self, state: str, step: PassSpec, target: str | Failure | None) -> None:
+    def _settle(self, state: str, step: PassSpec, *, target: str | Failure | None) -> None:
         if state not in self._left:
             return
         self._left[state] -= 1
@@ -251,7 +251,7 @@ class Exploration:
             self._depths[target] = depth
         self._open(target)
 
-    def _doubtful(self, state: str, step: PassSpec, fact: Fact) -> bool:
+    def _doubtful(self, state: str, step: PassSpec, *, fact: Fact) -> bool:
         changes = "state" in fact and fact["state"] != state
         return changes and self._alike.get(step, 0) < REPETITIONS
 

@@ -19,8 +19,8 @@ class GraphSpace:
         self,
         graph: StateGraph,
         reach: Callable[[Pipeline], str | Failure],
-        census: Callable[[str], Mapping[str, int]],
         *,
+        census: Callable[[str], Mapping[str, int]],
         steps: Collection[PassSpec] = (),
     ) -> None:
         """Number the states known so far.

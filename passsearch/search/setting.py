@@ -250,7 +250,7 @@ def explored(
     return tuple(spec for entry in entries if entry.name not in left_out for spec in entry.variants()), left_out
 
 
-def first_trials(chosen: Setting, reading: Reading, only: Sequence[str] | None = None) -> tuple[Candidate, ...]:
+def first_trials(chosen: Setting, reading: Reading, *, only: Sequence[str] | None = None) -> tuple[Candidate, ...]:
     """The catalog's named sequences, passes they need put in, shortest first: knowledge before the sampler starts.
 
     Where the user names the passes to search, a sequence with any other is left out.

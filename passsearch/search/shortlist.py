@@ -32,10 +32,10 @@ def _side_by_side(search: Search, chosen: list[Scored]) -> list[Scored]:
     if not chosen or len(folders) < len(restored):
         return chosen
     key = "shortlist:" + ";".join(each.built.key for each in chosen)
-    timed = search.evaluator.time_fresh(key, folders, replace(FINAL_PLAN, seed=search.plan.seed + 1))
+    timed = search.evaluator.time_fresh(key, folders, plan=replace(FINAL_PLAN, seed=search.plan.seed + 1))
     if isinstance(timed, Failure):
         return chosen
-    return [_remeasured(each, timed["processes"], place) for place, each in enumerate(chosen, 1)]
+    return [_remeasured(each, timed["processes"], place=place) for place, each in enumerate(chosen, 1)]
 
 
 def _promising(search: Search, contenders: list[Scored]) -> list[Scored]:
@@ -70,7 +70,7 @@ def _by_preference(search: Search, again: list[Scored]) -> list[Scored]:
     return [best, *(each for each in admitted if each is not best)]
 
 
-def _remeasured(scored: Scored, processes: Sequence[Sequence[Sequence[float]]], place: int) -> Scored:
+def _remeasured(scored: Scored, processes: Sequence[Sequence[Sequence[float]]], *, place: int) -> Scored:
     return replace(
         scored,
         ratio=process_ratio(processes, place),

@@ -67,7 +67,7 @@ class StateGraph:
         """Whether there is such a pass."""
         return bool(self._forbidden)
 
-    def add(self, state: str, step: PassSpec, edge: Edge) -> None:
+    def add(self, state: str, step: PassSpec, *, edge: Edge) -> None:
         """Take in a tried pass."""
         with self._lock:
             self._tried[state, step] = edge

@@ -49,8 +49,8 @@ class Search:
         self,
         evaluator: Evaluator,
         space: Space,
-        plan: Plan,
         *,
+        plan: Plan,
         baselines: Sequence[Candidate],
         default_baseline: str,
         first: Sequence[Candidate],
@@ -76,15 +76,15 @@ class Search:
         known: list[tuple[Candidate, Scored | Failure]] = [(each.candidate, each) for each in self.scored.values()]
         known += [(each, self._evaluate(each)) for each in self._first if not self._over()]
         self._explore()
-        told = (self.evaluator.graph, self.evaluator.reach, self.evaluator.census)
-        graph = GraphSpace(*told, steps=self.space.steps)
+        evaluator = self.evaluator
+        graph = GraphSpace(evaluator.graph, evaluator.reach, census=evaluator.census, steps=self.space.steps)
         names = {"seed": self.plan.seed, "objectives": len(self.plan.objectives)}
-        chosen = strategy(self.plan.sampler, self.space, graph, **names)
+        chosen = strategy(self.plan.sampler, self.space, graph=graph, **names)
         self.sampler = chosen.name
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(directions=["maximize"] * len(self.plan.objectives), sampler=chosen.sampler)
         for candidate, outcome in known:
-            self._tell_known(study, chosen, candidate, outcome)
+            self._tell_known(study, chosen, candidate=candidate, outcome=outcome)
         self._optimise(study, chosen)
         self._note_failures()
 
@@ -102,7 +102,7 @@ class Search:
             if self.same(scored.built):
                 return 1.0
             baseline, candidate = scored.consumed
-            return math.exp(consumed_log_ratio(baseline, candidate, objective.name))
+            return math.exp(consumed_log_ratio(baseline, candidate, objective=objective.name))
         return (self.default_scored.built.peak_rss or 1) / max(scored.built.peak_rss or 1, 1)
 
     @property
@@ -144,7 +144,9 @@ class Search:
             self._progress(self.tally, None)
 
         steps, limits = self.space.bounded, Limits(seconds=seconds)
-        Exploration(self.evaluator, steps, limits, compilers=self.plan.compilers, progress=told, known=known).run()
+        Exploration(
+            self.evaluator, steps, limits=limits, compilers=self.plan.compilers, progress=told, known=known
+        ).run()
         if not again:
             self.evaluator.note_explored()
         self._note_failures()
@@ -210,7 +212,7 @@ class Search:
         return True
 
     def _tell_known(
-        self, study: optuna.Study, chosen: Strategy, candidate: Candidate, outcome: Scored | Failure
+        self, study: optuna.Study, chosen: Strategy, *, candidate: Candidate, outcome: Scored | Failure
     ) -> None:
         keys = chosen.space.encode(candidate)
         if keys is not None:
@@ -269,7 +271,7 @@ class Search:
         # Outputs are judged by what would be deployed: a pass that changed nothing here excuses no deviation.
         pipeline, apply_s = self.evaluator.graph.cheapest(state)
         candidate = replace(candidate, pipeline=pipeline)
-        outcome = self._known[key] = self._measure(state, candidate, apply_s)
+        outcome = self._known[key] = self._measure(state, candidate, apply_s=apply_s)
         if isinstance(outcome, Failure):
             return self._failed(candidate, outcome)
         self.tally.evaluated += not is_baseline
@@ -292,7 +294,7 @@ class Search:
             self._progress(self.tally, None)
         return failure
 
-    def _measure(self, state: str, candidate: Candidate, apply_s: float) -> Scored | Failure:
+    def _measure(self, state: str, candidate: Candidate, *, apply_s: float) -> Scored | Failure:
         assert self.baseline is not None
         built = self.evaluator.built(state, candidate)
         if isinstance(built, Failure):
@@ -324,11 +326,11 @@ class Search:
         if not wanted:
             return ()
         folders = [str(self.baseline.folder), str(built.folder)]
-        answer = self.evaluator.consumption(built.digest, folders, SEARCH_WINDOWS)
+        answer = self.evaluator.consumption(built.digest, folders, plan=SEARCH_WINDOWS)
         if answer is None:  # what an earlier run built is remembered, its files are gone
             for each in (self.baseline, built):
                 self.evaluator.restore(each)
-            answer = self.evaluator.consumption(built.digest, folders, SEARCH_WINDOWS)
+            answer = self.evaluator.consumption(built.digest, folders, plan=SEARCH_WINDOWS)
         if isinstance(answer, Failure):
             return answer
         read: list[dict[str, Any]] = answer["consumed"] if answer else []

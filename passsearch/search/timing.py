@@ -19,14 +19,14 @@ class Timing:
 
     def in_one(self, folders: Sequence[str], plan: RoundPlan) -> Fact:
         """Samples from a fork of the process that times candidates."""
-        request = self._request("measure", folders, plan)
-        return self._watched(lambda: self._workers.ask(self._workers.timer, "measure", request))
+        request = self._request("measure", folders, plan=plan)
+        return self._watched(lambda: self._workers.ask(self._workers.timer, "measure", request=request))
 
-    def in_several(self, folders: Sequence[str], plan: RoundPlan | Cf22Plan, processes: int) -> Fact:
+    def in_several(self, folders: Sequence[str], plan: RoundPlan | Cf22Plan, *, processes: int) -> Fact:
         """Samples from so many new processes, by process; each loads the artifacts in another order."""
         answers = []
         for turn in range(processes):
-            answers.append(self._rotated(list(folders), plan, turn))
+            answers.append(self._rotated(list(folders), plan, turn=turn))
             if "failure" in answers[-1]:
                 return answers[-1]
         return {
@@ -40,14 +40,14 @@ class Timing:
         assert self._meter is not None
         expected_s = 2 * len(folders) * plan.windows * (plan.window_s + plan.settle_s)
         with recording(self._meter) as trace:
-            answer = self._workers.ask_new("measure", self._request("consume", folders, plan), more_s=expected_s)
+            answer = self._workers.ask_new("measure", self._request("consume", folders, plan=plan), more_s=expected_s)
         if "failure" in answer:
             return answer
         return {"consumed": consumption(answer["windows"], trace), "wall_s": answer["wall_s"]}
 
-    def _rotated(self, folders: list[str], plan: RoundPlan | Cf22Plan, turn: int) -> Fact:
+    def _rotated(self, folders: list[str], plan: RoundPlan | Cf22Plan, *, turn: int) -> Fact:
         shift = turn % len(folders)
-        request = self._request("measure", _rotated(folders, shift), replace(plan, seed=plan.seed + 100 * turn))
+        request = self._request("measure", _rotated(folders, shift), plan=replace(plan, seed=plan.seed + 100 * turn))
         ask = partial(self._workers.ask_new, "measure", request)
         answer = ask() if isinstance(plan, Cf22Plan) else self._watched(ask)  # its runs in a row are one span
         if "failure" in answer:
@@ -65,7 +65,7 @@ class Timing:
             answer = measure()
         return answer if "failure" in answer else undisturbed(answer, trace)
 
-    def _request(self, verb: str, folders: Sequence[str], plan: RoundPlan | Cf22Plan | WindowPlan) -> dict[str, Any]:
+    def _request(self, verb: str, folders: Sequence[str], *, plan: RoundPlan | Cf22Plan | WindowPlan) -> dict[str, Any]:
         return {"verb": verb, "folders": list(folders), "plan": asdict(plan), **self._where}
 
 

@@ -89,7 +89,7 @@ class Tuning:
                 memory = stack.enter_context(open_memory(self.chosen.memory)) if self.remember else None
                 evaluator = self.chosen.evaluator(opened.log, opened.artifacts, memory=memory)
                 stack.callback(evaluator.close)
-                return self._run(opened, evaluator, progress)
+                return self._run(opened, evaluator, progress=progress)
         except PassSearchError:
             opened.abandon()
             raise
@@ -105,11 +105,11 @@ class Tuning:
         require_strategy(self.sampler, objectives=len(self.objectives))
 
     def _run(
-        self, folder: RunFolder, evaluator: Evaluator, progress: Callable[[str, int, int], None]
+        self, folder: RunFolder, evaluator: Evaluator, *, progress: Callable[[str, int, int], None]
     ) -> dict[str, Any]:
         wanted = (*(self.passes or ()), *self.additional)
         reading = setting.read(self.chosen, evaluator.summary, wanted=wanted)
-        search = self._search(evaluator, reading, folder, progress)
+        search = self._search(evaluator, reading, folder=folder, progress=progress)
         best, confirmation, interrupted = self._outcome(search, progress)
         if best is None or search.baseline is None:
             raise KeyboardInterrupt  # nothing to report yet; the log keeps what is known
@@ -118,7 +118,7 @@ class Tuning:
         document = result_document(
             search,
             self.chosen,
-            reading,
+            reading=reading,
             best=best,
             confirmation=confirmation,
             seconds={**spent, "search": total - sum(spent.values()), "total": total},
@@ -132,11 +132,11 @@ class Tuning:
             folder.write_result(document)
         if not interrupted:
             progress("looking for the passes that made outputs wrong", self.trials, self.trials)
-            document["reproducers"] = self._reproducers(search, document, folder)
+            document["reproducers"] = self._reproducers(search, document, folder=folder)
             folder.write_result(document)
         return document
 
-    def _reproducers(self, search: Search, document: Mapping[str, Any], folder: RunFolder) -> list[dict[str, Any]]:
+    def _reproducers(self, search: Search, document: Mapping[str, Any], *, folder: RunFolder) -> list[dict[str, Any]]:
         """For passes that make outputs deviate; another type or shape of an output explains itself."""
         told = {key: document[key] for key in ("toolchain", "target", "model")}
         deviating = [each for each, failure in search.tally.failures if failure.reason.startswith(DEVIATION)]
@@ -148,13 +148,14 @@ class Tuning:
         return [
             {"passes": [str(step) for step in each.steps], "folder": each.folder, "reason": each.failure.reason}
             for each in found
-            if write_reproducer(search.evaluator, each, folder.path / each.folder, told)
+            if write_reproducer(search.evaluator, each, folder=folder.path / each.folder, told=told)
         ]
 
     def _search(
         self,
         evaluator: Evaluator,
         reading: setting.Reading,
+        *,
         folder: RunFolder,
         progress: Callable[[str, int, int], None],
     ) -> Search:
@@ -174,10 +175,10 @@ class Tuning:
         return Search(
             evaluator,
             reading.space(self.chosen.catalog, self.passes),
-            plan,
+            plan=plan,
             baselines=self.chosen.dialect.baselines,
             default_baseline=self.chosen.dialect.default_baseline,
-            first=setting.first_trials(self.chosen, reading, self.passes),
+            first=setting.first_trials(self.chosen, reading, only=self.passes),
             elapsed_s=lambda: folder.log.clock_s,
             progress=report,
         )
@@ -193,7 +194,7 @@ class Tuning:
             contenders = shortlist(search)
             if not contenders:
                 return search.default_scored, None, False
-            return *self._confirm(search, contenders[0], progress), False
+            return *self._confirm(search, contenders[0], progress=progress), False
         except BaselineFailed as error:
             found = error.failure
             raise UserError(
@@ -203,7 +204,7 @@ class Tuning:
             return search.best_so_far(), None, True
 
     def _confirm(
-        self, search: Search, best: Scored, progress: Callable[[str, int, int], None]
+        self, search: Search, best: Scored, *, progress: Callable[[str, int, int], None]
     ) -> tuple[Scored, Confirmation | Failure | None]:
         if self.repetitions < 1:
             return best, None

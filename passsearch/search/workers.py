@@ -56,8 +56,8 @@ class Workers:
         self,
         worker: Callable[[], Worker],
         stage: str,
-        request: Mapping[str, Any],
         *,
+        request: Mapping[str, Any],
         step: str = "",
         more_s: float = 0.0,
     ) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class Workers:
             return started[0]
 
         try:
-            return {**self.ask(start, stage, request, more_s=more_s), "wall_s": monotonic() - began}
+            return {**self.ask(start, stage, request=request, more_s=more_s), "wall_s": monotonic() - began}
         finally:
             for worker in started:
                 worker.close()

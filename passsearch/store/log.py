@@ -43,7 +43,7 @@ class Log:
         self._recalled_s = self._written_s.get((kind, key))
         return self._facts.get((kind, key))
 
-    def record(self, kind: str, key: str, fact: Fact, *, durable: bool = True) -> Fact:
+    def record(self, kind: str, key: str, *, fact: Fact, durable: bool = True) -> Fact:
         """Write a fact and return it once it is on disk; one that is on disk elsewhere need not wait for that."""
         elapsed = round(time.monotonic() - self._start, 4)
         body = json.dumps(
@@ -55,7 +55,7 @@ class Log:
             if durable:
                 os.fsync(self._file.fileno())
         self._elapsed[self._start_number] = elapsed
-        self._take(kind, key, fact)
+        self._take(kind, key, fact=fact)
         self._recalled_s = None
         return fact
 
@@ -78,7 +78,7 @@ class Log:
         """
         return self.seconds if self._recalled_s is None else self._recalled_s
 
-    def _take(self, kind: str, key: str, fact: Fact) -> None:
+    def _take(self, kind: str, key: str, *, fact: Fact) -> None:
         self._facts[kind, key] = self.latest = fact
         self._written_s[kind, key] = sum(self._elapsed.values())
 
@@ -103,7 +103,7 @@ class Log:
             if entry is None:
                 break
             self._elapsed[entry["start"]] = entry["elapsed_s"]
-            self._take(entry["kind"], entry["key"], entry["fact"])
+            self._take(entry["kind"], entry["key"], fact=entry["fact"])
             good += len(line)
         return good
 

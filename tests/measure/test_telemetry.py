@@ -61,8 +61,8 @@ def test_nothing_is_no_consumption() -> None:
 
 def test_half_the_energy_is_twice_as_good() -> None:
     baseline, candidate = ({"energy_j": [value, 1.1 * value], "power_w": {"median": 70.0}} for value in (4.0, 2.0))
-    assert consumed_log_ratio(baseline, candidate, "energy") == pytest.approx(0.6931, abs=1e-3)
-    assert consumed_log_ratio(baseline, candidate, "power") == 0.0
+    assert consumed_log_ratio(baseline, candidate, objective="energy") == pytest.approx(0.6931, abs=1e-3)
+    assert consumed_log_ratio(baseline, candidate, objective="power") == 0.0
 
 
 @pytest.mark.parametrize("disturbance", [{"slowdowns": ("power brake",)}, {"foreign": 1}])

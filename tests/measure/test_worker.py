@@ -17,7 +17,7 @@ def slow_in_the_parent(child, group, setpgid=os.setpgid):
     setpgid(child, group)
 
 os.setpgid = slow_in_the_parent
-worker._answer_in_fork(Verbs(), {"verb": "nothing"}, os.fdopen(1, "w"))
+worker._answer_in_fork(Verbs(), {"verb": "nothing"}, pipe=os.fdopen(1, "w"))
 """
 
 

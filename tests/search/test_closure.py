@@ -113,15 +113,15 @@ def test_what_is_not_closed_has_a_part_that_is() -> None:
 
 def test_a_graph_becomes_a_table_of_what_the_passes_reach() -> None:
     graph = StateGraph("root")
-    graph.add("root", A, Edge("left", 1.0))
-    graph.add("root", B, Edge(Failure("crash", "apply", "B", "died"), 0.5))
-    graph.add("root", C, Edge("elsewhere", 1.0))
-    graph.add("left", A, Edge("left", 0.1))
+    graph.add("root", A, edge=Edge("left", 1.0))
+    graph.add("root", B, edge=Edge(Failure("crash", "apply", "B", "died"), 0.5))
+    graph.add("root", C, edge=Edge("elsewhere", 1.0))
+    graph.add("left", A, edge=Edge("left", 0.1))
     found = Closure.of(graph, [A, B])
     assert found.states == ("root", "left")
     assert found.table.tolist() == [[1, FAILED], [1, UNTRIED]]
     assert found.failures[0].kind == "crash" and not found.closed
     assert not graph.closed([A, B]) and graph.untried([A, B]) == 1 and graph.first_untried([A, B]) == "left"
     assert graph.closed([A])
-    graph.add("left", B, Edge(Failure("infra", "apply", "B", "the disk is full"), 0.1))
+    graph.add("left", B, edge=Edge(Failure("infra", "apply", "B", "the disk is full"), 0.1))
     assert not graph.closed([A, B]) and not Closure.of(graph, [A, B]).closed

@@ -50,7 +50,9 @@ def explore(chosen: setting.Setting, tmp_path: Path) -> Any:
             evaluator = chosen.evaluator(log, tmp_path / "artifacts")
             opened.append(evaluator)
             steps, _ = setting.explored(chosen, evaluator.summary, passes=passes)
-            exploration = Exploration(evaluator, steps, Limits(**limits), compilers=compilers, progress=lambda *_: None)
+            exploration = Exploration(
+                evaluator, steps, limits=Limits(**limits), compilers=compilers, progress=lambda *_: None
+            )
             growth = exploration.run()
             evaluator.close()
             return evaluator, growth, steps
@@ -141,7 +143,7 @@ def test_a_certificate_holds_until_it_is_tampered_with(
     with Log(tmp_path / "check.jsonl") as log:
         evaluator = chosen.evaluator(log, tmp_path / "check")
         told: dict[str, Any] = {"sample": 1000, "seed": 0, "progress": lambda *_: None}
-        found = check_certificate(document, read_closure(document, "it"), chosen, evaluator, **told)
+        found = check_certificate(document, read_closure(document, "it"), chosen=chosen, applier=evaluator, **told)
         evaluator.close()
     assert not found["holds"] and "SimplifyInference" in found["problems"][0]
 

@@ -25,7 +25,7 @@ class Deviating(Evaluator):
     def _load(self) -> dict[str, Any]:
         return {"inputs": {}, "summary": {"operators": OPERATORS, "results": [1]}, "state": "root"}
 
-    def _build(self, state: str, options: BuildOptions, folder: Path) -> dict[str, Any]:
+    def _build(self, state: str, options: BuildOptions, *, folder: Path) -> dict[str, Any]:
         self.builds += 1
         folder.mkdir()
         verified = {"deviation": float(state), "case": "large", "leads": [0.5, 0.3, 0.1]}

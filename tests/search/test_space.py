@@ -54,10 +54,10 @@ def test_a_sequence_outside_the_space_has_no_keys() -> None:
 
 def test_the_graph_reports_the_cheapest_way_and_leaves_out_what_did_nothing() -> None:
     graph, (a, b, idle) = StateGraph("root"), (PassSpec.of(name) for name in ("A", "B", "Idle"))
-    graph.add("root", idle, Edge("root", 1.0))
-    graph.add("root", a, Edge("x", 5.0))
-    graph.add("root", b, Edge("y", 1.0))
-    graph.add("y", a, Edge("x", 1.0))
+    graph.add("root", idle, edge=Edge("root", 1.0))
+    graph.add("root", a, edge=Edge("x", 5.0))
+    graph.add("root", b, edge=Edge("y", 1.0))
+    graph.add("y", a, edge=Edge("x", 1.0))
     pipeline, seconds = graph.cheapest("x")
     assert str(pipeline) == "B,A" and seconds == 2.0
     assert graph.states == 3
@@ -66,7 +66,7 @@ def test_the_graph_reports_the_cheapest_way_and_leaves_out_what_did_nothing() ->
 def test_a_graph_is_closed_when_every_pass_was_tried_everywhere() -> None:
     graph, step = StateGraph("root"), PassSpec.of("A")
     assert not graph.closed([step])
-    graph.add("root", step, Edge("x", 1.0))
+    graph.add("root", step, edge=Edge("x", 1.0))
     assert not graph.closed([step])
-    graph.add("x", step, Edge(Failure("crash", "apply", "A", "died"), 1.0))
+    graph.add("x", step, edge=Edge(Failure("crash", "apply", "A", "died"), 1.0))
     assert graph.closed([step])

@@ -39,7 +39,7 @@ def search(gains: Mapping[str, float], names: Sequence[str], objective: str = "t
     found = Search(
         evaluator,
         space,
-        Plan((Objective.parse(objective),), len(names), None, 0, 0.98),
+        plan=Plan((Objective.parse(objective),), len(names), None, 0, 0.98),
         baselines=[simulated.BASELINE],
         default_baseline="O3",
         first=[Candidate(Pipeline((PassSpec.of(name),)), BuildOptions()) for name in names],
@@ -120,7 +120,7 @@ def test_a_timeout_is_final_until_the_deadline_grows(deadline_s: float, asks: bo
     subject = Subject({}, {"Hang": "m:f"}, start, "cpu", 1, lambda _: False, None, deadline_s)
     with Log(tmp_path / "log.jsonl") as log:
         failure = Failure("timeout", "apply", "Hang", "no answer within 5 s").to_json()
-        log.record("edge", "root|Hang", {"seconds": 0.0, "failure": failure, "deadline_s": 5.0})
+        log.record("edge", "root|Hang", fact={"seconds": 0.0, "failure": failure, "deadline_s": 5.0})
         evaluator = Loaded(subject, log=log, artifacts=tmp_path)
         if asks:
             with pytest.raises(ChildProcessError):

@@ -11,7 +11,7 @@ from passsearch.store import Log, RunFolder, read_result
 
 def test_facts_outlive_the_process(tmp_path: Path) -> None:
     log = Log(tmp_path / "log")
-    log.record("edge", "a", {"state": "b"})
+    log.record("edge", "a", fact={"state": "b"})
     log.close()
     with Log(tmp_path / "log") as again:
         assert again.recall("edge", "a") == {"state": "b"}
@@ -21,13 +21,13 @@ def test_facts_outlive_the_process(tmp_path: Path) -> None:
 def test_a_torn_line_ends_the_readable_part_and_writing_goes_on(tmp_path: Path, damage: bytes) -> None:
     path = tmp_path / "log"
     first = Log(path)
-    first.record("edge", "a", {"state": "b"})
+    first.record("edge", "a", fact={"state": "b"})
     first.close()
     with path.open("ab") as file:
         file.write(damage)
     second = Log(path)
     assert second.recall("edge", "a") == {"state": "b"}
-    second.record("edge", "c", {"state": "d"})
+    second.record("edge", "c", fact={"state": "d"})
     second.close()
     with Log(path) as third:
         assert third.recall("edge", "c") == {"state": "d"}
@@ -36,7 +36,7 @@ def test_a_torn_line_ends_the_readable_part_and_writing_goes_on(tmp_path: Path, 
 def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "log"
     log = Log(path)
-    log.record("edge", "a", {"state": "b"})
+    log.record("edge", "a", fact={"state": "b"})
     log.close()
     data = bytearray(path.read_bytes())
     data[-5] ^= 1
@@ -47,9 +47,9 @@ def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
 
 def test_seconds_add_up_over_sessions(tmp_path: Path) -> None:
     first = Log(tmp_path / "log")
-    first.record("edge", "a", {})
+    first.record("edge", "a", fact={})
     time.sleep(0.05)
-    first.record("edge", "b", {})
+    first.record("edge", "b", fact={})
     first.close()
     with Log(tmp_path / "log") as second:
         assert 0.05 <= second.seconds < 1

@@ -43,10 +43,10 @@ class PassGASampler(optuna.samplers.BaseSampler):
         child = Genes.of(self._parent(population).params)
         if self._rng.random() < CROSSOVER:
             other = Genes.of(self._parent(population).params)
-            child = Genes(crossed(child.steps, other.steps, self._rng), child.options)
-        child = edited(child, self._distributions, self._rng)
+            child = Genes(crossed(child.steps, other.steps, rng=self._rng), child.options)
+        child = edited(child, self._distributions, rng=self._rng)
         while self._rng.random() < FURTHER:
-            child = edited(child, self._distributions, self._rng)
+            child = edited(child, self._distributions, rng=self._rng)
         return child.keys(self._distributions)
 
     def sample_independent(

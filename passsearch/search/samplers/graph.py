@@ -104,14 +104,14 @@ class GraphSampler(optuna.samplers.BaseSampler):
         levels = np.array([level for _, level in [*measured, *left]])
         values = np.array([each.user_attrs.get(GAIN, each.values[0]) for each in measured.values()])
         worked = values[values > values.max() - 3]  # a failure says that it is bad, not how bad
-        mean, deviation = _posterior(features, levels, np.maximum(values, worked.min()))
+        mean, deviation = _posterior(features, levels, values=np.maximum(values, worked.min()))
         if not any(MARGIN in each.user_attrs for each in measured.values()):
             gap = mean - values.max()
             ahead = gap / deviation
             improvement: Vector = gap * norm.cdf(ahead) + deviation * norm.pdf(ahead)
             return np.maximum(improvement, 0)
         margins = np.array([each.user_attrs.get(MARGIN, -FAR) for each in measured.values()])
-        above, spread = _posterior(features, levels, np.clip(margins, -FAR, FAR))
+        above, spread = _posterior(features, levels, values=np.clip(margins, -FAR, FAR))
         expected: Vector = mean + norm.logcdf(above / spread)
         return expected
 
@@ -127,7 +127,7 @@ class GraphSampler(optuna.samplers.BaseSampler):
         return features
 
 
-def _posterior(features: Vector, levels: npt.NDArray[Any], values: Vector) -> tuple[Vector, Vector]:
+def _posterior(features: Vector, levels: npt.NDArray[Any], *, values: Vector) -> tuple[Vector, Vector]:
     """Mean and deviation at the points without a value, which come last; parameters by marginal likelihood."""
     known = len(values)
     distances = cdist(features, features[:known]) if features.shape[1] else np.zeros((len(features), known))

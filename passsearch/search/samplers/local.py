@@ -47,7 +47,7 @@ class LocalSampler(optuna.samplers.BaseSampler):
         for _ in range(EDITS):
             if child not in asked:
                 break
-            child = edited(child, self._distributions, self._rng)
+            child = edited(child, self._distributions, rng=self._rng)
         return child.keys(self._distributions)
 
     def sample_independent(

@@ -47,7 +47,7 @@ class Genes:
         return keys
 
 
-def edited(genes: Genes, distributions: Distributions, rng: np.random.Generator) -> Genes:
+def edited(genes: Genes, distributions: Distributions, *, rng: np.random.Generator) -> Genes:
     """One random edit: insert, delete, swap or move a pass, or change an option."""
     edits = [_insert, _delete, _swap, _move, _option]
     for place in rng.permutation(len(edits)):
@@ -112,7 +112,7 @@ def _option(genes: Genes, distributions: Distributions, rng: np.random.Generator
 
 
 def crossed(
-    left: Sequence[tuple[str, str]], right: Sequence[tuple[str, str]], rng: np.random.Generator
+    left: Sequence[tuple[str, str]], right: Sequence[tuple[str, str]], *, rng: np.random.Generator
 ) -> tuple[tuple[str, str], ...]:
     """Order crossover: a part of the left where it stands, around it the rest of the right in its order.
 

@@ -75,7 +75,7 @@ STRATEGIES: dict[str, Callable[[Space, GraphSpace, int], Strategy]] = {
 """Random keys, random states, Optuna's TPE and NSGA-II on keys, and ours."""
 
 
-def strategy(name: str, space: Space, graph: GraphSpace, *, seed: int, objectives: int = 1) -> Strategy:
+def strategy(name: str, space: Space, *, graph: GraphSpace, seed: int, objectives: int = 1) -> Strategy:
     """One by name; ``require_strategy`` says whether there is one."""
     require_strategy(name, objectives=objectives)
     if name == AUTO:

@@ -34,7 +34,7 @@ def graph() -> tuple[StateGraph, dict[str, frozenset[str]]]:
             here = "|".join(sorted(map(str, chosen)))
             for step in KEYED.steps:
                 there = "|".join(sorted({*map(str, chosen), str(step)}))
-                found.add(here, step, Edge(there, 1.0))
+                found.add(here, step, edge=Edge(there, 1.0))
                 held[there] = frozenset({*map(str, chosen), str(step)})
     return found, held
 
@@ -54,14 +54,14 @@ def states_space() -> tuple[GraphSpace, dict[str, frozenset[str]]]:
     def census(state: str) -> Mapping[str, int]:
         return dict.fromkeys(held[state], 1)
 
-    return GraphSpace(found, reach, census), held
+    return GraphSpace(found, reach, census=census), held
 
 
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_proposes_candidates_of_its_space(name: str) -> None:
     states, _ = states_space()
-    chosen = strategy(name, KEYED, states, seed=1)
+    chosen = strategy(name, KEYED, graph=states, seed=1)
     study = optuna.create_study(direction="maximize", sampler=chosen.sampler)
     for _ in range(25):
         trial = study.ask(chosen.space.distributions())
@@ -76,7 +76,7 @@ def test_the_graph_strategy_asks_for_everything_once_and_for_the_best_soon() -> 
     places = []
     for seed in range(10):
         states, held = states_space()
-        chosen = strategy("graph", KEYED, states, seed=seed)
+        chosen = strategy("graph", KEYED, graph=states, seed=seed)
         study = optuna.create_study(direction="maximize", sampler=chosen.sampler)
         asked = []
         for _ in range(2 * len(held)):
@@ -97,9 +97,9 @@ def test_the_graph_strategy_stays_away_from_what_loses_throughput(margin: float,
     outcomes = {"root": (0.0, 0.02), "quick": (0.7, margin), "slow": (0.2, 0.02)}
     found = StateGraph("root")
     for name in list(census)[1:]:
-        found.add("root", PassSpec.of(name), Edge(name, 1.0))
-    space = GraphSpace(found, lambda pipeline: str(next(iter(pipeline.passes), "root")), census.__getitem__)
-    chosen = strategy("graph", KEYED, space, seed=0)
+        found.add("root", PassSpec.of(name), edge=Edge(name, 1.0))
+    space = GraphSpace(found, lambda pipeline: str(next(iter(pipeline.passes), "root")), census=census.__getitem__)
+    chosen = strategy("graph", KEYED, graph=space, seed=0)
     study = optuna.create_study(direction="maximize", sampler=chosen.sampler)
     for state, (gain, kept) in outcomes.items():
         passes = () if state == "root" else (PassSpec.of(state),)
@@ -119,9 +119,9 @@ def test_the_graph_strategy_stays_away_from_what_loses_throughput(margin: float,
 
 def test_states_that_are_found_later_are_asked_for_too() -> None:
     found = StateGraph("root")
-    space = GraphSpace(found, lambda _: "root", lambda _: {})
+    space = GraphSpace(found, lambda _: "root", census=lambda _: {})
     assert space.distributions()["state"].high == 0  # type: ignore[attr-defined]
-    found.add("root", PassSpec.of("A"), Edge("next", 1.0))
+    found.add("root", PassSpec.of("A"), edge=Edge("next", 1.0))
     assert space.distributions()["state"].high == 1  # type: ignore[attr-defined]
     assert str(space.decode({"state": 1, "build:opt_level": 3})) == "A | opt_level=3"
 
@@ -130,7 +130,7 @@ def test_states_that_are_found_later_are_asked_for_too() -> None:
 def test_a_child_has_every_slot_once_and_a_part_of_one_parent_as_it_stood(
     left: tuple[tuple[str, str], ...], right: tuple[tuple[str, str], ...], seed: int
 ) -> None:
-    child = crossed(left, right, np.random.default_rng(seed))
+    child = crossed(left, right, rng=np.random.default_rng(seed))
     assert len(set(child)) == len(child)
     assert set(right) <= set(child) <= set(left) | set(right)
     others = [step for step in child if step in right]
@@ -144,7 +144,7 @@ def test_an_edit_changes_one_thing_and_stays_in_the_space(seed: int) -> None:
     distributions = KEYED.distributions()
     genes = Genes((), (("build:opt_level", 3),))
     for _ in range(8):
-        after = edited(genes, distributions, rng)
+        after = edited(genes, distributions, rng=rng)
         assert after != genes
         changed = abs(len(after.steps) - len(genes.steps)) + (after.options != genes.options)
         assert changed == 1 or (not changed and sorted(after.steps) == sorted(genes.steps))
@@ -155,7 +155,7 @@ def test_an_edit_changes_one_thing_and_stays_in_the_space(seed: int) -> None:
 def test_a_sampler_that_does_not_exist_or_knows_one_objective_is_refused() -> None:
     states, _ = states_space()
     with pytest.raises(UserError, match="Unknown sampler `annealing`; choose from: auto, "):
-        strategy("annealing", KEYED, states, seed=0)
+        strategy("annealing", KEYED, graph=states, seed=0)
     with pytest.raises(UserError, match="knows one objective"):
-        strategy("graph", KEYED, states, seed=0, objectives=2)
-    assert strategy("auto", KEYED, states, seed=0, objectives=2).name == "nsga2"
+        strategy("graph", KEYED, graph=states, seed=0, objectives=2)
+    assert strategy("auto", KEYED, graph=states, seed=0, objectives=2).name == "nsga2"
