@@ -113,7 +113,7 @@ def resampled(logs: Logs, rng: Generator) -> Logs:
 
 def percentile(logs: Logs, rng: Generator) -> Interval:
     """What the middle of the resampled statistics encloses."""
-    return _between(_middle(resampled(logs, rng)), (1 - LEVEL) / 2, high=(1 + LEVEL) / 2)
+    return _between(_middle(resampled(logs, rng)), low=(1 - LEVEL) / 2, high=(1 + LEVEL) / 2)
 
 
 def of_processes(logs: Logs, rng: Generator) -> Interval:
@@ -135,7 +135,7 @@ def accelerated(logs: Logs, rng: Generator) -> Interval:
     bend = float((away**3).sum() / (6 * max((away**2).sum(), 1e-300) ** 1.5))
     ends = [shift + float(stats.norm.ppf(share)) for share in ((1 - LEVEL) / 2, (1 + LEVEL) / 2)]
     low, high = (float(stats.norm.cdf(shift + end / (1 - bend * end))) for end in ends)
-    return _between(statistics, low, high=high)
+    return _between(statistics, low=low, high=high)
 
 
 def studentised(logs: Logs, rng: Generator) -> Interval:
@@ -165,7 +165,7 @@ def _middle(values: Logs) -> Logs:
     return ranked[..., half] if values.shape[-1] % 2 else (ranked[..., half - 1] + ranked[..., half]) / 2
 
 
-def _between(statistics: Logs, low: float, *, high: float) -> Interval:
+def _between(statistics: Logs, *, low: float, high: float) -> Interval:
     return Interval(*map(float, np.quantile(statistics, (low, high))))
 
 

@@ -4,7 +4,7 @@ import gzip
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate
@@ -18,15 +18,20 @@ KEEP = 0.98
 def read_space(file: Path) -> dict[str, Any]:
     """One space; every build that worked tells its ``compile_seconds``.
 
-    That is the median of the fresh compiles where it was compiled again. A single build in a process that has compiled
-    before is quicker; it counts times what repeating made of -O3's.
+    Where it was compiled again, each fresh compile stands beside -O3's of the same round; what counts is the geometric
+    mean of these ratios, times -O3's median. A single build in a process that has compiled before is quicker; it counts
+    times what repeating made of -O3's.
     """
     document: dict[str, Any] = json.loads(gzip.decompress(file.read_bytes()))
     baseline = document["builds"][0]
     factor = median(baseline["compile_s"]) / single_build(baseline) if "compile_s" in baseline else 1.0
     for row in document["builds"]:
-        if "failure" not in row:
-            row["compile_seconds"] = median(row["compile_s"]) if "compile_s" in row else factor * single_build(row)
+        if "failure" in row:
+            continue
+        row["compile_seconds"] = factor * single_build(row)
+        if "compile_s" in row:
+            ratios = [one / other for one, other in zip(row["compile_s"], baseline["compile_s"], strict=True)]
+            row["compile_seconds"] = median(baseline["compile_s"]) * geometric_mean(ratios)
     return document
 
 

@@ -31,11 +31,10 @@ from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.search import BUILD_LEVELS, Space
 from passsearch.search.closure import Closure
 from passsearch.search.graph_space import GraphSpace
-from passsearch.search.samplers import GAIN, MARGIN, STRATEGIES, strategy
+from passsearch.search.samplers import REJECTED, STRATEGIES, keeping, strategy
 
 RESULTS = Path(__file__).parent / "results" / "replay.json"
 OBJECTIVES = ("throughput", "compile_time")
-REJECTED = -10.0
 TRIALS = 80
 """Of one search; what proposes known binaries again and again comes to fewer measurements."""
 STARTS = {"blind": ("states", "graph"), "plain": tuple(STRATEGIES), "catalog": ("states", "graph")}
@@ -50,7 +49,7 @@ class Measured:
         name: Of the file.
         closure: The graph.
         values: By state and level the log of how many times better than -O3, ``REJECTED`` where it fails.
-        attributes: What trials tell beside their values, as a search does it.
+        attributes: What a sampler is told beside them.
         binaries: By state and level what is measured together.
         census: By state what it consists of.
     """
@@ -98,8 +97,7 @@ def measured(file: Path, objective: str) -> Measured:
             values[key], attributes[key] = math.log(row["ratio"]), {}
         else:
             gain = math.log(baseline["compile_seconds"] / row["compile_seconds"])
-            values[key] = gain if row["ratio"] >= KEEP else gain + REJECTED / 2
-            attributes[key] = {GAIN: gain, MARGIN: math.log(row["ratio"] / KEEP)}
+            values[key], attributes[key] = keeping(gain, ratio=row["ratio"], least=KEEP)
     closure = Closure.from_json(document["graph"])
     return Measured(file.name.removesuffix(".json.gz"), closure, values, attributes, binaries, document["census"])
 
@@ -233,7 +231,7 @@ def summary(file: Path, objective: str, *, seeds: int, most: int) -> dict[str, A
     with ProcessPoolExecutor() as pool:
         for start, names in STARTS.items():
             for name in names:
-                run = partial(_run, file, objective, name, start, most)
+                run = partial(_run, file=file, objective=objective, name=name, start=start, most=most)
                 curves = np.array(list(pool.map(run, range(seeds), chunksize=10)))
                 rows[f"{name}, {start}"] = described(curves)
                 print(
@@ -263,8 +261,8 @@ def summary(file: Path, objective: str, *, seeds: int, most: int) -> dict[str, A
     }
 
 
-def _run(file: Path, objective: str, name: str, start: str, most: int, seed: int) -> list[float]:
-    return replay(file, objective, name=name, start=start, seed=seed, most=most)
+def _run(seed: int, **what: Any) -> list[float]:
+    return replay(seed=seed, **what)
 
 
 def described(curves: np.ndarray) -> dict[str, Any]:

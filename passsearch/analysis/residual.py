@@ -56,7 +56,7 @@ def _residual(flow: Dataflow, add: Operator) -> Residual | None:
     arguments = flow.arguments(add.index)
     if len(arguments) != 2 or arguments[0] == arguments[1] or flow.shape(add.index) == ():
         return None
-    meeting = _fork(flow, arguments[0], right=arguments[1])
+    meeting = _fork(flow, left=arguments[0], right=arguments[1])
     if meeting is None:
         return None
     fork, left, right = meeting
@@ -67,7 +67,7 @@ def _residual(flow: Dataflow, add: Operator) -> Residual | None:
     return Residual(add.index, fork, left, right, _count(flow, left) > 0)
 
 
-def _fork(flow: Dataflow, left: int, *, right: int) -> tuple[int, frozenset[int], frozenset[int]] | None:
+def _fork(flow: Dataflow, *, left: int, right: int) -> tuple[int, frozenset[int], frozenset[int]] | None:
     """The latest common ancestor of two values, and what lies on either side between it and them.
 
     Values leave a heap latest first, so the first one that both sides reach is the nearest.

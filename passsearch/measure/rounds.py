@@ -97,7 +97,7 @@ def measure(
     if isinstance(plan, Cf22Plan):
         before = watch()
         samples, dropped = [_in_a_row(executable, plan) for executable in executables], 0
-        taken, spread = [Round.of({}, before, after=watch())], None
+        taken, spread = [Round.of({}, before=before, after=watch())], None
     else:
         race = run_race(executables, plan, watch=watch)
         samples, dropped, taken, spread = race.samples(), race.dropped, race.kept(), race.spread()
@@ -145,7 +145,7 @@ def run_race(
             executables[index].spin(1)  # the caches hold what another artifact left there
             turn = partial(_timed, executables[index], counts[index], flush=flush, now=now)
             visits[index] = [at_depth(rng.randrange(plan.depths), turn) for _ in range(runs)]
-        race.take(Round.of(visits, before, after=watch()))
+        race.take(Round.of(visits, before=before, after=watch()))
     return race
 
 
@@ -170,7 +170,7 @@ class Round:
     span: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
-    def of(cls, runs: Mapping[int, Sequence[float]], before: CpuTimes, *, after: CpuTimes) -> "Round":
+    def of(cls, runs: Mapping[int, Sequence[float]], *, before: CpuTimes, after: CpuTimes) -> "Round":
         """From the processor's state around it."""
         total = after.total - before.total
         throttles = None if after.throttles is None else after.throttles - (before.throttles or 0)

@@ -63,7 +63,7 @@ def median_ratio(values: Sequence[float], *, level: float = LEVEL) -> Ratio:
     """
     enough = len(values) >= least_repetitions(level)
     interval = median_interval(values, level=level) if enough else Interval(-np.inf, np.inf)
-    return _ratio(float(np.median(values)), interval.low, high=interval.high)
+    return _ratio(float(np.median(values)), low=interval.low, high=interval.high)
 
 
 def cf22_ratio(processes: Sequence[Sequence[Sequence[float]]], place: int, *, reference: int = 0) -> Ratio:
@@ -95,9 +95,9 @@ def mean_ratio(values: Sequence[float]) -> Ratio:
     logs = np.asarray(values, dtype=float)
     centre = float(logs.mean())
     if len(logs) < 2:
-        return _ratio(centre, -np.inf, high=np.inf)
+        return _ratio(centre, low=-np.inf, high=np.inf)
     half = float(stats.t.ppf((1 + LEVEL) / 2, len(logs) - 1) * stats.sem(logs))
-    return _ratio(centre, centre - half, high=centre + half)
+    return _ratio(centre, low=centre - half, high=centre + half)
 
 
 def race_critical(rounds: int, *, artifacts: int, level: float = 0.99, least: int = 4) -> tuple[float, ...]:
@@ -130,5 +130,5 @@ def improved(ratio: Ratio, *, floor: float) -> bool:
     return ratio.interval.low > 1 + max(LEAST_GAIN, floor)
 
 
-def _ratio(centre: float, low: float, *, high: float) -> Ratio:
+def _ratio(centre: float, *, low: float, high: float) -> Ratio:
     return Ratio(float(np.exp(centre)), Interval(float(np.exp(low)), float(np.exp(high))))

@@ -33,7 +33,7 @@ def space_picture(document: Mapping[str, Any]) -> str:
         f'<rect width="{width}" height="{height}" fill="white"/>',
         f'<text x="{MARGIN}" y="24">{escape(title)}; from left to right the fewest passes that reach a state</text>',
         *(_arrow(places[source], places[target], colour=colours[column]) for source, target, column in edges),
-        *(_node(state, x, y=y) for state, (x, y) in places.items()),
+        *(_node(state, x=x, y=y) for state, (x, y) in places.items()),
         *(_entry(steps[column], colours[column], y=bottom + LEGEND * place) for place, column in enumerate(used)),
     ]
     return "\n".join([*parts, "</svg>"])
@@ -88,7 +88,7 @@ def _arrow(source: tuple[float, float], target: tuple[float, float], *, colour: 
     return f'<path d="{path}" stroke="{colour}" fill="none" opacity="0.55"/>'
 
 
-def _node(state: int, x: float, *, y: float) -> str:
+def _node(state: int, *, x: float, y: float) -> str:
     fill = "#222" if state == 0 else "white"
     ink = "white" if state == 0 else "#222"
     return (

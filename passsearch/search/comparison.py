@@ -153,13 +153,13 @@ def _pairs(rows: Sequence[Mapping[str, Any]], places: Sequence[int], *, timed: T
         ratio = timed.ratio(places[second], reference=places[first], level=timed.level)
         verdict = "same binary"
         if left["binary"] != right["binary"]:
-            verdict = _verdict(timed, places[first], second=places[second])
+            verdict = _verdict(timed, first=places[first], second=places[second])
         numbers = {"rows": [first, second], "level": timed.level}
         found.append({**names, **numbers, **ratio_document(ratio), "verdict": verdict})
     return found
 
 
-def _verdict(timed: Timed, first: int, *, second: int) -> str:
+def _verdict(timed: Timed, *, first: int, second: int) -> str:
     if improved(timed.ratio(second, reference=first, level=timed.level), floor=timed.floor):
         return "faster"
     if improved(timed.ratio(first, reference=second, level=timed.level), floor=timed.floor):

@@ -19,7 +19,7 @@ from passsearch.search.evaluation import SEARCH_WINDOWS, Built, Evaluator
 from passsearch.search.exploration import Exploration, Limits
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.plan import Plan, Scored, Tally
-from passsearch.search.samplers import GAIN, MARGIN, Strategy, strategy
+from passsearch.search.samplers import REJECTED, Strategy, keeping, strategy
 from passsearch.search.space import BUILD_LEVELS, Space
 
 PATIENCE = 150
@@ -32,9 +32,6 @@ SAME = Ratio(1.0, Interval(1.0, 1.0))
 
 EXPANDED = 5
 """Where the space is not closed, passes are applied to a measured state if it is one of so many best."""
-
-REJECTED = -10.0
-"""Told to the sampler for a failed candidate; the log-ratios of working ones lie within about ±5."""
 
 
 class Search:
@@ -184,9 +181,10 @@ class Search:
             before = self.tally.evaluated
             candidate = chosen.space.decode(trial.params)
             outcome = self._evaluate(candidate)
-            for name, value in self._attributes(outcome).items():
+            values, attributes = self._told(outcome)
+            for name, value in attributes.items():
                 trial.set_user_attr(name, value)
-            study.tell(trial, self._values(outcome))
+            study.tell(trial, values)
             idle = 0 if self.tally.evaluated > before else idle + 1
         nothing_new = f"the sampler proposed nothing new {PATIENCE} times in a row"
         self.ended = nothing_new if idle >= PATIENCE else "all trials done" if self._done() else "time limit"
@@ -215,28 +213,25 @@ class Search:
         self, study: optuna.Study, chosen: Strategy, *, candidate: Candidate, outcome: Scored | Failure
     ) -> None:
         keys = chosen.space.encode(candidate)
+        values, attributes = self._told(outcome)
         if keys is not None:
             trial = optuna.trial.create_trial(
                 params=dict(keys),
                 distributions=chosen.space.distributions(),
-                values=self._values(outcome),
-                user_attrs=self._attributes(outcome),
+                values=values,
+                user_attrs=attributes,
             )
             study.add_trial(trial)
 
-    def _values(self, outcome: Scored | Failure) -> list[float]:
+    def _told(self, outcome: Scored | Failure) -> tuple[list[float], dict[str, float]]:
+        """Values and attributes of a trial."""
         if isinstance(outcome, Failure):
-            return [REJECTED] * len(self.plan.objectives)
+            return [REJECTED] * len(self.plan.objectives), {}
         values = self.values(outcome)
-        if self.admissible(outcome):
-            return values
-        return [value + REJECTED / 2 for value in values]
-
-    def _attributes(self, outcome: Scored | Failure) -> dict[str, float]:
-        """What ``_values`` makes one number of, for a sampler that learns both by themselves."""
-        if isinstance(outcome, Failure) or not self._keeps:
-            return {}
-        return {GAIN: self.values(outcome)[0], MARGIN: math.log(outcome.ratio.value / self.plan.keep_throughput)}
+        if not self._keeps:
+            return values, {}
+        value, attributes = keeping(values[0], ratio=outcome.ratio.value, least=self.plan.keep_throughput)
+        return [value], attributes
 
     def admissible(self, scored: Scored) -> bool:
         """Whether a candidate keeps enough throughput, where that is a condition and not the objective.
@@ -248,7 +243,8 @@ class Search:
     @property
     def _keeps(self) -> bool:
         """Whether throughput is a condition."""
-        return len(self.plan.objectives) == 1 and self.plan.objectives[0].name not in ("throughput", "latency")
+        one = len(self.plan.objectives) == 1 and self.plan.objectives[0].name not in ("throughput", "latency")
+        return one and self.plan.keep_throughput > 0
 
     def _over(self) -> bool:
         late = self.plan.timeout_s is not None and self._elapsed_s() >= self.plan.timeout_s

@@ -134,13 +134,13 @@ def test_a_flushed_run_is_one_inference(flush_bytes: int, inferences: int) -> No
 
 def test_a_core_that_slowed_itself_down_for_heat_disturbs_the_round() -> None:
     before, after = CpuTimes(0.0, 0.0, 0.0, 0.0, 3, 2_000), CpuTimes(1.0, 1.0, 0.0, 1.0, 4, 1_000)
-    spent = Round.of({0: [0.01]}, before, after=after)
+    spent = Round.of({0: [0.01]}, before=before, after=after)
     assert spent.disturbance > 0 and spent.clock_hz == 1_000
 
 
 def test_a_round_shorter_than_the_clock_ticks_is_not_called_disturbed() -> None:
     before, after = CpuTimes(0.0, 0.0, 0.0, 0.0), CpuTimes(0.05, 0.05, 0.0, 0.0)
-    assert Round.of({0: [0.01]}, before, after=after).disturbance == 0.0
+    assert Round.of({0: [0.01]}, before=before, after=after).disturbance == 0.0
 
 
 def test_a_race_is_over_when_only_the_baseline_runs() -> None:
@@ -217,6 +217,6 @@ def test_one_as_good_as_the_best_hardly_ever_leaves() -> None:
 def test_what_this_process_spends_is_not_foreign() -> None:
     before = CpuTimes.read([0])
     after = CpuTimes(before.total + 10, before.busy + 8, before.stolen + 1, before.own + 5)
-    spent = Round.of({0: [1.0]}, before, after=after)
+    spent = Round.of({0: [1.0]}, before=before, after=after)
     assert spent.steal == pytest.approx(0.1) and spent.foreign == pytest.approx(0.3)
-    assert Round.of({0: [1.0]}, before, after=before).disturbance == 0.0
+    assert Round.of({0: [1.0]}, before=before, after=before).disturbance == 0.0

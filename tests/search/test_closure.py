@@ -21,10 +21,10 @@ def closure(table: list[list[int]]) -> Closure:
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> Closure:
-    """Any closed table whose states can all be reached."""
+def tables(draw: st.DrawFn, *, untried: bool = False) -> Closure:
+    """Any table whose states can all be reached, closed unless ``untried``."""
     states, steps = draw(st.integers(1, 6)), draw(st.integers(1, 3))
-    target = st.one_of(st.just(FAILED), st.integers(0, states - 1))
+    target = st.one_of(st.sampled_from([FAILED, UNTRIED] if untried else [FAILED]), st.integers(0, states - 1))
     rows = draw(st.lists(st.lists(target, min_size=steps, max_size=steps), min_size=states, max_size=states))
     return closure(rows).within(range(steps))
 
@@ -102,6 +102,15 @@ def test_passes_are_told_by_what_they_do() -> None:
     assert found.not_idempotent() == {}
     assert found.commuting() == ([], {("A", "B"): (2, 1)})
     assert found.depth == 2
+
+
+@given(tables(untried=True))
+def test_a_part_that_closes_says_the_same_of_its_states(found: Closure) -> None:
+    part = found.closed_part()
+    assert part.closed and set(part.states) <= set(found.states) and part.closed_part().steps == part.steps
+    for step in part.passes:
+        for state in part.states:
+            assert part.graph.edge(state, step) == found.graph.edge(state, step) is not None
 
 
 def test_what_is_not_closed_has_a_part_that_is() -> None:

@@ -146,6 +146,7 @@ def test_a_certificate_holds_until_it_is_tampered_with(
         found = check_certificate(document, read_closure(document, "it"), chosen=chosen, applier=evaluator, **told)
         evaluator.close()
     assert not found["holds"] and "SimplifyInference" in found["problems"][0]
+    assert f"the file tells of no way to {document['graph']['states'][1]}" in found["problems"]
 
 
 def test_a_certificate_of_another_network_is_refused(small_network: Path, relay: Toolchain, tmp_path: Path) -> None:

@@ -33,13 +33,20 @@ class Known(simulated.SimulatedEvaluator):  # type: ignore[misc,name-defined]
         return replace(super().built(state, candidate), digest=digest, seconds=COMPILE_S.get(state, 20.0))
 
 
-def search(gains: Mapping[str, float], names: Sequence[str], objective: str = "throughput", *, seed: int = 0) -> Search:
+def search(
+    gains: Mapping[str, float],
+    names: Sequence[str],
+    objective: str = "throughput",
+    *,
+    seed: int = 0,
+    keep_throughput: float = 0.98,
+) -> Search:
     evaluator: Any = Known(simulated.Machine(simulated.Noise(), seed), gains)
     space: Any = simulated.NoSpace()
     found = Search(
         evaluator,
         space,
-        plan=Plan((Objective.parse(objective),), len(names), None, 0, 0.98),
+        plan=Plan((Objective.parse(objective),), len(names), None, 0, keep_throughput),
         baselines=[simulated.BASELINE],
         default_baseline="O3",
         first=[Candidate(Pipeline((PassSpec.of(name),)), BuildOptions()) for name in names],
@@ -80,6 +87,7 @@ def test_a_search_for_compile_time_finds_it_and_keeps_throughput() -> None:
     names = ["Same", "Equal", "Quick", "Fast"]
     assert winner(search({}, names, "compile_time")) == "Quick"
     assert winner(search({"Quick": 0.5}, names, "compile_time")) == "Same"
+    assert winner(search({"Quick": 0.5}, names, "compile_time", keep_throughput=0.0)) == "Quick"
 
 
 class Restless(Known):

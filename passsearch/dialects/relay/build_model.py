@@ -43,7 +43,7 @@ def main() -> None:
         folder = Path(scratch) / "built"
         folder.mkdir()
         build_s = build(module, record["build"], target=target, folder=folder)
-        check_outputs(run(folder, record, target), record, note)
+        check_outputs(run(folder, record, target=target), record, note=note)
         print(f"compile time: {apply_s + build_s:.2f} s (passes {apply_s:.2f} s, build {build_s:.2f} s)")
         if not options.check_only:
             shutil.copytree(folder, options.out, dirs_exist_ok=True)
@@ -130,7 +130,7 @@ def build(module: Any, options: Any, *, target: Any, folder: Path) -> float:
     return seconds
 
 
-def run(folder: Path, record: Any, target: Any) -> list[Any]:
+def run(folder: Path, record: Any, *, target: Any) -> list[Any]:
     """Outputs of the built network on the recorded inputs."""
     device = tvm.device(target.kind.name, 0)
     kernels = tvm.runtime.load_module(str(folder / KERNELS))
@@ -154,7 +154,7 @@ def make_inputs(record: Any) -> dict[str, Any]:
     return values
 
 
-def check_outputs(outputs: list[Any], record: Any, note: str) -> None:
+def check_outputs(outputs: list[Any], record: Any, *, note: str) -> None:
     """Compare with the recorded outputs; where they differ by more than the tolerance, say so and end."""
     expected, tolerance = record["expected"], record["tolerance"]
     if len(outputs) != len(expected):

@@ -76,7 +76,7 @@ def check_entry(
     problems, changed = [], False
     trial = _TRIALS.get(name, Trial(_conv_bn_relu, effect=False))
     for bound in arguments:
-        found, effect = _try(make, bound, trial, opt_level=opt_level, target=tvm.target.Target(target))
+        found, effect = _try(make, bound, trial=trial, opt_level=opt_level, target=tvm.target.Target(target))
         problems += [problem for problem in found if problem not in problems]
         changed = changed or effect
     if trial.effect and not changed and not problems:
@@ -90,7 +90,7 @@ def _find(factory: str) -> Make:
     return found
 
 
-def _try(make: Make, bound: Mapping[str, Json], trial: Trial, *, opt_level: int, target: Any) -> tuple[list[str], bool]:
+def _try(make: Make, bound: Mapping[str, Json], *, trial: Trial, opt_level: int, target: Any) -> tuple[list[str], bool]:
     """Problems with one set of arguments, and whether the pass changed the network."""
     shown = ", ".join(f"{key}={value!r}" for key, value in bound.items()) or "its defaults"
     with target, tvm.transform.PassContext(opt_level=_LEVEL):

@@ -126,7 +126,7 @@ class _Folder:
         if evaluate is None:
             return None
         operands = self._operands(args)
-        return None if operands is None else self._evaluate(call, evaluate, operands)
+        return None if operands is None else self._evaluate(call, evaluate, operands=operands)
 
     def _operands(self, args: List[Any]) -> Optional[Arrays]:
         """The arrays behind ``args``, tuples flattened; None if one is not a constant numpy can hold."""
@@ -142,7 +142,7 @@ class _Folder:
             operands.append(array)
         return operands
 
-    def _evaluate(self, call: Any, evaluate: "_Evaluate", operands: Arrays) -> Any:
+    def _evaluate(self, call: Any, evaluate: "_Evaluate", *, operands: Arrays) -> Any:
         types = _static_types(call)
         if types is None:
             return None

@@ -240,19 +240,19 @@ class GraphBuilder:
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
         """Appends a sum with broadcasting."""
-        return self._elementwise("Add", x, y=y)
+        return self._elementwise("Add", (x, y))
 
     def subtract(self, x: Tensor, y: Tensor) -> Tensor:
         """Appends a difference with broadcasting."""
-        return self._elementwise("Sub", x, y=y)
+        return self._elementwise("Sub", (x, y))
 
     def multiply(self, x: Tensor, y: Tensor) -> Tensor:
         """Appends a product with broadcasting."""
-        return self._elementwise("Mul", x, y=y)
+        return self._elementwise("Mul", (x, y))
 
     def divide(self, x: Tensor, y: Tensor) -> Tensor:
         """Appends a quotient with broadcasting."""
-        return self._elementwise("Div", x, y=y)
+        return self._elementwise("Div", (x, y))
 
     def softmax(self, x: Tensor) -> Tensor:
         """Appends a softmax over the last dimension."""
@@ -305,8 +305,8 @@ class GraphBuilder:
     def _mean(self, x: Tensor) -> Tensor:
         return self.node("ReduceMean", [x], shape=(*x.shape[:-1], 1), axes=[-1], keepdims=1)
 
-    def _elementwise(self, op: str, x: Tensor, *, y: Tensor) -> Tensor:
-        return self.node(op, [x, y], shape=np.broadcast_shapes(x.shape, y.shape))
+    def _elementwise(self, op: str, operands: tuple[Tensor, Tensor]) -> Tensor:
+        return self.node(op, operands, shape=np.broadcast_shapes(*(each.shape for each in operands)))
 
     def _fresh(self, name: str) -> str:
         self._counts[name] += 1

@@ -4,9 +4,8 @@ What a state promises is learned from those measured so far by a Gaussian proces
 with their layouts, groups, constants): the next one has the largest expected improvement (Jones, Schonlau and Welch,
 Efficient global optimization of expensive black-box functions, Journal of Global Optimization 13, 1998).
 
-Where throughput is to be kept, a second process learns what keeps it, and the next state has the largest expected gain,
-that of what loses throughput counting nothing. Expected improvement, tried there too, explores for longer than the few
-measurements of a search last.
+Where throughput is to be kept, a second process learns what keeps it; the improvement counts times the probability of
+that (Gardner et al., Bayesian optimization with inequality constraints, ICML 2014).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,14 +21,13 @@ from scipy.linalg import cho_solve, cholesky
 from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
+from passsearch.search.samplers.telling import GAIN, MARGIN
+
 Vector: TypeAlias = npt.NDArray[np.float64]
 Choice: TypeAlias = tuple[int, int]
 """Number of a state, and level of the build that follows."""
 
 STATE, LEVEL = "state", "build:opt_level"
-GAIN, MARGIN = "gain", "margin"
-"""Attributes of trials where throughput is to be kept, and the value told is lowered where it is not: the value itself,
-and the log of the throughput as a multiple of the least. A failure has neither."""
 FAR = 0.1
 """A margin; how much farther from the least tells nothing more."""
 FEWEST = 2
@@ -70,7 +68,7 @@ class GraphSampler(optuna.samplers.BaseSampler):
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """The unmeasured choice with the largest expected improvement; of equal ones any."""
+        """The most promising unmeasured choice; of equal ones any."""
         trials = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
         measured = {(each.params[STATE], each.params[LEVEL]): each for each in trials}
         left = [choice for choice in self.choices() if choice not in measured]
@@ -80,7 +78,7 @@ class GraphSampler(optuna.samplers.BaseSampler):
             state, level = left[self._rng.integers(len(left))]
         else:
             promise = self._promise(measured, left)
-            best = np.flatnonzero(promise >= promise.max() - 1e-9 * abs(promise.max()))
+            best = np.flatnonzero(promise >= promise.max() * (1 - 1e-9))
             state, level = left[best[self._rng.integers(len(best))]]
         return {STATE: state, LEVEL: level}
 
@@ -106,14 +104,13 @@ class GraphSampler(optuna.samplers.BaseSampler):
         worked = values[values > values.max() - 3]  # a failure says that it is bad, not how bad
         mean, deviation = _posterior(features, levels, values=np.maximum(values, worked.min()))
         if not any(MARGIN in each.user_attrs for each in measured.values()):
-            gap = mean - values.max()
-            ahead = gap / deviation
-            improvement: Vector = gap * norm.cdf(ahead) + deviation * norm.pdf(ahead)
-            return np.maximum(improvement, 0)
+            return _improvement(mean, deviation, best=values.max())
         margins = np.array([each.user_attrs.get(MARGIN, -FAR) for each in measured.values()])
         above, spread = _posterior(features, levels, values=np.clip(margins, -FAR, FAR))
-        expected: Vector = mean + norm.logcdf(above / spread)
-        return expected
+        kept = values[margins >= 0]
+        improvement = _improvement(mean, deviation, best=kept.max() if len(kept) else worked.min())
+        keeps: Vector = norm.cdf(above / spread)
+        return improvement * keeps
 
     def _features(self, choices: Sequence[Choice]) -> Vector:
         for state, _ in choices:
@@ -125,6 +122,14 @@ class GraphSampler(optuna.samplers.BaseSampler):
         spread = scaled.std(axis=0) if names else np.ones(0)
         features: Vector = scaled[:, spread > 0] / spread[spread > 0]
         return features
+
+
+def _improvement(mean: Vector, deviation: Vector, *, best: float) -> Vector:
+    """The expected improvement over the best."""
+    gap = mean - best
+    ahead = gap / deviation
+    improvement: Vector = gap * norm.cdf(ahead) + deviation * norm.pdf(ahead)
+    return np.maximum(improvement, 0)
 
 
 def _posterior(features: Vector, levels: npt.NDArray[Any], *, values: Vector) -> tuple[Vector, Vector]:
