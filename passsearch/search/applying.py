@@ -23,7 +23,7 @@ OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *SCALES)
 DEADLY = 2
 """Times a pass may kill or hang its process before it is left alone; each costs a restart or a whole deadline."""
 
-REMEMBERED = frozenset({"load", "edge", "steady", "census", "hash", "build", "samples"})
+REMEMBERED = frozenset({"load", "edge", "steady", "census", "hash", "build", "samples", "exploring"})
 """Kinds of facts that hold for later runs too. What confirms a winner is never among them."""
 
 LASTING = frozenset({None, "compile_error", "crash", "wrong_result"})
@@ -188,8 +188,15 @@ class Applier:
         """Whether this run has had its time for exploring: one that goes on does not explore further."""
         return self._log.recall("explored", "") is not None
 
-    def note_explored(self) -> None:
-        """It has."""
+    def explored_s(self, steps: Sequence[PassSpec]) -> float:
+        """How long this and earlier runs have explored these passes."""
+        fact = self._known("exploring", ",".join(map(str, steps)))
+        return float(fact["seconds"]) if fact else 0.0
+
+    def note_explored(self, steps: Sequence[PassSpec], *, seconds: float) -> None:
+        """It has, and so long did it take."""
+        total = self.explored_s(steps) + seconds
+        self._record("exploring", ",".join(map(str, steps)), fact={"seconds": total})
         self._record("explored", "", fact={})
 
     def known(self, state: str, step: PassSpec) -> Edge | None:

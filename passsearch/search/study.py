@@ -129,23 +129,24 @@ class Search:
     def _explore(self) -> None:
         """Close the space, if the time suffices; a run that goes on takes in what was known then.
 
+        The time is that of all runs on the network together, so that later ones have their first trials at once.
         Passes with which it would never close are applied to the best states only, while the sampler proposes.
         """
         if self.plan.explore_s <= 0 or self._over():
             return
         again = self.evaluator.explored
-        seconds = 0.0 if again else self.plan.explore_s
+        steps = self.space.bounded
+        seconds = 0.0 if again else max(self.plan.explore_s - self.evaluator.explored_s(steps), 0.0)
         known = self.evaluator.known_when_explored if again else self.evaluator.known
 
         def told(_: int, __: int) -> None:
             self._progress(self.tally, None)
 
-        steps, limits = self.space.bounded, Limits(seconds=seconds)
-        Exploration(
-            self.evaluator, steps, limits=limits, compilers=self.plan.compilers, progress=told, known=known
-        ).run()
+        limits, compilers = Limits(seconds=seconds), self.plan.compilers
+        exploration = Exploration(self.evaluator, steps, limits=limits, compilers=compilers, progress=told, known=known)
+        growth = exploration.run()
         if not again:
-            self.evaluator.note_explored()
+            self.evaluator.note_explored(steps, seconds=growth.seconds)
         self._note_failures()
 
     def _note_failures(self) -> None:

@@ -69,6 +69,21 @@ def test_a_run_that_goes_on_finds_the_space_it_drew_from(
     assert log.read_text() == written
 
 
+def test_what_did_not_close_in_its_time_is_not_explored_further_by_every_run(
+    relay: Toolchain, small_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "EXPLORE_S", 0.05)
+    passes = (*CHEAP, "AlterOpLayout", "BackwardFoldScaleAxis", "EliminateCommonSubexpr", "MergeComposite")
+    first = tune(small_network, relay, tmp_path / "first", passes=passes).document
+    assert not first["space"]["closed"]
+    tune(small_network, relay, tmp_path / "again", passes=passes)
+    lines = (tmp_path / "again" / "log.jsonl").read_text().splitlines()
+    logged = [json.loads(line.partition(" ")[2]) for line in lines]
+    exploring = logged[: [entry["kind"] for entry in logged].index("explored")]
+    edges = [entry["fact"] for entry in exploring if entry["kind"] == "edge"]
+    assert edges and all(sum(fact["spent"].values()) == 0 for fact in edges)
+
+
 def test_what_never_closes_does_not_keep_the_rest_from_closing(
     relay: Toolchain, small_network: Path, tmp_path: Path
 ) -> None:
