@@ -62,6 +62,7 @@ def test_a_run_that_goes_on_finds_the_space_it_drew_from(
     log = tmp_path / "run" / "log.jsonl"
     kinds = [json.loads(line.partition(" ")[2])["kind"] for line in log.read_text().splitlines()]
     assert "edge" in kinds[kinds.index("explored") :], "the sampler went on exploring"
+    _had_its_trials_at_once(small_network, relay, tmp_path / "another", passes=passes)
     passsearch.explore(small_network, toolchain=relay.name, passes=passes)
     written = log.read_text()
     again = tune(small_network, relay, tmp_path / "run", passes=passes, trials=6).document
@@ -69,15 +70,10 @@ def test_a_run_that_goes_on_finds_the_space_it_drew_from(
     assert log.read_text() == written
 
 
-def test_what_did_not_close_in_its_time_is_not_explored_further_by_every_run(
-    relay: Toolchain, small_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tuning, "EXPLORE_S", 0.05)
-    passes = (*CHEAP, "AlterOpLayout", "BackwardFoldScaleAxis", "EliminateCommonSubexpr", "MergeComposite")
-    first = tune(small_network, relay, tmp_path / "first", passes=passes).document
-    assert not first["space"]["closed"]
-    tune(small_network, relay, tmp_path / "again", passes=passes)
-    lines = (tmp_path / "again" / "log.jsonl").read_text().splitlines()
+def _had_its_trials_at_once(network: Path, toolchain: Toolchain, out: Path, *, passes: tuple[str, ...]) -> None:
+    """The time for exploring is spent: another run starts from what is known."""
+    tune(network, toolchain, out, passes=passes)
+    lines = (out / "log.jsonl").read_text().splitlines()
     logged = [json.loads(line.partition(" ")[2]) for line in lines]
     exploring = logged[: [entry["kind"] for entry in logged].index("explored")]
     edges = [entry["fact"] for entry in exploring if entry["kind"] == "edge"]
