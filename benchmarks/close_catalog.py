@@ -14,13 +14,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from provenance import read_rows, settle, write_row
 
 from passsearch import explore
 from passsearch.api.asking import evaluating
 from passsearch.catalog import load
 from passsearch.core import Failure, PassSpec, Pipeline
-from passsearch.search.closure import Closure
+from passsearch.search.closure import FAILED, UNTRIED, Closure
 from passsearch.store import Log
 
 RESULTS = Path(__file__).parent / "results" / "close_catalog.json"
@@ -61,7 +62,9 @@ def explored(model: str, seconds: float, **what: Any) -> dict[str, Any]:
     """One exploration, as far as the table needs it."""
     document = explore(model, timeout=seconds, progress=tell, **what)
     closure = Closure.from_json(document["graph"])
-    columns = range(len(closure.steps))
+    columns, tried = range(len(closure.steps)), closure.table != UNTRIED
+    seconds = closure.seconds.sum(axis=0) / np.maximum(tried.sum(axis=0), 1)
+    failures = (closure.table <= FAILED).sum(axis=0)
     hinges = sorted(
         (len(closure.reached([*columns[:gone], *columns[gone + 1 :]])), closure.steps[gone]) for gone in columns
     )
@@ -69,6 +72,8 @@ def explored(model: str, seconds: float, **what: Any) -> dict[str, Any]:
     return {
         **{key: document[key] for key in kept},
         "last_run_s": document["seconds"],
+        "seconds_by_step": dict(zip(closure.steps, seconds.round(3).tolist(), strict=True)),
+        "failed_by_step": {step: int(count) for step, count in zip(closure.steps, failures, strict=True) if count},
         "states_without": [{"step": step, "states": states} for states, step in hinges[:5]],
         "closed_part": document["closed_part"],
     }
@@ -102,14 +107,17 @@ def remembered(model: str) -> dict[str, Any]:
 
 def table(rows: Mapping[str, Any]) -> str:
     """The Markdown of ``docs/search.md``."""
-    heads = ("network", "without", "choices", "idle", "states", "edges", "depth", "closed", "time")
+    heads = ("network", "without", "choices", "idle", "states", "edges", "depth", "closed", "s an IR", "time")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name, whole in rows.items():
         for row in (whole, *whole["parts"]):
             gone = ", ".join(f"`{step}`" for step in row.get("without", ())) or "–"
             end = "yes" if row["closed"] else f"no: {row['unfinished']} states have edges left"
+            an_ir = f"{sum(row['seconds_by_step'].values()):.1f}" if "seconds_by_step" in row else "–"
             sizes = (len(row["steps"]), len(row["idle"]), row["states"], row["edges"], row["depth"])
-            lines.append("| " + " | ".join(map(str, (name, gone, *sizes, end, f"{whole['seconds']:.0f} s"))) + " |")
+            lines.append(
+                "| " + " | ".join(map(str, (name, gone, *sizes, end, an_ir, f"{whole['seconds']:.0f} s"))) + " |"
+            )
     return "\n".join(lines)
 
 

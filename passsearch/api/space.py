@@ -121,7 +121,7 @@ def check_space(
         catalogs=paths(catalogs),
         deadline_s=deadline,
     )
-    bind_pipeline(Pipeline.parse(",".join(closure.steps)), chosen.catalog)
+    bind_pipeline(Pipeline(closure.passes), chosen.catalog)
     told = progress or silent
     with evaluating(chosen, remember=False) as evaluator:
         return check_certificate(

@@ -18,13 +18,12 @@ def tune(network: Path, toolchain: Toolchain, out: Path, **more: Any) -> passsea
     return passsearch.tune(network, toolchain=toolchain.name, out=out, **settings)
 
 
-def entries(run: Path, kind: str) -> list[dict[str, Any]]:
-    every = [json.loads(line.partition(" ")[2]) for line in (run / "log.jsonl").read_text().splitlines()]
-    return [entry for entry in every if entry["kind"] == kind]
+def entries(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line.partition(" ")[2]) for line in (run / "log.jsonl").read_text().splitlines()]
 
 
 def facts(run: Path, kind: str) -> list[dict[str, Any]]:
-    return [entry["fact"] for entry in entries(run, kind)]
+    return [entry["fact"] for entry in entries(run) if entry["kind"] == kind]
 
 
 def test_a_second_run_does_nothing_again_unless_it_is_to_start_afresh(
@@ -60,7 +59,7 @@ def test_a_run_that_goes_on_finds_the_space_it_drew_from(
     passes = (*CHEAP, "AlterOpLayout", "BackwardFoldScaleAxis", "EliminateCommonSubexpr", "MergeComposite")
     found = tune(small_network, relay, tmp_path / "run", passes=passes, trials=6).document
     log = tmp_path / "run" / "log.jsonl"
-    kinds = [json.loads(line.partition(" ")[2])["kind"] for line in log.read_text().splitlines()]
+    kinds = [entry["kind"] for entry in entries(tmp_path / "run")]
     assert "edge" in kinds[kinds.index("explored") :], "the sampler went on exploring"
     _had_its_trials_at_once(small_network, relay, tmp_path / "another", passes=passes)
     passsearch.explore(small_network, toolchain=relay.name, passes=passes)
@@ -73,8 +72,7 @@ def test_a_run_that_goes_on_finds_the_space_it_drew_from(
 def _had_its_trials_at_once(network: Path, toolchain: Toolchain, out: Path, *, passes: tuple[str, ...]) -> None:
     """The time for exploring is spent: another run starts from what is known."""
     tune(network, toolchain, out, passes=passes)
-    lines = (out / "log.jsonl").read_text().splitlines()
-    logged = [json.loads(line.partition(" ")[2]) for line in lines]
+    logged = entries(out)
     exploring = logged[: [entry["kind"] for entry in logged].index("explored")]
     edges = [entry["fact"] for entry in exploring if entry["kind"] == "edge"]
     assert edges and all(sum(fact["spent"].values()) == 0 for fact in edges)
@@ -87,7 +85,7 @@ def test_what_never_closes_does_not_keep_the_rest_from_closing(
     first = tune(small_network, relay, tmp_path / "first", passes=passes).document
     assert not first["space"]["closed"] and first["space"]["closed_without"] == ["ConvertLayout"]
     [loaded] = facts(tmp_path / "first", "load")
-    tried = {edge["key"] for edge in entries(tmp_path / "first", "edge")}
+    tried = {entry["key"] for entry in entries(tmp_path / "first") if entry["kind"] == "edge"}
     assert f"{loaded['state']}|ConvertLayout" in tried, "to the baselines' state, which no sampler proposes"
     tune(small_network, relay, tmp_path / "again", passes=passes)
     edges = facts(tmp_path / "again", "edge")

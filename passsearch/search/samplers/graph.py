@@ -21,13 +21,13 @@ from scipy.linalg import cho_solve, cholesky
 from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
+from passsearch.search.graph_space import LEVEL, STATE
 from passsearch.search.samplers.telling import GAIN, MARGIN
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 Choice: TypeAlias = tuple[int, int]
 """Number of a state, and level of the build that follows."""
 
-STATE, LEVEL = "state", "build:opt_level"
 FAR = 0.1
 """A margin; how much farther from the least tells nothing more."""
 FEWEST = 2
