@@ -1,8 +1,8 @@
 """The paper's seven networks, each from its own framework: ``python networks.py ssd_resnet50_mxnet --out FOLDER``.
 
-Random weights from a fixed seed, sizes as in the paper. Writes the network as its framework keeps it, and ``cases.npz``:
-three inputs and what the framework itself computes from them. One network a process: two of these frameworks do not
-live in one.
+Random weights from a fixed seed, sizes as in the paper. Writes the network as its framework keeps it, and beside it
+``cases.npz``: three inputs and what the framework itself computes from them. One network a process: two of these
+frameworks do not live in one.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """SSD300 on ResNet-50 in PyTorch, with the head of NVIDIA's reference implementation.
 
 Source: Liu et al., SSD: Single Shot MultiBox Detector, ECCV 2016; the changes to it are those that NVIDIA's
-DeepLearningExamples describe for SSD300 v1.1: backbone up to conv4 with its last stage at stride 1, five additional blocks.
+DeepLearningExamples describe for SSD300 v1.1: backbone up to conv4 whose last stage has stride 1, five more blocks.
 """
 
 import torch

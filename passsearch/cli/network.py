@@ -186,7 +186,7 @@ def compare(
 
 def typed_inputs(inputs: Sequence[str] | None) -> "dict[str, TensorType]":
     """What ``--input`` says, by name."""
-    from passsearch.frontends import parse_input
+    from passsearch.core import parse_input
 
     return dict(parse_input(text) for text in inputs or ())
 

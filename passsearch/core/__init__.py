@@ -2,6 +2,7 @@
 
 from passsearch.core.architecture import ArchitectureClass, Feature, Fingerprint
 from passsearch.core.candidate import BuildOptions, Candidate
+from passsearch.core.inputs import DeclaredInput, Dimension, bind, format_input, parse_input
 from passsearch.core.measurement import (
     DEADLINE_S,
     FAILURE_KINDS,
@@ -25,6 +26,8 @@ __all__ = [
     "ArchitectureClass",
     "BuildOptions",
     "Candidate",
+    "DeclaredInput",
+    "Dimension",
     "Failure",
     "FailureKind",
     "Feature",
@@ -38,5 +41,8 @@ __all__ = [
     "PassSpec",
     "Pipeline",
     "TensorType",
+    "bind",
+    "format_input",
+    "parse_input",
     "strict_limit",
 ]

@@ -1,7 +1,6 @@
 """Networks as files that a worker can load, whatever they were given as."""
 
-from passsearch.frontends.input_spec import parse_input
 from passsearch.frontends.model_file import ModelFile, digest_files
 from passsearch.frontends.resolve import resolve
 
-__all__ = ["ModelFile", "digest_files", "parse_input", "resolve"]
+__all__ = ["ModelFile", "digest_files", "resolve"]

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from passsearch.core import Json, TensorType
 from passsearch.errors import EnvironmentFault
 
-Format: TypeAlias = Literal["onnx", "torchscript", "ir"]
+Format: TypeAlias = Literal["onnx", "torchscript", "tensorflow", "tflite", "mxnet", "ir"]
 
 CHUNK_BYTES = 1 << 20
 
@@ -24,12 +24,13 @@ class ModelFile:
     """A network as a worker loads it.
 
     Attributes:
-        path: The file, absolute.
+        path: The file, absolute; of a SavedModel the folder, of MXNet the symbol's JSON.
         format: What it holds; ``ir`` is a dialect's own JSON, parameters beside it.
         name: Short name for reports and folders.
         source: What the user typed, or the type of the object given.
         sha256: Digest of the file and of the files that belong to it (parameters, external data).
         inputs: What the importer must be told: the user's own types and dynamic dimensions as bound.
+        batch: Size for first dimensions that only the importer sees to be open.
         toolchain: ``this`` when only the interpreter that made the file is sure to read it, else ``None``.
     """
 
@@ -39,12 +40,13 @@ class ModelFile:
     source: str
     sha256: str
     inputs: Mapping[str, TensorType] = field(default_factory=dict)
+    batch: int | None = None
     toolchain: str | None = None
 
     def to_request(self) -> dict[str, Json]:
         """The form in which a worker is told what to load."""
         inputs: dict[str, Json] = {name: [list(kind.shape), kind.dtype] for name, kind in self.inputs.items()}
-        return {"path": str(self.path), "format": self.format, "inputs": inputs}
+        return {"path": str(self.path), "format": self.format, "inputs": inputs, "batch": self.batch}
 
 
 def digest_files(paths: Iterable[Path]) -> str:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from passsearch.core import TensorType
+from passsearch.core import TensorType, bind, format_input
 from passsearch.errors import UserError
-from passsearch.frontends.input_spec import format_input
 from passsearch.frontends.model_file import ModelFile, digest_files, keep_bytes, keep_file, kept_name
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ def _from_onnx(path: Path, asked: Asked, *, name: str) -> ModelFile:
     from passsearch.frontends import onnx_file
 
     found = onnx_file.read(path)
-    bound = onnx_file.bind(found.inputs, given=asked.inputs, batch=asked.batch)
+    bound = bind(found.inputs, given=asked.inputs, batch=asked.batch)
     return ModelFile(path, "onnx", name, asked.source, digest_files((path, *found.external)), bound)
 
 

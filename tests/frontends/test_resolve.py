@@ -50,7 +50,7 @@ def test_a_built_in_network_is_built_once(tmp_path):
     )
     assert first.path.read_bytes() == build("resnet_tiny", batch=2).SerializeToString()
     assert first.sha256 == hashlib.sha256(first.path.read_bytes()).hexdigest()
-    assert first.to_request() == {"path": str(first.path), "format": "onnx", "inputs": {}}
+    assert first.to_request() == {"path": str(first.path), "format": "onnx", "inputs": {}, "batch": None}
     assert files(folder) == [first.path.name]
 
 
