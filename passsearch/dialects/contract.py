@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from passsearch.core import BuildOptions, ModuleSummary, PassSpec, TensorType
+from passsearch.core import BuildOptions, DeclaredInput, ModuleSummary, PassSpec, TensorType, bind
 
 Array: TypeAlias = npt.NDArray[Any]
 Module: TypeAlias = Any
@@ -23,13 +23,29 @@ class ModelSource:
 
     Attributes:
         path: The file.
-        format: ``onnx``, ``torchscript`` or ``ir`` (the dialect's JSON, parameters beside it).
+        format: ``ir`` (the dialect's JSON, parameters beside it), or one of a framework.
         inputs: Shape and dtype by input name, where the file leaves them open or the user overrides them.
+        batch: Size of open first dimensions.
     """
 
     path: Path
     format: str
     inputs: Mapping[str, TensorType]
+    batch: int | None = None
+
+    def bind(self, declared: Sequence[DeclaredInput]) -> dict[str, TensorType]:
+        """Every input the file declares, in order, with its open dimensions bound.
+
+        Raises:
+            UserError: An input is unknown, contradicts the file, or stays open.
+        """
+        bound = bind(declared, given=self.inputs, batch=self.batch)
+        fixed = {each.name: TensorType(_fixed(each), each.dtype) for each in declared if each.name not in bound}
+        return {each.name: bound.get(each.name) or fixed[each.name] for each in declared}
+
+
+def _fixed(declared: DeclaredInput) -> tuple[int, ...]:
+    return tuple(size for size in declared.shape or () if isinstance(size, int))
 
 
 @dataclass(frozen=True)
@@ -98,6 +114,9 @@ class Bridge(Protocol):
 
     def load(self, source: ModelSource) -> Module:
         """The network's IR, parameters bound, types inferred."""
+
+    def save_apart(self, module: Module, path: Path) -> None:
+        """As ``save``, with what is large in files beside it, which are read faster."""
 
     def inputs(self, module: Module) -> Mapping[str, TensorType]:
         """The network's inputs in order."""

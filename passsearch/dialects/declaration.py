@@ -1,6 +1,7 @@
 """What the rest of passsearch may know of a dialect without loading its compiler."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -36,6 +37,7 @@ class Dialect:
         baselines: Named candidates measured like any other.
         default_baseline: The one to beat.
         requirements: Folder with one lock file for each Python (``py311.txt``, …).
+        imports_apart: Formats that a process of their own imports, each with what it imports before the compiler.
         compiler: Lock file of the compiler itself where its wheels serve other Pythons than their tag says.
     """
 
@@ -48,6 +50,7 @@ class Dialect:
     baselines: tuple[Candidate, ...]
     default_baseline: str
     requirements: Path
+    imports_apart: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     compiler: CompilerWheel | None = None
 
     def supports(self, version: Version) -> bool:

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psutil
@@ -46,6 +47,7 @@ class Worker:
         gpu: str | None = None,
         states: Path | None = None,
         sharers: int = 1,
+        first: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Start the process and wait until its compiler is imported.
 
@@ -59,6 +61,7 @@ class Worker:
             gpu: UUID of the only GPU it may see, whatever its index; ``None`` leaves that to the environment.
             states: Folder that states are written to and read from, for workers that share them.
             sharers: Workers that share the memory for states.
+            first: Modules to import before the compiler, each with what to do where there is none.
 
         Raises:
             UserError: The target is impossible for this compiler.
@@ -81,7 +84,7 @@ class Worker:
             )
         self._buffer = b""
         budget_bytes = int(psutil.virtual_memory().total * STATE_MEMORY_SHARE / sharers)
-        hello = {"bridge": bridge, "target": target, "budget_bytes": budget_bytes}
+        hello = {"bridge": bridge, "target": target, "budget_bytes": budget_bytes, "first": dict(first)}
         hello |= {"states": str(states)} if states is not None else {}
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)

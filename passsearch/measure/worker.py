@@ -49,6 +49,11 @@ class Verbs:
         state, _ = self._holder.add(module)
         return {"state": state, "inputs": inputs, "seconds": seconds, "summary": summary}
 
+    def do_import(self, request: Request) -> Answer:
+        """Import a model file and write it as the compiler's own, which every other worker loads."""
+        self._bridge.save_apart(self._bridge.load(_source(request["source"])), Path(request["path"]))
+        return {}
+
     def do_hold(self, request: Request) -> Answer:
         """Whether a state is still held here."""
         return {"held": self._holder.has(request["state"])}
@@ -157,7 +162,7 @@ class Verbs:
 
 
 def _source(data: Request) -> ModelSource:
-    return ModelSource(Path(data["path"]), data["format"], _types(data["inputs"]))
+    return ModelSource(Path(data["path"]), data["format"], _types(data["inputs"]), data.get("batch"))
 
 
 def _types(data: Mapping[str, Any]) -> dict[str, TensorType]:
@@ -225,6 +230,14 @@ def _write(pipe: TextIO, answer: Answer) -> None:
     pipe.flush()
 
 
+def _import_first(module: str, advice: str) -> None:
+    """Import a framework before the compiler: some die the other way round."""
+    try:
+        import_module(module)
+    except ImportError as error:
+        raise UserError(f"`{sys.executable}` cannot import `{module}` ({error}); {advice}") from error
+
+
 def main() -> None:
     """Serve requests until standard input closes."""
     pipe = os.fdopen(os.dup(1), "w")
@@ -234,6 +247,8 @@ def main() -> None:
     home, _, name = hello["bridge"].partition(":")
     start = time.perf_counter()
     try:
+        for module, advice in hello["first"].items():
+            _import_first(module, advice)
         bridge: Bridge = getattr(import_module(home), name)(hello["target"])
     except UserError as error:
         _write(pipe, {"user_error": str(error)})

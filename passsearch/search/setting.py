@@ -20,6 +20,7 @@ from passsearch.frontends import ModelFile, digest_files
 from passsearch.measure import Sensors, Worker, probe
 from passsearch.search.applying import OUTPUT_CASES, Subject
 from passsearch.search.evaluation import Evaluator
+from passsearch.search.importing import imported
 from passsearch.search.space import Space
 from passsearch.store import STATES, Log
 from passsearch.toolchain import Toolchain, cache_folder, get_toolchain, host_target
@@ -127,8 +128,16 @@ class Setting:
             states=folder / STATES,
             sharers=self.explorers,
         )
+        loadable = imported(
+            self.model,
+            toolchain=self.toolchain,
+            dialect=self.dialect,
+            target=self.target,
+            folder=cache_folder() / "models",
+            deadline_s=self.deadline_s,
+        )
         subject = Subject(
-            source=self.model.to_request(),
+            source=loadable.to_request(),
             factories=self.factories,
             start=lambda threads: start(threads=threads),
             device=self.device,

@@ -12,10 +12,16 @@ DIALECT = Dialect(
     tvm_versions=((0, 8), (0, 20)),
     bridge="passsearch.dialects.relay.bridge:RelayBridge",
     script="passsearch.dialects.relay.script:render_script",
-    saver="passsearch.dialects.relay.importer:save",
+    saver="passsearch.dialects.relay.ir_file:save",
     checker="passsearch.dialects.relay.check:check_entry",
     baselines=tuple(Candidate(build=BuildOptions(opt_level=level), name=f"O{level}") for level in range(5)),
     default_baseline="O3",
+    imports_apart={
+        "torchscript": ("torch",),
+        "tensorflow": ("tensorflow",),
+        "tflite": (),
+        "mxnet": ("mxnet",),
+    },
     requirements=Path(__file__).parent / "requirements",
     compiler=CompilerWheel(lock="hhb-tvm.txt", python=(3, 10)),
 )

@@ -11,7 +11,7 @@ from tvm import relay
 
 from passsearch.core import BuildOptions, ModuleSummary, PassSpec, TensorType
 from passsearch.dialects.contract import Artifact, CompileError, ModelSource
-from passsearch.dialects.relay import importer
+from passsearch.dialects.relay import importer, ir_file
 from passsearch.dialects.relay.constants import Constants, constant_uses
 from passsearch.dialects.relay.executable import (
     GRAPH,
@@ -136,6 +136,10 @@ class RelayBridge:
     def save(self, module: tvm.IRModule, path: Path) -> None:
         """TVM's JSON, constants and types included; ``load`` of it, as format ``ir``, has the same identity."""
         path.write_text(tvm.ir.save_json(module))
+
+    def save_apart(self, module: tvm.IRModule, path: Path) -> None:
+        """TVM's JSON without large constants, which go into a parameter file."""
+        ir_file.save_apart(module, path)
 
     def open(self, artifact: Artifact, device: str) -> GraphExecutable:
         """Load onto a device."""

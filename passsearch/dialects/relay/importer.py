@@ -1,154 +1,124 @@
-"""Model files to Relay, with parameters bound and constant-weight batch_matmul written as dense."""
+"""Model files to Relay, with parameters bound and matrix products in the form that runs fast."""
 
-from collections.abc import Mapping
-from pathlib import Path
+import re
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 
 import numpy as np
 import tvm
 from tvm import relay
-from tvm.relay.dataflow_pattern import DFPatternCallback, is_constant, is_op, rewrite, wildcard
+from tvm.relay.dataflow_pattern import DFPatternCallback, is_op, rewrite, wildcard
 
 from passsearch.core import TensorType
 from passsearch.dialects.contract import Array, ModelSource
+from passsearch.dialects.relay import ir_file
 from passsearch.errors import UserError
+
+READERS = {
+    "onnx": "onnx_graph",
+    "torchscript": "torchscript",
+    "tensorflow": "tensorflow_graph",
+    "tflite": "tflite_model",
+    "mxnet": "mxnet_symbol",
+}
+"""Module of ``importers`` by format."""
+
+LAID_OUT = frozenset({"broadcast_to", "expand_dims", "reshape", "squeeze", "transpose"})
+"""Operators that move elements and change none."""
 
 
 def load(source: ModelSource) -> tvm.IRModule:
     """Import one model file.
 
     Raises:
-        UserError: The file cannot be read, or an input is missing, unknown or not bound.
+        UserError: The file cannot be read, has an operator TVM lacks, or an input is missing, unknown or open.
     """
-    module = {"onnx": _load_onnx, "torchscript": _load_torchscript, "ir": _load_ir}[source.format](source)
+    module = ir_file.read(source) if source.format == "ir" else _import(source)
     module = relay.transform.InferType()(relay.transform.RemoveUnusedFunctions()(module))
-    module["main"] = rewrite(_ConstantBatchMatmul(), module["main"])
+    module["main"] = rewrite(_QuickMatmul(), module["main"])
     return relay.transform.InferType()(module)
 
 
-def _load_onnx(source: ModelSource) -> tvm.IRModule:
-    import onnx
-
+def _import(source: ModelSource) -> tvm.IRModule:
+    reader = import_module(f"{__package__}.importers.{READERS[source.format]}")
     try:
-        model = onnx.load(str(source.path))
-    except Exception as error:  # onnx raises protobuf's own, unnamed here
-        raise UserError(f"Cannot read `{source.path}` as ONNX: {_first_line(error)}") from error
-    shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
-    types = {name: kind.dtype for name, kind in source.inputs.items()}
-    module, params = relay.frontend.from_onnx(model, shape=shapes, dtype=types or "float32", freeze_params=True)
-    return _bind(module, params)
+        return ir_file.bind(*reader.read(source))
+    except (NotImplementedError, tvm.error.OpNotImplemented) as error:
+        raise UserError(_refusal(source, str(error))) from error
 
 
-def _load_torchscript(source: ModelSource) -> tvm.IRModule:
-    try:
-        import torch
-    except ImportError as error:
-        raise UserError(
-            f"`{source.path}` is TorchScript, and this toolchain has no torch; export the network to ONNX instead."
-        ) from error
-    if not source.inputs:
-        raise UserError("TorchScript does not name its inputs; give each as --input name:dtype[shape].")
-    scripted = torch.jit.load(str(source.path), map_location="cpu").eval()
-    shapes = [(name, (list(kind.shape), kind.dtype)) for name, kind in source.inputs.items()]
-    module, params = relay.frontend.from_pytorch(scripted, shapes)
-    return _bind(module, params)
+def _refusal(source: ModelSource, said: str) -> str:
+    """One line that names the first operator TVM's importer lacks; its own message may list many, over many lines."""
+    last = (said.strip().splitlines() or ["?"])[-1]
+    told = last.rpartition(": ")[2].split(", ")
+    listed = re.findall(r"'([^']+)'", last) or re.findall(r"[Oo]perator (\S+) is not", last) or told
+    names = sorted(dict.fromkeys(name.strip() for name in listed))
+    rest = f" and {len(names) - 1} more ({', '.join(names[1:4])})" if names[1:] else ""
+    return (
+        f"Cannot import `{source.path}`: TVM's importer of {source.format} has no operator `{names[0]}`{rest}. "
+        "Replace it in the network, export ONNX instead, or add a TVM that has it: "
+        "passsearch toolchain add NAME --python PATH"
+    )
 
 
-def _load_ir(source: ModelSource) -> tvm.IRModule:
-    module = tvm.ir.load_json(source.path.read_text())
-    if not isinstance(module, tvm.IRModule):
-        raise UserError(f"`{source.path}` holds a {type(module).__name__}; a Relay module is needed.")
-    params_file = parameters_beside(source.path)
-    params: Mapping[str, tvm.nd.NDArray] = {}
-    if params_file.exists():
-        params = tvm.runtime.load_param_dict(params_file.read_bytes())
-    return _bind(module, params)
+class _QuickMatmul(DFPatternCallback):  # type: ignore[misc]
+    """batch_matmul(x, constant) → reshape, dense, reshape; batch_matmul(x, y) → batch_matmul(x, transpose(y)ᵀ).
 
-
-def save(module: object, path: Path, *, params: Mapping[str, object] | None = None) -> None:
-    """Write a module so that ``load`` reads it back; the inverse for modules in memory.
-
-    Args:
-        module: An ``IRModule``, or a function that becomes its main.
-        path: The JSON file; parameters go beside it.
-        params: Arrays by name, TVM's own or numpy's.
-
-    Raises:
-        UserError: It is neither module nor function, or ``params`` is no mapping of arrays.
-    """
-    if isinstance(module, relay.Function):
-        module = tvm.IRModule.from_expr(module)
-    if not isinstance(module, tvm.IRModule):
-        raise UserError(f"A Relay module is needed, got `{type(module).__name__}`; give a tvm.IRModule.")
-    if params is not None and not isinstance(params, Mapping):
-        raise UserError(f"Parameters are arrays by name, got `{type(params).__name__}`; give a dict.")
-    if params:
-        arrays = {name: _array(value) for name, value in params.items()}
-        parameters_beside(path).write_bytes(tvm.runtime.save_param_dict(arrays))
-    path.write_text(tvm.ir.save_json(module))
-
-
-def _array(value: object) -> tvm.nd.NDArray:
-    return value if isinstance(value, tvm.nd.NDArray) else tvm.nd.array(value)
-
-
-def parameters_beside(path: Path) -> Path:
-    """The parameter file that belongs to an IR file: same name, suffix ``.params``."""
-    return path.with_suffix(".params")
-
-
-def _bind(module: tvm.IRModule, params: Mapping[str, tvm.nd.NDArray]) -> tvm.IRModule:
-    if params:
-        module["main"] = relay.build_module.bind_params_by_name(module["main"], dict(params))
-    return relay.transform.InferType()(module)
-
-
-class _ConstantBatchMatmul(DFPatternCallback):  # type: ignore[misc]
-    """batch_matmul(x, constant) → reshape, dense, reshape.
-
-    The importers of some TVM builds turn a matmul with a constant 2-D weight into nn.batch_matmul where upstream
-    emits nn.dense, which runs up to 80 times faster: without this the baseline would not be an honest one.
+    TVM's importers write a matmul with a constant 2-D weight as nn.batch_matmul (upstream's for PyTorch too) and leave
+    its second operand as it lies. On a CPU nn.dense runs up to 80 times faster, the transposed form 20 times: without
+    this the baseline would not be an honest one.
     """
 
     def __init__(self) -> None:
         super().__init__(require_type=True)
-        self.data = wildcard()
-        weight = is_constant()
-        for name in ("reshape", "expand_dims", "squeeze", "transpose"):
-            weight = weight | is_op(name)(is_constant())
-        self.weight = weight
-        self.pattern = is_op("nn.batch_matmul")(self.data, self.weight)
+        self.pattern = is_op("nn.batch_matmul")(wildcard(), wildcard())
 
-    def callback(self, pre: relay.Expr, post: relay.Expr, node_map: Mapping[object, object]) -> relay.Expr:
-        """Rewrite one call if its weight is shared by the whole batch."""
-        left, right = pre.args[0].checked_type, pre.args[1].checked_type
-        weight = _evaluate(node_map[self.weight][0])  # type: ignore[index]
+    def callback(self, pre: relay.Expr, post: relay.Expr, _: Mapping[object, object]) -> relay.Expr:
+        """Rewrite one call."""
+        data, weight = post.args
+        left, right = (argument.checked_type for argument in pre.args)
+        if pre.attrs.transpose_a or left.dtype != right.dtype:
+            return post
+        matrix = _shared_matrix(pre.args[1])
         sizes = [int(size) if isinstance(size, tvm.tir.IntImm) else -1 for size in left.shape]
-        if weight.shape[0] != 1 or pre.attrs.transpose_a or left.dtype != right.dtype:
+        if matrix is not None and -1 not in sizes:
+            return _dense(
+                data, matrix if pre.attrs.transpose_b else matrix.T, sizes=sizes, out_dtype=pre.attrs.out_dtype
+            )
+        if pre.attrs.transpose_b:
             return post
-        batch, rows, _ = sizes
-        if -1 in sizes:
-            return post
-        matrix = weight[0] if pre.attrs.transpose_b else weight[0].T
-        units, depth = matrix.shape
-        flat = relay.reshape(node_map[self.data][0], (batch * rows, depth))  # type: ignore[index]
-        dense = relay.nn.dense(
-            flat, relay.const(np.ascontiguousarray(matrix)), units=units, out_dtype=pre.attrs.out_dtype
-        )
-        return relay.reshape(dense, (batch, rows, units))
+        turned = relay.transpose(weight, (0, 2, 1))
+        return relay.nn.batch_matmul(data, turned, out_dtype=pre.attrs.out_dtype, transpose_b=True)
 
 
-def _evaluate(expression: relay.Expr) -> Array:
+def _dense(data: relay.Expr, matrix: Array, *, sizes: Sequence[int], out_dtype: str) -> relay.Expr:
+    batch, rows, depth = sizes
+    flat = relay.reshape(data, (batch * rows, depth))
+    weight = relay.const(np.ascontiguousarray(matrix))
+    dense = relay.nn.dense(flat, weight, units=len(matrix), out_dtype=out_dtype)
+    return relay.reshape(dense, (batch, rows, len(matrix)))
+
+
+def _shared_matrix(expression: relay.Expr) -> Array | None:
+    """The one constant matrix that the whole batch is multiplied with; ``None`` where there is none."""
+    value = _value(expression)
+    return value[0] if value is not None and (value == value[:1]).all() else None
+
+
+def _value(expression: relay.Expr) -> Array | None:
+    """Of a constant that is only laid out anew."""
     if isinstance(expression, relay.Constant):
         return expression.data.numpy()  # type: ignore[no-any-return]
-    value, attrs = expression.args[0].data.numpy(), expression.attrs
+    if not isinstance(expression, relay.Call) or getattr(expression.op, "name", None) not in LAID_OUT:
+        return None
+    value = _value(expression.args[0])
+    if value is None:
+        return None
+    shape = [int(size) for size in expression.checked_type.shape]
     if expression.op.name == "transpose":
-        axes = tuple(int(axis) for axis in attrs.axes) if attrs.axes else None
-        return np.transpose(value, axes)
-    return value.reshape([int(size) for size in expression.checked_type.shape])  # type: ignore[no-any-return]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+        axes = expression.attrs.axes
+        return np.transpose(value, tuple(int(axis) for axis in axes) if axes else None)
+    return np.broadcast_to(value, shape) if expression.op.name == "broadcast_to" else value.reshape(shape)
 
 
 def tensor_type(kind: object) -> TensorType:

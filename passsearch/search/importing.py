@@ -1,0 +1,85 @@
+"""A network of another framework, imported once by a process of its own and kept as the compiler's IR."""
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from passsearch import dialects
+from passsearch.dialects import Dialect
+from passsearch.errors import EnvironmentFault, UserError, WorkerDied
+from passsearch.frontends import ModelFile, digest_files, kept_name, passing_folder
+from passsearch.measure import Worker
+from passsearch.store import NETWORK
+from passsearch.toolchain import Toolchain
+
+ADVICE = "run: passsearch toolchain install {dialect} --with {name} (or install it beside your own TVM)"
+
+
+def imported(
+    model: ModelFile, *, toolchain: Toolchain, dialect: Dialect, target: str, folder: Path, deadline_s: float
+) -> ModelFile:
+    """The model file as every worker can load it; one that needs no framework is returned as it is.
+
+    Frameworks live in a process that ends with the import: some die beside others, some only load before the compiler,
+    all have threads, and a compiling worker forks.
+
+    Args:
+        model: As the user gave it.
+        toolchain: Whose interpreter imports it.
+        dialect: Of the toolchain.
+        target: Of the compiler.
+        folder: Where what was imported is kept, under a name made from everything that decides it.
+        deadline_s: Longest time the import may take.
+
+    Raises:
+        UserError: The toolchain lacks the framework, or the importer refuses the network.
+        EnvironmentFault: The importing process died.
+    """
+    if model.format not in dialect.imports_apart:
+        return model
+    kept = folder / kept_name(model.name, _digest(model, toolchain=toolchain), suffix="")
+    if not kept.exists():
+        with passing_folder(folder) as passing:
+            worker = Worker(
+                toolchain.python,
+                bridge=dialect.bridge,
+                target=target,
+                threads=1,
+                log=passing / "worker.log",
+                first={
+                    name: ADVICE.format(dialect=dialect.name, name=name) for name in dialect.imports_apart[model.format]
+                },
+            )
+            _import(worker, model, made=passing / "made", deadline_s=deadline_s)
+            with suppress(FileExistsError, OSError):  # another process was quicker
+                os.replace(passing / "made", kept)
+    return replace(model, path=kept / NETWORK, format="ir", inputs={}, batch=None)
+
+
+def _import(worker: Worker, model: ModelFile, *, made: Path, deadline_s: float) -> None:
+    made.mkdir()
+    request = {"verb": "import", "source": model.to_request(), "path": str(made / NETWORK)}
+    try:
+        answer = worker.ask(request, deadline_s=deadline_s)
+    except WorkerDied as error:
+        raise EnvironmentFault(
+            f"Importing `{model.source}` ended the process ({error}); export ONNX instead."
+        ) from error
+    finally:
+        worker.close()
+    if "error" in answer:
+        raise UserError(f"Cannot import `{model.source}`: {answer['error']['reason']}; export ONNX instead.")
+
+
+def _digest(model: ModelFile, *, toolchain: Toolchain) -> str:
+    """Of the network, of how its inputs are bound and of what imports it."""
+    request = model.to_request()
+    identity = {
+        "model": [model.sha256, model.format, request["inputs"], model.batch],
+        "tvm": [toolchain.tvm_version, toolchain.tvm_commit, str(toolchain.python)],
+        "importer": digest_files(sorted((Path(dialects.__file__).parent / toolchain.dialect).rglob("import*.py"))),
+    }
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
