@@ -31,18 +31,19 @@ def main() -> None:
     """Build one network and write it down."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("name", choices=NETWORKS)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="a folder NAME is made in it")
     arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    path, infer, inputs = NETWORKS[arguments.name](arguments.out)
+    folder = arguments.out / arguments.name
+    folder.mkdir(parents=True, exist_ok=True)
+    path, infer, inputs = NETWORKS[arguments.name](folder)
     arrays: dict[str, np.ndarray] = {}
     for case in range(CASES):
         given = draw(inputs, seed=case)
         arrays |= {f"in/{case}/{name}": array for name, array in given.items()}
         arrays |= {f"out/{case}/{index}": array for index, array in enumerate(infer(given))}
-    np.savez(arguments.out / "cases.npz", **arrays)
+    np.savez(folder / "cases.npz", **arrays)
     spelled = [f"{name}:{dtype}[{','.join(map(str, shape))}]" for name, (shape, dtype) in inputs.items()]
-    (arguments.out / "network.json").write_text(json.dumps({"path": path, "inputs": spelled}) + "\n")
+    (folder / "network.json").write_text(json.dumps({"path": path, "inputs": spelled}) + "\n")
 
 
 def draw(inputs: Mapping[str, tuple[tuple[int, ...], str]], *, seed: int) -> Inputs:
@@ -62,9 +63,9 @@ def resnet50_tensorflow(folder: Path) -> Built:
 
     tf.keras.utils.set_random_seed(SEED)
     network = tf.keras.applications.ResNet50V2(weights=None)
-    tf.saved_model.save(network, str(folder / "saved_model"))
+    tf.saved_model.save(network, str(folder / folder.name))
     name = network.input_names[0]
-    return "saved_model", lambda given: [network(given[name]).numpy()], {name: ((1, 224, 224, 3), "float32")}
+    return folder.name, lambda given: [network(given[name]).numpy()], {name: ((1, 224, 224, 3), "float32")}
 
 
 def resnet50_pytorch(folder: Path) -> Built:
@@ -127,14 +128,16 @@ def _traced(folder: Path, make: Callable[[], Any], inputs: dict[str, tuple[tuple
     network = make().eval()
     example = {name: torch.from_numpy(array) for name, array in draw(inputs, seed=0).items()}
     with torch.no_grad():
-        torch.jit.save(torch.jit.trace(network, tuple(example.values()), strict=False), str(folder / "network.pt"))
+        torch.jit.save(
+            torch.jit.trace(network, tuple(example.values()), strict=False), str(folder / f"{folder.name}.pt")
+        )
 
     def infer(given: Inputs) -> Arrays:
         with torch.no_grad():
             answer = network(*map(torch.from_numpy, given.values()))
         return [each.numpy() for each in (answer if isinstance(answer, tuple | list) else (answer,))]
 
-    return "network.pt", infer, inputs
+    return f"{folder.name}.pt", infer, inputs
 
 
 def _gluon(folder: Path, name: str, *, size: int) -> Built:
@@ -155,8 +158,9 @@ def _gluon(folder: Path, name: str, *, size: int) -> Built:
     _level(network, image)
     network.hybridize()
     network(image)
-    network.export(str(folder / "network"))
-    return "network-symbol.json", lambda given: [each.asnumpy() for each in network(mx.nd.array(given["data"]))], inputs
+    network.export(str(folder / folder.name))
+    infer = lambda given: [each.asnumpy() for each in network(mx.nd.array(given["data"]))]  # noqa: E731
+    return f"{folder.name}-symbol.json", infer, inputs
 
 
 def _level(network: Any, image: Any) -> None:

@@ -1,0 +1,108 @@
+"""Where -O3 spends its time, compiling and running: every pass and every kernel of one network.
+
+Run in the toolchain's interpreter (TVM and numpy only): ``python costs.py NETWORK.json --target T --level 3``; answers
+JSON. Kernels are timed one by one: their sum is not the latency of the network, their shares are what is of interest.
+"""
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relay
+from tvm.contrib.debugger import debug_executor
+
+REPEATS = 5
+_LINE = re.compile(r"^(\t*)(\S+): \d+us \[(\d+)us\]")
+
+
+def main() -> None:
+    """Profile one network, answer on standard output."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("network", type=Path)
+    parser.add_argument("--target", required=True)
+    parser.add_argument("--level", type=int, default=3)
+    arguments = parser.parse_args()
+    module = tvm.ir.load_json(arguments.network.read_text())
+    parameters = arguments.network.with_suffix(".params")
+    if parameters.exists():
+        values = tvm.runtime.load_param_dict(parameters.read_bytes())
+        module["main"] = relay.build_module.bind_params_by_name(module["main"], values)
+    module = relay.transform.InferType()(module)
+    timing = tvm.ir.instrument.PassTimingInstrument()
+    start = time.perf_counter()
+    with tvm.transform.PassContext(opt_level=arguments.level, instruments=[timing]):
+        library = relay.build(module, arguments.target)
+        passes = timing.render()
+    lowered_s = time.perf_counter() - start
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        library.get_lib().export_library(str(Path(folder) / "kernels.so"))
+        written_s = time.perf_counter() - start
+    document = {"build_s": lowered_s, "write_s": written_s, "passes": pass_seconds(passes), "kernels": kernels(library)}
+    json.dump(document, sys.stdout)
+
+
+def pass_seconds(report: str) -> dict[str, float]:
+    """Seconds of each pass of the build's own pipeline, the longest first.
+
+    What a pass runs inside counts to it, inferring types above all; constants that are folded inside another pass count
+    to FoldConstant, which compiles them.
+    """
+    seconds: Counter[str] = Counter()
+    path: list[str] = []
+    for parts in filter(None, map(_LINE.match, report.splitlines())):
+        depth, name, own_us = len(parts[1]), parts[2], int(parts[3])
+        path[depth:] = [name]
+        seconds["FoldConstant" if "FoldConstant" in path else path[min(depth, 1)]] += own_us / 1e6
+    return {name: round(value, 4) for name, value in seconds.most_common(30)}
+
+
+def kernels(library: Any) -> list[dict[str, Any]]:
+    """Every kernel's microseconds, its share, and how often it is called; the longest first."""
+    with tempfile.TemporaryDirectory() as folder:
+        executor = debug_executor.create(library.get_graph_json(), library.get_lib(), tvm.cpu(), dump_root=folder)
+        executor.set_input(**library.get_params())
+        rng = np.random.default_rng(0)
+        for name in input_names(library):
+            index = executor.get_input_index(name)
+            array = executor.get_input(index).numpy()
+            drawn = rng.standard_normal(array.shape) if array.dtype.kind == "f" else rng.integers(0, 2, array.shape)
+            executor.set_input(name, drawn.astype(array.dtype))
+        rows = executor.run_individual(number=1, repeat=REPEATS)
+    times: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
+    nodes = json.loads(library.get_graph_json())["nodes"]
+    for node, row in zip(nodes, rows, strict=True):
+        if node["op"] == "tvm_op" and node["attrs"]["func_name"] != "__nop":
+            kind = operator(node["attrs"]["func_name"])
+            times[kind] += float(np.median(row)) * 1e6 if np.ndim(row) else float(row) * 1e6
+            calls[kind] += 1
+    total = sum(times.values())
+    return [
+        {"kernel": kind, "calls": calls[kind], "us": round(value, 1), "share": round(value / total, 4)}
+        for kind, value in times.most_common()
+    ]
+
+
+def operator(function: str) -> str:
+    """The operators a kernel is made of: `tvmgen_default_fused_nn_dense_add_3` → `nn_dense_add`."""
+    return re.sub(r"^tvmgen_default_(fused_)?|(_\d+)$", "", function)
+
+
+def input_names(library: Any) -> list[str]:
+    """Inputs that are no parameters."""
+    graph = json.loads(library.get_graph_json())
+    names = [graph["nodes"][index]["name"] for index in graph["arg_nodes"]]
+    return [name for name in names if name not in library.get_params()]
+
+
+if __name__ == "__main__":
+    main()

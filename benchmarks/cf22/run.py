@@ -1,0 +1,292 @@
+"""The paper's evaluation again: ``python run.py ssd_resnet50_pytorch --frameworks PYTHON --device cpu``.
+
+For each network named, what is not in ``benchmarks/results/<dialect>/cf22/NAME.json`` yet: builds it by its own
+framework in the interpreter ``--frameworks``, compares its outputs with the framework's, reads its classes, profiles
+-O3, searches for the quickest compile and for the highest throughput, and measures BL, AS-0, AS-1, PO-0 to PO-3 and the
+best found against -O3, interleaved. Interrupted, it goes on with the same command. ``tables.py`` makes the tables.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from networks import NETWORKS
+from provenance import provenance
+from selections import selections
+
+import passsearch
+from passsearch.catalog import bind_pipeline, with_needs
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline, parse_input
+from passsearch.frontends import resolve
+from passsearch.search import setting
+from passsearch.search.comparison import CF22, PAIRED, compare_candidates
+from passsearch.search.evaluation import Built, Evaluator
+from passsearch.store import Log, open_memory, read_result
+from passsearch.toolchain import cache_folder
+
+HERE = Path(__file__).parent
+RUNS = HERE.parents[1] / "runs" / "cf22"
+RESULTS = HERE.parent / "results"
+
+AGREES = 1e-4
+"""Largest deviation from the framework's outputs, as a share of the largest."""
+
+TOO_SLOW = 0.5
+"""Share of -O3's throughput below which a selection is timed in one process only: some are a hundred times slower."""
+
+PROCESSES = 6
+"""Timing processes; the fewest whose range of ratios is a 95 % interval of their median."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One network and where everything of it is."""
+
+    name: str
+    chosen: setting.Setting
+    path: str
+    inputs: dict[str, Any]
+    folder: Path
+    options: argparse.Namespace
+
+
+def main() -> None:
+    """Do what is missing of each network."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="+", choices=NETWORKS)
+    parser.add_argument("--frameworks", default=sys.executable, help="interpreter with the frameworks (this one)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
+    parser.add_argument("--trials", type=int, default=40)
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for each search (%(default)s)")
+    parser.add_argument("--protocol", choices=(PAIRED, CF22), default=PAIRED)
+    parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS))
+    options = parser.parse_args()
+    for name in options.names:
+        run(name, options)
+
+
+def run(name: str, options: argparse.Namespace) -> None:
+    """Everything of one network; each step is written down before the next begins."""
+    subject = prepare(name, options)
+    file = RESULTS / subject.chosen.toolchain.dialect / "cf22" / f"{name}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    document = json.loads(file.read_text()) if file.exists() else {"network": name}
+    steps = [step for step in STEPS if step in options.steps]
+    for step in steps:
+        key = CF22 if step == "compare" and options.protocol == CF22 else step
+        if key not in document:
+            print(f"{name}: {key}", file=sys.stderr, flush=True)
+            document[key] = {**provenance(subject.chosen), **STEPS[step](subject)}
+            file.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def prepare(name: str, options: argparse.Namespace) -> Subject:
+    """Build the network where that was not done, and settle what compiles it."""
+    made = RUNS / "networks" / name
+    if not (made / "network.json").exists():
+        command = [options.frameworks, str(HERE / "networks.py"), name, "--out", str(made.parent)]
+        subprocess.run(command, check=True)
+    told = json.loads((made / "network.json").read_text())
+    inputs = dict(parse_input(text) for text in told["inputs"])
+    file = resolve(str(made / told["path"]), inputs=inputs, folder=cache_folder() / "models")
+    target = None if options.device == "cpu" else options.device
+    chosen = setting.choose(replace(file, name=name), toolchain=None, target=target)
+    return Subject(name, chosen, str(made / told["path"]), inputs, RUNS / name, options)
+
+
+def agree(subject: Subject) -> dict[str, Any]:
+    """Outputs of the imported network, built without optimisation, against the framework's."""
+    with evaluating(subject) as evaluator:
+        built = evaluator.built(evaluator.graph.root, Candidate())
+        built = built if isinstance(built, Failure) else evaluator.restore(built)
+        if isinstance(built, Failure):
+            return {"failure": built.to_json()}
+        cases = Path(subject.path).with_name("cases.npz")
+        command = [str(subject.chosen.toolchain.python), str(HERE / "agree.py"), str(built.folder), str(cases)]
+        told = subprocess.run(command, check=True, capture_output=True, text=True)
+    deviations = json.loads(told.stdout)
+    return {"deviations": deviations, "limit": AGREES, "agrees": max(deviations) <= AGREES}
+
+
+def analyze(subject: Subject) -> dict[str, Any]:
+    """Features, classes, the passes they leave, and what each pass of the paper does to the imported network."""
+    with evaluating(subject) as evaluator:
+        reading = setting.read(subject.chosen, evaluator.summary)
+        catalog = subject.chosen.catalog
+        whole, _ = setting.explored(subject.chosen, evaluator.summary, passes=None, every=True)
+        kept, _ = setting.explored(subject.chosen, evaluator.summary, passes=None)
+        effects = {
+            entry.name: effect(evaluator, PassSpec.of(entry.name), subject=subject)
+            for entry in catalog.entries.values()
+            if entry.paper
+        }
+    return {
+        "features": {name: feature.count for name, feature in reading.fingerprint.features.items() if feature.count},
+        "classes": list(reading.class_names),
+        "passes": {"all": len({step.name for step in whole}), "classes": len({step.name for step in kept})},
+        "choices": {"all": len(whole), "classes": len(kept)},
+        "effects": effects,
+    }
+
+
+def effect(evaluator: Evaluator, step: PassSpec, *, subject: Subject) -> str:
+    """What one pass does to the network, after those it needs: ``changes``, ``nothing``, or its failure."""
+    needed = with_needs(Pipeline((step,)), subject.chosen.catalog, present=present(evaluator, subject))
+    before, after = (evaluator.reach(Pipeline(steps)) for steps in (needed.passes[:-1], needed.passes))
+    if isinstance(after, Failure):
+        return f"{after.kind}: {after.reason}"
+    return "nothing" if after == before else "changes"
+
+
+def present(evaluator: Evaluator, subject: Subject) -> frozenset[str]:
+    """Features of the network."""
+    return setting.read(subject.chosen, evaluator.summary).fingerprint.present()
+
+
+def tune(objective: str) -> Callable[[Subject], dict[str, Any]]:
+    """A search for one objective."""
+
+    def search(subject: Subject) -> dict[str, Any]:
+        result = passsearch.tune(
+            subject.path,
+            inputs=subject.inputs,
+            objective=objective,
+            trials=subject.options.trials,
+            timeout=subject.options.timeout,
+            keep_throughput=0.99,
+            target=subject.chosen.target,
+            out=subject.folder / objective,
+            progress=lambda text, done, total: print(f"  {text} {done}/{total}", file=sys.stderr, flush=True),
+        )
+        kept = ("best", "baseline", "baselines", "ratios", "verdict", "space", "classes", "failures", "seconds")
+        return {key: slim(result.document[key]) for key in kept}
+
+    return search
+
+
+def audit(subject: Subject) -> dict[str, Any]:
+    """The claim of a search for throughput made again, where it is one."""
+    folder = subject.folder / "throughput"
+    if not read_result(folder)["verdict"]["improved"]:
+        return {"unavailable": "no gain in throughput to confirm"}
+    found = passsearch.audit(folder, progress=lambda text, *_: print(f"  {text}", file=sys.stderr))
+    return {key: slim(value) for key, value in found.items() if key not in ("model", "device", "toolchain")}
+
+
+def compare(subject: Subject) -> dict[str, Any]:
+    """The paper's selections and the best ones against -O3, in one interleaved measurement."""
+    with evaluating(subject) as evaluator:
+        classes = setting.read(subject.chosen, evaluator.summary).class_names
+        everyone = [*selections(subject.name, classes, catalog=subject.chosen.catalog), *found(subject)]
+        contenders = [filled(each, evaluator, subject=subject) for each in everyone]
+        slow = {each.name: row for each in contenders if (row := alone(evaluator, each, subject=subject))}
+        baseline = subject.chosen.dialect.baseline
+        document = compare_candidates(
+            subject.chosen,
+            [baseline, *(each for each in contenders if each.name not in slow)],
+            evaluator=evaluator,
+            rounds=6,
+            processes=None if subject.options.protocol == CF22 else PROCESSES,
+            protocol=subject.options.protocol,
+            cache="warm",
+            progress=lambda text, *_: print(f"  {text}", file=sys.stderr, flush=True),
+        )
+    rows = {row["name"]: slim(row) for row in document["rows"]} | slow
+    for each in contenders:
+        rows[each.name]["steps"] = [str(step) for step in each.pipeline.passes]
+    return {**{key: document[key] for key in ("baseline", "protocol", "noise_floor", "processes")}, "rows": rows}
+
+
+def found(subject: Subject) -> list[Candidate]:
+    """AS-best, the quickest compile that keeps -O3's throughput, and what had the highest throughput."""
+    best = []
+    for name, objective in (("AS-best", "compile_time"), ("fastest", "throughput")):
+        if (subject.folder / objective / "result.json").exists():
+            row = read_result(subject.folder / objective)["best"]
+            best.append(Candidate(Pipeline.parse(row["pipeline"]), BuildOptions.from_json(row["build"]), name))
+    return best
+
+
+def filled(candidate: Candidate, evaluator: Evaluator, *, subject: Subject) -> Candidate:
+    """With the passes it needs: "the pass dependency is handled internally" (CF'22, section 5)."""
+    catalog = subject.chosen.catalog
+    bind_pipeline(candidate.pipeline, catalog)
+    return replace(candidate, pipeline=with_needs(candidate.pipeline, catalog, present=present(evaluator, subject)))
+
+
+def alone(evaluator: Evaluator, candidate: Candidate, *, subject: Subject) -> dict[str, Any] | None:
+    """The row of a selection that fails or is far slower than -O3; ``None`` for one to be measured interleaved."""
+    baseline = subject.chosen.dialect.baseline
+    reference = evaluator.built(evaluator.graph.root, baseline)
+    state = evaluator.reach(candidate.pipeline)
+    built = state if isinstance(state, Failure) else evaluator.built(state, candidate)
+    timed = built if isinstance(built, Failure) else evaluator.samples(reference, built)
+    if isinstance(timed, Failure):
+        return {"name": candidate.name, "failure": timed.to_json()}
+    assert isinstance(built, Built)
+    fastest = [min(samples) for samples in timed["samples"]]
+    if fastest[0] / fastest[1] >= TOO_SLOW:
+        return None
+    return {
+        "name": candidate.name,
+        "pipeline": str(candidate.pipeline),
+        "binary": built.digest,
+        "compile_s": evaluator.apply_seconds(candidate.pipeline) + built.seconds,
+        "latency_s": {"median": fastest[1], "interval": None, "n": len(timed["samples"][1])},
+        "ratio": {"ratio": fastest[0] / fastest[1], "interval": None},
+        "unavailable": {
+            "interval": f"under {TOO_SLOW} of -O3's throughput; timed in one process, until that was certain"
+        },
+    }
+
+
+@contextmanager
+def evaluating(subject: Subject) -> Iterator[Evaluator]:
+    """An evaluator that goes on where it was interrupted, with what searches on the network found out."""
+    folder = subject.folder / "compare"
+    folder.mkdir(parents=True, exist_ok=True)
+    with Log(folder / "log.jsonl") as log, open_memory(subject.chosen.memory) as memory, ExitStack() as stack:
+        evaluator = subject.chosen.evaluator(log, folder / "artifacts", memory=memory)
+        stack.callback(evaluator.close)
+        yield evaluator
+
+
+def profile(subject: Subject) -> dict[str, Any]:
+    """Where -O3 spends its time, and where the quickest compile does."""
+    with evaluating(subject) as evaluator:
+        network = subject.folder / "network.json"
+        evaluator.save(evaluator.graph.root, network)
+    command = [str(subject.chosen.toolchain.python), str(HERE / "costs.py"), str(network)]
+    command += ["--target", subject.chosen.target]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    network.unlink()
+    return dict(json.loads(told.stdout))
+
+
+def slim(value: Any) -> Any:
+    """Without raw samples."""
+    if isinstance(value, dict):
+        return {key: slim(each) for key, each in value.items() if key not in ("samples", "conditions")}
+    return [slim(each) for each in value] if isinstance(value, list) else value
+
+
+STEPS: dict[str, Callable[[Subject], dict[str, Any]]] = {
+    "agree": agree,
+    "analyze": analyze,
+    "profile": profile,
+    "compile_time": tune("compile_time"),
+    "throughput": tune("throughput"),
+    "audit": audit,
+    "compare": compare,
+}
+
+if __name__ == "__main__":
+    main()
