@@ -1,0 +1,103 @@
+"""Imports small networks and writes and reads them back; prints one JSON line per case.
+
+A script for an interpreter with TVM's Relay: ``test_importer.py`` runs it and reads the lines.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relay
+from tvm.contrib import graph_executor
+
+from passsearch.dialects.contract import ModelSource
+from passsearch.dialects.relay import importer, ir_file
+from passsearch.dialects.relay.bridge import RelayBridge
+from passsearch.dialects.relay.constants import Constants
+
+RNG = np.random.default_rng(0)
+
+
+def constant(*shape: int) -> Any:
+    """Normal values."""
+    return relay.const(RNG.standard_normal(shape).astype("float32"))
+
+
+def products() -> dict[str, Any]:
+    """Matrix products as importers write them, by what they must become."""
+    x, y = relay.var("x", shape=(2, 5, 8)), relay.var("y", shape=(2, 8, 6))
+    turned, batch = relay.transpose(constant(6, 8)), relay.nn.batch_matmul
+    laid_out = relay.reshape(relay.broadcast_to(turned, (2, 8, 6)), (-1, 8, 6))
+    return {
+        "nn.dense of a shared weight": batch(x, laid_out, transpose_b=False),
+        "nn.dense of a weight in turn": batch(x, relay.expand_dims(relay.transpose(turned), 0)),
+        "nn.batch_matmul of one weight each": batch(x, constant(2, 6, 8)),
+        "nn.batch_matmul of two inputs": batch(x, y, transpose_b=False),
+    }
+
+
+def main() -> None:
+    """Products first, then files."""
+    for name, body in products().items():
+        before = relay.transform.InferType()(tvm.IRModule.from_expr(body))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "module.json"
+            ir_file.save(before, path)
+            after = importer.load(ModelSource(path, "ir", {}))
+        told = {"case": name, "operators": operators(after), "same": same_outputs(before, after)}
+        print(json.dumps(told), flush=True)
+    print(json.dumps({"case": "apart", **apart()}), flush=True)
+
+
+def apart() -> dict[str, bool]:
+    """One constant used twice, one equal to it, one that is small."""
+    x, one = relay.var("x", shape=(16, 16)), constant(16, 16)
+    equal = relay.const(one.data.numpy())
+    body = relay.add(relay.multiply(relay.add(relay.add(x, one), one), equal), relay.const(np.float32(2.0)))
+    module = relay.transform.InferType()(tvm.IRModule.from_expr(body))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "module.json"
+        RelayBridge("llvm").save_apart(module, path)
+        read = ir_file.read(ModelSource(path, "ir", {}))
+        beside = tvm.runtime.load_param_dict(path.with_suffix(".params").read_bytes())
+    constants = Constants()
+    before, after = (constants.strip(each)[0] for each in (module, read))
+    return {"equal": bool(tvm.ir.structural_equal(before, after)), "large ones only": len(beside) == 2}
+
+
+def operators(module: tvm.IRModule) -> list[str]:
+    """The products among its operators."""
+    found: list[str] = []
+    names = ("nn.dense", "nn.batch_matmul")
+
+    def visit(expr: relay.Expr) -> None:
+        if isinstance(expr, relay.Call) and expr.op.name in names:
+            found.append(f"{expr.op.name}{'' if expr.op.name == 'nn.dense' or expr.attrs.transpose_b else ' NN'}")
+
+    relay.analysis.post_order_visit(module["main"], visit)
+    return found
+
+
+def same_outputs(left: tvm.IRModule, right: tvm.IRModule) -> bool:
+    """On the same random inputs, built without optimisation."""
+    inputs = {
+        each.name_hint: RNG.standard_normal([int(size) for size in each.checked_type.shape])
+        for each in left["main"].params
+    }
+    outputs = []
+    for module in (left, right):
+        with tvm.transform.PassContext(opt_level=0):
+            built = relay.build(module, "llvm -mtriple=x86_64-unknown-linux-gnu")
+        executor = graph_executor.GraphModule(built["default"](tvm.cpu()))
+        executor.run(**{name: array.astype("float32") for name, array in inputs.items()})
+        outputs.append(executor.get_output(0).numpy())
+    return bool(np.allclose(*outputs, rtol=1e-4, atol=1e-4))
+
+
+if __name__ == "__main__":
+    main()

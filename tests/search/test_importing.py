@@ -1,0 +1,78 @@
+"""Networks of other frameworks, imported by a process of their own."""
+
+import subprocess
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import passsearch
+from passsearch.core import TensorType
+from passsearch.dialects import dialect
+from passsearch.errors import UserError
+from passsearch.frontends import ModelFile, digest_files
+from passsearch.search.importing import imported
+from passsearch.toolchain import Toolchain, host_target
+
+MAKE = Path(__file__).parent / "data" / "make_tflite.py"
+
+
+def tflite(toolchain: Toolchain, folder: Path, operator: str, *, batch: int | None = 2) -> ModelFile:
+    file = folder / f"{operator.lower()}.tflite"
+    subprocess.run([str(toolchain.python), str(MAKE), str(file), operator], check=True, capture_output=True)
+    return ModelFile(file, "tflite", file.stem, str(file), digest_files([file]), batch=batch)
+
+
+def bring_in(model: ModelFile, toolchain: Toolchain, folder: Path) -> ModelFile:
+    return imported(
+        model,
+        toolchain=toolchain,
+        dialect=dialect(toolchain.dialect),
+        target=host_target(toolchain),
+        folder=folder / "models",
+        deadline_s=120.0,
+    )
+
+
+def test_a_network_is_imported_once_and_is_the_compilers_own_from_then_on(relay: Toolchain, tmp_path: Path) -> None:
+    model = tflite(relay, tmp_path, "RELU")
+    first = bring_in(model, relay, tmp_path)
+    assert (first.format, first.name, first.source, first.sha256) == ("ir", "relu", model.source, model.sha256)
+    written = first.path.stat().st_mtime_ns
+    assert bring_in(model, relay, tmp_path) == first
+    assert first.path.stat().st_mtime_ns == written
+    assert bring_in(tflite(relay, tmp_path, "RELU", batch=3), relay, tmp_path).path != first.path
+    assert sorted(path.name for path in (tmp_path / "models").iterdir() if path.name.startswith(".")) == []
+
+
+def test_an_open_batch_is_asked_for(relay: Toolchain, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"Input `x:float32\[\?,4\]` has open dimensions; .* --input x:float32\[1,4\]"):
+        bring_in(tflite(relay, tmp_path, "RELU", batch=None), relay, tmp_path)
+
+
+def test_an_operator_that_tvm_lacks_is_named(relay: Toolchain, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"importer of tflite has no operator `HASHTABLE_LOOKUP`.*toolchain add"):
+        bring_in(tflite(relay, tmp_path, "HASHTABLE_LOOKUP"), relay, tmp_path)
+    assert list((tmp_path / "models").iterdir()) == []
+
+
+def test_a_toolchain_without_the_framework_says_how_to_get_it(relay: Toolchain, tmp_path: Path) -> None:
+    has = subprocess.run([str(relay.python), "-c", "import mxnet"], capture_output=True, check=False)
+    if has.returncode == 0:
+        pytest.skip("this toolchain has MXNet")
+    file = tmp_path / "net-symbol.json"
+    file.write_text("{}")
+    model = ModelFile(file, "mxnet", "net", str(file), "0", {"data": TensorType((1,), "float32")})
+    with pytest.raises(UserError, match=r"cannot import `mxnet` .* passsearch toolchain install \S+ --with mxnet"):
+        bring_in(model, relay, tmp_path)
+
+
+def test_an_onnx_operator_that_tvm_lacks_is_named(relay: Toolchain, tmp_path: Path) -> None:
+    value = helper.make_tensor_value_info
+    nodes = [helper.make_node("Det", ["x"], ["d"]), helper.make_node("StringConcat", ["d", "d"], ["y"])]
+    ends = [value("x", TensorProto.FLOAT, [2, 2])], [value("y", TensorProto.FLOAT, [])]
+    graph = helper.make_graph(nodes, "graph", *ends)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "x.onnx")
+    with pytest.raises(UserError, match=r"importer of onnx has no operator `Det` and 1 more \(StringConcat\)"):
+        passsearch.analyze(tmp_path / "x.onnx", toolchain=relay.name)
