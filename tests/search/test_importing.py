@@ -1,5 +1,6 @@
 """Networks of other frameworks, imported by a process of their own."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,15 @@ from passsearch.errors import UserError
 from passsearch.frontends import ModelFile, digest_files
 from passsearch.search.importing import imported
 from passsearch.toolchain import Toolchain, host_target
+
+DATA = {"image": TensorType((2, 8, 8, 3), "float32")}
+NETWORKS = {
+    "saved_model": ("tensorflow", "tensorflow", {}),
+    "frozen_graph": ("tensorflow", "tensorflow", {}),
+    "mxnet_symbol": ("mxnet", "mxnet", {"data": DATA["image"]}),
+    "torchscript": ("torch", "torchscript", DATA),
+}
+"""Module, format and what of the inputs the file does not say, by the function that makes the network."""
 
 MAKE = Path(__file__).parent / "data" / "make_tflite.py"
 
@@ -66,6 +76,23 @@ def test_a_toolchain_without_the_framework_says_how_to_get_it(relay: Toolchain, 
     model = ModelFile(file, "mxnet", "net", str(file), "0", {"data": TensorType((1,), "float32")})
     with pytest.raises(UserError, match=r"cannot import `mxnet` .* passsearch toolchain install \S+ --with mxnet"):
         bring_in(model, relay, tmp_path)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_outputs_are_those_of_the_framework(kind: str, relay: Toolchain, tmp_path: Path) -> None:
+    module, format_, inputs = NETWORKS[kind]
+    script = [str(relay.python), str(MAKE.with_name("framework_networks.py"))]
+    if subprocess.run([str(relay.python), "-c", f"import {module}"], capture_output=True, check=False).returncode:
+        pytest.skip(f"this toolchain has no {module}; see: passsearch toolchain install --help")
+    made = subprocess.run([*script, "make", kind, str(tmp_path)], capture_output=True, text=True, check=True)
+    file = tmp_path / json.loads(made.stdout.splitlines()[-1])["path"]
+    digest = digest_files([tmp_path / "outputs.npy"])
+    model = ModelFile(file, format_, "network", str(file), digest, inputs, batch=None if inputs else 2)  # type: ignore[arg-type]
+    ir = bring_in(model, relay, tmp_path).path
+    told = subprocess.run([*script, "check", str(tmp_path), str(ir)], capture_output=True, text=True, check=True)
+    found = json.loads(told.stdout.splitlines()[-1])
+    assert found["input"] == ("data" if kind == "mxnet_symbol" else "image")
+    assert found["deviation"] < 1e-5
 
 
 def test_an_onnx_operator_that_tvm_lacks_is_named(relay: Toolchain, tmp_path: Path) -> None:
