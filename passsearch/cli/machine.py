@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from passsearch.cli.options import AsJson
-from passsearch.cli.output import note, show
+from passsearch.cli.output import listed, note, show
 from passsearch.dialects import DIALECTS
 
 NEGATIVE = 1
+_FRAMEWORKS = ", ".join(sorted({each.name for found in DIALECTS.values() for each in found.frameworks}))
 
 
 def doctor(*, as_json: AsJson = False) -> int:
@@ -44,6 +45,12 @@ def list_them(*, as_json: AsJson = False) -> None:
 def install(
     dialect: Annotated[str, typer.Argument(metavar="DIALECT", help=f"One of: {', '.join(DIALECTS)}.")],
     *,
+    frameworks: Annotated[
+        str | None,
+        typer.Option(
+            "--with", metavar="FRAMEWORKS", help=f"Frameworks whose files it is to read, by commas: {_FRAMEWORKS}."
+        ),
+    ] = None,
     python: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Interpreter to base it on; this one by default.")
     ] = None,
@@ -56,7 +63,8 @@ def install(
     from passsearch.report import toolchains_text
     from passsearch.toolchain import install as make
 
-    made = make(dialect, python=python, find_links=find_links, progress=note).to_json()
+    names = listed(frameworks) or ()
+    made = make(dialect, frameworks=names, python=python, find_links=find_links, progress=note).to_json()
     show({"toolchain": made}, toolchains_text([made]), as_json=as_json)
 
 

@@ -4,13 +4,14 @@ import re
 from difflib import get_close_matches
 
 from passsearch.dialects import relay
-from passsearch.dialects.declaration import CompilerWheel, Dialect, Version
+from passsearch.dialects.declaration import CompilerWheel, Dialect, Framework, Version
 from passsearch.errors import UserError
 
 __all__ = [
     "DIALECTS",
     "CompilerWheel",
     "Dialect",
+    "Framework",
     "Version",
     "dialect",
     "dialect_for_version",

@@ -24,6 +24,21 @@ class CompilerWheel:
 
 
 @dataclass(frozen=True)
+class Framework:
+    """A framework that a toolchain can hold, for the dialect's importers to read its files.
+
+    Attributes:
+        name: As the user types it.
+        disk_bytes: Free room it needs beyond what a toolchain without it does.
+        requirement: What pip is to resolve where one lock file cannot hold it; empty if ``pyXY-NAME.txt`` does.
+    """
+
+    name: str
+    disk_bytes: int
+    requirement: str = ""
+
+
+@dataclass(frozen=True)
 class Dialect:
     """One IR: which compilers have it and where its code is.
 
@@ -36,9 +51,11 @@ class Dialect:
         checker: ``module:function`` that holds one catalog entry against the compiler; loaded only in a worker.
         baselines: Named candidates measured like any other.
         default_baseline: The one to beat.
-        requirements: Folder with one lock file for each Python (``py311.txt``, …).
+        requirements: Folder with one lock file for each Python (``py311.txt``, …), and one to use in its stead
+            beside frameworks (``py311-frameworks.txt``, …) for each Python that can have them.
         imports_apart: Formats that a process of their own imports, each with what it imports before the compiler.
         compiler: Lock file of the compiler itself where its wheels serve other Pythons than their tag says.
+        frameworks: Those its toolchain can hold, in the order of installing.
     """
 
     name: str
@@ -52,6 +69,7 @@ class Dialect:
     requirements: Path
     imports_apart: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     compiler: CompilerWheel | None = None
+    frameworks: tuple[Framework, ...] = ()
 
     def supports(self, version: Version) -> bool:
         """Whether a TVM of this version has the dialect."""

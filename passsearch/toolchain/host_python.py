@@ -51,6 +51,11 @@ class HostPython:
         return ".".join(map(str, self.version))
 
     @property
+    def tag(self) -> str:
+        """``py311``, as lock files are named."""
+        return f"py{self.version[0]}{self.version[1]}"
+
+    @property
     def platform(self) -> str:
         """What a person calls this platform."""
         libc = f" ({self.libc or 'no glibc'})" if self.system == "Linux" else ""

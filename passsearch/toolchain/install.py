@@ -1,14 +1,13 @@
 """Make an environment for a dialect from its lock files: whole or not at all."""
 
-import hashlib
 import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from passsearch.dialects import Dialect, dialect
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
@@ -16,11 +15,12 @@ from passsearch.toolchain.folders import toolchains_folder
 from passsearch.toolchain.host_python import HostPython, describe
 from passsearch.toolchain.pip import Pip, make_environment
 from passsearch.toolchain.probe import absolute, probe
+from passsearch.toolchain.recipe import Recipe, check_frameworks, make_recipe
 from passsearch.toolchain.record import Toolchain
 from passsearch.toolchain.registry import get_toolchain, locked, put, unwritable
 
 DISK_BYTES = 1_500_000_000
-"""Free room asked for: an environment takes 0.6 GB, the wheels being unpacked as much again."""
+"""Free room asked for without frameworks: an environment takes 0.6 GB, the wheels being unpacked as much again."""
 
 INSTALL_TIMEOUT_S = 3600.0
 _MARKER = "passsearch.json"
@@ -29,61 +29,42 @@ _COMPATIBILITY = "passsearch_compatibility.pth"
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """What an environment is made of.
-
-    Attributes:
-        dialect: Whose compiler.
-        host: The interpreter it is based on.
-        lock: Packages, pinned with hashes.
-        compatibility: ``.pth`` line this Python needs to run the compiler, if any.
-    """
-
-    dialect: Dialect
-    host: HostPython
-    lock: Path
-    compatibility: Path | None
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 over everything that decides what is installed."""
-        compiler = self.dialect.compiler
-        files = [self.lock, self.compatibility, compiler and self.dialect.requirements / compiler.lock]
-        content = b"".join(file.read_bytes() for file in files if file)
-        return hashlib.sha256(content).hexdigest()
-
-
 def install(
     dialect_name: str,
     *,
+    frameworks: Sequence[str] = (),
     python: Path | None = None,
     find_links: Path | None = None,
     progress: Progress = lambda stage: None,
 ) -> Toolchain:
     """Create the toolchain of a dialect in the user's data folder; returns at once if it is there.
 
-    Interrupted at any moment, it leaves the toolchain that was there, or none.
+    One that lacks a framework is made anew with those it has and those asked for; none is lost until the toolchain
+    is removed. Interrupted at any moment, it leaves the toolchain that was there, or none.
 
     Args:
         dialect_name: Becomes the toolchain's name.
+        frameworks: Names of those whose files it is to read, if it cannot yet.
         python: Interpreter to base it on; the one that runs passsearch if not given.
         find_links: Folder of wheels to install from instead of the network.
         progress: Called with one line as each stage begins.
 
     Raises:
-        UserError: No such dialect, interpreter or folder of wheels.
+        UserError: No such dialect, framework, interpreter or folder of wheels.
         EnvironmentFault: The platform or Python has no wheels, no network, no room, or no ``venv``.
     """
     if find_links is not None and not find_links.is_dir():
         raise UserError(f"`{find_links}` is not a folder; give one that holds the wheels.")
     wanted = dialect(dialect_name)
+    check_frameworks(frameworks, wanted)
+    folder = toolchains_folder() / wanted.name
     with locked(f"install-{wanted.name}", timeout_s=INSTALL_TIMEOUT_S):
+        held = _marker(folder).get("frameworks", ())
         ready = _ready(wanted, python=python)
-        if ready is not None:
+        if ready is not None and set(frameworks) <= set(held):
             return ready
-        recipe = _recipe(wanted, describe(absolute(python or Path(sys.executable))))
-        folder = toolchains_folder() / wanted.name
+        host = describe(absolute(python or Path(sys.executable)))
+        recipe = make_recipe(wanted, host, frameworks={*frameworks, *held})
         try:
             toolchain = _create(recipe, folder=folder, find_links=find_links, progress=progress)
         except OSError as error:
@@ -97,34 +78,22 @@ def is_current(toolchain: Toolchain) -> bool:
     folder = toolchains_folder() / toolchain.name
     if not toolchain.python.is_relative_to(folder):
         return True
+    marker = _marker(folder)
     try:
-        marker = json.loads((folder / _MARKER).read_text(encoding="utf-8"))
-        recipe = _recipe(dialect(toolchain.dialect), HostPython(**marker["host"]))
-    except (OSError, ValueError, KeyError, TypeError, PassSearchError):
+        host = HostPython(**marker["host"])
+        recipe = make_recipe(dialect(toolchain.dialect), host, frameworks=marker.get("frameworks", ()))
+    except (KeyError, TypeError, PassSearchError):
         return False
-    return bool(marker["digest"] == recipe.digest)
+    return bool(marker.get("digest") == recipe.digest)
 
 
-def _recipe(wanted: Dialect, host: HostPython) -> Recipe:
-    tag = f"py{host.version[0]}{host.version[1]}"
-    lock = wanted.requirements / f"{tag}.txt"
-    if not host.is_supported_platform:
-        raise EnvironmentFault(
-            f"There are no {wanted.name} wheels for {host.platform}, only for x86-64 Linux with glibc; "
-            "build TVM yourself and run: passsearch toolchain add NAME --python PATH"
-        )
-    if not lock.is_file():
-        raise EnvironmentFault(
-            f"A {wanted.name} toolchain needs {_pythons(wanted)}, but this is Python {host.version_text}; "
-            f"run: passsearch toolchain install {wanted.name} --python PATH"
-        )
-    compatibility = lock.with_suffix(".pth")
-    return Recipe(wanted, host, lock, compatibility if compatibility.is_file() else None)
-
-
-def _pythons(wanted: Dialect) -> str:
-    minors = sorted(int(file.stem.removeprefix("py3")) for file in wanted.requirements.glob("py3*.txt"))
-    return f"Python 3.{minors[0]} to 3.{minors[-1]}"
+def _marker(folder: Path) -> dict[str, Any]:
+    """What an environment says of how it was made; empty if it is not there or damaged."""
+    try:
+        found = json.loads((folder / _MARKER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _ready(wanted: Dialect, *, python: Path | None) -> Toolchain | None:
@@ -146,19 +115,20 @@ def _create(recipe: Recipe, *, folder: Path, find_links: Path | None, progress: 
     folder.parent.mkdir(parents=True, exist_ok=True)
     _sweep(folder)
     free = shutil.disk_usage(folder.parent).free
-    if free < DISK_BYTES:
+    needed = DISK_BYTES + sum(framework.disk_bytes for framework in recipe.frameworks)
+    if free < needed:
         raise EnvironmentFault(
-            f"`{folder.parent}` has {free / 1e9:.1f} GB free; {DISK_BYTES / 1e9:.1f} GB are needed. "
+            f"`{folder.parent}` has {free / 1e9:.1f} GB free; {needed / 1e9:.1f} GB are needed. "
             "Make room or set PASSSEARCH_DATA_DIR to another folder."
         )
     with _partial(folder) as partial:
         progress(f"making an environment with Python {recipe.host.version_text}")
         python = make_environment(partial, base=recipe.host)
-        pip = Pip(python=python, dialect=recipe.dialect.name, find_links=find_links)
+        pip = Pip(python=python, wanted=recipe.words, find_links=find_links)
         _fill(pip, recipe=recipe, progress=progress)
         progress("asking its TVM what it can do")
         probed = probe(python)
-        (partial / _MARKER).write_text(json.dumps({"digest": recipe.digest, "host": asdict(recipe.host)}))
+        (partial / _MARKER).write_text(json.dumps(recipe.to_json()))
         _swap(partial, folder)
     return probed.named(recipe.dialect.name, folder / python.relative_to(partial))
 
@@ -171,6 +141,12 @@ def _fill(pip: Pip, *, recipe: Recipe, progress: Progress) -> None:
         progress(f"fetching the compiler ({compiler.lock})")
         foreign = compiler.python if compiler.python != recipe.host.version[:2] else None
         pip.install(recipe.dialect.requirements / compiler.lock, wheels_of=foreign)
+    for lock in recipe.framework_locks:
+        progress(f"fetching a framework ({lock.name})")
+        pip.install(lock)
+    for requirement in recipe.resolved:
+        progress(f"fetching a framework ({requirement})")
+        pip.resolve(requirement, locks=(recipe.lock, *recipe.framework_locks))
     if recipe.compatibility is not None:
         shutil.copyfile(recipe.compatibility, pip.site_packages / _COMPATIBILITY)
     _drop_scripts(pip.python.parent)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from passsearch.dialects import Version
 from passsearch.errors import EnvironmentFault
@@ -19,15 +20,15 @@ _FORGOTTEN = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_REQUIRE_VIRTUALENV", 
 """Settings of the user's shell that would send packages elsewhere; index and proxy stay theirs."""
 
 _OPTIONS = (
-    "--require-hashes",
     "--only-binary=:all:",
-    "--no-deps",
     "--no-cache-dir",
     "--no-input",
     "--disable-pip-version-check",
     "--quiet",
 )
+_LOCKED = ("--require-hashes", "--no-deps")
 
+_PIN = re.compile(r"^[\w.-]+==[\w.+!-]+", re.MULTILINE)
 _UNAVAILABLE = re.compile(r"No matching distribution found for (\S+)")
 _UNREACHABLE = re.compile(r"Max retries|ConnectTimeout|NewConnectionError|Temporary failure|ReadTimeout")
 
@@ -56,12 +57,12 @@ class Pip:
 
     Attributes:
         python: The environment's interpreter.
-        dialect: What is being installed, for the advice in errors.
+        wanted: What is being installed, in the words of the command line, for the advice in errors.
         find_links: Folder of wheels to use instead of an index.
     """
 
     python: Path
-    dialect: str
+    wanted: str
     find_links: Path | None = None
 
     @property
@@ -80,27 +81,50 @@ class Pip:
         Raises:
             EnvironmentFault: Something cannot be fetched, differs from its hash or finds no room.
         """
-        command = [str(self.python), "-m", "pip", "install", *_OPTIONS]
+        options = [*_LOCKED, "--requirement", str(lock)]
         if wheels_of is not None:
             version = ".".join(map(str, wheels_of))
-            command += ["--python-version", version, "--target", str(self.site_packages)]
+            options += ["--python-version", version, "--target", str(self.site_packages)]
+        self._install(options, name=lock.name, wheels=f"the wheels that {lock.parent} lists")
+
+    def resolve(self, requirement: str, *, locks: Sequence[Path]) -> None:
+        """Install one package with what it needs, wheels only, in no other versions than lock files say.
+
+        Not by hash: indexes offer builds for several devices under one version, each with its own hash and its own
+        dependencies, and which of them to take is for the user's pip configuration to say.
+
+        Args:
+            requirement: The package with its version.
+            locks: Where they pin something it needs, that version is taken.
+
+        Raises:
+            EnvironmentFault: Something cannot be fetched or finds no room, or contradicts the lock files.
+        """
+        with TemporaryDirectory() as folder:
+            pins = Path(folder) / "constraints.txt"  # a lock file itself would make pip ask for hashes
+            pins.write_text("\n".join(pin for lock in locks for pin in _PIN.findall(lock.read_text(encoding="utf-8"))))
+            options = ["--constraint", str(pins), requirement]
+            self._install(options, name=requirement, wheels=f"the wheels of {requirement} and of what it needs")
+
+    def _install(self, options: Sequence[str], *, name: str, wheels: str) -> None:
+        command = [str(self.python), "-m", "pip", "install", *_OPTIONS, *options]
         if self.find_links is not None:
             command += ["--no-index", "--find-links", str(self.find_links.absolute())]
-        done = _run([*command, "--requirement", str(lock)], timeout_s=_PIP_TIMEOUT_S)
+        done = _run(command, timeout_s=_PIP_TIMEOUT_S)
         if done.returncode:
-            raise self._fault(done, lock)
+            raise self._fault(done, name=name, wheels=wheels)
 
-    def _fault(self, done: "subprocess.CompletedProcess[str]", lock: Path) -> EnvironmentFault:
+    def _fault(self, done: "subprocess.CompletedProcess[str]", *, name: str, wheels: str) -> EnvironmentFault:
         missing = _UNAVAILABLE.search(done.stderr)
         if missing or _UNREACHABLE.search(done.stderr):
-            what = missing[1] if missing else f"the packages of {lock.name}"
+            what = missing[1] if missing else f"the packages of {name}"
             return EnvironmentFault(
-                f"Could not fetch {what}. Check the network, or fetch the wheels that {lock.parent} lists "
-                f"on another machine and run: passsearch toolchain install {self.dialect} --find-links FOLDER"
+                f"Could not fetch {what}. Check the network, or fetch {wheels} "
+                f"on another machine and run: passsearch toolchain install {self.wanted} --find-links FOLDER"
             )
         if "DO NOT MATCH THE HASHES" in done.stderr:
-            return EnvironmentFault(f"A package of {lock.name} differs from its hash; is the index altered?")
-        return EnvironmentFault(f"pip could not install {lock.name}: {_last_line(done)}")
+            return EnvironmentFault(f"A package of {name} differs from its hash; is the index altered?")
+        return EnvironmentFault(f"pip could not install {name}: {_last_line(done)}")
 
 
 def _run(command: Sequence[str], *, timeout_s: float) -> "subprocess.CompletedProcess[str]":

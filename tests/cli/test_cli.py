@@ -145,6 +145,7 @@ def test_a_machine_without_c_compiler_is_told_so(
         (("catalog", "list", "--catalog", "missing.yaml"), "Cannot read the catalog file `missing.yaml`"),
         (("toolchain", "remove", "other"), "Unknown toolchain `other`"),
         (("toolchain", "install", "nonsense"), "Unknown dialect `nonsense`"),
+        (("toolchain", "install", next(iter(DIALECTS)), "--with", "caffe"), "Unknown framework `caffe`"),
         (("toolchain", "add", "x", "--python", "/no/python"), "/no/python"),
         (("report", "nowhere"), "No result in `nowhere`"),
         (("export", "nowhere", "--to", "there"), "No result in `nowhere`"),
@@ -197,6 +198,19 @@ def test_json_is_one_document(passsearch: Run, arguments: tuple[str, ...], keys:
 
 def test_report_json_is_the_result(passsearch: Run, finished: Path) -> None:
     assert json.loads(passsearch("report", str(finished), "--json").out) == json.loads(DATA.read_text())
+
+
+def test_frameworks_reach_the_install(passsearch: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def install(dialect: str, **options: Any) -> Any:
+        asked.update(options)
+        raise EnvironmentFault("enough")
+
+    monkeypatch.setattr("passsearch.toolchain.install", install)
+    passsearch("toolchain", "install", next(iter(DIALECTS)), "--with", "tensorflow, mxnet")
+
+    assert asked["frameworks"] == ["tensorflow", "mxnet"]
 
 
 def test_doctor_without_toolchain_is_a_negative_answer(passsearch: Run) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from passsearch.core import BuildOptions, Candidate
-from passsearch.dialects.declaration import CompilerWheel, Dialect
+from passsearch.dialects.declaration import CompilerWheel, Dialect, Framework
 
 __all__ = ["DIALECT"]
 
@@ -24,4 +24,10 @@ DIALECT = Dialect(
     },
     requirements=Path(__file__).parent / "requirements",
     compiler=CompilerWheel(lock="hhb-tvm.txt", python=(3, 10)),
+    frameworks=(
+        Framework("mxnet", disk_bytes=300_000_000),
+        Framework("tensorflow", disk_bytes=1_500_000_000),
+        # The room a CPU build needs: what another takes is known only once pip has chosen it.
+        Framework("torch", disk_bytes=1_200_000_000, requirement="torch==2.13.0"),
+    ),
 )
