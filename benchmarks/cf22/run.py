@@ -10,7 +10,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,8 +23,8 @@ from provenance import provenance
 from selections import selections
 
 import passsearch
-from passsearch.catalog import bind_pipeline, with_needs
-from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline, parse_input
+from passsearch.catalog import Ruling, bind_pipeline, candidates, with_needs
+from passsearch.core import BuildOptions, Candidate, Failure, Fingerprint, PassSpec, Pipeline, parse_input
 from passsearch.frontends import resolve
 from passsearch.search import setting
 from passsearch.search.comparison import CF22, PAIRED, compare_candidates
@@ -121,8 +121,9 @@ def analyze(subject: Subject) -> dict[str, Any]:
     with evaluating(subject) as evaluator:
         reading = setting.read(subject.chosen, evaluator.summary)
         catalog = subject.chosen.catalog
-        whole, _ = setting.explored(subject.chosen, evaluator.summary, passes=None, every=True)
-        kept, _ = setting.explored(subject.chosen, evaluator.summary, passes=None)
+        version = subject.chosen.toolchain.tvm_version
+        whole = candidates(catalog, (), fingerprint=Fingerprint(), tvm_version=version).kept
+        kept = reading.selection.kept
         effects = {
             entry.name: effect(evaluator, PassSpec.of(entry.name), subject=subject)
             for entry in catalog.entries.values()
@@ -131,10 +132,15 @@ def analyze(subject: Subject) -> dict[str, Any]:
     return {
         "features": {name: feature.count for name, feature in reading.fingerprint.features.items() if feature.count},
         "classes": list(reading.class_names),
-        "passes": {"all": len({step.name for step in whole}), "classes": len({step.name for step in kept})},
-        "choices": {"all": len(whole), "classes": len(kept)},
+        "passes": {"all": len(whole), "classes": len(kept)},
+        "choices": {"all": choices(whole), "classes": choices(kept)},
         "effects": effects,
     }
+
+
+def choices(rulings: Sequence[Ruling]) -> int:
+    """Passes, each counted with every choice of arguments that is searched."""
+    return sum(len(ruling.entry.variants()) for ruling in rulings)
 
 
 def effect(evaluator: Evaluator, step: PassSpec, *, subject: Subject) -> str:

@@ -16,6 +16,9 @@ HERE = Path(__file__).parent
 PAPER = json.loads((HERE / "paper.json").read_text())
 SELECTIONS = ("BL", "AS-0", "AS-1", "AS-best", "PO-0", "PO-1", "PO-2", "PO-3")
 
+LENGTH = 8
+"""Passes of the sequences that are counted, as many as the paper's longest has."""
+
 Row: TypeAlias = list[str]
 Table: TypeAlias = tuple[str, Row, list[Row]]
 """Name, heads, rows."""
@@ -47,7 +50,15 @@ def fingerprints(documents: Mapping[str, Any]) -> Table:
     """What is found in which framework's graph, and what that does to the candidates."""
     told = ("explicit_padding", "transpose", "sibling_conv2d", "sibling_dense", "dense", "batch_matmul", "dropout")
     told += ("activation_softmax", "activation_gelu", "activation_relu6", "constant_division", "common_subexpression")
-    heads = ["network", "agrees to", "classes", *(name.replace("_", " ") for name in told), "passes", "choices"]
+    heads = [
+        "network",
+        "agrees to",
+        "classes",
+        *(name.replace("_", " ") for name in told),
+        "passes",
+        "choices",
+        f"sequences of {LENGTH}",
+    ]
     rows = []
     for name, document in documents.items():
         found, agreed = document.get("analyze"), document.get("agree", {})
@@ -56,7 +67,8 @@ def fingerprints(documents: Mapping[str, Any]) -> Table:
         passes, choices = (f"{found[key]['all']} → {found[key]['classes']}" for key in ("passes", "choices"))
         deviation = f"{max(agreed['deviations']):.1e}" if "deviations" in agreed else unavailable(agreed)
         counts = [str(found["features"].get(feature, 0)) for feature in told]
-        rows.append([name, deviation, ", ".join(found["classes"]), *counts, passes, choices])
+        sequences = " → ".join(f"{found['choices'][key] ** LENGTH:.1e}" for key in ("all", "classes"))
+        rows.append([name, deviation, ", ".join(found["classes"]), *counts, passes, choices, sequences])
     return "fingerprints", heads, rows
 
 
