@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,9 +53,21 @@ def imported(
                 },
             )
             _import(worker, model, made=passing / "made", deadline_s=deadline_s)
-            with suppress(FileExistsError, OSError):  # another process was quicker
-                os.replace(passing / "made", kept)
+            _put(passing / "made", kept)
     return replace(model, path=kept / NETWORK, format="ir", inputs={}, batch=None)
+
+
+def dialect_digest(name: str) -> str:
+    """Of the code that decides what a network's IR is and what passes make of it."""
+    return digest_files(sorted((Path(dialects.__file__).parent / name).rglob("*.py")))
+
+
+def _put(made: Path, kept: Path) -> None:
+    try:
+        os.replace(made, kept)
+    except OSError:
+        if not kept.exists():  # else another process was quicker
+            raise
 
 
 def _import(worker: Worker, model: ModelFile, *, made: Path, deadline_s: float) -> None:
@@ -80,6 +91,6 @@ def _digest(model: ModelFile, *, toolchain: Toolchain) -> str:
     identity = {
         "model": [model.sha256, model.format, request["inputs"], model.batch],
         "tvm": [toolchain.tvm_version, toolchain.tvm_commit, str(toolchain.python)],
-        "importer": digest_files(sorted((Path(dialects.__file__).parent / toolchain.dialect).rglob("import*.py"))),
+        "dialect": dialect_digest(toolchain.dialect),
     }
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()

@@ -10,17 +10,16 @@ from pathlib import Path
 
 import psutil
 
-from passsearch import dialects
 from passsearch.analysis import ClassRule, classify, fingerprint
 from passsearch.catalog import Catalog, Selection, bind_pipeline, candidates, load, with_needs
 from passsearch.core import DEADLINE_S, ArchitectureClass, Candidate, Fingerprint, ModuleSummary, PassSpec, Pipeline
 from passsearch.dialects import Dialect, dialect
 from passsearch.errors import UserError
-from passsearch.frontends import ModelFile, digest_files
+from passsearch.frontends import ModelFile
 from passsearch.measure import Sensors, Worker, probe
 from passsearch.search.applying import OUTPUT_CASES, Subject
 from passsearch.search.evaluation import Evaluator
-from passsearch.search.importing import imported
+from passsearch.search.importing import dialect_digest, imported
 from passsearch.search.space import Space
 from passsearch.store import STATES, Log
 from passsearch.toolchain import Toolchain, cache_folder, get_toolchain, host_target
@@ -91,7 +90,6 @@ class Setting:
     @property
     def memory(self) -> Path:
         """The file of what is known of this network with this compiler on this device, whoever found it out."""
-        home = Path(dialects.__file__).parent
         identity = {
             "version": MEMORY_VERSION,
             "model": self.model.sha256,
@@ -102,7 +100,7 @@ class Setting:
             "factories": dict(self.factories),
             "threads": self.threads,
             "device": dict(self.sensors.device),
-            "passes": digest_files(sorted((home / self.toolchain.dialect).glob("*.py"))),
+            "passes": dialect_digest(self.toolchain.dialect),
         }
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         return cache_folder() / "memory" / f"{self.model.name}-{digest[:16]}.jsonl"
