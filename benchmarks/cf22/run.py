@@ -10,6 +10,7 @@ import argparse
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -277,6 +278,18 @@ def profile(subject: Subject) -> dict[str, Any]:
     return dict(json.loads(told.stdout))
 
 
+def acts(subject: Subject) -> dict[str, Any]:
+    """How often each pass was applied to an IR of the network by all searches together, and how often it changed it."""
+    counts: dict[str, Counter[str]] = {}
+    with Log(subject.chosen.memory, writable=False) as memory:
+        for key in (key for kind, key in memory.times if kind == "edge"):
+            state, _, step = key.partition("|")
+            fact = memory.recall("edge", key) or {}
+            outcome = "failed" if "failure" in fact else "idle" if fact["state"] == state else "changed"
+            counts.setdefault(step.partition("{")[0], Counter())[outcome] += 1
+    return {"passes": {name: dict(found) for name, found in sorted(counts.items())}}
+
+
 def slim(value: Any) -> Any:
     """Without raw samples."""
     if isinstance(value, dict):
@@ -292,6 +305,7 @@ STEPS: dict[str, Callable[[Subject], dict[str, Any]]] = {
     "throughput": tune("throughput"),
     "audit": audit,
     "compare": compare,
+    "acts": acts,
 }
 
 if __name__ == "__main__":

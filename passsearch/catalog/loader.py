@@ -38,6 +38,7 @@ _ENTRY_FIELDS = (
     "tolerance",
     "features",
     "paper",
+    "contradicted",
     "classes",
     "role",
     "reason",
@@ -145,6 +146,7 @@ def _entry(fields: Fields) -> CatalogEntry:
         tolerance=fields.number("tolerance", default=0.0),
         features=fields.texts("features"),
         paper=fields.some_of("paper", PAPER_CATEGORIES),
+        contradicted=_contradicted(fields),
         classes=fields.texts("classes") or (EVERY_CLASS,),
         role=role,
         reason=fields.text("reason", default=""),
@@ -156,6 +158,13 @@ def _entry(fields: Fields) -> CatalogEntry:
     )
     _check_entry(entry, fields)
     return entry
+
+
+def _contradicted(owner: Fields) -> dict[str, str]:
+    evidence = owner.mapping("contradicted")
+    fields = owner.inner("contradicted", evidence)
+    fields.only(owner.texts("paper"))
+    return {name: fields.text(name) for name in evidence}
 
 
 def _versions(fields: Fields) -> str:

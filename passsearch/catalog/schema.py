@@ -79,6 +79,7 @@ class CatalogEntry:
         tolerance: Relative difference of outputs it may cause; 0 where it is exact.
         features: Features of which at least one must be present for the pass to change anything.
         paper: Categories of the paper's table 4, empty if it is not in there.
+        contradicted: By category of the paper that measurements speak against, the evidence.
         classes: Architecture classes it is a candidate for; ``all`` stands for every one.
         role: ``candidate``, ``additional`` (the user must ask for it) or ``excluded``.
         reason: Why it is not a candidate, or what to know of it.
@@ -101,6 +102,7 @@ class CatalogEntry:
     tolerance: float = 0.0
     features: tuple[str, ...] = ()
     paper: tuple[str, ...] = ()
+    contradicted: Mapping[str, str] = field(default_factory=dict)
     classes: tuple[str, ...] = (EVERY_CLASS,)
     role: str = "candidate"
     reason: str = ""

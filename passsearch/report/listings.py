@@ -129,6 +129,8 @@ def _parameter(each: Mapping[str, Any]) -> tuple[str, ...]:
 def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {each}" for key, each in value.items()) or MISSING
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or MISSING
     return MISSING if value is None or value == "" else str(value)

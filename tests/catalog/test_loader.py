@@ -31,6 +31,13 @@ def test_catalog_holds_every_pass_of_the_paper_with_its_categories(catalog: Cata
     assert ours == PAPER["categories"]
 
 
+def test_evidence_speaks_against_categories_the_paper_has(tmp_path: Path) -> None:
+    told = {"RN": "Changed 0 of 90 IRs."}
+    assert load(DIALECT, own_file(tmp_path, paper=["RN"], contradicted=told)).entry("Mine").contradicted == told
+    with pytest.raises(UserError, match=r"`Mine`, field `contradicted.MN`.*allowed: RN"):
+        load(DIALECT, own_file(tmp_path, paper=["RN"], contradicted={"MN": "Changed 0 of 90 IRs."}))
+
+
 @pytest.mark.parametrize("name", PAPER["sequences"])
 def test_sequences_of_the_paper_are_verbatim(catalog: Catalog, name: str) -> None:
     steps = catalog.sequence(name).pipeline.passes

@@ -56,10 +56,12 @@ def test_entry_shows_parameters_with_what_is_searched() -> None:
         "alternatives": ("NCHW", "NHWC"),
     }
     needs = [{"name": "SimplifyInference", "when": ("batch_norm",)}]
-    text = entry_text({"name": "ConvertLayout", "tolerance": 0.0, "parameters": [parameter], "needs": needs})
+    entry = {"name": "ConvertLayout", "contradicted": {"BL": "Slower."}, "parameters": [parameter], "needs": needs}
+    text = entry_text(entry)
 
     assert "needs: SimplifyInference (where there is batch_norm)" in text
     assert "NCHW, NHWC" in text
+    assert "contradicted: BL: Slower." in text
 
 
 def test_catalog_lists_passes_and_sequences() -> None:
