@@ -161,10 +161,9 @@ def _entry(fields: Fields) -> CatalogEntry:
 
 
 def _contradicted(owner: Fields) -> dict[str, str]:
-    evidence = owner.mapping("contradicted")
-    fields = owner.inner("contradicted", evidence)
+    fields = owner.inner("contradicted", owner.values.get("contradicted", {}))
     fields.only(owner.texts("paper"))
-    return {name: fields.text(name) for name in evidence}
+    return {name: fields.text(name) for name in fields.values}
 
 
 def _versions(fields: Fields) -> str:
