@@ -12,13 +12,13 @@ from passsearch.frontends.model_file import ModelFile, digest_files, keep_file, 
 
 ZOO = "zoo:"
 PATHS = (
-    ".onnx, TorchScript .pt, torch.export .pt2, a SavedModel's folder, a frozen graph .pb, .tflite, "
+    ".onnx, TorchScript .pt, torch.export .pt2, a SavedModel's folder, a frozen graph .pb, .tflite, .keras, .h5, "
     "MXNet's NAME-symbol.json with NAME-0000.params beside it, "
     "a compiler module's .json with .params beside it"
 )
 OBJECTS = (
     "an onnx.ModelProto, a torch.nn.Module with example_inputs, a torch ExportedProgram, "
-    ""
+    "a Keras model, "
     "a tvm.IRModule or a pair (IRModule, params)"
 )
 ACCEPTED = f"a path ({PATHS}), zoo:NAME[@batch], {OBJECTS}"
@@ -32,6 +32,8 @@ BY_ENDING = {
     ".pt2": "torch_module:from_archive",
     ".pb": "tensorflow_file:from_path",
     ".tflite": "tensorflow_file:from_path",
+    ".keras": "keras_model:from_path",
+    ".h5": "keras_model:from_path",
 }
 """Who reads a file, by how its name ends; the first that fits."""
 
@@ -44,13 +46,15 @@ BY_BASE = (
     ("onnx.", "ModelProto", "onnx_file:from_proto"),
     ("torch.", "ExportedProgram", "torch_module:from_program"),
     ("torch.", "Module", "torch_module:from_module"),
+    ("keras.", "Model", "keras_model:from_model"),
+    ("tf_keras.", "Model", "keras_model:from_model"),
     ("tvm.", None, "ir_module:from_module"),
 )
 """Who takes an object, by package and name of a class it descends from; the first that fits."""
 
 PAIRS = ("ir_module:from_module",)
 RUN_ON_EXAMPLES = ("torch_module:from_module",)
-EXTRAS: Mapping[str, str] = {}
+EXTRAS = {"keras_model": "tensorflow"}
 
 
 def resolve(

@@ -169,11 +169,13 @@ def test_folders_and_missing_paths_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("name", "missing", "extra"),
     [
+        ("net.keras", "tensorflow", "tensorflow"),
+        ("net.h5", "tensorflow", "tensorflow"),
         ("net.pt2", "torch", "torch"),
     ],
 )
 def test_a_framework_that_is_missing_is_named_with_the_way_to_get_it(tmp_path, monkeypatch, name, missing, extra):
-    for module in "torch_module":
+    for module in ("torch_module", "keras_model"):
         monkeypatch.delitem(sys.modules, f"passsearch.frontends.{module}", raising=False)
     for framework in ("tensorflow", "torch", "transformers"):
         monkeypatch.setitem(sys.modules, framework, None)
