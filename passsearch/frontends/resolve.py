@@ -18,7 +18,7 @@ PATHS = (
 )
 OBJECTS = (
     "an onnx.ModelProto, a torch.nn.Module with example_inputs, a torch ExportedProgram, "
-    "a Keras model, "
+    "a Keras model, a gluon HybridBlock with inputs or example_inputs, an MXNet pair (symbol, params), "
     "a tvm.IRModule or a pair (IRModule, params)"
 )
 ACCEPTED = f"a path ({PATHS}), zoo:NAME[@batch], {OBJECTS}"
@@ -48,13 +48,15 @@ BY_BASE = (
     ("torch.", "Module", "torch_module:from_module"),
     ("keras.", "Model", "keras_model:from_model"),
     ("tf_keras.", "Model", "keras_model:from_model"),
+    ("mxnet.", "Block", "mxnet_block:from_block"),
+    ("mxnet.", "Symbol", "mxnet_block:from_symbol"),
     ("tvm.", None, "ir_module:from_module"),
 )
 """Who takes an object, by package and name of a class it descends from; the first that fits."""
 
-PAIRS = ("ir_module:from_module",)
-RUN_ON_EXAMPLES = ("torch_module:from_module",)
-EXTRAS = {"keras_model": "tensorflow"}
+PAIRS = ("mxnet_block:from_symbol", "ir_module:from_module")
+RUN_ON_EXAMPLES = ("torch_module:from_module", "mxnet_block:from_block")
+EXTRAS = {"keras_model": "tensorflow", "mxnet_block": "mxnet"}
 
 
 def resolve(
