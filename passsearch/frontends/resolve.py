@@ -13,12 +13,12 @@ from passsearch.frontends.model_file import ModelFile, digest_files, keep_file, 
 ZOO = "zoo:"
 PATHS = (
     ".onnx, TorchScript .pt, torch.export .pt2, a SavedModel's folder, a frozen graph .pb, .tflite, .keras, .h5, "
-    "MXNet's NAME-symbol.json with NAME-0000.params beside it, "
+    "MXNet's NAME-symbol.json with NAME-0000.params beside it, a folder with transformers' config.json, "
     "a compiler module's .json with .params beside it"
 )
 OBJECTS = (
-    "an onnx.ModelProto, a torch.nn.Module with example_inputs, a torch ExportedProgram, "
-    "a Keras model, a gluon HybridBlock with inputs or example_inputs, an MXNet pair (symbol, params), "
+    "an onnx.ModelProto, a torch.nn.Module with example_inputs, a torch ExportedProgram, a transformers model or "
+    "configuration, a Keras model, a gluon HybridBlock with inputs or example_inputs, an MXNet pair (symbol, params), "
     "a tvm.IRModule or a pair (IRModule, params)"
 )
 ACCEPTED = f"a path ({PATHS}), zoo:NAME[@batch], {OBJECTS}"
@@ -37,13 +37,16 @@ BY_ENDING = {
 }
 """Who reads a file, by how its name ends; the first that fits."""
 
-BY_ENTRY = {"saved_model.pb": "tensorflow_file:from_path"}
+BY_ENTRY = {"saved_model.pb": "tensorflow_file:from_path", "config.json": "transformers_model:from_folder"}
 """Who reads a folder, by a file in it."""
 
 WEIGHTS_ONLY = (".pth", ".ckpt", ".safetensors", ".params")
 
 BY_BASE = (
     ("onnx.", "ModelProto", "onnx_file:from_proto"),
+    ("transformers.", "PreTrainedModel", "transformers_model:from_model"),
+    ("transformers.", "PretrainedConfig", "transformers_model:from_config"),
+    ("transformers.", "PreTrainedConfig", "transformers_model:from_config"),
     ("torch.", "ExportedProgram", "torch_module:from_program"),
     ("torch.", "Module", "torch_module:from_module"),
     ("keras.", "Model", "keras_model:from_model"),
@@ -55,8 +58,8 @@ BY_BASE = (
 """Who takes an object, by package and name of a class it descends from; the first that fits."""
 
 PAIRS = ("mxnet_block:from_symbol", "ir_module:from_module")
-RUN_ON_EXAMPLES = ("torch_module:from_module", "mxnet_block:from_block")
-EXTRAS = {"keras_model": "tensorflow", "mxnet_block": "mxnet"}
+RUN_ON_EXAMPLES = ("torch_module:from_module", "transformers_model", "mxnet_block:from_block")
+EXTRAS = {"keras_model": "tensorflow", "mxnet_block": "mxnet", "transformers_model": "transformers"}
 
 
 def resolve(

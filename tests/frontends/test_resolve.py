@@ -158,7 +158,7 @@ def test_files_that_cannot_be_read_are_refused_in_one_line(tmp_path, name, conte
 
 
 def test_folders_and_missing_paths_are_refused(tmp_path):
-    with pytest.raises(UserError, match=r"is a folder with none of saved_model.pb in it; export it as"):
+    with pytest.raises(UserError, match=r"is a folder with none of saved_model.pb, config.json in it; export it as"):
         resolve(tmp_path, folder=tmp_path)
     with pytest.raises(UserError, match=r"No such file: `gone.onnx`"):
         resolve("gone.onnx", folder=tmp_path)
@@ -172,10 +172,11 @@ def test_folders_and_missing_paths_are_refused(tmp_path):
         ("net.keras", "tensorflow", "tensorflow"),
         ("net.h5", "tensorflow", "tensorflow"),
         ("net.pt2", "torch", "torch"),
+        ("config.json", "transformers", "transformers"),
     ],
 )
 def test_a_framework_that_is_missing_is_named_with_the_way_to_get_it(tmp_path, monkeypatch, name, missing, extra):
-    for module in ("torch_module", "keras_model"):
+    for module in ("torch_module", "keras_model", "transformers_model"):
         monkeypatch.delitem(sys.modules, f"passsearch.frontends.{module}", raising=False)
     for framework in ("tensorflow", "torch", "transformers"):
         monkeypatch.setitem(sys.modules, framework, None)
