@@ -29,9 +29,12 @@ IMPORTERS = {
     "pynvml": "measure",
     "torch": "frontends",
     "onnx": "frontends",
+    "tensorflow": "frontends",
+    "mxnet": "frontends",
+    "transformers": "frontends",
 }
-# The importer of a dialect reads ONNX and TorchScript where the compiler is: its own front end wants the object.
-EXCEPTIONS = {("onnx", "dialects"), ("torch", "dialects")}
+# The importer of a dialect reads files where the compiler is: its own front ends want the framework's object.
+EXCEPTIONS = {(library, "dialects") for library in ("onnx", "torch", "tensorflow", "mxnet")}
 
 
 def _files() -> list[Path]:
@@ -96,7 +99,7 @@ def test_every_exported_name_exists() -> None:
 
 
 def test_import_loads_nothing_heavy() -> None:
-    heavy = "numpy,optuna,scipy,networkx,yaml,onnx,tvm,torch,rich,typer"
+    heavy = "numpy,optuna,scipy,networkx,yaml,onnx,tvm,torch,tensorflow,mxnet,transformers,rich,typer"
     code = f"import sys, passsearch; print([m for m in '{heavy}'.split(',') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

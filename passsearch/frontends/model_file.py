@@ -90,6 +90,30 @@ def keep_file(folder: Path, name: str, *, write: Callable[[Path], object]) -> Pa
     return path
 
 
+def keep_group(folder: Path, name: str, *, write: Callable[[Path], object]) -> Path:
+    """Have files that belong together written, then give them one name made from their content.
+
+    Args:
+        folder: Where they go; files that are there already are replaced by their equals.
+        name: Readable part of the name.
+        write: Told the path that all their names begin with.
+
+    Returns:
+        The path that all their names begin with now.
+
+    Raises:
+        EnvironmentFault: The folder cannot be written.
+    """
+    with passing_folder(folder) as passing:
+        write(passing / "network")
+        files = sorted(passing.iterdir())
+        kept = kept_name(name, digest_files(files), suffix="")
+        # The JSON goes last: where it is, its parameters are.
+        for file in sorted(files, key=lambda each: each.suffix == ".json"):
+            os.replace(file, folder / file.name.replace("network", kept, 1))
+    return folder.absolute() / kept
+
+
 @contextmanager
 def passing_folder(folder: Path) -> Iterator[Path]:
     """A folder inside ``folder``, made if need be, that is gone afterwards.

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from passsearch.core import DeclaredInput, Dimension
+from passsearch.core import DeclaredInput, Dimension, bind
 from passsearch.errors import UserError
+from passsearch.frontends.asked import Asked
+from passsearch.frontends.model_file import ModelFile, digest_files, keep_bytes
 
 if TYPE_CHECKING:
     import onnx
@@ -25,6 +27,28 @@ class OnnxFile:
 
     inputs: tuple[DeclaredInput, ...]
     external: tuple[Path, ...]
+
+
+def from_path(path: Path, asked: Asked, *, name: str | None = None) -> ModelFile:
+    """A file with its open inputs bound.
+
+    Raises:
+        UserError: As ``read``, or an input is unknown, does not fit or stays open.
+    """
+    found = read(path)
+    bound = bind(found.inputs, given=asked.inputs, batch=asked.batch)
+    return ModelFile(path, "onnx", name or path.stem, asked.source, digest_files((path, *found.external)), bound)
+
+
+def from_proto(model: onnx.ModelProto, asked: Asked) -> ModelFile:
+    """A network in memory, kept by its content.
+
+    Raises:
+        UserError: As ``from_path``; or it is over 2 GiB, or its weights are in files whose place it does not tell.
+        EnvironmentFault: The folder cannot be written.
+    """
+    name = model.graph.name or "network"
+    return from_path(keep_bytes(asked.folder, _serialize(model), name=name, suffix=".onnx"), asked, name=name)
 
 
 def read(path: Path) -> OnnxFile:
@@ -50,12 +74,8 @@ def read(path: Path) -> OnnxFile:
     return OnnxFile(_declared(model), external)
 
 
-def serialize(model: onnx.ModelProto) -> bytes:
-    """The bytes of an in-memory network, the same for equal networks.
-
-    Raises:
-        UserError: It is empty, over 2 GiB, or its weights are in files whose place it does not tell.
-    """
+def _serialize(model: onnx.ModelProto) -> bytes:
+    """The bytes of an in-memory network, the same for equal networks."""
     from google.protobuf.message import EncodeError
 
     if not model.graph.node:

@@ -1,52 +1,65 @@
 """From whatever a user calls a network to a file that a worker can load."""
 
-import json
-import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from passsearch.core import TensorType, bind, format_input
+from passsearch.core import TensorType
 from passsearch.errors import UserError
-from passsearch.frontends.model_file import ModelFile, digest_files, keep_bytes, keep_file, kept_name
+from passsearch.frontends.asked import Asked
+from passsearch.frontends.model_file import ModelFile, digest_files, keep_file, kept_name
 
-if TYPE_CHECKING:
-    from onnx import ModelProto
-
-ACCEPTED = (
-    "a path (.onnx, TorchScript .pt, a compiler module's .json with .params beside it), zoo:NAME[@batch], "
-    "an onnx.ModelProto, a torch.nn.Module with example_inputs, a tvm.IRModule or a pair (IRModule, params)"
-)
 ZOO = "zoo:"
-WAY_OUT = "export it as ONNX and give that file. Accepted: .onnx, TorchScript .pt, a compiler module's .json."
-UNREAD = {
-    "-symbol.json": "MXNet symbol",
-    ".pt2": "torch.export archive",
-    ".pth": "PyTorch checkpoint",
-    ".tflite": "TFLite model",
-    ".pb": "TensorFlow graph",
-    ".h5": "Keras model",
-    ".keras": "Keras model",
+PATHS = (
+    ".onnx, TorchScript .pt, torch.export .pt2, a SavedModel's folder, a frozen graph .pb, .tflite, .keras, .h5, "
+    "MXNet's NAME-symbol.json with NAME-0000.params beside it, a folder with transformers' config.json, "
+    "a compiler module's .json with .params beside it"
+)
+OBJECTS = (
+    "an onnx.ModelProto, a torch.nn.Module with example_inputs, a torch ExportedProgram, a transformers model or "
+    "configuration, a Keras model, a gluon HybridBlock with inputs or example_inputs, an MXNet pair (symbol, params), "
+    "a tvm.IRModule or a pair (IRModule, params)"
+)
+ACCEPTED = f"a path ({PATHS}), zoo:NAME[@batch], {OBJECTS}"
+WAY_OUT = f"export it as ONNX and give that file. Accepted: {PATHS}."
+
+BY_ENDING = {
+    "-symbol.json": "mxnet_file:from_path",
+    ".json": "ir_module:from_path",
+    ".onnx": "onnx_file:from_path",
+    ".pt": "torchscript_file:from_path",
+    ".pt2": "torch_module:from_archive",
+    ".pb": "tensorflow_file:from_path",
+    ".tflite": "tensorflow_file:from_path",
+    ".keras": "keras_model:from_path",
+    ".h5": "keras_model:from_path",
 }
-"""Formats of other frameworks, by how the file name ends; each of them exports ONNX."""
+"""Who reads a file, by how its name ends; the first that fits."""
 
+BY_ENTRY = {"saved_model.pb": "tensorflow_file:from_path", "config.json": "transformers_model:from_folder"}
+"""Who reads a folder, by a file in it."""
 
-@dataclass(frozen=True)
-class Asked:
-    """What the user said beside the network itself.
+WEIGHTS_ONLY = (".pth", ".ckpt", ".safetensors", ".params")
 
-    Attributes:
-        source: What was typed, or the type of the object.
-        inputs: Types by input name.
-        batch: Size of the first dimension.
-        folder: Where files made from objects are kept.
-    """
+BY_BASE = (
+    ("onnx.", "ModelProto", "onnx_file:from_proto"),
+    ("transformers.", "PreTrainedModel", "transformers_model:from_model"),
+    ("transformers.", "PretrainedConfig", "transformers_model:from_config"),
+    ("transformers.", "PreTrainedConfig", "transformers_model:from_config"),
+    ("torch.", "ExportedProgram", "torch_module:from_program"),
+    ("torch.", "Module", "torch_module:from_module"),
+    ("keras.", "Model", "keras_model:from_model"),
+    ("tf_keras.", "Model", "keras_model:from_model"),
+    ("mxnet.", "Block", "mxnet_block:from_block"),
+    ("mxnet.", "Symbol", "mxnet_block:from_symbol"),
+    ("tvm.", None, "ir_module:from_module"),
+)
+"""Who takes an object, by package and name of a class it descends from; the first that fits."""
 
-    source: str
-    inputs: Mapping[str, TensorType]
-    batch: int | None
-    folder: Path
+PAIRS = ("mxnet_block:from_symbol", "ir_module:from_module")
+RUN_ON_EXAMPLES = ("torch_module:from_module", "transformers_model", "mxnet_block:from_block")
+EXTRAS = {"keras_model": "tensorflow", "mxnet_block": "mxnet", "transformers_model": "transformers"}
 
 
 def resolve(
@@ -57,46 +70,57 @@ def resolve(
     batch: int | None = None,
     folder: Path,
 ) -> ModelFile:
-    """Make or find the file of a network and settle its inputs.
+    """Make or find the file of a network and settle its inputs as far as the file shows them.
 
     Args:
         model: A path, ``zoo:NAME[@batch]``, or an object of a framework; ``ACCEPTED`` lists them.
-        example_inputs: For a torch module: a tensor, a tuple of tensors, or a mapping by argument name.
+        example_inputs: For a torch module or a gluon block: an array, a tuple of them, or a mapping by argument name.
         inputs: Types by input name, where the network leaves them open.
         batch: Size for open first dimensions.
         folder: Where files made from objects are kept, named by content.
 
     Raises:
-        UserError: The network cannot be read, is of no known kind, or its inputs do not fit or stay open.
+        UserError: The network cannot be read, is of no known kind, its framework is not installed, or its inputs do
+            not fit or stay open.
         EnvironmentFault: ``folder`` cannot be written.
     """
     if batch is not None and batch < 1:
         raise UserError(f"Batch size must be 1 or more, got {batch}; give for example batch=1")
     typed = isinstance(model, str | Path)
-    asked = Asked(str(model) if typed else _type_name(model), inputs or {}, batch, folder)
-    if example_inputs is not None and not _is_torch_module(model):
-        raise UserError(f"Example inputs go with a torch.nn.Module only; leave them out with `{asked.source}`.")
+    asked = Asked(str(model) if typed else _type_name(model), inputs or {}, batch, folder, example_inputs)
     if isinstance(model, str) and model.startswith(ZOO):
+        _refuse_examples("", asked)
         return _from_zoo(model.removeprefix(ZOO), asked)
     if isinstance(model, str | Path):
-        return _from_path(Path(model).expanduser().absolute(), asked)
-    return _from_object(model, example_inputs, asked=asked)
+        path = Path(model).expanduser().absolute()
+        return _front_end(_reader(path, asked.source), path, asked=asked)
+    return _front_end(_taker(model, asked.source), model, asked=asked)
 
 
-def _from_object(model: Any, example_inputs: object, *, asked: Asked) -> ModelFile:
-    if _has_base(model, "onnx.", name="ModelProto"):
-        return _from_model_proto(model, asked)
-    if _is_torch_module(model):
-        return _from_torch(model, example_inputs, asked=asked)
-    module, params = model if _is_pair(model) else (model, None)
-    if _has_base(module, "tvm."):
-        from passsearch.frontends.ir_module import save
+def _front_end(target: str, model: object, *, asked: Asked) -> ModelFile:
+    """Have one front end do it, imported only now, its framework with it."""
+    _refuse_examples(target, asked)
+    home, _, function = target.partition(":")
+    try:
+        module = import_module(f"passsearch.frontends.{home}")
+    except ImportError as error:
+        raise UserError(
+            f"`{asked.source}` needs {error.name or home}, which does not import here ({error}); "
+            f"run: pip install 'passsearch[{EXTRAS.get(home, 'torch')}]', or export the network as ONNX."
+        ) from error
+    file: ModelFile = getattr(module, function)(model, asked)
+    return file
 
-        return _from_ir(save(module, params, folder=asked.folder), asked, name="module", toolchain="this")
-    raise UserError(f"`{asked.source}` is no network; accepted: {ACCEPTED}.")
+
+def _refuse_examples(target: str, asked: Asked) -> None:
+    if asked.example_inputs is not None and not target.startswith(RUN_ON_EXAMPLES):
+        raise UserError(
+            f"Example inputs go with torch modules and gluon blocks only; leave them out with `{asked.source}`."
+        )
 
 
 def _from_zoo(text: str, asked: Asked) -> ModelFile:
+    from passsearch.frontends import onnx_file
     from passsearch.frontends.zoo import build
 
     name, at, size = text.partition("@")
@@ -109,7 +133,7 @@ def _from_zoo(text: str, asked: Asked) -> ModelFile:
     path = keep_file(
         asked.folder, made, write=lambda file: file.write_bytes(build(name, batch=batch).SerializeToString())
     )
-    return _from_onnx(path, asked, name=name)
+    return onnx_file.from_path(path, asked, name=name)
 
 
 def _zoo_edition() -> str:
@@ -117,113 +141,35 @@ def _zoo_edition() -> str:
     return digest_files(sorted((Path(__file__).parent / "zoo").glob("*.py")))
 
 
-def _from_path(path: Path, asked: Asked) -> ModelFile:
-    _check_kind(path, asked.source)
-    if path.stat().st_size == 0:
-        raise UserError(f"`{asked.source}` is empty; export the network again.")
-    if path.suffix == ".onnx":
-        return _from_onnx(path, asked, name=path.stem)
-    if path.suffix == ".pt":
-        return _from_torchscript(path, asked)
-    return _from_ir(path, asked, name=path.stem)
-
-
-def _check_kind(path: Path, typed: str) -> None:
-    """Refuse what is not there or not readable by its kind."""
-    if path.is_dir() and (path / "saved_model.pb").exists():
-        raise UserError(f"`{typed}` is a TensorFlow SavedModel, which this version does not read; {WAY_OUT}")
-    for ending, kind in UNREAD.items():
-        if path.name.endswith(ending):
-            raise UserError(f"`{typed}` is a {kind} by its name, which this version does not read; {WAY_OUT}")
-    if path.is_dir():
-        raise UserError(f"`{typed}` is a folder; {WAY_OUT}")
+def _reader(path: Path, typed: str) -> str:
+    """Who reads this path; refuse what is not there or of no known kind."""
     if not path.exists():
         hint = f" A built-in network is zoo:{typed}." if path.suffix == "" else ""
         raise UserError(f"No such file: `{typed}`.{hint} Accepted: {ACCEPTED}.")
-    if path.suffix not in (".onnx", ".pt", ".json"):
+    if path.is_dir():
+        found = [reader for entry, reader in BY_ENTRY.items() if (path / entry).is_file()]
+        if not found:
+            raise UserError(f"`{typed}` is a folder with none of {', '.join(BY_ENTRY)} in it; {WAY_OUT}")
+        return found[0]
+    if path.suffix in WEIGHTS_ONLY:
+        raise UserError(f"`{typed}` holds weights without their network, by its name; {WAY_OUT}")
+    readers = [reader for ending, reader in BY_ENDING.items() if path.name.endswith(ending)]
+    if not readers:
         raise UserError(f"`{typed}` is of no known kind; {WAY_OUT}")
+    if path.stat().st_size == 0:
+        raise UserError(f"`{typed}` is empty; export the network again.")
+    return readers[0]
 
 
-def _from_onnx(path: Path, asked: Asked, *, name: str) -> ModelFile:
-    from passsearch.frontends import onnx_file
-
-    found = onnx_file.read(path)
-    bound = bind(found.inputs, given=asked.inputs, batch=asked.batch)
-    return ModelFile(path, "onnx", name, asked.source, digest_files((path, *found.external)), bound)
-
-
-def _from_model_proto(model: "ModelProto", asked: Asked) -> ModelFile:
-    from passsearch.frontends import onnx_file
-
-    data = onnx_file.serialize(model)
-    name = model.graph.name or "network"
-    path = keep_bytes(asked.folder, data, name=name, suffix=".onnx")
-    return _from_onnx(path, asked, name=name)
-
-
-def _from_torch(module: object, example_inputs: object, *, asked: Asked) -> ModelFile:
-    from passsearch.frontends import torch_module
-
-    made = torch_module.export(module, example_inputs, folder=asked.folder)
-    if made.path.suffix == ".onnx":
-        return _from_onnx(made.path, asked, name=made.name)
-    for given, kind in asked.inputs.items():
-        if made.inputs.get(given) != kind:
-            names = ", ".join(format_input(each, made.inputs[each]) for each in made.inputs)
-            raise UserError(f"`{format_input(given, kind)}` contradicts the example inputs ({names}); leave it out.")
-    return _torchscript(made.path, asked, name=made.name, inputs=made.inputs)
-
-
-def _from_torchscript(path: Path, asked: Asked) -> ModelFile:
-    if not _is_torchscript(path):
-        raise UserError(f"`{asked.source}` is not TorchScript; save torch.jit.trace(module, inputs), or export ONNX.")
-    if not asked.inputs:
-        raise UserError("TorchScript does not name its inputs; give each in order as --input name:dtype[shape].")
-    return _torchscript(path, asked, name=path.stem, inputs=asked.inputs)
-
-
-def _torchscript(path: Path, asked: Asked, *, name: str, inputs: Mapping[str, TensorType]) -> ModelFile:
-    if asked.batch is not None and all(kind.shape[:1] != (asked.batch,) for kind in inputs.values()):
-        shapes = ", ".join(format_input(each, kind) for each, kind in inputs.items())
-        raise UserError(f"Batch {asked.batch} does not fit the inputs ({shapes}); leave one of them out.")
-    return ModelFile(path, "torchscript", name, asked.source, digest_files((path,)), dict(inputs))
-
-
-def _is_torchscript(path: Path) -> bool:
-    """Whether it is an archive with code; a checkpoint is an archive without."""
-    if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return any("/code/" in name for name in archive.namelist())
-
-
-def _from_ir(path: Path, asked: Asked, *, name: str, toolchain: str | None = None) -> ModelFile:
-    try:
-        content = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise UserError(
-            f"Cannot read `{asked.source}` as a compiler module ({error}); save it with tvm.ir.save_json."
-        ) from error
-    if not isinstance(content, dict) or "nodes" not in content or not {"root", "root_index"} & set(content):
-        raise UserError(f"`{asked.source}` holds no compiler module; save one with tvm.ir.save_json.")
-    if asked.inputs or asked.batch is not None:
-        raise UserError(f"`{asked.source}` fixes its own inputs; leave the inputs and the batch out.")
-    files = [file for file in (path, path.with_suffix(".params")) if file.exists()]
-    return ModelFile(path, "ir", name, asked.source, digest_files(files), toolchain=toolchain)
-
-
-def _is_pair(model: object) -> bool:
-    return isinstance(model, tuple) and len(model) == 2
-
-
-def _is_torch_module(model: object) -> bool:
-    return _has_base(model, "torch.", name="Module")
-
-
-def _has_base(model: object, package: str, *, name: str | None = None) -> bool:
-    """Whether a class of the package is among the object's, without importing the package."""
-    bases = type(model).__mro__
-    return any(base.__module__.startswith(package) and name in (None, base.__name__) for base in bases)
+def _taker(model: object, named: str) -> str:
+    """Who takes this object, told by its classes without importing their package."""
+    subject: Any = model[0] if isinstance(model, tuple) and model else model
+    bases = type(subject).__mro__
+    for package, name, taker in BY_BASE:
+        known = any(base.__module__.startswith(package) and name in (None, base.__name__) for base in bases)
+        if known and (subject is model or taker in PAIRS):
+            return taker
+    raise UserError(f"`{named}` is no network; accepted: {ACCEPTED}.")
 
 
 def _type_name(model: object) -> str:

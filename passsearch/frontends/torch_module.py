@@ -11,19 +11,24 @@ import warnings
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from passsearch.core import TensorType
+from passsearch.core import DeclaredInput, TensorType
 from passsearch.errors import UserError
-from passsearch.frontends.model_file import keep_bytes, keep_file, kept_name
+from passsearch.frontends import onnx_file, torchscript_file
+from passsearch.frontends.asked import Asked, first_line
+from passsearch.frontends.model_file import ModelFile, keep_bytes, keep_file, kept_name
 
-OPSET = 13
+OPSET = 14
+"""The first with words for fused attention."""
 
 _log = logging.getLogger(__name__)
+
+_MODES = {"train", "eval"}
 
 _NUMBERED = re.compile(rb"[./]?___torch_mangle_\d+")
 
@@ -31,51 +36,93 @@ _NUMBERED = re.compile(rb"[./]?___torch_mangle_\d+")
 _REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError, ImportError)
 
 
-@dataclass(frozen=True)
-class TorchExport:
-    """A module as a file.
-
-    Attributes:
-        path: ``.onnx``, or ``.pt`` for TorchScript.
-        name: Of its class.
-        inputs: Its inputs in order.
-    """
-
-    path: Path
-    name: str
-    inputs: Mapping[str, TensorType]
-
-
-def export(module: Any, example_inputs: object, *, folder: Path) -> TorchExport:
+def from_module(module: Any, asked: Asked) -> ModelFile:
     """Export a module as it infers; its training flags stay as they were.
 
-    Args:
-        module: A ``torch.nn.Module``, scripted or not.
-        example_inputs: A tensor, a tuple of tensors, or a mapping by argument name; shapes become fixed.
-        folder: Where the file goes, under a name made from its content.
+    The example inputs are a tensor, a tuple of tensors, or a mapping by argument name; their shapes become fixed.
 
     Raises:
-        UserError: Example inputs are missing or no tensors, or the module cannot be traced with them.
-        EnvironmentFault: ``folder`` cannot be written.
+        UserError: Example inputs are missing or no tensors, the module cannot be traced with them, or the inputs or the
+            batch that are given contradict them.
+        EnvironmentFault: The folder cannot be written.
     """
-    name = getattr(module, "original_name", type(module).__name__)
-    by_name = isinstance(example_inputs, Mapping)
-    tensors = _named(module, example_inputs)
-    inputs = {key: TensorType(tuple(each.shape), _dtype(each)) for key, each in tensors.items()}
+    tensors = _named(module, asked.example_inputs)
+    by_name = isinstance(asked.example_inputs, Mapping)
+    call = ((), tensors) if by_name else (tuple(tensors.values()), {})
+    name = str(getattr(module, "original_name", type(module).__name__))
+    return _exported(module, tensors, asked, name=name, call=tree_flatten(call)[1])
+
+
+def from_program(program: Any, asked: Asked, *, name: str = "program") -> ModelFile:
+    """An ``ExportedProgram``, its dynamic dimensions bound.
+
+    Raises:
+        UserError: It takes more than tensors, dimensions stay open, or as ``from_module``.
+        EnvironmentFault: The folder cannot be written.
+    """
+    inputs = asked.settle(_declared(program))
+    tensors = {each: torch.zeros(kind.shape, dtype=getattr(torch, kind.dtype)) for each, kind in inputs.items()}
+    return _exported(program.module(), tensors, asked, name=name, call=program.call_spec.in_spec)
+
+
+def from_archive(path: Path, asked: Asked) -> ModelFile:
+    """What ``torch.export.save`` wrote.
+
+    Raises:
+        UserError: It is no such archive, or as ``from_program``.
+        EnvironmentFault: The folder cannot be written.
+    """
+    try:
+        program = torch.export.load(path)
+    except (*_REFUSALS, OSError, zipfile.BadZipFile) as error:
+        raise UserError(
+            f"Cannot read `{asked.source}` as a torch.export archive ({first_line(error)}); "
+            "write it with torch.export.save, or export ONNX."
+        ) from error
+    return from_program(program, asked, name=path.stem)
+
+
+def _exported(module: Any, tensors: Mapping[str, torch.Tensor], asked: Asked, *, name: str, call: Any) -> ModelFile:
+    """As ONNX if it can be; ``call`` is the structure of the call that the tensors are the leaves of."""
     with _inferring(module), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        # A script may branch: it is exported as it is, not by what it does with the examples.
+        plain = module if isinstance(module, torch.jit.ScriptModule) else _Plain(module, call).eval()
         try:
-            data = _onnx(module, tensors, by_name=by_name)
-            return TorchExport(keep_bytes(folder, data, name=name, suffix=".onnx"), name, inputs)
+            data = _onnx(plain, tensors)
         except _REFUSALS as refusal:
-            _log.info("`%s` has no ONNX form (%s); exporting TorchScript.", name, _line(refusal))
-        try:
-            script = _traced(module, tensors, by_name=by_name)
-        except _REFUSALS as refusal:
-            raise UserError(
-                f"Cannot trace `{name}` with these example inputs ({_line(refusal)}); give what it takes."
-            ) from refusal
-        return TorchExport(_keep_torchscript(script, name=name, folder=folder), name, inputs)
+            _log.info("`%s` has no ONNX form (%s); exporting TorchScript.", name, first_line(refusal))
+            path = _keep_torchscript(_traced(plain, tensors, name=name), name=name, folder=asked.folder)
+            inputs = {key: TensorType(tuple(each.shape), _dtype(each)) for key, each in tensors.items()}
+            return torchscript_file.settled(path, asked, name=name, inputs=inputs)
+    path = keep_bytes(asked.folder, data, name=name, suffix=".onnx")
+    return onnx_file.from_path(path, asked, name=name)
+
+
+class _Plain(torch.nn.Module):  # type: ignore[misc]
+    """A module that takes tensors in order and answers with tensors only, which is what compilers import."""
+
+    def __init__(self, module: Any, call: Any) -> None:
+        super().__init__()
+        self.module = module
+        self.call = call
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        """The tensors of what the module answers, in order; one alone as itself."""
+        values, by_name = tree_unflatten(tensors, self.call)
+        kept = tuple(each for each in tree_leaves(self.module(*values, **by_name)) if isinstance(each, torch.Tensor))
+        return kept[0] if len(kept) == 1 else kept
+
+
+def _declared(program: Any) -> Iterator[DeclaredInput]:
+    """The inputs of an exported program; a dynamic dimension goes by its symbol."""
+    nodes = {node.name: node for node in program.graph.nodes}
+    for name in program.graph_signature.user_inputs:
+        value = nodes[name].meta["val"] if name in nodes else name
+        if not isinstance(value, torch.Tensor):
+            raise UserError(f"The exported program takes `{value}`, which is no tensor; export it with tensors only.")
+        shape = tuple(size if isinstance(size, int) else str(size) for size in value.shape)
+        yield DeclaredInput(name, shape, _dtype(value))
 
 
 def _named(module: Any, example_inputs: object) -> dict[str, torch.Tensor]:
@@ -111,32 +158,43 @@ def _arguments(module: Any) -> list[str]:
 def _inferring(module: Any) -> Iterator[None]:
     """Evaluation mode without gradients; each submodule gets its own flag back, frozen ones included."""
     flags = [(each, each.training) for each in module.modules()]
-    module.eval()
+    # An exported program's module refuses both calls, by attributes of its own; the exporter makes them too.
+    refusals = [(each, {call: vars(each).pop(call) for call in _MODES & vars(each).keys()}) for each, _ in flags]
+    fast = torch.backends.mha.get_fastpath_enabled()
+    # Its one operator for a whole layer is in no other format.
+    torch.backends.mha.set_fastpath_enabled(False)
     try:
+        module.eval()
         with torch.no_grad():
             yield
     finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
         for each, flag in flags:
             each.training = flag
+        for each, calls in refusals:
+            vars(each).update(calls)
 
 
-def _onnx(module: Any, tensors: Mapping[str, torch.Tensor], *, by_name: bool) -> bytes:
+def _onnx(module: Any, tensors: Mapping[str, torch.Tensor]) -> bytes:
     file: Any = io.BytesIO()
     # A refused export prints the graph, by default between the caller's own output.
     torch._C._jit_set_onnx_log_output_stream("stderr")
-    # A mapping in the last place is read as keyword arguments; an empty one says that there are none.
-    arguments = (dict(tensors),) if by_name else (*tensors.values(), {})
-    torch.onnx.export(module, arguments, file, dynamo=False, opset_version=OPSET, input_names=list(tensors))
+    torch.onnx.export(
+        module, tuple(tensors.values()), file, dynamo=False, opset_version=OPSET, input_names=list(tensors)
+    )
     return bytes(file.getvalue())
 
 
-def _traced(module: Any, tensors: Mapping[str, torch.Tensor], *, by_name: bool) -> Any:
+def _traced(module: Any, tensors: Mapping[str, torch.Tensor], *, name: str) -> Any:
     if isinstance(module, torch.jit.ScriptModule):
         return module
     trace: Any = torch.jit.trace
-    if by_name:
-        return trace(module, example_kwarg_inputs=dict(tensors), strict=False, check_trace=False)
-    return trace(module, tuple(tensors.values()), strict=False, check_trace=False)
+    try:
+        return trace(module, tuple(tensors.values()), strict=False, check_trace=False)
+    except _REFUSALS as refusal:
+        raise UserError(
+            f"Cannot trace `{name}` with these example inputs ({first_line(refusal)}); give what it takes."
+        ) from refusal
 
 
 def _keep_torchscript(script: Any, *, name: str, folder: Path) -> Path:
@@ -163,7 +221,3 @@ def _digest(archive: io.BytesIO) -> str:
 
 def _dtype(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

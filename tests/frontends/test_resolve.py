@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import onnx
@@ -133,16 +134,10 @@ def test_a_compiler_module_fixes_its_inputs(tmp_path, options):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        (
-            "net.pt2",
-            b"x",
-            "is a torch.export archive by its name, which this version does not read; export it as ONNX",
-        ),
-        ("net.tflite", b"x", "is a TFLite model"),
-        ("net.pb", b"x", "is a TensorFlow graph"),
-        ("net-symbol.json", b"{}", "is a MXNet symbol"),
+        ("net.pth", b"x", "holds weights without their network, by its name; export it as ONNX"),
         ("net.xyz", b"x", "is of no known kind; export it as ONNX .* Accepted: .onnx"),
         ("net.onnx", b"", "is empty"),
+        ("net.tflite", b"", "is empty"),
         ("net.onnx", b"no protobuf at all", "Cannot read .* as ONNX"),
         ("net.json", b"{broken", "Cannot read .* as a compiler module"),
         ("net.json", b"\xff\xfe\xff", "Cannot read .* as a compiler module"),
@@ -163,15 +158,36 @@ def test_files_that_cannot_be_read_are_refused_in_one_line(tmp_path, name, conte
 
 
 def test_folders_and_missing_paths_are_refused(tmp_path):
-    with pytest.raises(UserError, match="is a folder; export it as ONNX"):
-        resolve(tmp_path, folder=tmp_path)
-    (tmp_path / "saved_model.pb").touch()
-    with pytest.raises(UserError, match="is a TensorFlow SavedModel"):
+    with pytest.raises(UserError, match=r"is a folder with none of saved_model.pb, config.json in it; export it as"):
         resolve(tmp_path, folder=tmp_path)
     with pytest.raises(UserError, match=r"No such file: `gone.onnx`"):
         resolve("gone.onnx", folder=tmp_path)
     with pytest.raises(UserError, match=r"No such file: `resnet18`. A built-in network is zoo:resnet18"):
         resolve("resnet18", folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "missing", "extra"),
+    [
+        ("net.keras", "tensorflow", "tensorflow"),
+        ("net.h5", "tensorflow", "tensorflow"),
+        ("net.pt2", "torch", "torch"),
+        ("config.json", "transformers", "transformers"),
+    ],
+)
+def test_a_framework_that_is_missing_is_named_with_the_way_to_get_it(tmp_path, monkeypatch, name, missing, extra):
+    for module in ("torch_module", "keras_model", "transformers_model"):
+        monkeypatch.delitem(sys.modules, f"passsearch.frontends.{module}", raising=False)
+    for framework in ("tensorflow", "torch", "transformers"):
+        monkeypatch.setitem(sys.modules, framework, None)
+    if missing == "transformers":
+        monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    (tmp_path / name).write_text("{}")
+    path = tmp_path if name == "config.json" else tmp_path / name
+    wanted = rf"needs {missing}, which does not import here .*pip install 'passsearch.{extra}.', or export"
+    with pytest.raises(UserError, match=wanted) as caught:
+        resolve(path, folder=tmp_path / "kept")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -191,9 +207,11 @@ def test_objects_that_are_no_network_are_refused(tmp_path, model, named):
     assert "\n" not in str(caught.value)
 
 
-def test_example_inputs_go_with_torch_only(tmp_path):
-    with pytest.raises(UserError, match=r"Example inputs go with a torch.nn.Module only"):
-        resolve("zoo:resnet_tiny", example_inputs=(1,), folder=tmp_path)
+def test_example_inputs_go_with_what_is_run_on_them(tmp_path):
+    onnx.save(dynamic_model(), str(tmp_path / "net.onnx"))
+    for model in ("zoo:resnet_tiny", tmp_path / "net.onnx", dynamic_model()):
+        with pytest.raises(UserError, match=r"Example inputs go with torch modules and gluon blocks only"):
+            resolve(model, example_inputs=(1,), folder=tmp_path)
 
 
 def test_a_folder_that_cannot_be_made_is_the_machines_fault(tmp_path):
@@ -215,7 +233,8 @@ def test_an_interrupted_build_leaves_nothing(tmp_path, monkeypatch):
 def test_importing_the_room_loads_no_framework():
     program = (
         "import sys, passsearch.frontends;"
-        "print(sorted({'torch', 'onnx', 'tvm', 'numpy', 'yaml', 'platformdirs'} & set(sys.modules)))"
+        "heavy = {'torch', 'tensorflow', 'mxnet', 'transformers', 'onnx', 'tvm', 'numpy', 'yaml', 'platformdirs'};"
+        "print(sorted(heavy & set(sys.modules)))"
     )
     assert run(sys.executable, program).strip() == "[]"
 
@@ -249,7 +268,7 @@ assert inputs(bound) == ["x"]
 assert resolve((module, on_device), folder=folder).sha256 == bound.sha256
 typed = resolve(str(bound.path), folder=folder)
 assert (typed.sha256, typed.toolchain) == (bound.sha256, None)
-for wrong in (on_device["w"], (module, 3)):
+for wrong in (on_device["w"], (module, 3), (module, weights, 3)):
     try:
         resolve(wrong, folder=folder)
     except UserError as error:
@@ -263,6 +282,7 @@ def test_an_in_memory_module_is_saved_and_loads_again(tmp_path, relay_python):
     said = run(relay_python, IN_MEMORY_MODULE, tmp_path)
     assert "got `NDArray`; give a tvm.IRModule" in said
     assert "Parameters are arrays by name, got `int`" in said
+    assert "got `tuple`; give a tvm.IRModule" in said
     assert said.strip().endswith("['.json', '.json', '.params']")
 
 

@@ -29,7 +29,7 @@ class Masked(torch.nn.Module):
 
 
 class Orthogonal(torch.nn.Module):
-    """A decomposition that opset 13 has no operator for."""
+    """A decomposition that ONNX has no operator for."""
 
     def __init__(self):
         super().__init__()
@@ -37,6 +37,28 @@ class Orthogonal(torch.nn.Module):
 
     def forward(self, x):
         return torch.linalg.qr(self.linear(x))[0]
+
+
+class Several(Orthogonal):
+    """Answers by name, and behaves otherwise in training."""
+
+    def __init__(self):
+        super().__init__()
+        self.dropout = torch.nn.Dropout()
+
+    def forward(self, x):
+        return {"q": super().forward(self.dropout(x)), "more": [x, None]}
+
+
+class Attending(torch.nn.Module):
+    """Fused attention in a layer that has a fused form itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+    def forward(self, x):
+        return self.layer(x)
 
 
 def float32(*shape):
@@ -111,6 +133,78 @@ def test_what_onnx_cannot_say_becomes_torchscript(tmp_path, by_name, capfd):
     torch.testing.assert_close(script(torch.ones(4, 4)), module(torch.ones(4, 4)))
     typed = resolve(file.path, inputs=file.inputs, folder=tmp_path)
     assert typed.to_request() == file.to_request()
+
+
+def test_torchscript_answers_with_tensors_only_and_as_it_infers(tmp_path):
+    module, example = Several(), torch.randn(4, 4)
+    file = resolve(module, example_inputs=example, folder=tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        answers = torch.jit.load(str(file.path))(example)
+    assert module.training
+    for answer, expected in zip(answers, (Orthogonal.forward(module, example), example), strict=True):
+        torch.testing.assert_close(answer, expected)
+
+
+def test_attention_becomes_operators_that_compute_the_same(tmp_path):
+    module, example = Attending(), torch.randn(2, 5, 8)
+    file = resolve(module, example_inputs=example, folder=tmp_path)
+    assert file.format == "onnx"
+    (output,) = ReferenceEvaluator(str(file.path)).run(None, {"x": example.numpy()})
+    assert output == pytest.approx(module.eval()(example).detach().numpy(), abs=1e-5)
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+def exported(module, *values, dynamic=None, **named):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.export.export(module.eval(), values, named, dynamic_shapes=dynamic)
+
+
+def test_an_exported_program_is_called_as_it_was_exported(tmp_path):
+    module, x, mask = Masked(), torch.randn(2, 4), torch.randn(2, 3)
+    program = exported(module, x, mask=mask)
+    file = resolve(program, folder=tmp_path)
+    assert (file.format, file.name, graph_inputs(file)) == ("onnx", "program", ["x", "mask"])
+    (output,) = ReferenceEvaluator(str(file.path)).run(None, {"x": x.numpy(), "mask": mask.numpy()})
+    assert output == pytest.approx(module(x, mask=mask)["out"].detach().numpy(), abs=1e-5)
+    torch.export.save(program, tmp_path / "net.v2.pt2")
+    archive = resolve(tmp_path / "net.v2.pt2", batch=2, folder=tmp_path)
+    assert (archive.name, archive.sha256) == ("net.v2", file.sha256)
+
+
+def test_the_module_of_an_exported_program_keeps_its_refusals(tmp_path):
+    module = exported(Masked(), torch.ones(2, 4)).module()
+    assert resolve(module, example_inputs=torch.ones(2, 4), folder=tmp_path).format == "onnx"
+    with pytest.raises(NotImplementedError):
+        module.eval()
+
+
+def test_dynamic_dimensions_of_a_program_are_bound(tmp_path):
+    size = torch.export.Dim("size")
+    program = exported(Masked(), torch.ones(2, 4), torch.ones(2, 3), dynamic={"x": {0: size}, "scale": {0: size}})
+    for said in ({"batch": 5}, {"inputs": {"scale": float32(5, 3)}}):
+        file = resolve(program, folder=tmp_path, **said)
+        shapes = [value.type.tensor_type.shape.dim[0].dim_value for value in onnx.load(str(file.path)).graph.input]
+        assert shapes == [5, 5]
+    with pytest.raises(UserError, match=r"Input `x:float32.+,4.` has open dimensions; give its sizes"):
+        resolve(program, folder=tmp_path)
+    with pytest.raises(UserError, match="Unknown input `y`; the inputs are: x:"):
+        resolve(program, inputs={"y": float32(5, 4)}, folder=tmp_path)
+
+
+def test_a_program_that_takes_more_than_tensors_is_refused(tmp_path):
+    with pytest.raises(UserError, match="takes `2`, which is no tensor; export it with tensors only"):
+        resolve(exported(Masked(), torch.ones(2, 4), 2), folder=tmp_path)
+
+
+def test_what_is_no_exported_program_is_refused_in_one_line(tmp_path):
+    (tmp_path / "net.pt2").write_bytes(b"no archive")
+    with pytest.raises(
+        UserError, match=r"Cannot read `.*net.pt2` as a torch.export archive .*torch.export.save"
+    ) as caught:
+        resolve(tmp_path / "net.pt2", folder=tmp_path)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_scripted_module_is_a_module(tmp_path):
