@@ -38,7 +38,7 @@ def explore(
 
     Args:
         model: As for ``tune``, and so are ``example_inputs``, ``inputs`` and ``batch``.
-        example_inputs: Inputs a torch module is traced with.
+        example_inputs: What a torch module or a gluon block is run with to see what it does.
         inputs: Shape and dtype by input name.
         batch: Binds a symbolic first dimension.
         passes: These passes alone: names (all choices of arguments) or passes written out.
@@ -99,7 +99,7 @@ def check_space(
     Args:
         document: What ``explore`` returned.
         model: The network it was made from, and so on as for ``explore``.
-        example_inputs: Inputs a torch module is traced with.
+        example_inputs: What a torch module or a gluon block is run with to see what it does.
         inputs: Shape and dtype by input name.
         batch: Binds a symbolic first dimension.
         sample: Edges.

@@ -107,7 +107,7 @@ def tune(
 
     Args:
         model: ``zoo:NAME[@batch]``, a path, or an ONNX, torch or TVM object.
-        example_inputs: Inputs a torch module is traced with.
+        example_inputs: What a torch module or a gluon block is run with to see what it does.
         inputs: Shape and dtype by input name, where the file leaves them open.
         batch: Binds a symbolic first dimension.
         objective: One of throughput, latency, compile_time, memory, and where there is a meter power and energy; or two

@@ -2,7 +2,7 @@
 
 from passsearch.core.architecture import ArchitectureClass, Feature, Fingerprint
 from passsearch.core.candidate import BuildOptions, Candidate
-from passsearch.core.inputs import DeclaredInput, Dimension, bind, format_input, parse_input
+from passsearch.core.inputs import DeclaredInput, Dimension, bind, format_input, parse_input, settle
 from passsearch.core.measurement import (
     DEADLINE_S,
     FAILURE_KINDS,
@@ -44,5 +44,6 @@ __all__ = [
     "bind",
     "format_input",
     "parse_input",
+    "settle",
     "strict_limit",
 ]

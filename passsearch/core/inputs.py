@@ -81,6 +81,22 @@ def bind(
     return {**given, **{each.name: _closed(each, sizes=sizes, batch=batch) for each in open_ones}}
 
 
+def settle(
+    declared: Sequence[DeclaredInput], *, given: Mapping[str, TensorType], batch: int | None
+) -> dict[str, TensorType]:
+    """Every declared input in order, with its open dimensions bound.
+
+    Raises:
+        UserError: As ``bind``.
+    """
+    bound = bind(declared, given=given, batch=batch)
+    return {each.name: bound.get(each.name) or _fixed(each) for each in declared}
+
+
+def _fixed(declared: DeclaredInput) -> TensorType:
+    return TensorType(tuple(size for size in declared.shape or () if isinstance(size, int)), declared.dtype)
+
+
 def _shape(text: str, whole: str) -> tuple[int, ...]:
     if not text.strip():
         return ()

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from passsearch.core import BuildOptions, DeclaredInput, ModuleSummary, PassSpec, TensorType, bind
+from passsearch.core import BuildOptions, DeclaredInput, ModuleSummary, PassSpec, TensorType, settle
 
 Array: TypeAlias = npt.NDArray[Any]
 Module: TypeAlias = Any
@@ -26,26 +26,22 @@ class ModelSource:
         format: ``ir`` (the dialect's JSON, parameters beside it), or one of a framework.
         inputs: Shape and dtype by input name, where the file leaves them open or the user overrides them.
         batch: Size of open first dimensions.
+        parameters: File with the weights, where they are in another.
     """
 
     path: Path
     format: str
     inputs: Mapping[str, TensorType]
     batch: int | None = None
+    parameters: Path | None = None
 
-    def bind(self, declared: Sequence[DeclaredInput]) -> dict[str, TensorType]:
+    def settle(self, declared: Sequence[DeclaredInput]) -> dict[str, TensorType]:
         """Every input the file declares, in order, with its open dimensions bound.
 
         Raises:
             UserError: An input is unknown, contradicts the file, or stays open.
         """
-        bound = bind(declared, given=self.inputs, batch=self.batch)
-        fixed = {each.name: TensorType(_fixed(each), each.dtype) for each in declared if each.name not in bound}
-        return {each.name: bound.get(each.name) or fixed[each.name] for each in declared}
-
-
-def _fixed(declared: DeclaredInput) -> tuple[int, ...]:
-    return tuple(size for size in declared.shape or () if isinstance(size, int))
+        return settle(declared, given=self.inputs, batch=self.batch)
 
 
 @dataclass(frozen=True)

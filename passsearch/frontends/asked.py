@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from passsearch.core import DeclaredInput, TensorType, bind
+from passsearch.core import DeclaredInput, TensorType, settle
 
 LINE = 240
 
@@ -33,13 +33,7 @@ class Asked:
         Raises:
             UserError: An input is unknown, does not fit or stays open.
         """
-        declared = list(declared)
-        bound = bind(declared, given=self.inputs, batch=self.batch)
-        return {each.name: bound.get(each.name) or _fixed(each) for each in declared}
-
-
-def _fixed(declared: DeclaredInput) -> TensorType:
-    return TensorType(tuple(size for size in declared.shape or () if isinstance(size, int)), declared.dtype)
+        return settle(tuple(declared), given=self.inputs, batch=self.batch)
 
 
 def first_line(error: BaseException) -> str:

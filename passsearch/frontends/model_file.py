@@ -31,6 +31,7 @@ class ModelFile:
         sha256: Digest of the file and of the files that belong to it (parameters, external data).
         inputs: What the importer must be told: the user's own types and dynamic dimensions as bound.
         batch: Size for first dimensions that only the importer sees to be open.
+        parameters: File with the weights, where the importer must be told of it.
         toolchain: ``this`` when only the interpreter that made the file is sure to read it, else ``None``.
     """
 
@@ -41,12 +42,19 @@ class ModelFile:
     sha256: str
     inputs: Mapping[str, TensorType] = field(default_factory=dict)
     batch: int | None = None
+    parameters: Path | None = None
     toolchain: str | None = None
 
     def to_request(self) -> dict[str, Json]:
         """The form in which a worker is told what to load."""
         inputs: dict[str, Json] = {name: [list(kind.shape), kind.dtype] for name, kind in self.inputs.items()}
-        return {"path": str(self.path), "format": self.format, "inputs": inputs, "batch": self.batch}
+        request: dict[str, Json] = {
+            "path": str(self.path),
+            "format": self.format,
+            "inputs": inputs,
+            "batch": self.batch,
+        }
+        return request | ({"parameters": str(self.parameters)} if self.parameters else {})
 
 
 def digest_files(paths: Iterable[Path]) -> str:

@@ -40,7 +40,7 @@ def from_path(path: Path, asked: Asked, *, name: str | None = None) -> ModelFile
             )
     bound = bind(needed, given=asked.inputs, batch=asked.batch)
     own = path.name.removesuffix(ENDING)
-    return ModelFile(path, "mxnet", name or own, asked.source, digest_files((path, params)), bound)
+    return ModelFile(path, "mxnet", name or own, asked.source, digest_files((path, params)), bound, parameters=params)
 
 
 def parameters_beside(path: Path) -> Path:

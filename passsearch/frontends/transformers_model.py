@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers  # type: ignore[import-not-found, unused-ignore]
-from safetensors import SafetensorError  # type: ignore[import-not-found, unused-ignore]
+import transformers
+from safetensors import SafetensorError
 
 from passsearch.core import DeclaredInput, Dimension, TensorType
 from passsearch.errors import UserError

@@ -162,7 +162,8 @@ class Verbs:
 
 
 def _source(data: Request) -> ModelSource:
-    return ModelSource(Path(data["path"]), data["format"], _types(data["inputs"]), data.get("batch"))
+    parameters = Path(data["parameters"]) if "parameters" in data else None
+    return ModelSource(Path(data["path"]), data["format"], _types(data["inputs"]), data.get("batch"), parameters)
 
 
 def _types(data: Mapping[str, Any]) -> dict[str, TensorType]:

@@ -54,7 +54,7 @@ def imported(
             )
             _import(worker, model, made=passing / "made", deadline_s=deadline_s)
             _put(passing / "made", kept)
-    return replace(model, path=kept / NETWORK, format="ir", inputs={}, batch=None)
+    return replace(model, path=kept / NETWORK, format="ir", inputs={}, batch=None, parameters=None)
 
 
 def dialect_digest(name: str) -> str:

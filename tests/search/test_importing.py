@@ -12,18 +12,18 @@ import passsearch
 from passsearch.core import TensorType
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
-from passsearch.frontends import ModelFile, digest_files
+from passsearch.frontends import ModelFile, digest_files, resolve
 from passsearch.search.importing import imported
 from passsearch.toolchain import Toolchain, host_target
 
-DATA = {"image": TensorType((2, 8, 8, 3), "float32")}
+DATA = TensorType((2, 8, 8, 3), "float32")
 NETWORKS = {
-    "saved_model": ("tensorflow", "tensorflow", {}),
-    "frozen_graph": ("tensorflow", "tensorflow", {}),
-    "mxnet_symbol": ("mxnet", "mxnet", {"data": DATA["image"]}),
-    "torchscript": ("torch", "torchscript", DATA),
+    "saved_model": ("tensorflow", {"batch": 2}),
+    "frozen_graph": ("tensorflow", {"batch": 2}),
+    "mxnet_symbol": ("mxnet", {"inputs": {"data": DATA}}),
+    "torchscript": ("torch", {"inputs": {"image": DATA}}),
 }
-"""Module, format and what of the inputs the file does not say, by the function that makes the network."""
+"""Framework, and what of the inputs the file does not say, by the function that makes the network."""
 
 MAKE = Path(__file__).parent / "data" / "make_tflite.py"
 
@@ -73,22 +73,20 @@ def test_a_toolchain_without_the_framework_says_how_to_get_it(relay: Toolchain, 
         pytest.skip("this toolchain has MXNet")
     file = tmp_path / "net-symbol.json"
     file.write_text("{}")
-    model = ModelFile(file, "mxnet", "net", str(file), "0", {"data": TensorType((1,), "float32")})
+    model = ModelFile(file, "mxnet", "net", str(file), "0", {"data": DATA})
     with pytest.raises(UserError, match=r"cannot import `mxnet` .* passsearch toolchain install \S+ --with mxnet"):
         bring_in(model, relay, tmp_path)
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_outputs_are_those_of_the_framework(kind: str, relay: Toolchain, tmp_path: Path) -> None:
-    module, format_, inputs = NETWORKS[kind]
+    framework, said = NETWORKS[kind]
     script = [str(relay.python), str(MAKE.with_name("framework_networks.py"))]
-    if subprocess.run([str(relay.python), "-c", f"import {module}"], capture_output=True, check=False).returncode:
-        pytest.skip(f"this toolchain has no {module}; see: passsearch toolchain install --help")
+    if subprocess.run([str(relay.python), "-c", f"import {framework}"], capture_output=True, check=False).returncode:
+        pytest.skip(f"this toolchain has no {framework}; see: passsearch toolchain install --help")
     made = subprocess.run([*script, "make", kind, str(tmp_path)], capture_output=True, text=True, check=True)
     file = tmp_path / json.loads(made.stdout.splitlines()[-1])["path"]
-    digest = digest_files([tmp_path / "outputs.npy"])
-    model = ModelFile(file, format_, "network", str(file), digest, inputs, batch=None if inputs else 2)  # type: ignore[arg-type]
-    ir = bring_in(model, relay, tmp_path).path
+    ir = bring_in(resolve(file, folder=tmp_path, **said), relay, tmp_path).path
     told = subprocess.run([*script, "check", str(tmp_path), str(ir)], capture_output=True, text=True, check=True)
     found = json.loads(told.stdout.splitlines()[-1])
     assert found["input"] == ("data" if kind == "mxnet_symbol" else "image")

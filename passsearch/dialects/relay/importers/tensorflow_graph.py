@@ -34,7 +34,7 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
 def _saved_model(source: ModelSource) -> tuple[Any, Mapping[str, TensorType], Sequence[str]]:
     signature = _signature(source.path)
     specs = signature.structured_input_signature[1]
-    types = source.bind([_declared(name, spec.shape, spec.dtype) for name, spec in specs.items()])
+    types = source.settle([_declared(name, spec.shape, spec.dtype) for name, spec in specs.items()])
     tensors = {name: tf.TensorSpec(kind.shape, kind.dtype, name=name) for name, kind in types.items()}
     function = tf.function(lambda **given: signature(**given)).get_concrete_function(**tensors)
     frozen = convert_variables_to_constants_v2(function)
@@ -68,7 +68,9 @@ def _frozen(source: ModelSource) -> tuple[Any, Mapping[str, TensorType], Sequenc
         raise UserError(f"`{source.path}` has variables (`{held[0]}`), whose values are elsewhere; freeze the graph.")
     read_by_others = {name.lstrip("^").partition(":")[0] for node in graph.node for name in node.input}
     last = [node.name for node in graph.node if node.name not in read_by_others and node.op not in NO_OUTPUT]
-    return graph, source.bind([_placeholder(node) for node in graph.node if node.op == "Placeholder"]), last
+    # A Keras loop leaves placeholders that nothing reads.
+    inputs = [_placeholder(node) for node in graph.node if node.op == "Placeholder" and node.name in read_by_others]
+    return graph, source.settle(inputs), last
 
 
 def _placeholder(node: Any) -> DeclaredInput:

@@ -28,7 +28,7 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
         declared = [_declared(graph.Tensors(index)) for index in graph.InputsAsNumpy()]
     except (struct.error, AttributeError, IndexError, TypeError) as error:
         raise UserError(f"Cannot read `{source.path}` as TFLite ({error}); convert the network again.") from error
-    types = source.bind(declared)
+    types = source.settle(declared)
     shapes = {name: kind.shape for name, kind in types.items()}
     module, params = relay.frontend.from_tflite(model, shapes, {name: kind.dtype for name, kind in types.items()})
     return module, params
