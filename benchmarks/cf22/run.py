@@ -168,11 +168,12 @@ def tune(objective: str) -> Callable[[Subject], dict[str, Any]]:
             objective=objective,
             trials=subject.options.trials,
             timeout=subject.options.timeout,
-            keep_throughput=0.99,
             target=subject.chosen.target,
             out=subject.folder / objective,
             progress=lambda text, done, total: print(f"  {text} {done}/{total}", file=sys.stderr, flush=True),
         )
+        if result.document["interrupted"]:
+            raise KeyboardInterrupt  # the search goes on next time
         kept = ("best", "baseline", "baselines", "ratios", "verdict", "space", "classes", "failures", "seconds")
         return {key: slim(result.document[key]) for key in kept}
 

@@ -235,7 +235,7 @@ def _import_first(module: str, advice: str) -> None:
     """Import a framework before the compiler: some die the other way round."""
     try:
         import_module(module)
-    except ImportError as error:
+    except Exception as error:
         raise UserError(f"`{sys.executable}` cannot import `{module}` ({error}); {advice}") from error
 
 

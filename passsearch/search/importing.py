@@ -41,19 +41,21 @@ def imported(
         return model
     kept = folder / kept_name(model.name, _digest(model, toolchain=toolchain), suffix="")
     if not kept.exists():
-        with passing_folder(folder) as passing:
-            worker = Worker(
-                toolchain.python,
-                bridge=dialect.bridge,
-                target=target,
-                threads=1,
-                log=passing / "worker.log",
-                first={
-                    name: ADVICE.format(dialect=dialect.name, name=name) for name in dialect.imports_apart[model.format]
-                },
+        folder.mkdir(parents=True, exist_ok=True)
+        first = {name: ADVICE.format(dialect=dialect.name, name=name) for name in dialect.imports_apart[model.format]}
+        log = folder / "import.log"
+        worker = Worker(toolchain.python, bridge=dialect.bridge, target=target, threads=1, log=log, first=first)
+        try:
+            with passing_folder(folder) as passing:
+                _import(worker, model, made=passing / "made", deadline_s=deadline_s)
+                _put(passing / "made", kept)
+        except WorkerDied as error:
+            told = (
+                f"Importing `{model.source}` ended the process ({error}), last words in `{log}`; export ONNX instead."
             )
-            _import(worker, model, made=passing / "made", deadline_s=deadline_s)
-            _put(passing / "made", kept)
+            raise EnvironmentFault(told) from error
+        finally:
+            worker.close()
     return replace(model, path=kept / NETWORK, format="ir", inputs={}, batch=None, parameters=None)
 
 
@@ -73,14 +75,9 @@ def _put(made: Path, kept: Path) -> None:
 def _import(worker: Worker, model: ModelFile, *, made: Path, deadline_s: float) -> None:
     made.mkdir()
     request = {"verb": "import", "source": model.to_request(), "path": str(made / NETWORK)}
-    try:
-        answer = worker.ask(request, deadline_s=deadline_s)
-    except WorkerDied as error:
-        raise EnvironmentFault(
-            f"Importing `{model.source}` ended the process ({error}); export ONNX instead."
-        ) from error
-    finally:
-        worker.close()
+    answer = worker.ask(request, deadline_s=deadline_s)
+    if answer.get("error", {}).get("kind") in ("infra", "oom"):
+        raise EnvironmentFault(f"Cannot import `{model.source}`: {answer['error']['reason']}; make room and try again.")
     if "error" in answer:
         raise UserError(f"Cannot import `{model.source}`: {answer['error']['reason']}; export ONNX instead.")
 

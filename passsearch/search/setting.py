@@ -93,7 +93,7 @@ class Setting:
         identity = {
             "version": MEMORY_VERSION,
             "model": self.model.sha256,
-            "inputs": [self.model.to_request()["inputs"], self.model.batch],
+            "inputs": [[name, str(kind)] for name, kind in self.model.inputs.items()] + [self.model.batch],
             "target": self.target,
             "tvm": [self.toolchain.tvm_version, self.toolchain.tvm_commit, str(self.toolchain.python)],
             "catalogs": self.catalogs_sha256,

@@ -47,7 +47,9 @@ class RelayBridge:
     def load(self, source: ModelSource) -> tvm.IRModule:
         """Import, bind the parameters, infer the types."""
         module = importer.load(source)
-        unknown = sorted(set(source.inputs) - set(self.inputs(module)))
+        # Where the file does not name them, they were told by the user, and one that nothing reads is gone by now.
+        named = source.inputs if source.format in ("ir", "onnx") else {}
+        unknown = sorted(set(named) - set(self.inputs(module)))
         if unknown:
             names = ", ".join(self.inputs(module))
             raise UserError(f"Unknown input `{unknown[0]}`; this network's inputs are: {names}.")

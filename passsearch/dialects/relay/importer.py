@@ -1,6 +1,7 @@
 """Model files to Relay, with parameters bound and matrix products in the form that runs fast."""
 
-import re
+import functools
+import operator
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
@@ -12,6 +13,7 @@ from tvm.relay.dataflow_pattern import DFPatternCallback, is_op, rewrite, wildca
 from passsearch.core import TensorType
 from passsearch.dialects.contract import Array, ModelSource
 from passsearch.dialects.relay import ir_file
+from passsearch.dialects.relay.refusal import refusal
 from passsearch.errors import UserError
 
 READERS = {
@@ -35,7 +37,8 @@ def load(source: ModelSource) -> tvm.IRModule:
     """
     module = ir_file.read(source) if source.format == "ir" else _import(source)
     module = relay.transform.InferType()(relay.transform.RemoveUnusedFunctions()(module))
-    module["main"] = rewrite(_QuickMatmul(), module["main"])
+    for rewriting in (_IdleLayout(), _QuickMatmul()):
+        module["main"] = rewrite(rewriting, module["main"])
     return relay.transform.InferType()(module)
 
 
@@ -44,21 +47,25 @@ def _import(source: ModelSource) -> tvm.IRModule:
     try:
         return ir_file.bind(*reader.read(source))
     except (NotImplementedError, tvm.error.OpNotImplemented) as error:
-        raise UserError(_refusal(source, str(error))) from error
+        raise UserError(refusal(source, str(error))) from error
 
 
-def _refusal(source: ModelSource, said: str) -> str:
-    """One line that names the first operator TVM's importer lacks; its own message may list many, over many lines."""
-    last = (said.strip().splitlines() or ["?"])[-1]
-    told = last.rpartition(": ")[2].split(", ")
-    listed = re.findall(r"'([^']+)'", last) or re.findall(r"[Oo]perator (\S+) is not", last) or told
-    names = sorted(dict.fromkeys(name.strip() for name in listed))
-    rest = f" and {len(names) - 1} more ({', '.join(names[1:4])})" if names[1:] else ""
-    return (
-        f"Cannot import `{source.path}`: TVM's importer of {source.format} has no operator `{names[0]}`{rest}. "
-        "Replace it in the network, export ONNX instead, or add a TVM that has it: "
-        "passsearch toolchain add NAME --python PATH"
-    )
+class _IdleLayout(DFPatternCallback):  # type: ignore[misc]
+    """reshape, squeeze or broadcast_to of a value to the shape it has → the value.
+
+    PyTorch's importer puts them around every product. They cost copies that no pass of TVM removes, and hide that
+    products read one value, which is what combining parallel layers looks for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(require_type=True)
+        names = ("broadcast_to", "reshape", "squeeze")
+        self.pattern = functools.reduce(operator.or_, (is_op(name)(wildcard()) for name in names))
+
+    def callback(self, pre: relay.Expr, post: relay.Expr, _: Mapping[object, object]) -> relay.Expr:
+        """Drop one call."""
+        idle = tvm.ir.structural_equal(pre.checked_type, pre.args[0].checked_type)
+        return post.args[0] if idle else post
 
 
 class _QuickMatmul(DFPatternCallback):  # type: ignore[misc]
@@ -72,6 +79,7 @@ class _QuickMatmul(DFPatternCallback):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(require_type=True)
         self.pattern = is_op("nn.batch_matmul")(wildcard(), wildcard())
+        self._flat: dict[relay.Expr, relay.Expr] = {}
 
     def callback(self, pre: relay.Expr, post: relay.Expr, _: Mapping[object, object]) -> relay.Expr:
         """Rewrite one call."""
@@ -79,24 +87,27 @@ class _QuickMatmul(DFPatternCallback):  # type: ignore[misc]
         left, right = (argument.checked_type for argument in pre.args)
         if pre.attrs.transpose_a or left.dtype != right.dtype:
             return post
-        matrix = _shared_matrix(pre.args[1])
-        sizes = [int(size) if isinstance(size, tvm.tir.IntImm) else -1 for size in left.shape]
+        sizes, others = ([_size(size) for size in each.shape] for each in (left, right))
+        matrix = _shared_matrix(pre.args[1]) if others[0] in (1, sizes[0]) else None
         if matrix is not None and -1 not in sizes:
-            return _dense(
-                data, matrix if pre.attrs.transpose_b else matrix.T, sizes=sizes, out_dtype=pre.attrs.out_dtype
-            )
+            turned = matrix if pre.attrs.transpose_b else matrix.T
+            return self._dense(data, turned, sizes=sizes, out_dtype=pre.attrs.out_dtype)
         if pre.attrs.transpose_b:
             return post
         turned = relay.transpose(weight, (0, 2, 1))
         return relay.nn.batch_matmul(data, turned, out_dtype=pre.attrs.out_dtype, transpose_b=True)
 
+    def _dense(self, data: relay.Expr, matrix: Array, *, sizes: Sequence[int], out_dtype: str) -> relay.Expr:
+        batch, rows, depth = sizes
+        # Once for all layers that read it: they are parallel only if they read the same node.
+        flat = self._flat.setdefault(data, relay.reshape(data, (batch * rows, depth)))
+        weight = relay.const(np.ascontiguousarray(matrix))
+        dense = relay.nn.dense(flat, weight, units=len(matrix), out_dtype=out_dtype)
+        return relay.reshape(dense, (batch, rows, len(matrix)))
 
-def _dense(data: relay.Expr, matrix: Array, *, sizes: Sequence[int], out_dtype: str) -> relay.Expr:
-    batch, rows, depth = sizes
-    flat = relay.reshape(data, (batch * rows, depth))
-    weight = relay.const(np.ascontiguousarray(matrix))
-    dense = relay.nn.dense(flat, weight, units=len(matrix), out_dtype=out_dtype)
-    return relay.reshape(dense, (batch, rows, len(matrix)))
+
+def _size(size: object) -> int:
+    return int(size) if isinstance(size, tvm.tir.IntImm) else -1
 
 
 def _shared_matrix(expression: relay.Expr) -> Array | None:

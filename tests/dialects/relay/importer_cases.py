@@ -36,6 +36,10 @@ def products() -> dict[str, Any]:
     return {
         "nn.dense of a shared weight": batch(x, laid_out, transpose_b=False),
         "nn.dense of a weight in turn": batch(x, relay.expand_dims(relay.transpose(turned), 0)),
+        "nn.dense of a batch of one": batch(x, relay.expand_dims(turned, 0), transpose_b=False),
+        "nn.batch_matmul of one input and equal weights": batch(
+            relay.var("z", shape=(1, 5, 8)), relay.const(np.ones((3, 6, 8), "float32"))
+        ),
         "nn.batch_matmul of one weight each": batch(x, constant(2, 6, 8)),
         "nn.batch_matmul of two inputs": batch(x, y, transpose_b=False),
     }
@@ -45,13 +49,44 @@ def main() -> None:
     """Products first, then files."""
     for name, body in products().items():
         before = relay.transform.InferType()(tvm.IRModule.from_expr(body))
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "module.json"
-            ir_file.save(before, path)
-            after = importer.load(ModelSource(path, "ir", {}))
+        after = imported(before)
         told = {"case": name, "operators": operators(after), "same": same_outputs(before, after)}
         print(json.dumps(told), flush=True)
+    print(json.dumps({"case": "parallel", **parallel()}), flush=True)
     print(json.dumps({"case": "apart", **apart()}), flush=True)
+
+
+def parallel() -> dict[str, bool]:
+    """Three layers on one value, each with layouts around it that change nothing, as PyTorch's importer writes them."""
+    x = relay.var("x", shape=(1, 5, 8))
+    layers = []
+    for units in (6, 7, 8):
+        data = relay.reshape(relay.broadcast_to(x, (1, 5, 8)), (-1, 5, 8))
+        weight = relay.reshape(relay.broadcast_to(relay.transpose(constant(units, 8)), (1, 8, units)), (-1, 8, units))
+        layers.append(relay.squeeze(relay.nn.batch_matmul(data, weight, transpose_b=False), axis=[]))
+    before = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Tuple(layers)))
+    after = imported(before)
+    read: list[relay.Expr] = []
+
+    def visit(expr: relay.Expr) -> None:
+        if isinstance(expr, relay.Call) and expr.op.name == "nn.dense":
+            read.append(expr.args[0])
+
+    relay.analysis.post_order_visit(after["main"], visit)
+    again = imported(after)
+    return {
+        "one value": len(read) == 3 and all(each.same_as(read[0]) for each in read),
+        "same": same_outputs(before, after),
+        "idempotent": bool(tvm.ir.structural_equal(after, again)),
+    }
+
+
+def imported(module: tvm.IRModule) -> tvm.IRModule:
+    """Written and loaded as an importer does."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "module.json"
+        ir_file.save(module, path)
+        return importer.load(ModelSource(path, "ir", {}))
 
 
 def apart() -> dict[str, bool]:
@@ -95,8 +130,8 @@ def same_outputs(left: tvm.IRModule, right: tvm.IRModule) -> bool:
             built = relay.build(module, "llvm -mtriple=x86_64-unknown-linux-gnu")
         executor = graph_executor.GraphModule(built["default"](tvm.cpu()))
         executor.run(**{name: array.astype("float32") for name, array in inputs.items()})
-        outputs.append(executor.get_output(0).numpy())
-    return bool(np.allclose(*outputs, rtol=1e-4, atol=1e-4))
+        outputs.append([executor.get_output(index).numpy() for index in range(executor.get_num_outputs())])
+    return all(np.allclose(*pair, rtol=1e-4, atol=1e-4) for pair in zip(*outputs, strict=True))
 
 
 if __name__ == "__main__":

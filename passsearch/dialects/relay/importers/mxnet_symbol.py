@@ -24,7 +24,7 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
         raise UserError(
             f"Cannot read `{source.path}` and its parameters ({reason}); export the block again."
         ) from error
-    values = {key.partition(":")[2] or key: array for key, array in saved.items()}
+    values = {key.removeprefix("arg:").removeprefix("aux:"): array for key, array in saved.items()}
     auxiliary = set(symbol.list_auxiliary_states())
     module, params = relay.frontend.from_mxnet(
         symbol,

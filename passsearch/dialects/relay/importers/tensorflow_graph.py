@@ -1,6 +1,6 @@
 """TensorFlow's SavedModel folders and frozen graphs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +67,18 @@ def _frozen(source: ModelSource) -> tuple[Any, Mapping[str, TensorType], Sequenc
     if held:
         raise UserError(f"`{source.path}` has variables (`{held[0]}`), whose values are elsewhere; freeze the graph.")
     read_by_others = {name.lstrip("^").partition(":")[0] for node in graph.node for name in node.input}
-    last = [node.name for node in graph.node if node.name not in read_by_others and node.op not in NO_OUTPUT]
     # A Keras loop leaves placeholders that nothing reads.
     inputs = [_placeholder(node) for node in graph.node if node.op == "Placeholder" and node.name in read_by_others]
-    return graph, source.settle(inputs), last
+    return graph, source.settle(inputs), list(_outputs(graph))
+
+
+def _outputs(graph: Any) -> Iterator[str]:
+    """All outputs of the operators that nothing reads; TVM takes the first alone where it is given the bare name."""
+    with tf.Graph().as_default() as whole:
+        tf.import_graph_def(graph, name="")
+    for node in whole.get_operations():
+        if node.type not in NO_OUTPUT and not any(tensor.consumers() for tensor in node.outputs):
+            yield from ([node.name] if len(node.outputs) == 1 else [tensor.name for tensor in node.outputs])
 
 
 def _placeholder(node: Any) -> DeclaredInput:
