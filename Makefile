@@ -13,7 +13,7 @@ CANDIDATES := python3.10 python3.11 python3.12 python3.13 python3 python
 PYTHON ?= $(shell for python in $(CANDIDATES); do \
 	"$$python" -c '$(FITS)' >/dev/null 2>&1 && echo "$$python" && break; done)
 
-.PHONY: demo test toolchain lint clean
+.PHONY: demo test test-frameworks toolchain lint clean
 
 demo: toolchain
 	$(BIN)/passsearch tune zoo:resnet18 --trials $(TRIALS) --timeout $(TIMEOUT) --out $(RUN)
@@ -21,6 +21,12 @@ demo: toolchain
 
 test: toolchain $(VENV)/test.stamp
 	$(BIN)/python -m pytest
+
+# Not part of `test`: needs Python 3.10 or 3.11 and 3 GB for the frameworks.
+test-frameworks: $(VENV)/test.stamp
+	$(BIN)/passsearch toolchain install relay --with mxnet,tensorflow,torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mxnet,tensorflow,torch,transformers]'
+	$(BIN)/python -m pytest -rs tests/frontends tests/search/test_importing.py
 
 toolchain: $(VENV)/library.stamp
 	$(BIN)/passsearch toolchain install relay

@@ -63,7 +63,7 @@ def explored(model: str, seconds: float, **what: Any) -> dict[str, Any]:
     document = explore(model, timeout=seconds, progress=tell, **what)
     closure = Closure.from_json(document["graph"])
     columns, tried = range(len(closure.steps)), closure.table != UNTRIED
-    seconds = closure.seconds.sum(axis=0) / np.maximum(tried.sum(axis=0), 1)
+    mean_s = closure.seconds.sum(axis=0) / np.maximum(tried.sum(axis=0), 1)
     failures = (closure.table <= FAILED).sum(axis=0)
     hinges = sorted(
         (len(closure.reached([*columns[:gone], *columns[gone + 1 :]])), closure.steps[gone]) for gone in columns
@@ -72,7 +72,7 @@ def explored(model: str, seconds: float, **what: Any) -> dict[str, Any]:
     return {
         **{key: document[key] for key in kept},
         "last_run_s": document["seconds"],
-        "seconds_by_step": dict(zip(closure.steps, seconds.round(3).tolist(), strict=True)),
+        "seconds_by_step": dict(zip(closure.steps, mean_s.round(3).tolist(), strict=True)),
         "failed_by_step": {step: int(count) for step, count in zip(closure.steps, failures, strict=True) if count},
         "states_without": [{"step": step, "states": states} for states, step in hinges[:5]],
         "closed_part": document["closed_part"],

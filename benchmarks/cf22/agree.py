@@ -1,7 +1,7 @@
-"""What a built network computes against what its framework computed: ``python agree.py FOLDER CASES.npz``.
+"""What a built network computes against what its framework computed: ``python agree.py FOLDER CASES.npz DEVICE``.
 
 Run in the toolchain's interpreter (TVM and numpy only). Answers the largest deviation of each case as a share of the
-largest output, as JSON.
+largest output, as JSON; ``null`` where shapes differ or a value is not finite.
 """
 
 import json
@@ -12,17 +12,31 @@ import numpy as np
 import tvm
 from tvm.contrib import graph_executor
 
-folder, cases = Path(sys.argv[1]), np.load(sys.argv[2])
-executor = graph_executor.create(
-    (folder / "graph.json").read_text(), tvm.runtime.load_module(str(folder / "kernels.so")), tvm.cpu()
-)
-executor.load_params((folder / "parameters.bin").read_bytes())
-deviations = []
-for case in sorted({key.split("/")[1] for key in cases.files}):
-    for key in (key for key in cases.files if key.startswith(f"in/{case}/")):
+TINY = 1e-30
+
+
+def main() -> None:
+    """Run every case."""
+    folder, cases, device = Path(sys.argv[1]), np.load(sys.argv[2]), tvm.device(sys.argv[3])
+    library = tvm.runtime.load_module(str(folder / "kernels.so"))
+    executor = graph_executor.create((folder / "graph.json").read_text(), library, device)
+    executor.load_params((folder / "parameters.bin").read_bytes())
+    numbers = sorted({key.split("/")[1] for key in cases.files})
+    json.dump([deviation(executor, dict(cases), number) for number in numbers], sys.stdout)
+
+
+def deviation(executor: graph_executor.GraphModule, cases: dict[str, np.ndarray], number: str) -> float | None:
+    """Of one case, over all outputs."""
+    for key in (key for key in cases if key.startswith(f"in/{number}/")):
         executor.set_input(key.split("/", 2)[2], cases[key])
     executor.run()
-    wanted = [cases[key] for key in cases.files if key.startswith(f"out/{case}/")]
-    got = [executor.get_output(index).numpy() for index in range(len(wanted))]
-    deviations.append(max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(got, wanted, strict=True)))
-json.dump(deviations, sys.stdout)
+    wanted = [cases[key] for key in cases if key.startswith(f"out/{number}/")]
+    got = [executor.get_output(index).numpy() for index in range(executor.get_num_outputs())]
+    if [each.shape for each in got] != [each.shape for each in wanted]:
+        return None
+    worst = np.max([np.abs(a - b).max() / max(np.abs(b).max(), TINY) for a, b in zip(got, wanted)])  # noqa: B905
+    return float(worst) if np.isfinite(worst) else None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,7 @@
 """Where -O3 spends its time, compiling and running: every pass and every kernel of one network.
 
-Run in the toolchain's interpreter (TVM and numpy only): ``python costs.py NETWORK.json --target T --level 3``; answers
-JSON. Kernels are timed one by one: their sum is not the latency of the network, their shares are what is of interest.
+Run in the toolchain's interpreter (TVM and numpy only): ``python costs.py NETWORK.json --target T``; answers JSON.
+Kernels are timed one by one: their sum is not the latency of the network, their shares are what is of interest.
 """
 
 import argparse
@@ -28,13 +28,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("network", type=Path)
     parser.add_argument("--target", required=True)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--level", type=int, default=3)
     arguments = parser.parse_args()
     module = tvm.ir.load_json(arguments.network.read_text())
-    parameters = arguments.network.with_suffix(".params")
-    if parameters.exists():
-        values = tvm.runtime.load_param_dict(parameters.read_bytes())
-        module["main"] = relay.build_module.bind_params_by_name(module["main"], values)
     module = relay.transform.InferType()(module)
     timing = tvm.ir.instrument.PassTimingInstrument()
     start = time.perf_counter()
@@ -46,7 +43,12 @@ def main() -> None:
         start = time.perf_counter()
         library.get_lib().export_library(str(Path(folder) / "kernels.so"))
         written_s = time.perf_counter() - start
-    document = {"build_s": lowered_s, "write_s": written_s, "passes": pass_seconds(passes), "kernels": kernels(library)}
+    document = {
+        "build_s": lowered_s,
+        "write_s": written_s,
+        "passes": pass_seconds(passes),
+        "kernels": kernels(library, arguments.device),
+    }
     json.dump(document, sys.stdout)
 
 
@@ -65,10 +67,12 @@ def pass_seconds(report: str) -> dict[str, float]:
     return {name: round(value, 4) for name, value in seconds.most_common(30)}
 
 
-def kernels(library: Any) -> list[dict[str, Any]]:
+def kernels(library: Any, device: str) -> list[dict[str, Any]]:
     """Every kernel's microseconds, its share, and how often it is called; the longest first."""
     with tempfile.TemporaryDirectory() as folder:
-        executor = debug_executor.create(library.get_graph_json(), library.get_lib(), tvm.cpu(), dump_root=folder)
+        executor = debug_executor.create(
+            library.get_graph_json(), library.get_lib(), tvm.device(device), dump_root=folder
+        )
         executor.set_input(**library.get_params())
         rng = np.random.default_rng(0)
         for name in input_names(library):

@@ -107,14 +107,14 @@ def bert_squad_pytorch(folder: Path) -> Built:
     config._attn_implementation = "eager"
     kind = ((1, 384), "int64")
     names = ("input_ids", "attention_mask", "token_type_ids")
-    return _traced(folder, lambda: _Tuples(BertForQuestionAnswering(config)), dict.fromkeys(names, kind))
+    return _traced(folder, lambda: _in_tuples(BertForQuestionAnswering(config)), dict.fromkeys(names, kind))
 
 
 def _vision(folder: Path, network: Any, config: Any) -> Built:
-    return _traced(folder, lambda: _Tuples(network(config)), {"pixel_values": ((1, 3, 224, 224), "float32")})
+    return _traced(folder, lambda: _in_tuples(network(config)), {"pixel_values": ((1, 3, 224, 224), "float32")})
 
 
-def _Tuples(network: Any) -> Any:  # noqa: N802
+def _in_tuples(network: Any) -> Any:
     """transformers' networks answer in a class of their own unless told otherwise."""
     network.config.return_dict = False
     return network
@@ -159,7 +159,10 @@ def _gluon(folder: Path, name: str, *, size: int) -> Built:
     network.hybridize()
     network(image)
     network.export(str(folder / folder.name))
-    infer = lambda given: [each.asnumpy() for each in network(mx.nd.array(given["data"]))]  # noqa: E731
+
+    def infer(given: Inputs) -> Arrays:
+        return [each.asnumpy() for each in network(mx.nd.array(given["data"]))]
+
     return f"{folder.name}-symbol.json", infer, inputs
 
 

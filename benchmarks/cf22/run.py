@@ -8,6 +8,7 @@ best found against -O3, interleaved. Interrupted, it goes on with the same comma
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 from collections import Counter
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -27,10 +29,11 @@ import passsearch
 from passsearch.catalog import Ruling, bind_pipeline, candidates, with_needs
 from passsearch.core import BuildOptions, Candidate, Failure, Fingerprint, PassSpec, Pipeline, parse_input
 from passsearch.frontends import resolve
+from passsearch.measure import log_ratio
 from passsearch.search import setting
 from passsearch.search.comparison import CF22, PAIRED, compare_candidates
 from passsearch.search.evaluation import Built, Evaluator
-from passsearch.store import Log, open_memory, read_result
+from passsearch.store import Log, open_memory, read_result, write_json
 from passsearch.toolchain import cache_folder
 
 HERE = Path(__file__).parent
@@ -57,6 +60,7 @@ class Subject:
     inputs: dict[str, Any]
     folder: Path
     options: argparse.Namespace
+    document: dict[str, Any]
 
 
 def main() -> None:
@@ -68,6 +72,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for each search (%(default)s)")
     parser.add_argument("--protocol", choices=(PAIRED, CF22), default=PAIRED)
+    parser.add_argument("--results", type=Path, help="folder of the results (benchmarks/results/DIALECT/cf22)")
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS))
     options = parser.parse_args()
     for name in options.names:
@@ -77,16 +82,26 @@ def main() -> None:
 def run(name: str, options: argparse.Namespace) -> None:
     """Everything of one network; each step is written down before the next begins."""
     subject = prepare(name, options)
-    file = RESULTS / subject.chosen.toolchain.dialect / "cf22" / f"{name}.json"
+    file = (options.results or RESULTS / subject.chosen.toolchain.dialect / "cf22") / f"{name}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    document = json.loads(file.read_text()) if file.exists() else {"network": name}
+    document = subject.document
+    document |= json.loads(file.read_text()) if file.exists() else {"network": name}
+    refuse_elsewhere(subject)
     steps = [step for step in STEPS if step in options.steps]
     for step in steps:
         key = CF22 if step == "compare" and options.protocol == CF22 else step
         if key not in document:
             print(f"{name}: {key}", file=sys.stderr, flush=True)
             document[key] = {**provenance(subject.chosen), **STEPS[step](subject)}
-            file.write_text(json.dumps(document, indent=1) + "\n")
+            write_json(file, document)
+
+
+def refuse_elsewhere(subject: Subject) -> None:
+    """Numbers of two machines do not go into one table."""
+    here = provenance(subject.chosen)
+    for step in (each for each in subject.document.values() if isinstance(each, dict)):
+        if any(step[key] != here[key] for key in ("device", "target")):
+            sys.exit(f"{subject.name} was measured on {step['device']}, {step['target']}; give another --results.")
 
 
 def prepare(name: str, options: argparse.Namespace) -> Subject:
@@ -100,7 +115,7 @@ def prepare(name: str, options: argparse.Namespace) -> Subject:
     file = resolve(str(made / told["path"]), inputs=inputs, folder=cache_folder() / "models")
     target = None if options.device == "cpu" else options.device
     chosen = setting.choose(replace(file, name=name), toolchain=None, target=target)
-    return Subject(name, chosen, str(made / told["path"]), inputs, RUNS / name, options)
+    return Subject(name, chosen, str(made / told["path"]), inputs, RUNS / chosen.memory.stem, options, {})
 
 
 def agree(subject: Subject) -> dict[str, Any]:
@@ -111,10 +126,15 @@ def agree(subject: Subject) -> dict[str, Any]:
         if isinstance(built, Failure):
             return {"failure": built.to_json()}
         cases = Path(subject.path).with_name("cases.npz")
-        command = [str(subject.chosen.toolchain.python), str(HERE / "agree.py"), str(built.folder), str(cases)]
-        told = subprocess.run(command, check=True, capture_output=True, text=True)
-    deviations = json.loads(told.stdout)
-    return {"deviations": deviations, "limit": AGREES, "agrees": max(deviations) <= AGREES}
+        told = asked(subject, "agree.py", str(built.folder), str(cases), subject.chosen.device)
+    agrees = all(each is not None and each <= AGREES for each in told)
+    return {"deviations": told, "limit": AGREES, "agrees": agrees}
+
+
+def asked(subject: Subject, script: str, *arguments: str) -> Any:
+    """What a script says in the toolchain's interpreter; what it and its compiler complain of is passed on."""
+    command = [str(subject.chosen.toolchain.python), str(HERE / script), *arguments]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
 
 
 def analyze(subject: Subject) -> dict[str, Any]:
@@ -193,8 +213,8 @@ def compare(subject: Subject) -> dict[str, Any]:
     """The paper's selections and the best ones against -O3, in one interleaved measurement."""
     with evaluating(subject) as evaluator:
         classes = setting.read(subject.chosen, evaluator.summary).class_names
-        everyone = [*selections(subject.name, classes, catalog=subject.chosen.catalog), *found(subject)]
-        contenders = [filled(each, evaluator, subject=subject) for each in everyone]
+        paper = selections(subject.name, classes, catalog=subject.chosen.catalog)
+        contenders = [filled(each, evaluator, subject=subject) for each in paper] + found(subject)
         slow = {each.name: row for each in contenders if (row := alone(evaluator, each, subject=subject))}
         baseline = subject.chosen.dialect.baseline
         document = compare_candidates(
@@ -217,8 +237,8 @@ def found(subject: Subject) -> list[Candidate]:
     """AS-best, the quickest compile that keeps -O3's throughput, and what had the highest throughput."""
     best = []
     for name, objective in (("AS-best", "compile_time"), ("fastest", "throughput")):
-        if (subject.folder / objective / "result.json").exists():
-            row = read_result(subject.folder / objective)["best"]
+        if objective in subject.document:
+            row = subject.document[objective]["best"]
             best.append(Candidate(Pipeline.parse(row["pipeline"]), BuildOptions.from_json(row["build"]), name))
     return best
 
@@ -234,22 +254,25 @@ def alone(evaluator: Evaluator, candidate: Candidate, *, subject: Subject) -> di
     """The row of a selection that fails or is far slower than -O3; ``None`` for one to be measured interleaved."""
     baseline = subject.chosen.dialect.baseline
     reference = evaluator.built(evaluator.graph.root, baseline)
+    if isinstance(reference, Failure):
+        return {"name": candidate.name, "failure": reference.to_json()}
     state = evaluator.reach(candidate.pipeline)
     built = state if isinstance(state, Failure) else evaluator.built(state, candidate)
     timed = built if isinstance(built, Failure) else evaluator.samples(reference, built)
     if isinstance(timed, Failure):
         return {"name": candidate.name, "failure": timed.to_json()}
     assert isinstance(built, Built)
-    fastest = [min(samples) for samples in timed["samples"]]
-    if fastest[0] / fastest[1] >= TOO_SLOW:
+    ratio = math.exp(log_ratio(*timed["samples"]))
+    if ratio >= TOO_SLOW:
         return None
+    latency_s = median(timed["samples"][1])
     return {
         "name": candidate.name,
         "pipeline": str(candidate.pipeline),
         "binary": built.digest,
         "compile_s": evaluator.apply_seconds(candidate.pipeline) + built.seconds,
-        "latency_s": {"median": fastest[1], "interval": None, "n": len(timed["samples"][1])},
-        "ratio": {"ratio": fastest[0] / fastest[1], "interval": None},
+        "latency_s": {"median": latency_s, "interval": None, "n": len(timed["samples"][1])},
+        "ratio": {"ratio": ratio, "interval": None},
         "unavailable": {
             "interval": f"under {TOO_SLOW} of -O3's throughput; timed in one process, until that was certain"
         },
@@ -268,15 +291,20 @@ def evaluating(subject: Subject) -> Iterator[Evaluator]:
 
 
 def profile(subject: Subject) -> dict[str, Any]:
-    """Where -O3 spends its time, and where the quickest compile does."""
+    """Where -O3 spends its time, and the kernels of the quickest compile."""
+    baseline = subject.chosen.dialect.baseline
+    return {each.name: costs(each, subject) for each in (baseline, *found(subject)[:1])}
+
+
+def costs(candidate: Candidate, subject: Subject) -> dict[str, Any]:
+    """What ``costs.py`` says of one candidate's build, its own passes already applied."""
+    network = subject.folder / "network.json"
     with evaluating(subject) as evaluator:
-        network = subject.folder / "network.json"
-        evaluator.save(evaluator.graph.root, network)
-    command = [str(subject.chosen.toolchain.python), str(HERE / "costs.py"), str(network)]
-    command += ["--target", subject.chosen.target]
-    told = subprocess.run(command, check=True, capture_output=True, text=True)
+        evaluator.save(evaluator.states(candidate.pipeline)[-1], network)
+    where = ("--target", subject.chosen.target, "--device", subject.chosen.device)
+    told = asked(subject, "costs.py", str(network), *where, "--level", str(candidate.build.opt_level))
     network.unlink()
-    return dict(json.loads(told.stdout))
+    return dict(told)
 
 
 def acts(subject: Subject) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def tune(
     """Search pass selection and order for one network on one device.
 
     Args:
-        model: ``zoo:NAME[@batch]``, a path, or an ONNX, torch or TVM object.
+        model: ``zoo:NAME[@batch]``, a path, or an object of a framework (docs/tutorial.md lists them).
         example_inputs: What a torch module or a gluon block is run with to see what it does.
         inputs: Shape and dtype by input name, where the file leaves them open.
         batch: Binds a symbolic first dimension.

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 Model: TypeAlias = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A network's file, or zoo:NAME[@batch] for a built-in one.")
+    str, typer.Argument(metavar="MODEL", help="A network's file or folder, or zoo:NAME[@batch] for a built-in one.")
 ]
 Run: TypeAlias = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as `tune --out` made it.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]

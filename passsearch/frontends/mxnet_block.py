@@ -1,5 +1,6 @@
 """Gluon blocks and MXNet symbols in memory, as symbol and parameter files."""
 
+import inspect
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -43,7 +44,7 @@ def from_block(block: Any, asked: Asked) -> ModelFile:
     """
     if not isinstance(block, mx.gluon.HybridBlock):
         raise UserError(f"`{asked.source}` is no HybridBlock, so it has no graph; derive it from gluon.HybridBlock.")
-    inputs = asked.inputs or dict(_types(asked.example_inputs))
+    inputs = _in_order(block, asked.inputs or dict(_types(asked.example_inputs)))
     if not inputs:
         raise UserError(
             f"`{asked.source}` does not name its inputs; give inputs or example_inputs, "
@@ -59,6 +60,13 @@ def from_block(block: Any, asked: Asked) -> ModelFile:
         ) from refusal
     symbol = outputs[0] if len(outputs) == 1 else mx.sym.Group(outputs)
     return _kept(symbol, _values(block, asked), replace(asked, inputs=inputs), name=block.name)
+
+
+def _in_order(block: Any, inputs: Mapping[str, TensorType]) -> dict[str, TensorType]:
+    """As the block takes them where they go by its arguments' names, else as they are given."""
+    arguments = [*inspect.signature(block.hybrid_forward).parameters]
+    known = all(name in arguments for name in inputs)
+    return {name: inputs[name] for name in sorted(inputs, key=arguments.index)} if known else dict(inputs)
 
 
 def _types(examples: Any) -> Iterator[tuple[str, TensorType]]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import DeclaredInput, bind
+from passsearch.core import DeclaredInput
 from passsearch.errors import UserError
 from passsearch.frontends.asked import Asked
 from passsearch.frontends.model_file import ModelFile, digest_files
@@ -38,7 +38,7 @@ def from_path(path: Path, asked: Asked, *, name: str | None = None) -> ModelFile
                 f"`{asked.source}` does not say the shape of `{each.name}`, and `{params.name}` does not hold it; "
                 f"give every input, for example: --input {each.name}:{each.dtype}[1,3,224,224]"
             )
-    bound = bind(needed, given=asked.inputs, batch=asked.batch)
+    bound = asked.settle(needed)
     own = path.name.removesuffix(ENDING)
     return ModelFile(path, "mxnet", name or own, asked.source, digest_files((path, params)), bound, parameters=params)
 

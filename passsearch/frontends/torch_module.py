@@ -48,6 +48,8 @@ def from_module(module: Any, asked: Asked) -> ModelFile:
     """
     tensors = _named(module, asked.example_inputs)
     by_name = isinstance(asked.example_inputs, Mapping)
+    if isinstance(module, torch.jit.ScriptModule):
+        _refuse_gaps(module, tensors)
     call = ((), tensors) if by_name else (tuple(tensors.values()), {})
     name = str(getattr(module, "original_name", type(module).__name__))
     return _exported(module, tensors, asked, name=name, call=tree_flatten(call)[1])
@@ -173,6 +175,17 @@ def _inferring(module: Any) -> Iterator[None]:
             each.training = flag
         for each, calls in refusals:
             vars(each).update(calls)
+
+
+def _refuse_gaps(module: Any, tensors: Mapping[str, torch.Tensor]) -> None:
+    """A script takes tensors by place, so one that is left out would give its place to the next."""
+    arguments = _arguments(module)
+    gap = next((name for name, given in zip(arguments, tensors, strict=False) if name != given), None)
+    if gap is not None:
+        raise UserError(
+            f"A scripted module needs its arguments without gaps: `{gap}` is missing before `{list(tensors)[-1]}`; "
+            f"give it too, or script a module without it."
+        )
 
 
 def _onnx(module: Any, tensors: Mapping[str, torch.Tensor]) -> bytes:

@@ -71,6 +71,11 @@ class Cf22Plan:
     samples: int = 1000
     seed: int = 0
 
+    @property
+    def runs(self) -> int:
+        """All runs of one artifact."""
+        return self.warmups + self.samples
+
 
 def plan_of(data: Mapping[str, Any]) -> RoundPlan | Cf22Plan:
     """A plan from its fields, as a request carries them."""

@@ -1,8 +1,10 @@
 """Named pipelines against each other: built, checked, and sampled interleaved in several processes."""
 
+import hashlib
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -135,8 +137,10 @@ def _time(
     level = 1 - (1 - LEVEL) / max(1, math.comb(len(artifacts) - 1, 2))
     number = processes or (1 if protocol == CF22 else least_repetitions(level))
     folders = [str(each.folder) for each in artifacts]
-    answer = evaluator.time_fresh("compare", folders, plan=plan, processes=number)
-    consumed = evaluator.consumption("compare", folders, plan=FINAL_WINDOWS)
+    asked = json.dumps([asdict(plan), number, [each.key for each in artifacts]])
+    key = f"compare {hashlib.sha256(asked.encode()).hexdigest()[:16]}"
+    answer = evaluator.time_fresh(key, folders, plan=plan, processes=number)
+    consumed = evaluator.consumption(key, folders, plan=FINAL_WINDOWS)
     if isinstance(answer, Failure):
         raise UserError(f"The measurement failed: {answer.reason}.")
     read = () if consumed is None or isinstance(consumed, Failure) else consumed["consumed"]

@@ -15,13 +15,14 @@ from passsearch.search.culprit import Culprit, culprit, write_reproducer
 from passsearch.search.document import result_document
 from passsearch.search.evaluation import Evaluator
 from passsearch.search.gate import DEVIATION
+from passsearch.search.importing import dialect_digest
 from passsearch.search.plan import Plan, Scored, Tally
 from passsearch.search.samplers import AUTO, require_strategy
 from passsearch.search.shortlist import shortlist
 from passsearch.search.study import BaselineFailed, Search
 from passsearch.store import RunFolder, open_memory
 
-LOG_VERSION = 5
+LOG_VERSION = 6
 """Grows when facts of the log change their meaning; a run made before then cannot be continued."""
 
 
@@ -55,6 +56,8 @@ class Tuning:
             "log_version": LOG_VERSION,
             "model": self.chosen.model.sha256,
             "inputs": self.chosen.model.to_request()["inputs"],
+            "batch": self.chosen.model.batch,
+            "dialect_code": dialect_digest(self.chosen.toolchain.dialect),
             "catalogs": self.chosen.catalogs_sha256,
             "threads": self.chosen.threads,
             "target": self.chosen.target,

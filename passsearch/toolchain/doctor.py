@@ -13,7 +13,7 @@ from passsearch.core import Json
 from passsearch.dialects import DIALECTS
 from passsearch.errors import EnvironmentFault, PassSearchError
 from passsearch.toolchain.folders import cache_folder, data_folder
-from passsearch.toolchain.install import DISK_BYTES, is_current
+from passsearch.toolchain.install import DISK_BYTES, held_frameworks, is_current
 from passsearch.toolchain.probe import probe
 from passsearch.toolchain.record import Toolchain
 from passsearch.toolchain.registry import list_toolchains
@@ -116,7 +116,7 @@ def _toolchain(toolchain: Toolchain) -> Finding:
     if not answer.llvm_version and not answer.targets:
         return Finding(name, False, f"TVM {answer.tvm_version} without LLVM", "Use one built with LLVM.")
     cuda = "CUDA device" if answer.cuda_device else "CUDA, no device" if answer.cuda else "no CUDA"
-    versions = f"TVM {answer.tvm_version}, LLVM {answer.llvm_version}"
+    versions = ", ".join(["TVM " + answer.tvm_version, "LLVM " + answer.llvm_version, *held_frameworks(toolchain)])
     return Finding(name, True, f"{answer.dialect}, {versions}, {cuda}, {answer.python}")
 
 

@@ -87,6 +87,11 @@ def is_current(toolchain: Toolchain) -> bool:
     return bool(marker.get("digest") == recipe.digest)
 
 
+def held_frameworks(toolchain: Toolchain) -> tuple[str, ...]:
+    """Frameworks that were installed with it; what the user put beside a TVM of his own is not known."""
+    return tuple(_marker(toolchains_folder() / toolchain.name).get("frameworks", ()))
+
+
 def _marker(folder: Path) -> dict[str, Any]:
     """What an environment says of how it was made; empty if it is not there or damaged."""
     try:

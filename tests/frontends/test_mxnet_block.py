@@ -65,6 +65,7 @@ several.initialize()
 x, y = mx.nd.ones((2, 3)), mx.nd.ones((2, 3))
 file = resolve(several, example_inputs=(x, y), folder=folder)
 assert list(file.inputs) == ["data0", "data1"]
+assert list(resolve(several, example_inputs={"y": y, "x": x}, folder=folder).inputs) == ["x", "y"]
 got = infer(file, x, y)
 expected = several(x, y)
 for value, wanted in zip(got, (expected[0], *expected[1]), strict=True):

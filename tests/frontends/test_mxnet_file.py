@@ -76,7 +76,7 @@ def test_a_shape_in_the_symbol_need_not_be_given(tmp_path):
     with pytest.raises(UserError, match=r"has open dimensions; give its sizes.*--input data:int32.1,4."):
         resolve(symbol, folder=tmp_path)
     symbol = write_symbol(tmp_path, variable("data", __shape__="(2, 4)"), variable("w"))
-    assert resolve(symbol, folder=tmp_path).to_request()["inputs"] == {}
+    assert resolve(symbol, folder=tmp_path).to_request()["inputs"] == {"data": [[2, 4], "float32"]}
 
 
 def test_a_name_is_told_from_a_longer_one(tmp_path):

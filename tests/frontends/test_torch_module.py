@@ -216,6 +216,22 @@ def test_a_scripted_module_is_a_module(tmp_path):
     assert graph_inputs(file) == ["input"]
 
 
+class Scaled(torch.nn.Module):
+    def forward(self, x: torch.Tensor, scale: torch.Tensor | None = None, mask: torch.Tensor | None = None):
+        x = x if scale is None else x * scale
+        return x if mask is None else x + mask
+
+
+def test_a_scripted_modules_arguments_leave_no_gap(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        script = torch.jit.script(Scaled())
+    ones = torch.ones(2, 4)
+    with pytest.raises(UserError, match="`scale` is missing before `mask`"):
+        resolve(script, example_inputs={"x": ones, "mask": ones}, folder=tmp_path)
+    assert list(resolve(script, example_inputs={"x": ones, "scale": ones}, folder=tmp_path).inputs) == ["x", "scale"]
+
+
 @pytest.mark.parametrize(
     ("example", "options", "message"),
     [

@@ -9,11 +9,13 @@ import pytest
 from onnx import TensorProto, helper
 
 import passsearch
-from passsearch.core import TensorType
+from passsearch.core import Objective, TensorType
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.frontends import ModelFile, digest_files, resolve
 from passsearch.search.importing import imported
+from passsearch.search.setting import choose
+from passsearch.search.tuning import Tuning
 from passsearch.toolchain import Toolchain, host_target
 
 DATA = TensorType((2, 8, 8, 3), "float32")
@@ -54,6 +56,15 @@ def test_a_network_is_imported_once_and_is_the_compilers_own_from_then_on(relay:
     assert first.path.stat().st_mtime_ns == written
     assert bring_in(tflite(relay, tmp_path, "RELU", batch=3), relay, tmp_path).path != first.path
     assert sorted(path.name for path in (tmp_path / "models").iterdir() if path.name.startswith(".")) == []
+
+
+def test_another_batch_is_another_run(relay: Toolchain, tmp_path: Path) -> None:
+    runs = []
+    for batch in (2, 3):
+        chosen = choose(tflite(relay, tmp_path, "RELU", batch=batch), toolchain=relay.name, target=None)
+        runs.append(Tuning(chosen, (Objective.parse("throughput"),), 1, None, 0, 0, 0.98, None, ()))
+    assert runs[0].default_folder(tmp_path) != runs[1].default_folder(tmp_path)
+    assert runs[0].chosen.memory != runs[1].chosen.memory
 
 
 def test_an_open_batch_is_asked_for(relay: Toolchain, tmp_path: Path) -> None:

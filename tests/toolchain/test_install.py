@@ -15,6 +15,7 @@ from passsearch.dialects import DIALECTS
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.toolchain import ProbeResult, Toolchain, get_toolchain, install, is_current, list_toolchains
 from passsearch.toolchain.host_python import HostPython, describe
+from passsearch.toolchain.install import held_frameworks
 from passsearch.toolchain.pip import Pip, make_environment
 from passsearch.toolchain.recipe import make_recipe
 
@@ -94,6 +95,7 @@ def test_frameworks_have_a_base_lock_of_their_own(quick: list[Path]) -> None:
 @pytest.mark.usefixtures("on_311")
 def test_a_toolchain_that_has_more_than_asked_is_ready(data_folder: Path, quick: list[Path]) -> None:
     made = install("relay", frameworks=("mxnet", "torch"))
+    assert held_frameworks(made) == ("mxnet", "torch")
     fetched = len(quick)
     assert made == install("relay") == install("relay", frameworks=("torch",))
     assert is_current(made)
