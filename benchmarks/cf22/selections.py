@@ -18,8 +18,8 @@ def selections(name: str, classes: Collection[str], *, catalog: Catalog) -> list
     """The seven, in the paper's order.
 
     What table 5 prints is taken as it is. Elsewhere AS is all passes of the network's classes in table 4, in two
-    orders, and PO is drawn from these, the baseline's and the additional ones. The paper kept the best of several orders, and
-    its AS leaves some passes out: one order drawn is less than that; what a search finds is more.
+    orders, and PO is drawn from these, the baseline's and the additional ones. The paper kept the best of several
+    orders, and its AS leaves some passes out: one order drawn is less than that; what a search finds is more.
 
     Args:
         name: Of the network; seeds what is drawn.
