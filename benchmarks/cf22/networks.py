@@ -6,6 +6,7 @@ frameworks do not live in one.
 """
 
 import argparse
+import hashlib
 import json
 import random
 import sys
@@ -43,7 +44,14 @@ def main() -> None:
         arrays |= {f"out/{case}/{index}": array for index, array in enumerate(infer(given))}
     np.savez(folder / "cases.npz", **arrays)
     spelled = [f"{name}:{dtype}[{','.join(map(str, shape))}]" for name, (shape, dtype) in inputs.items()]
-    (folder / "network.json").write_text(json.dumps({"path": path, "inputs": spelled}) + "\n")
+    told = {"path": path, "inputs": spelled, "edition": edition()}
+    (folder / "network.json").write_text(json.dumps(told) + "\n")
+
+
+def edition() -> str:
+    """Digest of what builds the networks: another edition of a network is another network."""
+    home = Path(__file__).parent
+    return hashlib.sha256(b"".join((home / name).read_bytes() for name in ("networks.py", "ssd.py"))).hexdigest()
 
 
 def draw(inputs: Mapping[str, tuple[tuple[int, ...], str]], *, seed: int) -> Inputs:

@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from networks import NETWORKS
+from networks import NETWORKS, edition
 from provenance import provenance
 from selections import selections
 
@@ -107,15 +107,16 @@ def refuse_elsewhere(subject: Subject) -> None:
 def prepare(name: str, options: argparse.Namespace) -> Subject:
     """Build the network where that was not done, and settle what compiles it."""
     made = RUNS / "networks" / name
-    if not (made / "network.json").exists():
+    told = made / "network.json"
+    if not told.exists() or json.loads(told.read_text()).get("edition") != edition():
         command = [options.frameworks, str(HERE / "networks.py"), name, "--out", str(made.parent)]
         subprocess.run(command, check=True)
-    told = json.loads((made / "network.json").read_text())
-    inputs = dict(parse_input(text) for text in told["inputs"])
-    file = resolve(str(made / told["path"]), inputs=inputs, folder=cache_folder() / "models")
+    described = json.loads(told.read_text())
+    path, inputs = str(made / described["path"]), dict(parse_input(text) for text in described["inputs"])
+    file = resolve(path, inputs=inputs, folder=cache_folder() / "models")
     target = None if options.device == "cpu" else options.device
     chosen = setting.choose(replace(file, name=name), toolchain=None, target=target)
-    return Subject(name, chosen, str(made / told["path"]), inputs, RUNS / chosen.memory.stem, options, {})
+    return Subject(name, chosen, path, inputs, RUNS / chosen.memory.stem, options, {})
 
 
 def agree(subject: Subject) -> dict[str, Any]:
