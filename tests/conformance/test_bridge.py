@@ -61,6 +61,15 @@ def test_identity_is_the_same_in_every_process(
     assert after[0] == after[1] != states[0]
 
 
+def test_what_is_imported_for_others_is_the_state_they_load(worker: Worker, small_network: Path, folder: Path) -> None:
+    source = {"path": str(small_network), "format": "onnx", "inputs": {}}
+    path = folder / "imported" / "network.json"
+    path.parent.mkdir()
+    worker.ask({"verb": "import", "source": source, "path": str(path)}, deadline_s=120)
+    again = worker.ask({"verb": "load", "source": {"path": str(path), "format": "ir", "inputs": {}}}, deadline_s=120)
+    assert again["state"] == load(worker, small_network)["state"]
+
+
 def test_equal_ir_makes_equal_files_in_every_process(
     relay: Toolchain, worker: Worker, small_network: Path, folder: Path
 ) -> None:
