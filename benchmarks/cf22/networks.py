@@ -80,21 +80,21 @@ def resnet50_pytorch(folder: Path) -> Built:
     """transformers' ResNet-50."""
     from transformers import ResNetConfig, ResNetForImageClassification
 
-    return _vision(folder, ResNetForImageClassification, ResNetConfig(num_labels=1000))
+    return _vision(folder, ResNetForImageClassification, config=ResNetConfig(num_labels=1000))
 
 
 def mobilenet_v2_pytorch(folder: Path) -> Built:
     """transformers' MobileNetV2 1.0."""
     from transformers import MobileNetV2Config, MobileNetV2ForImageClassification
 
-    return _vision(folder, MobileNetV2ForImageClassification, MobileNetV2Config(num_labels=1001))
+    return _vision(folder, MobileNetV2ForImageClassification, config=MobileNetV2Config(num_labels=1001))
 
 
 def ssd_resnet50_pytorch(folder: Path) -> Built:
     """SSD300 of ``ssd.py``."""
     from ssd import SSD300
 
-    return _traced(folder, lambda: SSD300(), {"image": ((1, 3, 300, 300), "float32")})
+    return _traced(folder, SSD300, inputs={"image": ((1, 3, 300, 300), "float32")})
 
 
 def ssd_resnet50_mxnet(folder: Path) -> Built:
@@ -115,11 +115,11 @@ def bert_squad_pytorch(folder: Path) -> Built:
     config._attn_implementation = "eager"
     kind = ((1, 384), "int64")
     names = ("input_ids", "attention_mask", "token_type_ids")
-    return _traced(folder, lambda: _in_tuples(BertForQuestionAnswering(config)), dict.fromkeys(names, kind))
+    return _traced(folder, lambda: _in_tuples(BertForQuestionAnswering(config)), inputs=dict.fromkeys(names, kind))
 
 
-def _vision(folder: Path, network: Any, config: Any) -> Built:
-    return _traced(folder, lambda: _in_tuples(network(config)), {"pixel_values": ((1, 3, 224, 224), "float32")})
+def _vision(folder: Path, network: Any, *, config: Any) -> Built:
+    return _traced(folder, lambda: _in_tuples(network(config)), inputs={"pixel_values": ((1, 3, 224, 224), "float32")})
 
 
 def _in_tuples(network: Any) -> Any:
@@ -128,7 +128,7 @@ def _in_tuples(network: Any) -> Any:
     return network
 
 
-def _traced(folder: Path, make: Callable[[], Any], inputs: dict[str, tuple[tuple[int, ...], str]]) -> Built:
+def _traced(folder: Path, make: Callable[[], Any], *, inputs: dict[str, tuple[tuple[int, ...], str]]) -> Built:
     """A torch module, as TorchScript."""
     import torch
 

@@ -14,6 +14,7 @@ BOXES = (4, 6, 6, 6, 4, 4)
 """Default boxes at each place of the six feature maps."""
 
 MIDDLE = (256, 256, 128, 128, 128)
+STRIDED = (True, True, True, False, False)
 CHANNELS = (1024, 512, 512, 256, 256, 256)
 
 
@@ -48,8 +49,10 @@ class SSD300(nn.Module):
         # The third stage keeps 38 by 38 places: NVIDIA's change to the backbone.
         stages = (*_stage(64, 64, blocks=3, stride=1), *_stage(256, 128, blocks=4, stride=2))
         self.backbone = nn.Sequential(*stem, *stages, *_stage(512, 256, blocks=6, stride=1))
-        steps = zip(CHANNELS[:-1], CHANNELS[1:], MIDDLE, (True, True, True, False, False), strict=True)
-        self.additional = nn.ModuleList(_shrink(*step) for step in steps)
+        steps = zip(CHANNELS[:-1], CHANNELS[1:], MIDDLE, STRIDED, strict=True)
+        self.additional = nn.ModuleList(
+            _shrink(a, b, middle=middle, strided=strided) for a, b, middle, strided in steps
+        )
         heads = list(zip(CHANNELS, BOXES, strict=True))
         self.offsets = nn.ModuleList(nn.Conv2d(size, boxes * 4, 3, padding=1) for size, boxes in heads)
         self.scores = nn.ModuleList(nn.Conv2d(size, boxes * CLASSES, 3, padding=1) for size, boxes in heads)
@@ -69,7 +72,7 @@ def _stage(inputs: int, width: int, *, blocks: int, stride: int) -> list[nn.Modu
     return [Bottleneck(inputs, width, stride=stride), *rest]
 
 
-def _shrink(inputs: int, outputs: int, middle: int, strided: bool) -> nn.Sequential:
+def _shrink(inputs: int, outputs: int, *, middle: int, strided: bool) -> nn.Sequential:
     """The next smaller feature map: half the places by a stride, or two fewer by no padding."""
     how = {"stride": 2, "padding": 1} if strided else {}
     first = (*_convolved(inputs, middle, kernel=1), nn.ReLU(inplace=True))

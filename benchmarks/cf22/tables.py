@@ -176,7 +176,8 @@ def selection_cells(row: Mapping[str, Any]) -> Row:
         return [steps, f"{failure['kind']}: {failure['reason']}".replace("|", "/")[:120], "–", "–", "–"]
     latency_s = row["latency_s"]["median"]
     numbers = [f"{1 / latency_s:.2f} /s", f"{1e3 * latency_s:.1f} ms", f"{row['compile_s']:.1f} s"]
-    return [steps, span(row["ratio"]), *numbers]
+    alone = " (one process)" if row.get("unavailable", {}).get("interval") else ""
+    return [steps, span(row["ratio"]) + alone, *numbers]
 
 
 def floors(documents: Mapping[str, Any]) -> Table:

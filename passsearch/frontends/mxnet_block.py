@@ -32,7 +32,7 @@ def from_symbol(model: Any, asked: Asked) -> ModelFile:
         raise UserError(f"`{asked.source}` is a symbol without its parameters; give (symbol, params), arrays by name.")
     # Names are `arg:weight` in files and `weight` in memory.
     params = {name.partition(":")[2] or name: value for group in groups for name, value in group.items()}
-    return _kept(symbol, params, asked, name=symbol.name or "network")
+    return _kept(symbol, params, asked=asked, name=symbol.name or "network")
 
 
 def from_block(block: Any, asked: Asked) -> ModelFile:
@@ -59,7 +59,7 @@ def from_block(block: Any, asked: Asked) -> ModelFile:
             "give what its hybrid_forward takes."
         ) from refusal
     symbol = outputs[0] if len(outputs) == 1 else mx.sym.Group(outputs)
-    return _kept(symbol, _values(block, asked), replace(asked, inputs=inputs), name=block.name)
+    return _kept(symbol, _values(block, asked), asked=replace(asked, inputs=inputs), name=block.name)
 
 
 def _in_order(block: Any, inputs: Mapping[str, TensorType]) -> dict[str, TensorType]:
@@ -97,7 +97,7 @@ def _values(block: Any, asked: Asked) -> dict[str, Any]:
         ) from error
 
 
-def _kept(symbol: Any, params: Mapping[str, Any], asked: Asked, *, name: str) -> ModelFile:
+def _kept(symbol: Any, params: Mapping[str, Any], *, asked: Asked, name: str) -> ModelFile:
     kinds = {"arg": symbol.list_arguments(), "aux": symbol.list_auxiliary_states()}
     arrays = {
         f"{kind}:{each}": _array(each, params[each])

@@ -52,7 +52,7 @@ def from_module(module: Any, asked: Asked) -> ModelFile:
         _refuse_gaps(module, tensors)
     call = ((), tensors) if by_name else (tuple(tensors.values()), {})
     name = str(getattr(module, "original_name", type(module).__name__))
-    return _exported(module, tensors, asked, name=name, call=tree_flatten(call)[1])
+    return _exported(module, tensors, asked=asked, name=name, call=tree_flatten(call)[1])
 
 
 def from_program(program: Any, asked: Asked, *, name: str = "program") -> ModelFile:
@@ -64,7 +64,7 @@ def from_program(program: Any, asked: Asked, *, name: str = "program") -> ModelF
     """
     inputs = asked.settle(_declared(program))
     tensors = {each: torch.zeros(kind.shape, dtype=getattr(torch, kind.dtype)) for each, kind in inputs.items()}
-    return _exported(program.module(), tensors, asked, name=name, call=program.call_spec.in_spec)
+    return _exported(program.module(), tensors, asked=asked, name=name, call=program.call_spec.in_spec)
 
 
 def from_archive(path: Path, asked: Asked) -> ModelFile:
@@ -84,7 +84,7 @@ def from_archive(path: Path, asked: Asked) -> ModelFile:
     return from_program(program, asked, name=path.stem)
 
 
-def _exported(module: Any, tensors: Mapping[str, torch.Tensor], asked: Asked, *, name: str, call: Any) -> ModelFile:
+def _exported(module: Any, tensors: Mapping[str, torch.Tensor], *, asked: Asked, name: str, call: Any) -> ModelFile:
     """As ONNX if it can be; ``call`` is the structure of the call that the tensors are the leaves of."""
     with _inferring(module), warnings.catch_warnings():
         warnings.simplefilter("ignore")

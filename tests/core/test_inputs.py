@@ -110,7 +110,7 @@ def test_an_input_without_rank_is_given_whole():
         ([BATCHED, MASK], {"ids": int64(4, 16)}, 2, "Dimension `batch` cannot be both 4 and 2"),
         ([MASK], {}, 3, "Input `mask:int64.batch,length.` has open .* --input mask:int64.3,1."),
         ([NAMELESS], {}, None, "Input `x:float32.\\?,4.` has open dimensions"),
-        ([RANKLESS], {}, 1, "Input `x:float32.….` has open dimensions"),
+        ([RANKLESS], {}, 1, "Input `x:float32.….` has open dimensions; .* --input x:float32.1,3,224,224."),
         (
             [BATCHED, MASK],
             {"ids": int64(4, 16), "mask": int64(2, 16)},

@@ -34,7 +34,7 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
 def _saved_model(source: ModelSource) -> tuple[Any, Mapping[str, TensorType], Sequence[str]]:
     signature = _signature(source.path)
     specs = signature.structured_input_signature[1]
-    types = source.settle([_declared(name, spec.shape, spec.dtype) for name, spec in specs.items()])
+    types = source.settle([_declared(name, spec.shape, dtype=spec.dtype) for name, spec in specs.items()])
     tensors = {name: tf.TensorSpec(kind.shape, kind.dtype, name=name) for name, kind in types.items()}
     function = tf.function(lambda **given: signature(**given)).get_concrete_function(**tensors)
     frozen = convert_variables_to_constants_v2(function)
@@ -83,10 +83,10 @@ def _outputs(graph: Any) -> Iterator[str]:
 
 def _placeholder(node: Any) -> DeclaredInput:
     shape = tf.TensorShape(node.attr["shape"].shape if "shape" in node.attr else None)
-    return _declared(node.name, shape, tf.dtypes.as_dtype(node.attr["dtype"].type))
+    return _declared(node.name, shape, dtype=tf.dtypes.as_dtype(node.attr["dtype"].type))
 
 
-def _declared(name: str, shape: Any, dtype: Any) -> DeclaredInput:
+def _declared(name: str, shape: Any, *, dtype: Any) -> DeclaredInput:
     return DeclaredInput(name, None if shape.rank is None else tuple(shape.as_list()), dtype.name)
 
 
