@@ -174,7 +174,7 @@ def _closed(declared: DeclaredInput, *, sizes: Mapping[str, int], batch: int | N
         shape[0] = batch
     closed = tuple(size for size in shape if isinstance(size, int))
     if declared.shape is None or len(closed) < len(shape):
-        sizes = tuple(size if isinstance(size, int) else 1 for size in shape) or (1, 3, 224, 224)
-        example = format_input(declared.name, TensorType(sizes, declared.dtype))
+        given = tuple(size if isinstance(size, int) else 1 for size in shape) or (1, 3, 224, 224)
+        example = format_input(declared.name, TensorType(given, declared.dtype))
         raise UserError(f"Input `{declared}` has open dimensions; give its sizes, for example: --input {example}")
     return TensorType(closed, declared.dtype)
