@@ -18,11 +18,11 @@ def refusal(source: ModelSource, said: str) -> str:
     names = missing_operators(said)
     if not names:
         last = (said.strip().splitlines() or ["it does not say why"])[-1]
-        return f"TVM's importer of {source.format} refuses `{source.path.name}`: {last}"
+        return f"Cannot import `{source.path.name}`: TVM's importer of {source.format} refuses it: {last}"
     rest = f" and {len(names) - 1} more ({', '.join(names[1:4])})" if names[1:] else ""
     another = "" if source.format == "onnx" else "export ONNX instead, "
     return (
-        f"TVM's importer of {source.format} has no operator `{names[0]}`{rest}, which `{source.path.name}` uses; "
+        f"Cannot import `{source.path.name}`: TVM's importer of {source.format} has no operator `{names[0]}`{rest}; "
         f"replace it in the network, {another}or add a TVM that has it: passsearch toolchain add NAME --python PATH"
     )
 
