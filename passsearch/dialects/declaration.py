@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from passsearch.core import Candidate
+from passsearch.core import BuildOptions, Candidate
 
 Version: TypeAlias = tuple[int, ...]
 
@@ -51,6 +51,8 @@ class Dialect:
         checker: ``module:function`` that holds one catalog entry against the compiler; loaded only in a worker.
         baselines: Named candidates measured like any other.
         default_baseline: The one to beat.
+        lowering: The build after a searched pipeline: mandatory lowering, without the passes that even the lowest level
+            runs though a pipeline may have them itself.
         requirements: Folder with one lock file for each Python (``py311.txt``, …), and one to use in its stead
             beside frameworks (``py311-frameworks.txt``, …) for each Python that can have them.
         imports_apart: Formats that a process of their own imports, each with what it imports before the compiler.
@@ -67,6 +69,7 @@ class Dialect:
     baselines: tuple[Candidate, ...]
     default_baseline: str
     requirements: Path
+    lowering: BuildOptions = field(default_factory=BuildOptions)
     imports_apart: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     compiler: CompilerWheel | None = None
     frameworks: tuple[Framework, ...] = ()

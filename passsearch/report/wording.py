@@ -73,7 +73,9 @@ def percent(value: float | None) -> str:
 def passes_text(candidate: Mapping[str, Any] | None) -> str:
     """A pipeline and its build level as people read them."""
     level = at(candidate, "build", "opt_level")
-    return f"{at(candidate, 'pipeline') or '(no explicit pass)'}, then build at opt_level={count(level)}"
+    disabled = at(candidate, "build", "disabled")
+    without = f" without {', '.join(disabled)}" if disabled else ""
+    return f"{at(candidate, 'pipeline') or '(no explicit pass)'}, then build at opt_level={count(level)}{without}"
 
 
 def verdict_text(document: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
-from passsearch.search.space import BUILD_LEVELS, Keys
+from passsearch.search.space import BUILD_LEVELS, Keys, build_at
 from passsearch.search.states import StateGraph
 
 STATE, LEVEL = "state", "build:opt_level"
@@ -22,6 +22,7 @@ class GraphSpace:
         *,
         census: Callable[[str], Mapping[str, int]],
         steps: Collection[PassSpec] = (),
+        lowering: BuildOptions = BuildOptions(),  # noqa: B008, frozen
     ) -> None:
         """Number the states known so far.
 
@@ -30,8 +31,9 @@ class GraphSpace:
             reach: The state a pipeline leads to.
             census: What a state consists of, counted.
             steps: What they reach comes first, breadth first, in whatever order it was found; all else by identity.
+            lowering: The build at the lowest level; see ``Dialect``.
         """
-        self._graph, self._reach, self._census = graph, reach, census
+        self._graph, self._reach, self._census, self._lowering = graph, reach, census, lowering
         first = graph.reached(steps)
         self._states = [*first, *sorted(set(graph) - set(first))]
         self._numbers = {state: number for number, state in enumerate(self._states)}
@@ -47,14 +49,18 @@ class GraphSpace:
     def decode(self, keys: Mapping[str, Any]) -> Candidate:
         """The cheapest known pipeline to that state, built at that level."""
         pipeline, _ = self._graph.cheapest(self._states[keys[STATE]])
-        return Candidate(pipeline, BuildOptions(opt_level=keys[LEVEL]))
+        return Candidate(pipeline, build_at(keys[LEVEL], self._lowering))
 
     def encode(self, candidate: Candidate) -> Keys | None:
         """Keys of the state a candidate leads to; ``None`` if it fails or is built in another way."""
         state = self._reach(candidate.pipeline)
         self.distributions()
         level = candidate.build.opt_level
-        if isinstance(state, Failure) or level not in BUILD_LEVELS or candidate.build != BuildOptions(opt_level=level):
+        if (
+            isinstance(state, Failure)
+            or level not in BUILD_LEVELS
+            or candidate.build != build_at(level, self._lowering)
+        ):
             return None
         return {STATE: self._numbers[state], LEVEL: level}
 

@@ -20,7 +20,7 @@ from passsearch.measure import Sensors, Worker, probe
 from passsearch.search.applying import OUTPUT_CASES, Subject
 from passsearch.search.evaluation import Evaluator
 from passsearch.search.importing import dialect_digest, imported
-from passsearch.search.space import Space
+from passsearch.search.space import Space, build_at
 from passsearch.store import STATES, Log
 from passsearch.toolchain import Toolchain, cache_folder, get_toolchain, host_target
 
@@ -168,7 +168,7 @@ class Reading:
         entries = [ruling.entry for ruling in self.selection.kept]
         if only is not None:
             entries = [entry for entry in entries if entry.name in only]
-        return Space(catalog, tuple(entries), self.fingerprint.present())
+        return Space(catalog, tuple(entries), self.fingerprint.present(), dialect(catalog.dialect).lowering)
 
 
 def choose(
@@ -264,7 +264,11 @@ def first_trials(chosen: Setting, reading: Reading, *, only: Sequence[str] | Non
     """
     present = reading.fingerprint.present()
     sequences = [
-        replace(each.candidate(), pipeline=with_needs(each.pipeline, chosen.catalog, present=present))
+        replace(
+            each.candidate(),
+            pipeline=with_needs(each.pipeline, chosen.catalog, present=present),
+            build=build_at(each.build.opt_level, chosen.dialect.lowering),
+        )
         for each in chosen.catalog.sequences.values()
     ]
     allowed = [each for each in sequences if only is None or {step.name for step in each.pipeline.passes} <= set(only)]

@@ -6,7 +6,7 @@ sequencing and optimization, ORSA Journal on Computing 6(2), 1994).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
@@ -29,11 +29,13 @@ class Space:
         catalog: Of the dialect; knows which passes need which.
         entries: Candidate passes.
         features: Features of the network; they decide which needs apply.
+        lowering: The build at the lowest level; see ``Dialect``.
     """
 
     catalog: Catalog
     entries: tuple[CatalogEntry, ...]
     features: frozenset[str]
+    lowering: BuildOptions = field(default_factory=BuildOptions)
 
     @property
     def steps(self) -> tuple[PassSpec, ...]:
@@ -66,7 +68,7 @@ class Space:
         ordered = sorted(chosen, key=lambda slot: float(keys[f"rank:{slot}"]))
         chosen_passes = Pipeline(tuple(variants[str(keys[f"use:{slot}"])] for slot in ordered))
         pipeline = with_needs(chosen_passes, self.catalog, present=self.features)
-        return Candidate(pipeline, BuildOptions(opt_level=int(keys["build:opt_level"])))
+        return Candidate(pipeline, build_at(int(keys["build:opt_level"]), self.lowering))
 
     def encode(self, candidate: Candidate) -> Keys | None:
         """Keys that decode to a candidate; ``None`` if it lies outside this space."""
@@ -83,7 +85,7 @@ class Space:
             keys |= {f"use:{slot}": str(step), f"rank:{slot}": (position + 0.5) / length}
         for slot in free:
             keys |= {f"use:{slot}": OFF, f"rank:{slot}": 0.5}
-        inside = candidate.build == BuildOptions(opt_level=candidate.build.opt_level)
+        inside = candidate.build == build_at(candidate.build.opt_level, self.lowering)
         return keys if inside and self.decode(keys).pipeline == candidate.pipeline else None
 
     def _slots(self) -> list[tuple[CatalogEntry, str]]:
@@ -92,3 +94,8 @@ class Space:
             for entry in self.entries
             for turn in range(entry.repeat)
         ]
+
+
+def build_at(level: int, lowering: BuildOptions) -> BuildOptions:
+    """The build of one level; the lowest is the dialect's own way of lowering."""
+    return lowering if level == lowering.opt_level else BuildOptions(opt_level=level)

@@ -20,7 +20,7 @@ from passsearch.search.exploration import Exploration, Limits
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.plan import Plan, Scored, Tally
 from passsearch.search.samplers import REJECTED, Strategy, keeping, strategy
-from passsearch.search.space import BUILD_LEVELS, Space
+from passsearch.search.space import BUILD_LEVELS, Space, build_at
 
 PATIENCE = 150
 """Sequences in a row that lead to nothing new before a search gives up: its sampler has nothing new to propose."""
@@ -74,7 +74,13 @@ class Search:
         known += [(each, self._evaluate(each)) for each in self._first if not self._over()]
         self._explore()
         evaluator = self.evaluator
-        graph = GraphSpace(evaluator.graph, evaluator.reach, census=evaluator.census, steps=self.space.steps)
+        graph = GraphSpace(
+            evaluator.graph,
+            evaluator.reach,
+            census=evaluator.census,
+            steps=self.space.steps,
+            lowering=self.space.lowering,
+        )
         names = {"seed": self.plan.seed, "objectives": len(self.plan.objectives)}
         chosen = strategy(self.plan.sampler, self.space, graph=graph, **names)
         self.sampler = chosen.name
@@ -199,7 +205,7 @@ class Search:
 
     def _unmeasured(self) -> bool:
         """Whether there is a state left to measure; where none is known, the nearest unknown ones are looked for."""
-        options = [BuildOptions(opt_level=level) for level in BUILD_LEVELS]
+        options = [build_at(level, self.space.lowering) for level in BUILD_LEVELS]
         graph = self.evaluator.graph
         while all(_key(state, build) in self._known for state in graph for build in options):
             open_ = graph.first_untried(self.space.steps)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from passsearch.core import BuildOptions
 from passsearch.dialects import dialect
 from passsearch.errors import UserError, WorkerDied
 from passsearch.measure import Worker
@@ -68,6 +69,27 @@ def test_what_is_imported_for_others_is_the_state_they_load(worker: Worker, smal
     worker.ask({"verb": "import", "source": source, "path": str(path)}, deadline_s=120)
     again = worker.ask({"verb": "load", "source": {"path": str(path), "format": "ir", "inputs": {}}}, deadline_s=120)
     assert again["state"] == load(worker, small_network)["state"]
+
+
+def test_lowering_alone_builds_what_the_lowest_level_builds(
+    relay: Toolchain, worker: Worker, small_network: Path, folder: Path
+) -> None:
+    state = load(worker, small_network)["state"]
+    for name, factory in (("SimplifyInference", SIMPLIFY), ("FuseOps", FUSE)):
+        state = apply(worker, state, name, factory)["state"]
+    built = [
+        worker.ask(
+            {
+                "verb": "build",
+                "state": state,
+                "options": options.to_json(),
+                "folder": str(folder / f"lowered-{number}"),
+            },
+            deadline_s=120,
+        )
+        for number, options in enumerate((BuildOptions(), dialect(relay.dialect).lowering))
+    ]
+    assert built[0]["digest"] == built[1]["digest"], "nothing is left to simplify here, so nothing else may change"
 
 
 def test_equal_ir_makes_equal_files_in_every_process(

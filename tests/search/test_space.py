@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -50,6 +51,17 @@ def test_a_sequence_outside_the_space_has_no_keys() -> None:
     outside = Candidate(Pipeline((PassSpec.of("DefuseOps"),)))
     assert space().encode(outside) is None
     assert space().encode(Candidate(Pipeline(), BuildOptions(0, disabled=("FuseOps",)))) is None
+
+
+def test_the_lowest_level_is_the_dialects_own_way_of_lowering() -> None:
+    lowering = BuildOptions(0, disabled=("SimplifyExpr",))
+    searched = replace(space(), lowering=lowering)
+    keys = draw(searched, 0)
+    builds = [searched.decode({**keys, "build:opt_level": level}).build for level in (0, 3)]  # type: ignore[arg-type]
+    assert builds == [lowering, BuildOptions(3)]
+    assert searched.encode(Candidate(Pipeline(), BuildOptions(0))) is None
+    encoded = searched.encode(Candidate(Pipeline(), lowering))
+    assert encoded is not None and searched.decode(encoded).build == lowering
 
 
 def test_the_graph_reports_the_cheapest_way_and_leaves_out_what_did_nothing() -> None:
