@@ -166,6 +166,7 @@ class NoSpace:
     """All candidates are given, none is drawn."""
 
     steps = ()
+    lowering = BuildOptions()
 
     def encode(self, candidate: Candidate) -> None:
         """Not told to a sampler."""

@@ -88,7 +88,7 @@ def result_document(
         "classes": [each.to_json() for each in reading.classes],
         "space": _space(search, reading),
         "baseline": _confirmed(baseline, chosen, confirmation=confirmation, is_baseline=True),
-        "baselines": [scored_document(each, chosen) for each in _baselines(search)],
+        "baselines": [scored_document(each, chosen) for each in _baselines(search, chosen)],
         "best": _confirmed(best, chosen, confirmation=confirmation, is_baseline=False),
         "verdict": _verdict(search, best, confirmation=confirmation),
         "ratios": _ratios(search, best, confirmation=confirmation),
@@ -263,8 +263,10 @@ def _over(metric: str, consumed: Sequence[Mapping[str, Any]]) -> dict[str, float
     return found | ({"start": known[0]["start"], "end": known[-1]["end"]} if "start" in known[0] else {})
 
 
-def _baselines(search: Search) -> list[Scored]:
-    return [each for each in search.scored.values() if not each.candidate.pipeline.passes]
+def _baselines(search: Search, chosen: Setting) -> list[Scored]:
+    """A search may also build the network as it is, without any pass, in its own way: that is a candidate."""
+    names = {each.name for each in chosen.dialect.baselines}
+    return [each for each in search.scored.values() if each.candidate.name in names]
 
 
 def _front(search: Search, best: Scored) -> list[Scored]:
