@@ -30,12 +30,14 @@ def main() -> None:
     parser.add_argument("--target", required=True)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--level", type=int, default=3)
+    parser.add_argument("--disabled", nargs="*", default=[], help="passes the build leaves out")
     arguments = parser.parse_args()
     module = tvm.ir.load_json(arguments.network.read_text())
     module = relay.transform.InferType()(module)
     timing = tvm.ir.instrument.PassTimingInstrument()
     start = time.perf_counter()
-    with tvm.transform.PassContext(opt_level=arguments.level, instruments=[timing]):
+    options = {"opt_level": arguments.level, "disabled_pass": arguments.disabled}
+    with tvm.transform.PassContext(**options, instruments=[timing]):
         library = relay.build(module, arguments.target)
         passes = timing.render()
     lowered_s = time.perf_counter() - start

@@ -26,12 +26,12 @@ from provenance import provenance
 from selections import selections
 
 import passsearch
-from passsearch.catalog import Ruling, bind_pipeline, candidates, with_needs
+from passsearch.catalog import Ruling, candidates, with_needs
 from passsearch.core import BuildOptions, Candidate, Failure, Fingerprint, PassSpec, Pipeline, parse_input
 from passsearch.frontends import resolve
 from passsearch.measure import log_ratio
 from passsearch.search import setting
-from passsearch.search.comparison import CF22, PAIRED, compare_candidates
+from passsearch.search.comparison import CF22, PAIRED, compare_candidates, with_its_needs
 from passsearch.search.evaluation import Built, Evaluator
 from passsearch.store import Log, open_memory, read_result, write_json
 from passsearch.toolchain import cache_folder
@@ -146,10 +146,10 @@ def analyze(subject: Subject) -> dict[str, Any]:
         version = subject.chosen.toolchain.tvm_version
         whole = candidates(catalog, (), fingerprint=Fingerprint(), tvm_version=version).kept
         kept = reading.selection.kept
+        present = reading.fingerprint.present()
+        steps = [PassSpec.of(entry.name) for entry in catalog.entries.values() if entry.paper]
         effects = {
-            entry.name: effect(evaluator, PassSpec.of(entry.name), subject=subject)
-            for entry in catalog.entries.values()
-            if entry.paper
+            step.name: effect(evaluator, with_needs(Pipeline((step,)), catalog, present=present)) for step in steps
         }
     return {
         "features": {name: feature.count for name, feature in reading.fingerprint.features.items() if feature.count},
@@ -165,18 +165,12 @@ def choices(rulings: Sequence[Ruling]) -> int:
     return sum(len(ruling.entry.variants()) for ruling in rulings)
 
 
-def effect(evaluator: Evaluator, step: PassSpec, *, subject: Subject) -> str:
-    """What one pass does to the network, after those it needs: ``changes``, ``nothing``, or its failure."""
-    needed = with_needs(Pipeline((step,)), subject.chosen.catalog, present=present(evaluator, subject))
-    before, after = (evaluator.reach(Pipeline(steps)) for steps in (needed.passes[:-1], needed.passes))
+def effect(evaluator: Evaluator, pipeline: Pipeline) -> str:
+    """What the last pass does to the network, after those it needs: ``changes``, ``nothing``, or its failure."""
+    before, after = (evaluator.reach(Pipeline(steps)) for steps in (pipeline.passes[:-1], pipeline.passes))
     if isinstance(after, Failure):
         return f"{after.kind}: {after.reason}"
     return "nothing" if after == before else "changes"
-
-
-def present(evaluator: Evaluator, subject: Subject) -> frozenset[str]:
-    """Features of the network."""
-    return setting.read(subject.chosen, evaluator.summary).fingerprint.present()
 
 
 def tune(objective: str) -> Callable[[Subject], dict[str, Any]]:
@@ -215,7 +209,7 @@ def compare(subject: Subject) -> dict[str, Any]:
     with evaluating(subject) as evaluator:
         classes = setting.read(subject.chosen, evaluator.summary).class_names
         paper = selections(subject.name, classes, catalog=subject.chosen.catalog)
-        contenders = [filled(each, evaluator, subject=subject) for each in paper] + found(subject)
+        contenders = [with_its_needs(subject.chosen, evaluator, candidate=each) for each in paper] + found(subject)
         slow = {each.name: row for each in contenders if (row := alone(evaluator, each, subject=subject))}
         baseline = subject.chosen.dialect.baseline
         document = compare_candidates(
@@ -242,13 +236,6 @@ def found(subject: Subject) -> list[Candidate]:
             row = subject.document[objective]["best"]
             best.append(Candidate(Pipeline.parse(row["pipeline"]), BuildOptions.from_json(row["build"]), name))
     return best
-
-
-def filled(candidate: Candidate, evaluator: Evaluator, *, subject: Subject) -> Candidate:
-    """With the passes it needs: "the pass dependency is handled internally" (CF'22, section 5)."""
-    catalog = subject.chosen.catalog
-    bind_pipeline(candidate.pipeline, catalog)
-    return replace(candidate, pipeline=with_needs(candidate.pipeline, catalog, present=present(evaluator, subject)))
 
 
 def alone(evaluator: Evaluator, candidate: Candidate, *, subject: Subject) -> dict[str, Any] | None:
@@ -303,7 +290,8 @@ def costs(candidate: Candidate, subject: Subject) -> dict[str, Any]:
     with evaluating(subject) as evaluator:
         evaluator.save(evaluator.states(candidate.pipeline)[-1], network)
     where = ("--target", subject.chosen.target, "--device", subject.chosen.device)
-    told = asked(subject, "costs.py", str(network), *where, "--level", str(candidate.build.opt_level))
+    build = ("--level", str(candidate.build.opt_level), "--disabled", *candidate.build.disabled)
+    told = asked(subject, "costs.py", str(network), *where, *build)
     network.unlink()
     return dict(told)
 

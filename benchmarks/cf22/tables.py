@@ -123,7 +123,7 @@ def against_o3(documents: Mapping[str, Any]) -> Table:
         if fast:
             cells[7] = span(fast["ratios"]["throughput"]) + (" improved" if fast["verdict"]["improved"] else "")
         audit = document.get("audit", {})
-        signed = "signed off" if audit.get("signed") else unavailable(audit)
+        signed = "signed off" if audit.get("signed_off") else unavailable(audit)
         rows.append([*cells, share(claim("throughput_gain", name)), signed])
     return "against-o3", heads, rows
 

@@ -98,9 +98,10 @@ def front_rows(document: Document) -> list[Row]:
 
 
 def label(candidate: Document) -> str:
-    """What a row is called."""
+    """What a row is called; a search may build the network without any pass in its own way, which is no level's."""
     name = candidate.get("name") or candidate.get("pipeline")
-    return str(name or f"O{count(at(candidate, 'build', 'opt_level'))}")
+    level = f"O{count(at(candidate, 'build', 'opt_level'))}"
+    return str(name or ("no explicit pass" if at(candidate, "build", "disabled") else level))
 
 
 def named(candidates: Sequence[Document], name: str) -> Document | None:

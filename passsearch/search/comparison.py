@@ -90,7 +90,7 @@ def compare_candidates(
     without a number of processes there are as many as these verdicts need.
     """
     baseline = _baseline(chosen, contenders)
-    contenders = [_with_needs(chosen, evaluator, candidate=each) for each in contenders or (baseline, baseline)]
+    contenders = [with_its_needs(chosen, evaluator, candidate=each) for each in contenders or (baseline, baseline)]
     evaluator.built(evaluator.graph.root, chosen.dialect.baselines[0])
     reference, *built = _build_all(evaluator, [baseline, *contenders], progress=progress)
     if isinstance(reference, Failure):
@@ -171,7 +171,7 @@ def _verdict(timed: Timed, *, first: int, second: int) -> str:
     return "no significant difference"
 
 
-def _with_needs(chosen: Setting, evaluator: Evaluator, *, candidate: Candidate) -> Candidate:
+def with_its_needs(chosen: Setting, evaluator: Evaluator, *, candidate: Candidate) -> Candidate:
     """A named sequence with the passes it needs put in; what the user wrote out stays as it is."""
     if candidate.name not in chosen.catalog.sequences:
         return candidate

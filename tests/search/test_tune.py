@@ -15,6 +15,7 @@ import onnx
 import pytest
 
 import passsearch
+from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.toolchain import Toolchain
 
@@ -53,6 +54,8 @@ def test_a_search_survives_a_bad_pass_and_reports_it(
     assert name not in result.best.pipeline
     sampled = [trial for trial in result.document["trials"] if trial["pipeline"] and not trial["name"]]
     assert sampled, "the sampler went on"
+    lowering = dialect(relay.dialect).lowering.to_json()
+    assert all(trial["build"] == lowering for trial in sampled if trial["build"]["opt_level"] == 0)
     measured = len(result.document["trials"]) - len(result.document["baselines"])
     assert name == "Lie" or measured == TRIALS, "what fails while the space is explored costs no trial"
     if name == "Lie":

@@ -16,7 +16,7 @@ DIALECT = Dialect(
     checker="passsearch.dialects.relay.check:check_entry",
     baselines=tuple(Candidate(build=BuildOptions(opt_level=level), name=f"O{level}") for level in range(5)),
     default_baseline="O3",
-    # TVM simplifies at every level, which on BERT takes a third of the build; the search has both passes itself.
+    # TVM simplifies at every level, over half of BERT's quickest build (docs/paper.md); a search has both passes.
     lowering=BuildOptions(opt_level=0, disabled=("SimplifyExpr", "SimplifyExprPostAlterOp")),
     imports_apart={
         "torchscript": ("torch",),

@@ -72,8 +72,8 @@ class _QuickMatmul(DFPatternCallback):  # type: ignore[misc]
     """batch_matmul(x, constant) → reshape, dense, reshape; batch_matmul(x, y) → batch_matmul(x, transpose(y)ᵀ).
 
     TVM's importers write a matmul with a constant 2-D weight as nn.batch_matmul (upstream's for PyTorch too) and leave
-    its second operand as it lies. On a CPU nn.dense runs up to 80 times faster, the transposed form 20 times: without
-    this the baseline would not be an honest one.
+    its second operand as it lies, for both of which some builds have no schedule worth the name on a CPU: without this
+    the baseline would not be an honest one.
     """
 
     def __init__(self) -> None:
