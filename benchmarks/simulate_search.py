@@ -130,7 +130,7 @@ class SimulatedEvaluator:
         """As the search does it: one process, racing."""
         return {"samples": self._time([baseline.digest, candidate.digest], SEARCH_PLAN), "conditions": {}}
 
-    def time_fresh(self, _: str, folders: Sequence[str], *, plan: RoundPlan) -> dict[str, Any]:
+    def time_fresh(self, _: str, folders: Sequence[str], *, plan: RoundPlan, **__: object) -> dict[str, Any]:
         """Several new processes."""
         quiet = {"steal_percent": 0.0, "foreign_percent": 0.0, "rounds_dropped": 0}
         processes = [self._time([Path(folder).name for folder in folders], plan) for _ in range(PROCESSES)]

@@ -189,7 +189,10 @@ def _repeat(
         compiled[key] = answer
     first, second = (compiled[key] for key, _ in pair)
     folders = [first["folder"], str(twin), second["folder"]]
-    timed = evaluator.time_fresh(f"{turn}-{slug}", folders, plan=replace(FINAL_PLAN, seed=1000 + turn))
+    # The interval narrows with the number of processes, and where compiling is slow they cost little beside it.
+    compiled_s = first["wall_s"] + second["wall_s"]
+    plan = replace(FINAL_PLAN, seed=1000 + turn)
+    timed = evaluator.time_fresh(f"{turn}-{slug}", folders, plan=plan, least_s=compiled_s)
     windows = replace(FINAL_WINDOWS if weighed else SEARCH_WINDOWS, seed=turn)
     consumed = evaluator.consumption(f"{turn}-{slug}", folders, plan=windows) if weighed or turn == 0 else None
     for folder in (first["folder"], second["folder"]):

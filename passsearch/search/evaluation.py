@@ -25,8 +25,8 @@ SEARCH_PLAN = replace(FINAL_PLAN, rounds=8, critical=race_critical(8, artifacts=
 SEARCH_WINDOWS, FINAL_WINDOWS = WindowPlan(windows=1), WindowPlan()
 """For one candidate of a search on power or energy, and for decisions."""
 
-PROCESSES = 3
-"""Timing processes of a shortlist, and of each repetition that confirms."""
+PROCESSES, MOST_PROCESSES = 3, 9
+"""Timing processes of a shortlist and, at least and at most, of each repetition that confirms."""
 
 
 @dataclass(frozen=True)
@@ -118,14 +118,21 @@ class Evaluator(Applier):
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
     def time_fresh(
-        self, key: str, folders: list[str], *, plan: RoundPlan | Cf22Plan, processes: int | None = None
+        self,
+        key: str,
+        folders: list[str],
+        *,
+        plan: RoundPlan | Cf22Plan,
+        processes: int | None = None,
+        least_s: float = 0.0,
     ) -> Fact | Failure:
-        """Samples of artifacts from new processes, by process."""
+        """Samples of artifacts from new processes, by process; more, up to ``MOST_PROCESSES``, to last ``least_s``."""
         fact = self._known("timed", key)
         if fact is None:
-            fact = self._record(
-                "timed", key, fact=self._timing.in_several(folders, plan, processes=processes or PROCESSES)
+            timed = self._timing.in_several(
+                folders, plan, processes=processes or PROCESSES, most=MOST_PROCESSES, least_s=least_s
             )
+            fact = self._record("timed", key, fact=timed)
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
 
     def consumption(self, key: str, folders: list[str], *, plan: WindowPlan) -> Fact | Failure | None:

@@ -25,11 +25,16 @@ class Timing:
         request = self._request("measure", folders, plan=plan)
         return self._watched(lambda: self._workers.ask(self._workers.timer, "measure", request=request))
 
-    def in_several(self, folders: Sequence[str], plan: RoundPlan | Cf22Plan, *, processes: int) -> Fact:
-        """Samples from so many new processes, by process; each loads the artifacts in another order."""
-        answers = []
-        for turn in range(processes):
-            answers.append(self._rotated(list(folders), plan, turn=turn))
+    def in_several(
+        self, folders: Sequence[str], plan: RoundPlan | Cf22Plan, *, processes: int, most: int = 0, least_s: float = 0.0
+    ) -> Fact:
+        """Samples from so many new processes, by process; each loads the artifacts in another order.
+
+        Further ones follow, ``most`` in all, while they have taken less than ``least_s``.
+        """
+        answers: list[Fact] = []
+        while len(answers) < processes or (len(answers) < most and sum(each["wall_s"] for each in answers) < least_s):
+            answers.append(self._rotated(list(folders), plan, turn=len(answers)))
             if "failure" in answers[-1]:
                 return answers[-1]
         return {

@@ -16,7 +16,8 @@ def short_rounds() -> Iterator[None]:
         for name in ("comparison", "confirm", "shortlist"):
             patch.setattr(import_module(f"passsearch.search.{name}"), "FINAL_PLAN", final)
         patch.setattr(evaluation, "SEARCH_PLAN", _short(evaluation.SEARCH_PLAN))
-        patch.setattr(evaluation, "PROCESSES", 2)
+        for name in ("PROCESSES", "MOST_PROCESSES"):
+            patch.setattr(evaluation, name, 2)
         yield
 
 
