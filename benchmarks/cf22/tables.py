@@ -16,6 +16,9 @@ HERE = Path(__file__).parent
 PAPER = json.loads((HERE / "paper.json").read_text())
 SELECTIONS = ("BL", "AS-0", "AS-1", "AS-best", "PO-0", "PO-1", "PO-2", "PO-3")
 
+BUILDS = ("O3", "AS-best", "fastest")
+"""-O3, the quickest compile that keeps its throughput, and the highest throughput."""
+
 LENGTH = 8
 """Passes of the sequences that are counted, as many as the paper's longest has."""
 
@@ -206,12 +209,12 @@ def passes(documents: Mapping[str, Any]) -> Table:
 
 
 def kernels(documents: Mapping[str, Any]) -> Table:
-    """Where the code of -O3 and of the quickest compile spends its time running."""
+    """Where the code of -O3 and of what was found spends its time running."""
     rows = [
         [name, selection, f"{sum(each['us'] for each in found['kernels']) / 1e3:.1f} ms", longest(found["kernels"])]
         for name, document in documents.items()
         for selection, found in document.get("profile", {}).items()
-        if selection in ("O3", "AS-best")
+        if selection in BUILDS
     ]
     return "kernels", ["network", "build", "kernels together", "the five longest kinds"], rows
 
