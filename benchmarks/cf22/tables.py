@@ -6,7 +6,7 @@ Prints Markdown; with ``--out`` also writes CSV files and figures 2a, 2b and 3 t
 import argparse
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,6 +23,8 @@ LENGTH = 8
 """Passes of the sequences that are counted, as many as the paper's longest has."""
 
 Row: TypeAlias = list[str]
+Bar: TypeAlias = tuple[float, float, float]
+"""Height, and the ends of its interval."""
 Table: TypeAlias = tuple[str, Row, list[Row]]
 """Name, heads, rows."""
 
@@ -303,40 +305,67 @@ def draw(documents: Mapping[str, Any], folder: Path) -> None:
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "passsearch"
-    figures = {
-        "figure-2a": ("throughput / -O3", lambda row: row["ratio"]["ratio"]),
-        "figure-2b": ("latency / -O3", lambda row: 1 / row["ratio"]["ratio"]),
-        "figure-3": ("compile time / -O3", None),
+    figures: dict[str, tuple[str, Callable[[Any, Any], Bar]]] = {
+        "figure-2a": ("throughput / -O3", lambda row, _: bar(row["ratio"])),
+        "figure-2b": ("latency / -O3", lambda row, _: inverse(bar(row["ratio"]))),
+        "figure-3": ("compile time / -O3", lambda row, o3: (row["compile_s"] / o3["compile_s"],) * 3),
     }
     compared = {name: each["compare"]["rows"] for name, each in documents.items() if "compare" in each}
     for name, (label, value) in figures.items():
         bars = {
             network: {
-                selection: value(row) if value else row["compile_s"] / rows["O3"]["compile_s"]
+                selection: None if "failure" in row else value(row, rows["O3"])
                 for selection, row in rows.items()
-                if selection in SELECTIONS and "failure" not in row
+                if selection in SELECTIONS
             }
             for network, rows in compared.items()
         }
         draw_bars(bars, label=label, file=folder / f"{name}.svg")
 
 
-def draw_bars(bars: Mapping[str, Mapping[str, float]], *, label: str, file: Path) -> None:
-    """One group of bars a network, one bar a selection; what failed has none."""
-    import matplotlib.pyplot as plt
+def bar(ratio: Mapping[str, Any]) -> Bar:
+    """Height and ends of the interval, which are the height where there is none."""
+    low, high = ratio.get("interval") or (None, None)
+    value = float(ratio["ratio"])
+    return value, value if low is None else float(low), value if high is None else float(high)
 
-    figure, axes = plt.subplots(figsize=(10, 3.6))
+
+def inverse(found: Bar) -> Bar:
+    """Of a ratio the other way round."""
+    value, low, high = found
+    return 1 / value, 1 / high, 1 / low
+
+
+def draw_bars(bars: Mapping[str, Mapping[str, Bar | None]], *, label: str, file: Path) -> None:
+    """One group of bars a network, one bar a selection, with intervals; a cross for what failed."""
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Patch
+
+    figure, axes = plt.subplots(figsize=(10, 3.8))
     width = 0.8 / len(SELECTIONS)
     for number, selection in enumerate(SELECTIONS):
-        places = [index + (number - len(SELECTIONS) / 2 + 0.5) * width for index in range(len(bars))]
-        axes.bar(places, [each.get(selection, 0.0) for each in bars.values()], width, label=selection)
+        found = {
+            index + (number - len(SELECTIONS) / 2 + 0.5) * width: each[selection]
+            for index, each in enumerate(bars.values())
+            if selection in each
+        }
+        drawn = {place: height for place, height in found.items() if height}
+        heights = [value for value, _, _ in drawn.values()]
+        ends = [[value - low for value, low, _ in drawn.values()], [high - value for value, _, high in drawn.values()]]
+        axes.bar(list(drawn), heights, width, yerr=ends, color=f"C{number}", error_kw={"linewidth": 0.8})
+        failed = [place for place, height in found.items() if height is None]
+        bottom = axes.get_xaxis_transform()
+        axes.plot(failed, [0.03] * len(failed), "x", color=f"C{number}", markersize=5, transform=bottom)
     axes.axhline(1.0, color="black", linewidth=0.8)
-    axes.set_yscale("log")
+    axes.set_ylim(bottom=0)
     axes.set_ylabel(label)
     axes.set_xticks(range(len(bars)), [name.replace("_", "\n") for name in bars], fontsize=8)
-    axes.legend(ncols=4, fontsize=7)
+    patches = [Patch(color=f"C{number}", label=selection) for number, selection in enumerate(SELECTIONS)]
+    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
+    axes.legend(handles=patches, ncols=len(SELECTIONS), fontsize=7, **above)
     figure.tight_layout()
     figure.savefig(file, metadata={"Date": None})
+    plt.close(figure)
 
 
 if __name__ == "__main__":
