@@ -2,9 +2,9 @@
 
 For each network named, what is not in ``benchmarks/results/<dialect>/cf22/NAME.json`` yet: builds it by its own
 framework in the interpreter ``--frameworks``, compares its outputs with the framework's, reads its classes, searches
-for the quickest compile and for the highest throughput, profiles what it found beside -O3, and measures BL, AS-0, AS-1,
-PO-0 to PO-3 and the best found against -O3, interleaved. Interrupted, it goes on with the same command.
-``tables.py`` makes the tables.
+for the quickest compile and for the highest throughput, audits a gain in the latter, profiles what it found beside -O3,
+measures BL, AS-0, AS-1, PO-0 to PO-3 and the best found against -O3, interleaved, and counts what passes did in all of
+that. Interrupted, it goes on with the same command. ``tables.py`` makes the tables.
 """
 
 import argparse
@@ -239,6 +239,11 @@ def found(subject: Subject) -> list[Candidate]:
     return best
 
 
+def distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """One of each pipeline and build, the first."""
+    return list({(str(each.pipeline), str(each.build)): each for each in reversed(candidates)}.values())[::-1]
+
+
 def alone(evaluator: Evaluator, candidate: Candidate, *, subject: Subject) -> dict[str, Any] | None:
     """The row of a selection that fails or is far slower than -O3; ``None`` for one to be measured interleaved."""
     baseline = subject.chosen.dialect.baseline
@@ -282,7 +287,7 @@ def evaluating(subject: Subject) -> Iterator[Evaluator]:
 def profile(subject: Subject) -> dict[str, Any]:
     """Where -O3 and what was found spend their time."""
     baseline = subject.chosen.dialect.baseline
-    return {each.name: costs(each, subject) for each in (baseline, *found(subject))}
+    return {each.name: costs(each, subject) for each in distinct([baseline, *found(subject)])}
 
 
 def costs(candidate: Candidate, subject: Subject) -> dict[str, Any]:

@@ -6,11 +6,14 @@ Prints Markdown; with ``--out`` also writes CSV files and figures 2a, 2b and 3 t
 import argparse
 import csv
 import json
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from networks import NETWORKS
+
+from passsearch.dialects import DIALECTS
 
 HERE = Path(__file__).parent
 PAPER = json.loads((HERE / "paper.json").read_text())
@@ -39,7 +42,7 @@ def main() -> None:
     documents = {file.stem: json.loads(file.read_text()) for file in files if file.exists()}
     makers = (fingerprints, effects, acts, against_o3, baselines, selections, cf22, floors, passes, kernels, table6)
     tables = [make(documents) for make in makers]
-    for name, heads, rows in tables:
+    for name, heads, rows in (each for each in tables if each[2]):
         print(f"\n<!-- {name} -->\n\n{markdown(heads, rows)}")
         if arguments.out:
             arguments.out.mkdir(parents=True, exist_ok=True)
@@ -142,8 +145,14 @@ def reduction(ratio: Mapping[str, Any]) -> str:
 def selections(documents: Mapping[str, Any]) -> Table:
     """Figures 2a, 2b and 3 as numbers, and table 5: every selection's passes and what they led to."""
     heads = ["network", "selection", "passes, in order", "throughput / -O3", "throughput", "latency", "compiles in"]
+    heads += ["of that its passes", "-O3 against itself"]
     rows = [
-        [name, selection, *selection_cells(document["compare"]["rows"][selection])]
+        [
+            name,
+            selection,
+            *selection_cells(document["compare"]["rows"][selection]),
+            f"within {share(document['compare']['noise_floor'])}",
+        ]
         for name, document in documents.items()
         for selection in ("O3", *SELECTIONS, "fastest")
         if selection in document.get("compare", {}).get("rows", {})
@@ -178,9 +187,11 @@ def selection_cells(row: Mapping[str, Any]) -> Row:
     steps = ", ".join(row.get("steps", [])) or "TVM's own"
     if "failure" in row:
         failure = row["failure"]
-        return [steps, f"{failure['kind']}: {failure['reason']}".replace("|", "/")[:120], "–", "–", "–"]
+        reason = f"{failure['kind']}: {failure['reason']}".replace("|", "/")
+        return [steps, textwrap.shorten(reason, 160, placeholder=" …"), "–", "–", "–", "–"]
     latency_s = row["latency_s"]["median"]
     numbers = [f"{1 / latency_s:.2f} /s", f"{1e3 * latency_s:.1f} ms", f"{row['compile_s']:.1f} s"]
+    numbers.append(f"{row['apply_s']:.1f} s" if "apply_s" in row else "–")
     alone = " (one process)" if row.get("unavailable", {}).get("interval") else ""
     return [steps, span(row["ratio"]) + alone, *numbers]
 
@@ -189,8 +200,9 @@ def floors(documents: Mapping[str, Any]) -> Table:
     """What is left of the quickest compile without its passes: lowering and generating code."""
     heads = ["network", "-O3", "best", "its passes", "its lowering and code generation", "most that could be saved"]
     rows = []
+    lowering = [each.lowering.to_json() for each in DIALECTS.values()]
     for name, document in documents.items():
-        if "compile_time" in document and document["compile_time"]["best"]["build"]["opt_level"] == 0:
+        if "compile_time" in document and document["compile_time"]["best"]["build"] in lowering:
             baseline, best = (document["compile_time"][key] for key in ("baseline", "best"))
             floor_s = best["compile_s"] - best["apply_s"]
             seconds = [baseline["compile_s"], best["compile_s"], best["apply_s"], floor_s]

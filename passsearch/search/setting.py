@@ -260,8 +260,9 @@ def explored(
 def first_trials(chosen: Setting, reading: Reading, *, only: Sequence[str] | None = None) -> tuple[Candidate, ...]:
     """The catalog's named sequences, passes they need put in: knowledge before the sampler starts.
 
-    The baseline's own passes come first, as they make its very binary by a quicker way and cannot lose; then the
-    shortest. Where the user names the passes to search, a sequence with any other is left out.
+    The baseline's own passes, ``O3-passes`` and the like, come first: they usually make its very binary by a quicker
+    way, and cannot lose then. After these the shortest. Where the user names the passes to search, a sequence with any
+    other is left out.
     """
     present = reading.fingerprint.present()
     sequences = [
