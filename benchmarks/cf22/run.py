@@ -239,11 +239,6 @@ def found(subject: Subject) -> list[Candidate]:
     return best
 
 
-def distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """One of each pipeline and build, the first."""
-    return list({(str(each.pipeline), str(each.build)): each for each in reversed(candidates)}.values())[::-1]
-
-
 def alone(evaluator: Evaluator, candidate: Candidate, *, subject: Subject) -> dict[str, Any] | None:
     """The row of a selection that fails or is far slower than -O3; ``None`` for one to be measured interleaved."""
     baseline = subject.chosen.dialect.baseline
@@ -285,9 +280,11 @@ def evaluating(subject: Subject) -> Iterator[Evaluator]:
 
 
 def profile(subject: Subject) -> dict[str, Any]:
-    """Where -O3 and what was found spend their time."""
-    baseline = subject.chosen.dialect.baseline
-    return {each.name: costs(each, subject) for each in distinct([baseline, *found(subject)])}
+    """Where -O3 and what was found spend their time; what both searches found is profiled once, as the quickest."""
+    distinct: dict[tuple[Pipeline, BuildOptions], Candidate] = {}
+    for each in (subject.chosen.dialect.baseline, *found(subject)):
+        distinct.setdefault((each.pipeline, each.build), each)
+    return {each.name: costs(each, subject) for each in distinct.values()}
 
 
 def costs(candidate: Candidate, subject: Subject) -> dict[str, Any]:

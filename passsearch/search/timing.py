@@ -26,7 +26,7 @@ class Timing:
         return self._watched(lambda: self._workers.ask(self._workers.timer, "measure", request=request))
 
     def in_several(
-        self, folders: Sequence[str], plan: RoundPlan | Cf22Plan, *, processes: int, most: int = 0, least_s: float = 0.0
+        self, folders: Sequence[str], plan: RoundPlan | Cf22Plan, *, processes: int, most: int, least_s: float
     ) -> Fact:
         """Samples from so many new processes, by process; they take turns in the order they load the artifacts in.
 
