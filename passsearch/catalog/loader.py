@@ -44,6 +44,7 @@ _ENTRY_FIELDS = (
     "reason",
     "repeat",
     "unbounded",
+    "phases",
     "tvm",
     "source",
 )
@@ -152,6 +153,7 @@ def _entry(fields: Fields) -> CatalogEntry:
         reason=fields.text("reason", default=""),
         repeat=fields.integer("repeat", low=1, high=9, default=1),
         unbounded=fields.flag("unbounded"),
+        phases=fields.texts("phases"),
         tvm=_versions(fields),
         source=fields.text("source", default=""),
         origin=fields.origin,

@@ -86,6 +86,8 @@ class CatalogEntry:
         repeat: How often it may usefully stand in one sequence.
         unbounded: Again and again, with others in between, it makes ever larger IRs, so that a space with it never
             closes; it is explored only on request, and by a search from the best states.
+        phases: Where on the IR's way to code it may stand, as the dialect names that; empty means anywhere. Elsewhere
+            it changes nothing.
         tvm: Version range, such as ``>=0.8,<0.20``.
         source: File of the compiler's source tree.
         origin: The catalog file that declares it.
@@ -108,6 +110,7 @@ class CatalogEntry:
     reason: str = ""
     repeat: int = 1
     unbounded: bool = False
+    phases: tuple[str, ...] = ()
     tvm: str = ""
     source: str = ""
     origin: str = ""

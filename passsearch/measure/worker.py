@@ -67,9 +67,9 @@ class Verbs:
         if module is None:
             return {"missing": request["state"]}
         start = time.perf_counter()
-        after = self._bridge.apply(module, _step(request["pass"]), factory=request["factory"])
+        after = self._applied(module, _step(request["pass"]), told=request)
         seconds = time.perf_counter() - start
-        if not request.get("identify") and self._bridge.unchanged(module, after):
+        if not request.get("identify") and (after is module or self._bridge.unchanged(module, after)):
             return {"state": request["state"], "seconds": seconds}
         state, new = self._holder.add(after)
         return {"state": state, "seconds": seconds, **({"census": dict(self._bridge.census(after))} if new else {})}
@@ -86,9 +86,16 @@ class Verbs:
         module, apply_s = self._bridge.load(_source(request["source"])), 0.0
         for step in request["passes"]:
             start = time.perf_counter()
-            module = self._bridge.apply(module, _step(step), factory=step["factory"])
+            module = self._applied(module, _step(step), told=step)
             apply_s += time.perf_counter() - start
         return {"state": self._holder.identity(module), "apply_s": apply_s, **self._build(module, request)}
+
+    def _applied(self, module: Module, step: PassSpec, *, told: Request) -> Module:
+        """The IR after a pass; the very same where the pass has no place in its phase."""
+        phases = told.get("phases")
+        if phases and self._bridge.phase(module) not in phases:
+            return module
+        return self._bridge.apply(module, step, factory=told["factory"])
 
     def do_census(self, request: Request) -> Answer:
         """What one state consists of, counted."""

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ class Subject:
     Attributes:
         source: Model file as the worker's ``load`` takes it.
         factories: ``module:function`` of every pass of the catalog, by name.
+        phases: In which an IR must be for a pass to be applied, by pass; any for those not named.
         start: Starts a worker of the toolchain with so many kernel threads.
         device: Where kernels run.
         threads: Kernel threads while timing.
@@ -58,6 +59,7 @@ class Subject:
     deadline_s: float
     output_cases: tuple[int | str, ...] = OUTPUT_CASES
     meter: Meter | None = None
+    phases: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class Applier:
@@ -121,6 +123,7 @@ class Applier:
             lambda: self.graph,
             source=self.subject.source,
             factories=self.subject.factories,
+            phases=self.subject.phases,
             deadline_s=self.subject.deadline_s,
         )
 

@@ -234,7 +234,7 @@ class Evaluator(Applier):
         folder = self._artifacts / key
         shutil.rmtree(folder, ignore_errors=True)
         steps = [self._compiler.step(step) for step in candidate.pipeline.passes]
-        passes = [{**step["pass"], "factory": step["factory"]} for step in steps]
+        passes = [{**step["pass"], "factory": step["factory"], "phases": step["phases"]} for step in steps]
         request = {"verb": "compile", "source": self.subject.source, "passes": passes}
         request |= {"options": candidate.build.to_json(), "folder": str(folder)}
         answer = self._workers.ask_new("build", request)

@@ -83,6 +83,11 @@ class Setting:
         return {**{name: entry.factory for name, entry in self.catalog.entries.items()}, **self.own_factories}
 
     @property
+    def phases(self) -> Mapping[str, tuple[str, ...]]:
+        """In which an IR must be for a pass to be applied, of the passes that are not at home in all."""
+        return {name: entry.phases for name, entry in self.catalog.entries.items() if entry.phases}
+
+    @property
     def explorers(self) -> int:
         """Compilers that may work side by side; each holds the network's weights."""
         return min(self.threads, MOST_COMPILERS)
@@ -98,6 +103,7 @@ class Setting:
             "tvm": [self.toolchain.tvm_version, self.toolchain.tvm_commit, str(self.toolchain.python)],
             "catalogs": self.catalogs_sha256,
             "factories": dict(self.factories),
+            "phases": {name: list(phases) for name, phases in self.phases.items()},
             "threads": self.threads,
             "device": dict(self.sensors.device),
             "passes": dialect_digest(self.toolchain.dialect),
@@ -145,6 +151,7 @@ class Setting:
             deadline_s=self.deadline_s,
             output_cases=output_cases,
             meter=self.sensors.meter,
+            phases=self.phases,
         )
         return Evaluator(subject, log=log, artifacts=folder, memory=memory)
 

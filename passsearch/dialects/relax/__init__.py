@@ -1,0 +1,26 @@
+"""Relax, the graph IR of TVM 0.20 on. This module needs no TVM; its siblings load where there is one."""
+
+from pathlib import Path
+
+from passsearch.core import BuildOptions, Candidate
+from passsearch.dialects.declaration import Dialect, Framework
+
+__all__ = ["DIALECT"]
+
+DIALECT = Dialect(
+    name="relax",
+    tvm_versions=((0, 27), (0, 29)),
+    bridge="passsearch.dialects.relax.bridge:RelaxBridge",
+    script="passsearch.dialects.relax.script:render_script",
+    saver="passsearch.dialects.relax.ir_file:save",
+    checker="passsearch.dialects.relax.check:check_entry",
+    baselines=(
+        Candidate(build=BuildOptions(opt_level=0), name="none"),
+        Candidate(build=BuildOptions(opt_level=1), name="zero"),
+        Candidate(build=BuildOptions(opt_level=2), name="default"),
+    ),
+    default_baseline="default",
+    imports_apart={"exported": ("torch",)},
+    requirements=Path(__file__).parent / "requirements",
+    frameworks=(Framework("torch", disk_bytes=1_200_000_000, requirement="torch==2.13.0"),),
+)

@@ -1,0 +1,59 @@
+"""What turns a module of any phase into one that TVM's virtual machine can run."""
+
+from collections.abc import Sequence
+
+import tvm
+from tvm import relax
+from tvm.relax import transform
+
+ZERO, DEFAULT = 1, 2
+"""Build levels: TVM's ``zero`` pipeline, and its default one for the target; level 0 is the lowering alone."""
+
+
+def lowered(module: tvm.IRModule, *, level: int, target: tvm.target.Target) -> tvm.IRModule:
+    """Run TVM's pipeline of a level, the lowering included; the target and the context are the caller's to enter."""
+    if level >= DEFAULT:
+        return relax.get_default_pipeline(target)(module)
+    first = [relax.get_pipeline("zero")] if level == ZERO else []
+    plan = [transform.StaticPlanBlockMemory()] if level == ZERO else []
+    dispatched = relax.pipeline.library_dispatch_passes(target)
+    passes = [*dispatched, *first, *legalization(target), *to_calls(), *plan, *_virtual_machine()]
+    return tvm.transform.Sequential(passes)(module)
+
+
+def legalization(target: tvm.target.Target) -> Sequence[tvm.transform.Pass]:
+    """Every operator as a function of loops; on a GPU each bound to threads, or there is no kernel."""
+    # FuseOps leaves calls of functions that only FuseTIR makes kernels of.
+    passes = [transform.LegalizeOps(), transform.FuseTIR()]
+    return [*passes, *fallback(target)]
+
+
+def fallback(target: tvm.target.Target) -> Sequence[tvm.transform.Pass]:
+    """The schedule of whatever has none, where code cannot be generated without."""
+    if "gpu" not in target.keys:
+        return ()
+    from tvm.s_tir import dlight
+
+    return (dlight.ApplyDefaultSchedule(dlight.gpu.Fallback()),)
+
+
+def to_calls() -> Sequence[tvm.transform.Pass]:
+    """Calls that write into what was allocated before: the form in which memory is planned."""
+    return (
+        transform.RewriteDataflowReshape(),
+        transform.ToNonDataflow(),
+        transform.RemovePurityChecking(),
+        transform.CallTIRRewrite(),
+    )
+
+
+def _virtual_machine() -> Sequence[tvm.transform.Pass]:
+    """From allocations to what the virtual machine has, as ``relax/backend/cpu_generic/pipeline.py`` finalizes."""
+    return (
+        transform.LowerAllocTensor(),
+        transform.KillAfterLastUse(),
+        transform.LowerRuntimeBuiltin(),
+        transform.ComputePrimValue(),
+        transform.VMShapeLower(),
+        transform.AttachGlobalSymbol(),
+    )
