@@ -46,7 +46,8 @@ class Dialect:
         name: As the user types it.
         tvm_versions: Half-open range. The dialect is chosen by it, never by what imports: TVM 0.19 ships two.
         bridge: ``module:Class``, loaded only in a worker.
-        script: ``module:function`` that writes deployment scripts; needs no compiler.
+        script: Files of the deployment script, which need no more than the compiler: the script itself first, then what
+            it imports from beside it.
         saver: ``module:function`` that writes an in-memory module to a file; loaded where its compiler is.
         checker: ``module:function`` that holds one catalog entry against the compiler; loaded only in a worker.
         baselines: Named candidates measured like any other.
@@ -63,7 +64,7 @@ class Dialect:
     name: str
     tvm_versions: tuple[Version, Version]
     bridge: str
-    script: str
+    script: tuple[Path, ...]
     saver: str
     checker: str
     baselines: tuple[Candidate, ...]

@@ -91,9 +91,7 @@ class EntryCheck(ABC):
             problems.append("changes nothing on a network made for it")
         return problems
 
-    def _try(
-        self, make: Make, bound: Mapping[str, Json], *, trial: Trial, opt_level: int
-    ) -> tuple[list[str], bool]:
+    def _try(self, make: Make, bound: Mapping[str, Json], *, trial: Trial, opt_level: int) -> tuple[list[str], bool]:
         """Problems with one set of arguments, and whether the pass changed the network."""
         shown = ", ".join(f"{key}={value!r}" for key, value in bound.items()) or "its defaults"
         module = self._prepared(trial)

@@ -7,20 +7,22 @@ from passsearch.dialects.declaration import Dialect, Framework
 
 __all__ = ["DIALECT"]
 
+HERE = Path(__file__).parent
+
 DIALECT = Dialect(
     name="relax",
     tvm_versions=((0, 27), (0, 29)),
     bridge="passsearch.dialects.relax.bridge:RelaxBridge",
-    script="passsearch.dialects.relax.script:render_script",
+    script=(HERE / "build_model.py", HERE / "lowering.py", HERE.with_name("replay.py")),
     saver="passsearch.dialects.relax.ir_file:save",
     checker="passsearch.dialects.relax.check:check_entry",
     baselines=(
         Candidate(build=BuildOptions(opt_level=0), name="none"),
         Candidate(build=BuildOptions(opt_level=1), name="zero"),
-        Candidate(build=BuildOptions(opt_level=2), name="default"),
+        Candidate(build=BuildOptions(opt_level=3), name="default"),
     ),
     default_baseline="default",
     imports_apart={"exported": ("torch",)},
-    requirements=Path(__file__).parent / "requirements",
+    requirements=HERE / "requirements",
     frameworks=(Framework("torch", disk_bytes=1_200_000_000, requirement="torch==2.13.0"),),
 )

@@ -1,6 +1,5 @@
 """Relax through TVM 0.27. Loaded only in a worker of a toolchain that has it."""
 
-import json
 import os
 from collections.abc import Mapping
 from importlib import import_module
@@ -22,7 +21,7 @@ from passsearch.dialects.relax.executable import (
     parallel_tasks,
 )
 from passsearch.dialects.relax.kernels import kernels_digest, planned_bytes
-from passsearch.dialects.relax.lowering import lowered
+from passsearch.dialects.relax.lowering import lowered, target_options
 from passsearch.dialects.relax.phases import phase
 from passsearch.dialects.relax.summary import census, summarize, tensor_type
 from passsearch.errors import EnvironmentFault, UserError
@@ -142,27 +141,13 @@ class RelaxBridge:
 def _target(text: str) -> tvm.target.Target:
     """A target as TVM 0.8 to 0.19 spell it too: ``llvm -mcpu=…``; or a tag, or JSON."""
     try:
-        target = tvm.target.Target(_options(text))
+        target = tvm.target.Target(target_options(text))
     except FAULTS as error:
         raise UserError(f"Impossible target `{text}`: {_telling_line(error)}") from error
     kind = str(target.kind.name)
     if tvm.get_global_func(f"target.build.{kind}", allow_missing=True) is None:
         raise UserError(f"Impossible target `{text}`: this TVM is built without `{kind}`. See: passsearch doctor")
     return target
-
-
-def _options(text: str) -> str | dict[str, object]:
-    """TVM's dictionary of a target written as options; anything else as it is."""
-    if text.startswith("{"):
-        found: dict[str, object] = json.loads(text)
-        return found
-    kind, *options = text.split()
-    if not options:
-        return text
-    pairs = (option.lstrip("-").partition("=") for option in options)
-    values = {name: value.split(",") if name in ("mattr", "keys", "libs") else value for name, _, value in pairs}
-    numbers = {name: int(value) if isinstance(value, str) and value.isdigit() else value for name, value in values.items()}
-    return {"tag" if "/" in kind else "kind": kind, **numbers}
 
 
 def _linker() -> str:

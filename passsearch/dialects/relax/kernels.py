@@ -26,12 +26,16 @@ def planned_bytes(lowered: tvm.IRModule) -> int | None:
 
     for _, function in lowered.functions_items():
         if isinstance(function, relax.Function):
-            relax.analysis.post_order_visit(function, lambda each: visit(each) if isinstance(each, relax.Call) else None)
+            relax.analysis.post_order_visit(
+                function, lambda each: visit(each) if isinstance(each, relax.Call) else None
+            )
     return total if known else None
 
 
 def _bytes(call: Any) -> int | None:
     """Of one allocation: its shape is in bytes."""
     shape = call.args[0]
-    sizes = [int(size) for size in shape.values if isinstance(size, tvm.tirx.IntImm)] if hasattr(shape, "values") else []
+    sizes = (
+        [int(size) for size in shape.values if isinstance(size, tvm.tirx.IntImm)] if hasattr(shape, "values") else []
+    )
     return math.prod(sizes) if sizes and len(sizes) == len(shape.values) else None

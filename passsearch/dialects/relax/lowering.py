@@ -1,12 +1,16 @@
-"""What turns a module of any phase into one that TVM's virtual machine can run."""
+"""What turns a module of any phase into one that TVM's virtual machine can run.
 
+Imports nothing but TVM: an exported deployment script carries a copy of this file.
+"""
+
+import json
 from collections.abc import Sequence
 
 import tvm
 from tvm import relax
 from tvm.relax import transform
 
-ZERO, DEFAULT = 1, 2
+ZERO, DEFAULT = 1, 3
 """Build levels: TVM's ``zero`` pipeline, and its default one for the target; level 0 is the lowering alone."""
 
 
@@ -57,3 +61,21 @@ def _virtual_machine() -> Sequence[tvm.transform.Pass]:
         transform.VMShapeLower(),
         transform.AttachGlobalSymbol(),
     )
+
+
+def target_options(text: str) -> str | dict[str, object]:
+    """What TVM's ``Target`` takes: of a target written as options (``llvm -mcpu=…``) a dictionary."""
+    if text.startswith("{"):
+        found: dict[str, object] = json.loads(text)
+        return found
+    kind, *options = text.split()
+    if not options:
+        return text
+    pairs = (option.lstrip("-").partition("=") for option in options)
+    return {"tag" if "/" in kind else "kind": kind, **{name: _value(name, value) for name, _, value in pairs}}
+
+
+def _value(name: str, text: str) -> object:
+    if name in ("mattr", "keys", "libs"):
+        return text.split(",")
+    return int(text) if text.isdigit() else text

@@ -298,9 +298,7 @@ class _Tiling:
     packing: _Packing | None
 
     @classmethod
-    def of(
-        cls, block: Any, reads: list[_Access], *, lanes: int, rows: int, constants: list[_Access]
-    ) -> _Tiling | None:
+    def of(cls, block: Any, reads: list[_Access], *, lanes: int, rows: int, constants: list[_Access]) -> _Tiling | None:
         """The best there is; ``None`` where no axis of the output is fit for vectors."""
         kept = [axis for axis in block.iters if axis.kind == "S"]
         sole = {id(axis): [access for access in reads if access.has(axis)] for axis in kept}

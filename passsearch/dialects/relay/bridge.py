@@ -67,7 +67,7 @@ class RelayBridge:
         """Operators as `nn.conv2d NCHW OIHW`, functions, constants."""
         return census(module)
 
-    def phase(self, module: tvm.IRModule) -> str:  # noqa: ARG002
+    def phase(self, module: tvm.IRModule) -> str:
         """Relay has none: what a pass finds nothing to do on it leaves alone."""
         return ""
 
