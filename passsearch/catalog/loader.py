@@ -10,6 +10,7 @@ import yaml
 from passsearch.catalog.binding import accepts, bind_pipeline
 from passsearch.catalog.fields import FACTORY, VERSIONS, Fields, read_each
 from passsearch.catalog.schema import (
+    DEVICES,
     EVERY_CLASS,
     NUMERICS,
     PAPER_CATEGORIES,
@@ -45,6 +46,7 @@ _ENTRY_FIELDS = (
     "repeat",
     "unbounded",
     "phases",
+    "devices",
     "tvm",
     "source",
 )
@@ -154,6 +156,7 @@ def _entry(fields: Fields) -> CatalogEntry:
         repeat=fields.integer("repeat", low=1, high=9, default=1),
         unbounded=fields.flag("unbounded"),
         phases=fields.texts("phases"),
+        devices=fields.some_of("devices", DEVICES),
         tvm=_versions(fields),
         source=fields.text("source", default=""),
         origin=fields.origin,

@@ -11,6 +11,7 @@ from passsearch.errors import UserError
 
 PARAMETER_TYPES = ("bool", "int", "float", "str", "list", "mapping")
 NUMERICS = ("exact", "reassociates", "approximate")
+DEVICES = ("cpu", "gpu")
 ROLES = ("candidate", "additional", "excluded")
 PAPER_CATEGORIES = ("BL", "RN", "MN", "SSD", "BR", "AD")
 EVERY_CLASS = "all"
@@ -88,6 +89,7 @@ class CatalogEntry:
             closes; it is explored only on request, and by a search from the best states.
         phases: Where on the IR's way to code it may stand, as the dialect names that; empty means anywhere. Elsewhere
             it changes nothing.
+        devices: Of ``DEVICES``, those it does anything for; empty means all.
         tvm: Version range, such as ``>=0.8,<0.20``.
         source: File of the compiler's source tree.
         origin: The catalog file that declares it.
@@ -111,6 +113,7 @@ class CatalogEntry:
     repeat: int = 1
     unbounded: bool = False
     phases: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
     tvm: str = ""
     source: str = ""
     origin: str = ""

@@ -67,6 +67,11 @@ class Setting:
         """The device kernels run on, from the target's kind."""
         return "cuda:0" if self.target.startswith(("cuda", "nvidia/")) else "cpu"
 
+    @property
+    def device_kind(self) -> str:
+        """``cpu`` or ``gpu``, as the catalog tells passes for either."""
+        return "cpu" if self.device == "cpu" else "gpu"
+
     @cached_property
     def sensors(self) -> Sensors:
         """What can be read on this device; probed once."""
@@ -220,7 +225,10 @@ def read(chosen: Setting, summary: Mapping[str, object], *, wanted: Sequence[str
     classes = classify(features, tuple(ClassRule.from_json(rule) for rule in chosen.catalog.rules))
     names = [each.name for each in classes]
     version = chosen.toolchain.tvm_version
-    selection = candidates(chosen.catalog, names, fingerprint=features, wanted=wanted, tvm_version=version)
+    kind = chosen.device_kind
+    selection = candidates(
+        chosen.catalog, names, fingerprint=features, wanted=wanted, tvm_version=version, device=kind
+    )
     return Reading(graph, features, classes, selection)
 
 
@@ -255,7 +263,12 @@ def explored(
         return tuple(dict.fromkeys(spec for specs in variants for spec in specs)), ()
     if every:
         selection = candidates(
-            chosen.catalog, (), fingerprint=Fingerprint(), wanted=additional, tvm_version=chosen.toolchain.tvm_version
+            chosen.catalog,
+            (),
+            fingerprint=Fingerprint(),
+            wanted=additional,
+            tvm_version=chosen.toolchain.tvm_version,
+            device=chosen.device_kind,
         )
     else:
         selection = read(chosen, summary, wanted=additional).selection

@@ -16,8 +16,8 @@ SCHEDULED = "tirx.is_scheduled"
 """The attribute that TVM's own schedule rules leave on a function (``s_tir/dlight/base/transform.py``)."""
 
 _ALLOCATIONS = frozenset({"relax.builtin.alloc_tensor", "relax.memory.alloc_storage"})
-_VIEWS = frozenset({"relax.reshape"})
-"""Operators that need not become loops: ``RewriteDataflowReshape`` makes them views."""
+_STAY = frozenset({"relax.reshape", "relax.shape_of", "relax.call_tir", "relax.call_tir_inplace", "relax.call_dps_packed"})
+"""Operators that ``LegalizeOps`` has a word for and that stay: views, shapes, and calls of what is loops already."""
 
 
 def phase(module: tvm.IRModule) -> str:
@@ -25,7 +25,7 @@ def phase(module: tvm.IRModule) -> str:
     called = _called(module)
     if called & _ALLOCATIONS:
         return MEMORY
-    if any(_becomes_loops(name) for name in called - _VIEWS):
+    if any(_becomes_loops(name) for name in called - _STAY):
         return OPERATORS
     functions = (function for _, function in module.functions_items() if isinstance(function, tirx.PrimFunc))
     return SCHEDULES if any(each.attrs and SCHEDULED in each.attrs for each in functions) else LOOPS

@@ -45,14 +45,17 @@ def ScheduleCPU(rows: int = 14, pack: bool = True) -> Any:  # noqa: N802
             return module
         module = relax.transform.FuseTIR()(module)
         lanes = max(llvm_get_vector_width(target), 4 * WORD_BITS) // WORD_BITS
-        packed: dict[str, dict[int, _Packing]] = {}
+        packed: dict[str, _Packed] = {}
         constants = _constant_places(module) if pack else {}
         for name, function in module.functions_items():
             if isinstance(function, tirx.PrimFunc) and not _is_scheduled(function):
                 work = _Work(function, lanes=lanes, rows=rows, constants=constants.get(name.name_hint, frozenset()))
-                module.update_func(name, work.scheduled())
-                packed[name.name_hint] = work.packings
-        return _with_packed(module, packed)
+                done = work.scheduled()
+                if work.packings:
+                    packed[name.name_hint] = _Packed(done, work.packings)
+                else:
+                    module.update_func(name, done)
+        return _with_packed(module, packed) if packed else module
 
     return tvm.transform.module_pass(schedule, opt_level=0, name="ScheduleCPU")
 
@@ -193,8 +196,8 @@ class _Work:
             return []
         packing = tiling.packing
         if packing is not None:
-            self._schedule.transform_layout(block.block_rv, ("read", tiling.operand.place), packing.index)
             self.packings[self._parameter(tiling.operand)] = packing
+            self._schedule.transform_layout(block.block_rv, ("read", tiling.operand.place), packing.index)
         after = self._after(block)
         self._last_axis(block, tiling.vector)
         self._compute(block, tiling, after=after)
@@ -326,22 +329,35 @@ class _Tiling:
         return cls(vector, operand, row, lanes, vectors, repeated, packing)
 
 
-def _with_packed(module: Any, packings: dict[str, dict[int, _Packing]]) -> Any:
-    """The module with every constant that a function now reads in another layout laid out so."""
+@dataclass(frozen=True)
+class _Packed:
+    """A function that reads some of its arguments in another layout, and which, by their places."""
+
+    function: Any
+    packings: dict[int, _Packing]
+
+
+def _with_packed(module: Any, packed: dict[str, _Packed]) -> Any:
+    """The module with such functions in the place of those they were, and their constants laid out so."""
+    builder = relax.BlockBuilder(module)
+    # Under names of their own: TVM keeps a function's type with the name it is called by.
+    names = {name: builder.add_func(each.function, f"{name}_packed") for name, each in packed.items()}
 
     def laid_out(call: Any) -> Any:
-        places = packings.get(call.args[0].name_hint, {}) if _is_call_tir(call) else {}
-        if not places:
+        name = call.args[0].name_hint if _is_call_tir(call) else ""
+        if name not in packed:
             return call
-        given = [_packed(each, places.get(place)) for place, each in enumerate(call.args[1].fields)]
-        return relax.Call(call.op, [call.args[0], relax.Tuple(given), *call.args[2:]], call.attrs, call.ty_args)
+        packings = packed[name].packings
+        given = [_laid_out(each, packings.get(place)) for place, each in enumerate(call.args[1].fields)]
+        return relax.Call(call.op, [names[name], relax.Tuple(given), *call.args[2:]], call.attrs, call.ty_args)
 
+    module = builder.get()
     main = module.get_global_var("main")
     module.update_func(main, tvm_ffi.structural_map(module[main], (relax.Call, laid_out)))
-    return module
+    return relax.transform.DeadCodeElimination()(module)
 
 
-def _packed(constant: Any, packing: _Packing | None) -> Any:
+def _laid_out(constant: Any, packing: _Packing | None) -> Any:
     return constant if packing is None else relax.const(packing.array(constant.value.numpy()))
 
 
