@@ -221,6 +221,11 @@ class _Work:
                 return readers[0]
         return self._schedule.cache_write(block.block_rv, 0, "global")
 
+    def _loops_of(self, after: Any, kept: list[Any]) -> list[Any]:
+        """A block's loops over these axes; a copy also has loops over the buffer's dimensions of size 1."""
+        loops = list(self._schedule.get_loops(after))
+        return loops if len(loops) == len(kept) else [each for each in loops if int(self._schedule.get(each).extent) > 1]
+
     def _last_axis(self, block: Any, axis: Any) -> None:
         """The sums of one vector side by side."""
         write = _Access(self._schedule.get(block.block_rv).writes[0], 0)
@@ -235,7 +240,7 @@ class _Work:
         """Sums of one tile at a time, each right before what reads them."""
         schedule = self._schedule
         kept = [axis for axis in block.iters if axis.kind == "S"]
-        loops = dict(zip(map(id, kept), schedule.get_loops(after), strict=True))
+        loops = dict(zip(map(id, kept), self._loops_of(after, kept), strict=True))
         row = None
         blocks, vectors, lane = schedule.split(loops[id(tiling.vector)], [None, tiling.vectors, tiling.lanes])
         rest = [blocks if axis is tiling.vector else loops[id(axis)] for axis in kept if axis is not tiling.row]
