@@ -5,7 +5,8 @@ asks for, builds that fail included, as a real search is; a binary it knows cost
 sequence with a pass that fails: the closed graph has told so. What is noted after each of these measurements is the
 regret: how far the best so far stays behind the best there is, as a share of it. Random search without repetition
 needs no seeds: its expected regret is exact. A search starts ``blind``, with nothing known; or
-``plain``, with -O3 measured; or from the ``catalog``, with -O0, -O3 and the named sequences first, as ``tune`` does.
+``plain``, with -O3 measured; or from the ``catalog``, with -O0, -O3 and the named sequences first, the shortest before
+all others (``tune`` puts the baseline's own passes before these).
 
 ``--table`` prints the Markdown of ``docs/search.md`` from the committed JSON, ``--draw FILE`` draws it.
 """

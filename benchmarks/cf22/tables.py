@@ -6,20 +6,28 @@ Prints Markdown; with ``--out`` also writes CSV files and figures 2a, 2b and 3 t
 import argparse
 import csv
 import json
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from networks import NETWORKS
 
+from passsearch.dialects import DIALECTS
+
 HERE = Path(__file__).parent
 PAPER = json.loads((HERE / "paper.json").read_text())
 SELECTIONS = ("BL", "AS-0", "AS-1", "AS-best", "PO-0", "PO-1", "PO-2", "PO-3")
+
+BUILDS = ("O3", "AS-best", "fastest")
+"""-O3, the quickest compile that keeps its throughput, and the highest throughput."""
 
 LENGTH = 8
 """Passes of the sequences that are counted, as many as the paper's longest has."""
 
 Row: TypeAlias = list[str]
+Bar: TypeAlias = tuple[float, float, float]
+"""Height, and the ends of its interval."""
 Table: TypeAlias = tuple[str, Row, list[Row]]
 """Name, heads, rows."""
 
@@ -34,7 +42,7 @@ def main() -> None:
     documents = {file.stem: json.loads(file.read_text()) for file in files if file.exists()}
     makers = (fingerprints, effects, acts, against_o3, baselines, selections, cf22, floors, passes, kernels, table6)
     tables = [make(documents) for make in makers]
-    for name, heads, rows in tables:
+    for name, heads, rows in (each for each in tables if each[2]):
         print(f"\n<!-- {name} -->\n\n{markdown(heads, rows)}")
         if arguments.out:
             arguments.out.mkdir(parents=True, exist_ok=True)
@@ -137,8 +145,14 @@ def reduction(ratio: Mapping[str, Any]) -> str:
 def selections(documents: Mapping[str, Any]) -> Table:
     """Figures 2a, 2b and 3 as numbers, and table 5: every selection's passes and what they led to."""
     heads = ["network", "selection", "passes, in order", "throughput / -O3", "throughput", "latency", "compiles in"]
+    heads += ["of that its passes", "-O3 against itself"]
     rows = [
-        [name, selection, *selection_cells(document["compare"]["rows"][selection])]
+        [
+            name,
+            selection,
+            *selection_cells(document["compare"]["rows"][selection]),
+            f"within {share(document['compare']['noise_floor'])}",
+        ]
         for name, document in documents.items()
         for selection in ("O3", *SELECTIONS, "fastest")
         if selection in document.get("compare", {}).get("rows", {})
@@ -173,9 +187,11 @@ def selection_cells(row: Mapping[str, Any]) -> Row:
     steps = ", ".join(row.get("steps", [])) or "TVM's own"
     if "failure" in row:
         failure = row["failure"]
-        return [steps, f"{failure['kind']}: {failure['reason']}".replace("|", "/")[:120], "–", "–", "–"]
+        reason = f"{failure['kind']}: {failure['reason']}".replace("|", "/")
+        return [steps, textwrap.shorten(reason, 160, placeholder=" …"), "–", "–", "–", "–"]
     latency_s = row["latency_s"]["median"]
     numbers = [f"{1 / latency_s:.2f} /s", f"{1e3 * latency_s:.1f} ms", f"{row['compile_s']:.1f} s"]
+    numbers.append(f"{row['apply_s']:.1f} s" if "apply_s" in row else "–")
     alone = " (one process)" if row.get("unavailable", {}).get("interval") else ""
     return [steps, span(row["ratio"]) + alone, *numbers]
 
@@ -184,8 +200,9 @@ def floors(documents: Mapping[str, Any]) -> Table:
     """What is left of the quickest compile without its passes: lowering and generating code."""
     heads = ["network", "-O3", "best", "its passes", "its lowering and code generation", "most that could be saved"]
     rows = []
+    lowering = [each.lowering.to_json() for each in DIALECTS.values()]
     for name, document in documents.items():
-        if "compile_time" in document and document["compile_time"]["best"]["build"]["opt_level"] == 0:
+        if "compile_time" in document and document["compile_time"]["best"]["build"] in lowering:
             baseline, best = (document["compile_time"][key] for key in ("baseline", "best"))
             floor_s = best["compile_s"] - best["apply_s"]
             seconds = [baseline["compile_s"], best["compile_s"], best["apply_s"], floor_s]
@@ -206,12 +223,12 @@ def passes(documents: Mapping[str, Any]) -> Table:
 
 
 def kernels(documents: Mapping[str, Any]) -> Table:
-    """Where the code of -O3 and of the quickest compile spends its time running."""
+    """Where the code of -O3 and of what was found spends its time running."""
     rows = [
         [name, selection, f"{sum(each['us'] for each in found['kernels']) / 1e3:.1f} ms", longest(found["kernels"])]
         for name, document in documents.items()
         for selection, found in document.get("profile", {}).items()
-        if selection in ("O3", "AS-best")
+        if selection in BUILDS
     ]
     return "kernels", ["network", "build", "kernels together", "the five longest kinds"], rows
 
@@ -300,40 +317,67 @@ def draw(documents: Mapping[str, Any], folder: Path) -> None:
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "passsearch"
-    figures = {
-        "figure-2a": ("throughput / -O3", lambda row: row["ratio"]["ratio"]),
-        "figure-2b": ("latency / -O3", lambda row: 1 / row["ratio"]["ratio"]),
-        "figure-3": ("compile time / -O3", None),
+    figures: dict[str, tuple[str, Callable[[Any, Any], Bar]]] = {
+        "figure-2a": ("throughput / -O3", lambda row, _: bar(row["ratio"])),
+        "figure-2b": ("latency / -O3", lambda row, _: inverse(bar(row["ratio"]))),
+        "figure-3": ("compile time / -O3", lambda row, o3: (row["compile_s"] / o3["compile_s"],) * 3),
     }
     compared = {name: each["compare"]["rows"] for name, each in documents.items() if "compare" in each}
     for name, (label, value) in figures.items():
         bars = {
             network: {
-                selection: value(row) if value else row["compile_s"] / rows["O3"]["compile_s"]
+                selection: None if "failure" in row else value(row, rows["O3"])
                 for selection, row in rows.items()
-                if selection in SELECTIONS and "failure" not in row
+                if selection in SELECTIONS
             }
             for network, rows in compared.items()
         }
         draw_bars(bars, label=label, file=folder / f"{name}.svg")
 
 
-def draw_bars(bars: Mapping[str, Mapping[str, float]], *, label: str, file: Path) -> None:
-    """One group of bars a network, one bar a selection; what failed has none."""
-    import matplotlib.pyplot as plt
+def bar(ratio: Mapping[str, Any]) -> Bar:
+    """Height and ends of the interval, which are the height where there is none."""
+    low, high = ratio.get("interval") or (None, None)
+    value = float(ratio["ratio"])
+    return value, value if low is None else float(low), value if high is None else float(high)
 
-    figure, axes = plt.subplots(figsize=(10, 3.6))
+
+def inverse(found: Bar) -> Bar:
+    """Of a ratio the other way round."""
+    value, low, high = found
+    return 1 / value, 1 / high, 1 / low
+
+
+def draw_bars(bars: Mapping[str, Mapping[str, Bar | None]], *, label: str, file: Path) -> None:
+    """One group of bars a network, one bar a selection, with intervals; a cross for what failed."""
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Patch
+
+    figure, axes = plt.subplots(figsize=(10, 3.8))
     width = 0.8 / len(SELECTIONS)
     for number, selection in enumerate(SELECTIONS):
-        places = [index + (number - len(SELECTIONS) / 2 + 0.5) * width for index in range(len(bars))]
-        axes.bar(places, [each.get(selection, 0.0) for each in bars.values()], width, label=selection)
+        found = {
+            index + (number - len(SELECTIONS) / 2 + 0.5) * width: each[selection]
+            for index, each in enumerate(bars.values())
+            if selection in each
+        }
+        drawn = {place: height for place, height in found.items() if height}
+        heights = [value for value, _, _ in drawn.values()]
+        ends = [[value - low for value, low, _ in drawn.values()], [high - value for value, _, high in drawn.values()]]
+        axes.bar(list(drawn), heights, width, yerr=ends, color=f"C{number}", error_kw={"linewidth": 0.8})
+        failed = [place for place, height in found.items() if height is None]
+        bottom = axes.get_xaxis_transform()
+        axes.plot(failed, [0.03] * len(failed), "x", color=f"C{number}", markersize=5, transform=bottom)
     axes.axhline(1.0, color="black", linewidth=0.8)
-    axes.set_yscale("log")
+    axes.set_ylim(bottom=0)
     axes.set_ylabel(label)
     axes.set_xticks(range(len(bars)), [name.replace("_", "\n") for name in bars], fontsize=8)
-    axes.legend(ncols=4, fontsize=7)
+    patches = [Patch(color=f"C{number}", label=selection) for number, selection in enumerate(SELECTIONS)]
+    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
+    axes.legend(handles=patches, ncols=len(SELECTIONS), fontsize=7, **above)
     figure.tight_layout()
     figure.savefig(file, metadata={"Date": None})
+    plt.close(figure)
 
 
 if __name__ == "__main__":

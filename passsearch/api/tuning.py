@@ -119,7 +119,7 @@ def tune(
         toolchain: Name of the toolchain; the first there is by default.
         out: Run folder; the same call again continues it. A new one in the cache folder by default.
         seed: Seed of the sampler.
-        confirm: Fresh compiles that confirm the winner, timed in three processes each; 0 leaves it unconfirmed.
+        confirm: Fresh compiles that confirm the winner, timed in three to nine processes each; 0 leaves it unconfirmed.
         keep_throughput: Least share of the baseline's throughput where throughput is not an objective.
         tolerance: Largest deviation of outputs from the reference, as a share of the largest output, of pipelines with
             a pass that may change numerics; without it they are judged as strictly as all others.
@@ -179,7 +179,7 @@ def audit(
     Args:
         run: A finished run folder.
         toolchain: Name of the toolchain; the run's own by default.
-        confirm: Fresh compiles of winner and baseline, timed in three processes each.
+        confirm: Fresh compiles of winner and baseline, timed in three to nine processes each.
         deadline: Seconds one request to a worker may take.
         progress: Told how far it is.
 

@@ -70,7 +70,10 @@ def tune(
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sampler.")] = 0,
     confirm: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Fresh compiles that confirm the winner, in three processes each.")
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Fresh compiles that confirm the winner, in three to nine processes each."
+        ),
     ] = 3,
     keep_throughput: Annotated[
         float, typer.Option(min=0, metavar="SHARE", help="Least share of the baseline's throughput to keep.")

@@ -44,7 +44,7 @@ def audit(
     ] = False,
     toolchain: ToolchainName = None,
     confirm: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Fresh compiles of the winner, in three processes each.")
+        int, typer.Option(min=2, metavar="N", help="Fresh compiles of the winner, in three to nine processes each.")
     ] = 3,
     deadline: Deadline = DEADLINE_S,
     as_json: AsJson = False,

@@ -126,7 +126,15 @@ class Evaluator(Applier):
         processes: int | None = None,
         least_s: float = 0.0,
     ) -> Fact | Failure:
-        """Samples of artifacts from new processes, by process; more, up to ``MOST_PROCESSES``, to last ``least_s``."""
+        """Samples of artifacts from new processes, by process.
+
+        Args:
+            key: Names them in the log.
+            folders: Artifacts, the baseline first.
+            plan: How each process samples them.
+            processes: How many; those of a shortlist if not given.
+            least_s: Time to fill with further ones, up to ``MOST_PROCESSES`` in all.
+        """
         fact = self._known("timed", key)
         if fact is None:
             timed = self._timing.in_several(

@@ -278,9 +278,11 @@ def explored(
 
 
 def first_trials(chosen: Setting, reading: Reading, *, only: Sequence[str] | None = None) -> tuple[Candidate, ...]:
-    """The catalog's named sequences, passes they need put in, shortest first: knowledge before the sampler starts.
+    """The catalog's named sequences, passes they need put in: knowledge before the sampler starts.
 
-    Where the user names the passes to search, a sequence with any other is left out.
+    The baseline's own passes, ``O3-passes`` and the like, come first: they usually make its very binary by a quicker
+    way, and cannot lose then. After these the shortest. Where the user names the passes to search, a sequence with any
+    other is left out.
     """
     present = reading.fingerprint.present()
     sequences = [
@@ -292,7 +294,8 @@ def first_trials(chosen: Setting, reading: Reading, *, only: Sequence[str] | Non
         for each in chosen.catalog.sequences.values()
     ]
     allowed = [each for each in sequences if only is None or {step.name for step in each.pipeline.passes} <= set(only)]
-    return tuple(sorted(allowed, key=lambda each: len(each.pipeline)))
+    own = f"{chosen.dialect.default_baseline}-passes"
+    return tuple(sorted(allowed, key=lambda each: (each.name != own, len(each.pipeline))))
 
 
 def named(chosen: Setting, name: str) -> Candidate:

@@ -26,22 +26,32 @@ class Timing:
         return self._watched(lambda: self._workers.ask(self._workers.timer, "measure", request=request))
 
     def in_several(
-        self, folders: Sequence[str], plan: RoundPlan | Cf22Plan, *, processes: int, most: int = 0, least_s: float = 0.0
+        self, folders: Sequence[str], plan: RoundPlan | Cf22Plan, *, processes: int, most: int, least_s: float
     ) -> Fact:
-        """Samples from so many new processes, by process; each loads the artifacts in another order.
+        """Samples from so many new processes, by process; they take turns in the order they load the artifacts in.
 
-        Further ones follow, ``most`` in all, while they have taken less than ``least_s``.
+        As many again follow, ``most`` in all, as often as they fit into ``least_s`` by what the first took.
         """
-        answers: list[Fact] = []
-        while len(answers) < processes or (len(answers) < most and sum(each["wall_s"] for each in answers) < least_s):
-            answers.append(self._rotated(list(folders), plan, turn=len(answers)))
-            if "failure" in answers[-1]:
-                return answers[-1]
+        answers = self._in_turn(folders, plan, range(processes))
+        if "failure" not in answers[-1]:
+            times = min(most // processes, int(least_s / sum(each["wall_s"] for each in answers)))
+            answers += self._in_turn(folders, plan, range(processes, processes * times))
+        if "failure" in answers[-1]:
+            return answers[-1]
         return {
             "processes": [each["samples"] for each in answers],
             "conditions": [each["conditions"] for each in answers],
             "wall_s": sum(each["wall_s"] for each in answers),
         }
+
+    def _in_turn(self, folders: Sequence[str], plan: RoundPlan | Cf22Plan, turns: range) -> list[Fact]:
+        """What each process answers, up to the first that fails."""
+        answers: list[Fact] = []
+        for turn in turns:
+            answers.append(self._rotated(list(folders), plan, turn=turn))
+            if "failure" in answers[-1]:
+                break
+        return answers
 
     def consumption(self, folders: Sequence[str], plan: WindowPlan) -> Fact:
         """What artifacts consume, ``consumed`` as ``measure.consumption`` has it, from one new process."""

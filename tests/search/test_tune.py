@@ -33,6 +33,17 @@ def bad_passes(tmp_path: Path) -> Path:
     return tmp_path / "bad_passes.yaml"
 
 
+def test_the_baselines_own_passes_are_tried_first_and_make_its_binary(
+    relay: Toolchain, small_network: Path, tmp_path: Path
+) -> None:
+    result = passsearch.tune(
+        small_network, objective="compile_time", toolchain=relay.name, trials=1, confirm=0, out=tmp_path / "run"
+    )
+    candidates = [trial for trial in result.document["trials"] if trial["pipeline"]]
+    assert [each["name"] for each in candidates] == ["O3-passes"]
+    assert candidates[0]["binary"] == result.document["baseline"]["binary"]
+
+
 @pytest.mark.parametrize(
     ("name", "kind"), [("Crash", "crash"), ("Hang", "timeout"), ("Refuse", "compile_error"), ("Lie", "wrong_result")]
 )
