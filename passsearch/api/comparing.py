@@ -23,7 +23,7 @@ def analyze(
     catalogs: Sequence[str | Path] = (),
 ) -> setting.Reading:
     """Operators, features, classes with evidence, and candidate passes with reasons."""
-    file = network(model, example_inputs, inputs=inputs, batch=batch)
+    file = network(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain)
     chosen = setting.choose(file, toolchain=toolchain, target=None, catalogs=paths(catalogs))
     with evaluating(chosen, remember=False) as evaluator:
         return setting.read(chosen, evaluator.summary)
@@ -58,7 +58,7 @@ def compare(
             raise UserError(f"Unknown {what} `{given}`; choose from: {', '.join(known)}.")
     if protocol == CF22 and cache != "warm":
         raise UserError("Protocol `cf22` measures with warm caches, as the paper did; leave the cache state out.")
-    file = network(model, example_inputs, inputs=inputs, batch=batch)
+    file = network(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain)
     chosen = setting.choose(
         file,
         toolchain=toolchain,

@@ -137,7 +137,7 @@ def tune(
         EnvironmentFault: No toolchain, no C compiler, no room.
     """
     objectives = _objectives(objective)
-    file = network(model, example_inputs, inputs=inputs, batch=batch)
+    file = network(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain)
     chosen = setting.choose(
         file,
         toolchain=toolchain,

@@ -79,7 +79,7 @@ class EntryCheck(ABC):
         """
         try:
             make = _find(factory)
-        except (*self.faults, ImportError) as error:
+        except self.faults + (ImportError,) as error:  # noqa: RUF005, mypy
             return [f"factory `{factory}` does not exist here: {_line(error)}"]
         problems, changed = [], False
         for bound in arguments:

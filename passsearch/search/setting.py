@@ -180,7 +180,7 @@ class Reading:
         entries = [ruling.entry for ruling in self.selection.kept]
         if only is not None:
             entries = [entry for entry in entries if entry.name in only]
-        return Space(catalog, tuple(entries), self.fingerprint.present(), dialect(catalog.dialect).lowering)
+        return Space(catalog, tuple(entries), self.fingerprint.present(), dialect(catalog.dialect).builds)
 
 
 def choose(
@@ -196,9 +196,15 @@ def choose(
 
     Raises:
         EnvironmentFault: No toolchain is installed.
-        UserError: Unknown toolchain, or a catalog file that cannot be read.
+        UserError: Unknown toolchain, one that cannot import the network, or a catalog file that cannot be read.
     """
     chosen = get_toolchain(toolchain or model.toolchain)
+    formats = dialect(chosen.dialect).formats
+    if model.format not in formats:
+        raise UserError(
+            f"`{model.source}` is {model.format}, and toolchain `{chosen.name}` ({chosen.dialect}) imports "
+            f"{', '.join(sorted(formats))}; export ONNX, or choose another toolchain."
+        )
     return Setting(
         model=model,
         toolchain=chosen,
@@ -226,9 +232,7 @@ def read(chosen: Setting, summary: Mapping[str, object], *, wanted: Sequence[str
     names = [each.name for each in classes]
     version = chosen.toolchain.tvm_version
     kind = chosen.device_kind
-    selection = candidates(
-        chosen.catalog, names, fingerprint=features, wanted=wanted, tvm_version=version, device=kind
-    )
+    selection = candidates(chosen.catalog, names, fingerprint=features, wanted=wanted, tvm_version=version, device=kind)
     return Reading(graph, features, classes, selection)
 
 
@@ -289,7 +293,7 @@ def first_trials(chosen: Setting, reading: Reading, *, only: Sequence[str] | Non
         replace(
             each.candidate(),
             pipeline=with_needs(each.pipeline, chosen.catalog, present=present),
-            build=build_at(each.build.opt_level, chosen.dialect.lowering),
+            build=build_at(each.build.opt_level, chosen.dialect.builds),
         )
         for each in chosen.catalog.sequences.values()
     ]

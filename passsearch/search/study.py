@@ -20,7 +20,7 @@ from passsearch.search.exploration import Exploration, Limits
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.plan import Plan, Scored, Tally
 from passsearch.search.samplers import REJECTED, Strategy, keeping, strategy
-from passsearch.search.space import BUILD_LEVELS, Space, build_at
+from passsearch.search.space import Space
 
 PATIENCE = 150
 """Sequences in a row that lead to nothing new before a search gives up: its sampler has nothing new to propose."""
@@ -79,7 +79,7 @@ class Search:
             evaluator.reach,
             census=evaluator.census,
             steps=self.space.steps,
-            lowering=self.space.lowering,
+            builds=self.space.builds,
         )
         names = {"seed": self.plan.seed, "objectives": len(self.plan.objectives)}
         chosen = strategy(self.plan.sampler, self.space, graph=graph, **names)
@@ -205,9 +205,8 @@ class Search:
 
     def _unmeasured(self) -> bool:
         """Whether there is a state left to measure; where none is known, the nearest unknown ones are looked for."""
-        options = [build_at(level, self.space.lowering) for level in BUILD_LEVELS]
         graph = self.evaluator.graph
-        while all(_key(state, build) in self._known for state in graph for build in options):
+        while all(_key(state, build) in self._known for state in graph for build in self.space.builds):
             open_ = graph.first_untried(self.space.steps)
             if open_ is None:
                 return False

@@ -10,11 +10,10 @@ import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax
+from tvm.ir import GenericConst
 
 from passsearch.dialects.contract import Array
 from passsearch.dialects.held_constants import HeldConstants
-
-Constant = tvm.ir.GenericConst
 
 
 class Constants(HeldConstants):
@@ -24,17 +23,17 @@ class Constants(HeldConstants):
         """The module with a placeholder for every constant, and the digests of all of them; they are held from now."""
         used = Counter[str]()
 
-        def placeholder(constant: Constant) -> Constant:
+        def placeholder(constant: GenericConst) -> GenericConst:
             digest = self.digest(constant.value)
             used[digest] += 1
             content = f"{digest} {used[digest]}".encode()
-            return Constant(tvm.runtime.tensor(np.frombuffer(content, "uint8")), constant.ty)
+            return GenericConst(tvm.runtime.tensor(np.frombuffer(content, "uint8")), constant.ty)
 
         return replaced(module, placeholder), frozenset(used)
 
     def fill(self, skeleton: tvm.IRModule) -> tvm.IRModule:
         """The inverse of ``strip``; every constant must be held."""
-        return replaced(skeleton, lambda placeholder: Constant(self.held(_digest_in(placeholder)), placeholder.ty))
+        return replaced(skeleton, lambda placeholder: GenericConst(self.held(_digest_in(placeholder)), placeholder.ty))
 
     def address(self, data: tvm.runtime.Tensor) -> int:
         """Of the object that TVM counts references to."""
@@ -52,19 +51,19 @@ def constant_uses(module: tvm.IRModule) -> list[int]:
     numbers: dict[int, int] = {}
     uses: list[int] = []
 
-    def visit(constant: Constant) -> None:
+    def visit(constant: GenericConst) -> None:
         uses.append(numbers.setdefault(constant.__chandle__(), len(numbers)))
 
     for _, function in module.functions_items():
-        tvm_ffi.structural_walk(function, (Constant, visit))
+        tvm_ffi.structural_walk(function, (GenericConst, visit))
     return uses
 
 
-def replaced(module: tvm.IRModule, replace: Callable[[Constant], Constant]) -> tvm.IRModule:
+def replaced(module: tvm.IRModule, replace: Callable[[GenericConst], GenericConst]) -> tvm.IRModule:
     """The module with every array among its constants replaced, one that is used twice by one."""
-    known: dict[int, Constant] = {}
+    known: dict[int, GenericConst] = {}
 
-    def once(constant: Constant) -> Constant:
+    def once(constant: GenericConst) -> GenericConst:
         if not isinstance(constant.value, tvm.runtime.Tensor):
             return constant
         node = constant.__chandle__()
@@ -75,10 +74,10 @@ def replaced(module: tvm.IRModule, replace: Callable[[Constant], Constant]) -> t
     result = module.clone()
     for name, function in module.functions_items():
         if isinstance(function, relax.Function):
-            result.update_func(name, tvm_ffi.structural_map(function, (Constant, once)))
+            result.update_func(name, tvm_ffi.structural_map(function, (GenericConst, once)))
     return result
 
 
-def _digest_in(placeholder: Constant) -> str:
+def _digest_in(placeholder: GenericConst) -> str:
     content: bytes = placeholder.value.numpy().tobytes()
     return content.decode().partition(" ")[0]

@@ -6,9 +6,9 @@ from pathlib import Path
 import tvm
 import tvm_ffi
 from tvm import relax
+from tvm.ir import GenericConst
 
 from passsearch.dialects.contract import ModelSource
-from passsearch.dialects.relax.constants import Constant
 from passsearch.errors import UserError
 
 APART_BYTES = 1024
@@ -57,7 +57,7 @@ def save_apart(module: tvm.IRModule, path: Path) -> None:
     values: dict[str, tvm.runtime.Tensor] = {}
     variables: dict[int, relax.Var] = {}
 
-    def lift(constant: Constant) -> relax.Expr:
+    def lift(constant: GenericConst) -> relax.Expr:
         data = constant.value
         if not isinstance(data, tvm.runtime.Tensor) or data.numpy().nbytes < APART_BYTES:
             return constant
@@ -68,7 +68,7 @@ def save_apart(module: tvm.IRModule, path: Path) -> None:
         return variables[node]
 
     main = module["main"]
-    body = tvm_ffi.structural_map(main.body, (Constant, lift))
+    body = tvm_ffi.structural_map(main.body, (GenericConst, lift))
     lifted = module.clone()
     params = [*main.params, *variables.values()]
     function = relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs)

@@ -16,7 +16,9 @@ SCHEDULED = "tirx.is_scheduled"
 """The attribute that TVM's own schedule rules leave on a function (``s_tir/dlight/base/transform.py``)."""
 
 _ALLOCATIONS = frozenset({"relax.builtin.alloc_tensor", "relax.memory.alloc_storage"})
-_STAY = frozenset({"relax.reshape", "relax.shape_of", "relax.call_tir", "relax.call_tir_inplace", "relax.call_dps_packed"})
+_STAY = frozenset(
+    {"relax.reshape", "relax.shape_of", "relax.call_tir", "relax.call_tir_inplace", "relax.call_dps_packed"}
+)
 """Operators that ``LegalizeOps`` has a word for and that stay: views, shapes, and calls of what is loops already."""
 
 
@@ -47,4 +49,4 @@ def _called(module: tvm.IRModule) -> set[str]:
 
 @functools.cache
 def _becomes_loops(name: str) -> bool:
-    return tvm.ir.Op.get(name).has_attr("FLegalize")
+    return bool(tvm.ir.Op.get(name).has_attr("FLegalize"))

@@ -224,12 +224,15 @@ class _Work:
     def _loops_of(self, after: Any, kept: list[Any]) -> list[Any]:
         """A block's loops over these axes; a copy also has loops over the buffer's dimensions of size 1."""
         loops = list(self._schedule.get_loops(after))
-        return loops if len(loops) == len(kept) else [each for each in loops if int(self._schedule.get(each).extent) > 1]
+        return (
+            loops if len(loops) == len(kept) else [each for each in loops if int(self._schedule.get(each).extent) > 1]
+        )
 
     def _last_axis(self, block: Any, axis: Any) -> None:
         """The sums of one vector side by side."""
         write = _Access(self._schedule.get(block.block_rv).writes[0], 0)
         dimension = write.dimension(axis)
+        assert dimension is not None
         self._schedule.transform_layout(
             block.block_rv,
             ("write", 0),

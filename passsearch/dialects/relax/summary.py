@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import tvm
 import tvm_ffi
 from tvm import relax
+from tvm.ir import GenericConst
 
 from passsearch.core import Json, ModuleSummary, Operator, TensorType
-from passsearch.dialects.relax.constants import Constant
 
 # Producers of one expression: a tuple expression has a tuple of them, so that a projection finds its field.
 Producers: TypeAlias = "int | tuple[Producers, ...]"
@@ -55,13 +55,13 @@ def census(module: tvm.IRModule) -> dict[str, int]:
             attributes = _attributes(expression.attrs)
             layouts = [str(attributes[name]) for name in _LAYOUTS if attributes.get(name)]
             counted[" ".join([str(expression.op.name), *layouts])] += 1
-        elif isinstance(expression, Constant):
+        elif isinstance(expression, GenericConst):
             counted["Constant"] += 1
 
     for _, function in module.functions_items():
         counted[type(function).__name__] += 1
         if isinstance(function, relax.Function):
-            tvm_ffi.structural_walk(function, ((relax.Call, Constant), count))
+            tvm_ffi.structural_walk(function, ((relax.Call, GenericConst), count))
     return dict(sorted(counted.items()))
 
 
@@ -86,7 +86,7 @@ class _Table:
         if isinstance(value, tvm.ir.TupleGetItem):
             whole = self.producers_of(value.tuple_value)
             return whole if isinstance(whole, int) else whole[value.index]
-        if isinstance(value, Constant):
+        if isinstance(value, GenericConst):
             return self.append(value, kind="constant", op="constant", outputs=value.ty, value=_scalar(value))
         if isinstance(value, relax.Call):
             return self._call(value, ty if ty is not None else value.ty)

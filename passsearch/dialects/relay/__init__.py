@@ -19,7 +19,10 @@ DIALECT = Dialect(
     baselines=tuple(Candidate(build=BuildOptions(opt_level=level), name=f"O{level}") for level in range(5)),
     default_baseline="O3",
     # TVM simplifies at every level, over half of BERT's quickest build (docs/paper.md); a search has both passes.
-    lowering=BuildOptions(opt_level=0, disabled=("SimplifyExpr", "SimplifyExprPostAlterOp")),
+    builds=(
+        BuildOptions(opt_level=0, disabled=("SimplifyExpr", "SimplifyExprPostAlterOp")),
+        BuildOptions(opt_level=3),
+    ),
     imports_apart={
         "torchscript": ("torch",),
         "tensorflow": ("tensorflow",),

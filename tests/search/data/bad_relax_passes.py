@@ -70,10 +70,12 @@ def part_twins():
 
     def change(module):
         main = module["main"]
-        *bindings, last = main.body.blocks[-1].bindings
+        *blocks, block = main.body.blocks
+        *bindings, last = block.bindings
         left, shared = last.value.args
         added = relax.Call(last.value.op, [left, tvm.ir.GenericConst(shared.value, shared.ty)], last.value.attrs)
-        return _rebuilt(module, [*bindings, relax.VarBinding(last.var, added)], main.body.body)
+        changed = relax.BindingBlock([*bindings, relax.VarBinding(last.var, added)])
+        return _rebuilt(module, [*blocks, changed], main.body.body)
 
     return _pass("PartTwins", change)
 
@@ -81,22 +83,18 @@ def part_twins():
 def _appended(module, constants):
     """The module with arrays added to what main returns."""
     main = module["main"]
-    bindings, result = list(main.body.blocks[-1].bindings), main.body.body
+    bindings, result = [], main.body.body
     for number, constant in enumerate(constants):
         variable = relax.Var(f"added{number}", result.ty)
         bindings.append(relax.VarBinding(variable, relax.op.add(result, constant)))
         result = variable
-    return _rebuilt(module, bindings, result)
+    return _rebuilt(module, [*main.body.blocks, relax.BindingBlock(bindings)], result)
 
 
-def _rebuilt(module, bindings, result):
+def _rebuilt(module, blocks, result):
     main = module["main"]
-    block = relax.BindingBlock(bindings)
-    function = relax.Function(
-        main.params, relax.SeqExpr([*main.body.blocks[:-1], block], result), main.ret_ty, main.is_pure, main.attrs
-    )
+    function = relax.Function(main.params, relax.SeqExpr(blocks, result), main.ret_ty, main.is_pure, main.attrs)
+    normal = relax.transform.Normalize()(tvm.IRModule({"main": function}))
     changed = module.clone()
-    changed.update_func(
-        module.get_global_var("main"), relax.transform.Normalize()(tvm.IRModule({"main": function}))["main"]
-    )
+    changed.update_func(module.get_global_var("main"), normal["main"])
     return changed
