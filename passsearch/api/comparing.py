@@ -1,6 +1,8 @@
 """``analyze`` and ``compare``: what is asked about a network without searching."""
 
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ from passsearch.core import DEADLINE_S, Candidate, TensorType
 from passsearch.errors import UserError
 from passsearch.export import read_pipeline
 from passsearch.search import setting
-from passsearch.search.comparison import CACHES, CF22, PAIRED, PROTOCOLS, compare_candidates
+from passsearch.search.comparison import CACHES, CF22, PAIRED, PROTOCOLS, Side, compare_candidates
+
+_QUALIFIED = re.compile(r"([A-Za-z0-9_-]+):(.+)")
 
 
 def analyze(
@@ -49,36 +53,45 @@ def compare(
 ) -> dict[str, Any]:
     """Measure named pipelines, pipeline files or pipelines written out, interleaved in several processes.
 
-    The first that is a baseline's name, else the dialect's default, is what the others are compared with. With protocol
-    ``cf22`` each runs by itself 1000 times as in the paper, which proves nothing and gives no verdict. With cache
-    ``flushed`` nothing of the network is in the processor's caches when a run begins.
+    One written ``TOOLCHAIN:PIPELINE`` is built by that toolchain, to compare compilers. The first that is a baseline's
+    name, else the default of the first toolchain, is what the others are compared with. With protocol ``cf22`` each runs
+    by itself 1000 times as in the paper, which proves nothing and gives no verdict. With cache ``flushed`` nothing of
+    the network is in the processor's caches when a run begins.
     """
     for what, given, known in (("protocol", protocol, PROTOCOLS), ("cache state", cache, CACHES)):
         if given not in known:
             raise UserError(f"Unknown {what} `{given}`; choose from: {', '.join(known)}.")
     if protocol == CF22 and cache != "warm":
         raise UserError("Protocol `cf22` measures with warm caches, as the paper did; leave the cache state out.")
-    file = network(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain)
-    chosen = setting.choose(
-        file,
-        toolchain=toolchain,
-        target=target,
-        catalogs=paths(catalogs),
-        tolerance=tolerance,
-        deadline_s=deadline,
-    )
-    contenders = [_contender(chosen, text) for text in pipelines]
-    with evaluating(chosen, remember=False) as evaluator:
+    told = progress or silent
+    with ExitStack() as stack:
+        sides = []
+        for name, texts in _by_toolchain(pipelines, toolchain).items():
+            chosen = setting.choose(
+                network(model, example_inputs, inputs=inputs, batch=batch, toolchain=name),
+                toolchain=name,
+                target=target,
+                catalogs=paths(catalogs),
+                tolerance=tolerance,
+                deadline_s=deadline,
+            )
+            contenders = [_contender(chosen, text) for text in texts]
+            sides.append(Side(chosen, stack.enter_context(evaluating(chosen, remember=False)), contenders))
+        if protocol == CF22 and len(sides) > 1:
+            raise UserError("Protocol `cf22` runs all pipelines in one process, so it takes those of one toolchain.")
         return compare_candidates(
-            chosen,
-            contenders,
-            evaluator=evaluator,
-            rounds=rounds,
-            processes=processes,
-            protocol=protocol,
-            cache=cache,
-            progress=progress or silent,
+            sides, rounds=rounds, processes=processes, protocol=protocol, cache=cache, progress=told
         )
+
+
+def _by_toolchain(pipelines: Sequence[str], default: str | None) -> dict[str | None, list[str]]:
+    """What each toolchain is to build, in the order first named: ``TOOLCHAIN:PIPELINE``, or the default's."""
+    found: dict[str | None, list[str]] = {} if pipelines else {default: []}
+    for text in pipelines:
+        named = _QUALIFIED.match(text)
+        name, pipeline = (named[1], named[2]) if named else (default, text)
+        found.setdefault(name, []).append(pipeline)
+    return found
 
 
 def _contender(chosen: setting.Setting, text: str) -> Candidate:

@@ -66,8 +66,8 @@ def subject(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "class", f"{_text(each, 'name')} ({'; '.join(each.get('evidence') or []) or MISSING})"
     yield "target", _text(document, "target")
     yield "device", _device(document.get("device") or {})
-    toolchain = document.get("toolchain") or {}
-    yield "toolchain", ", ".join(_text(toolchain, key) for key in ("name", "dialect")) + _tvm(toolchain)
+    for toolchain in document.get("toolchains") or [document.get("toolchain") or {}]:
+        yield "toolchain", ", ".join(_text(toolchain, key) for key in ("name", "dialect")) + _tvm(toolchain)
 
 
 def account(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

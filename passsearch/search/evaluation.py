@@ -125,6 +125,7 @@ class Evaluator(Applier):
         plan: RoundPlan | Cf22Plan,
         processes: int | None = None,
         least_s: float = 0.0,
+        turn: int = 0,
     ) -> Fact | Failure:
         """Samples of artifacts from new processes, by process.
 
@@ -134,11 +135,13 @@ class Evaluator(Applier):
             plan: How each process samples them.
             processes: How many; those of a shortlist if not given.
             least_s: Time to fill with further ones, up to ``MOST_PROCESSES`` in all.
+            turn: Of the first process; it decides the order of loading.
         """
         fact = self._known("timed", key)
         if fact is None:
+            number = processes or PROCESSES
             timed = self._timing.in_several(
-                folders, plan, processes=processes or PROCESSES, most=MOST_PROCESSES, least_s=least_s
+                folders, plan, processes=number, most=MOST_PROCESSES, least_s=least_s, turn=turn
             )
             fact = self._record("timed", key, fact=timed)
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact

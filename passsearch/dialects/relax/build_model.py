@@ -56,7 +56,7 @@ class Relax:
 
     def run(self, folder: Path, inputs: dict[str, Any], target: Any) -> list[Any]:
         """Outputs of the built network."""
-        device = tvm.device(target.kind.name, 0)
+        device = tvm.device("cpu" if "cpu" in target.keys else target.kind.name, 0)
         machine = relax.VirtualMachine(tvm.runtime.load_module(str(folder / NETWORK)), device)
         return flat(machine["main"](*[tvm.runtime.tensor(array, device) for array in inputs.values()]))
 

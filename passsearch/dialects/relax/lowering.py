@@ -7,9 +7,11 @@ import json
 from collections.abc import Sequence
 
 import tvm
+import tvm_ffi
 from tvm import relax
 from tvm.relax import transform
 
+ALLOCATIONS = ("relax.builtin.alloc_tensor", "relax.memory.alloc_storage")
 ZERO, DEFAULT = 1, 3
 """Build levels: TVM's ``zero`` pipeline, and its default one for the target; level 0 is the lowering alone."""
 
@@ -18,11 +20,28 @@ def lowered(module: tvm.IRModule, *, level: int, target: tvm.target.Target) -> t
     """Run TVM's pipeline of a level, the lowering included; the target and the context are the caller's to enter."""
     if level >= DEFAULT:
         return relax.get_default_pipeline(target)(module)
+    if planned(module):
+        # What is a view by now would become a copy.
+        return tvm.transform.Sequential(_virtual_machine())(module)
     first = [relax.get_pipeline("zero")] if level == ZERO else []
     plan = [transform.StaticPlanBlockMemory()] if level == ZERO else []
     dispatched = relax.pipeline.library_dispatch_passes(target)
     passes = [*dispatched, *first, *legalization(target), *to_calls(), *plan, *_virtual_machine()]
     return tvm.transform.Sequential(passes)(module)
+
+
+def planned(module: tvm.IRModule) -> bool:
+    """Whether calls write into memory that is allocated before already."""
+    found = []
+
+    def visit(call: relax.Call) -> None:
+        if isinstance(call.op, tvm.ir.Op) and str(call.op.name) in ALLOCATIONS:
+            found.append(call)
+
+    for _, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            tvm_ffi.structural_walk(function, (relax.Call, visit))
+    return bool(found)
 
 
 def legalization(target: tvm.target.Target) -> Sequence[tvm.transform.Pass]:

@@ -165,7 +165,8 @@ def StaticPlanBlockMemory() -> Any:  # noqa: N802
     """``relax.transform.StaticPlanBlockMemory`` of calls that write into what is allocated, made so first."""
 
     def plan(module: Any) -> Any:
-        module = transform.FuseTIR()(transform.LegalizeOps()(module))
+        dispatched = tvm.relax.pipeline.library_dispatch_passes(tvm.target.Target.current(allow_none=False))
+        module = _in_turn(module, (*dispatched, transform.LegalizeOps(), transform.FuseTIR()))
         if _is_for("gpu"):
             module = _scheduled(module, [_dlight("gpu", "Fallback")()])
         passes = (

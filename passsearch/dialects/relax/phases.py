@@ -9,13 +9,14 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from passsearch.dialects.relax.lowering import ALLOCATIONS
+
 OPERATORS, LOOPS, SCHEDULES, MEMORY = "operators", "loops", "schedules", "memory"
 """Operators; functions that are loops instead; some of these scheduled; calls that write into what is allocated."""
 
 SCHEDULED = "tirx.is_scheduled"
 """The attribute that TVM's own schedule rules leave on a function (``s_tir/dlight/base/transform.py``)."""
 
-_ALLOCATIONS = frozenset({"relax.builtin.alloc_tensor", "relax.memory.alloc_storage"})
 _STAY = frozenset(
     {"relax.reshape", "relax.shape_of", "relax.call_tir", "relax.call_tir_inplace", "relax.call_dps_packed"}
 )
@@ -25,7 +26,7 @@ _STAY = frozenset(
 def phase(module: tvm.IRModule) -> str:
     """One of the four."""
     called = _called(module)
-    if called & _ALLOCATIONS:
+    if called & set(ALLOCATIONS):
         return MEMORY
     if any(_becomes_loops(name) for name in called - _STAY):
         return OPERATORS
