@@ -54,7 +54,7 @@ def compare(
     """Measure named pipelines, pipeline files or pipelines written out, interleaved in several processes.
 
     One written ``TOOLCHAIN:PIPELINE`` is built by that toolchain, to compare compilers. The first that is a baseline's
-    name, else the default of the first toolchain, is what the others are compared with. With protocol ``cf22`` each runs
+    name, else the default of the first toolchain, is what others are compared with. With protocol ``cf22`` each runs
     by itself 1000 times as in the paper, which proves nothing and gives no verdict. With cache ``flushed`` nothing of
     the network is in the processor's caches when a run begins.
     """
