@@ -14,6 +14,7 @@ from tvm.relax import op
 
 from passsearch.core import Json
 from passsearch.dialects.entry_check import EntryCheck, Trial
+from passsearch.dialects.relax.lowering import target_options
 
 __all__ = ["check_entry"]
 
@@ -56,7 +57,7 @@ class _RelaxCheck(EntryCheck):
     )
 
     def __init__(self, target: str) -> None:
-        self._target = tvm.target.Target(target)
+        self._target = tvm.target.Target(target_options(target))
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -209,6 +210,13 @@ def _reshape_between() -> Any:
     return _network([(2, 3, 4)], body)
 
 
+def _loss() -> Any:
+    def body(emit: Any, data: Any) -> Any:
+        return emit(op.sum(emit(op.exp(data))))
+
+    return _network([(2, 3)], body)
+
+
 _LOOPS = ("LegalizeOps",)
 _GROUPS = ("LegalizeOps", "AnnotateTIROpPattern", "FuseOps")
 _TRIALS: dict[str, Trial] = {
@@ -218,6 +226,13 @@ _TRIALS: dict[str, Trial] = {
     "CombineParallelMatmul": Trial(_siblings),
     "ConvertLayout": Trial(_conv_bias_relu),
     "DeadCodeElimination": Trial(_dead_binding),
+    # Libraries, code generators and devices that no wheel of TVM and no small network has.
+    "DispatchToLibrary": Trial(_conv_bias_relu, effect=False, runs=False),
+    "adreno.OpenCLMLOffLoad": Trial(_conv_bias_relu, effect=False, runs=False),
+    "adreno.OpenCLMLOffLoadForLLM": Trial(_conv_bias_relu, effect=False, runs=False),
+    "UpdateVDevice": Trial(_conv_bias_relu, effect=False, runs=False),
+    # Ends the process for any target but Adreno's.
+    "adreno.AnnotateCustomMemoryScope": Trial(_conv_bias_relu, effect=False, runs=False),
     "DecomposeOpsForInference": Trial(_conv_bn_relu),
     "EliminateCommonSubexpr": Trial(_common_subexpression),
     "ExpandMatmulOfSum": Trial(_product_of_sum),
@@ -228,7 +243,10 @@ _TRIALS: dict[str, Trial] = {
     "FuseOpsByPattern": Trial(_conv_bias_relu),
     "FuseTIR": Trial(_conv_bias_relu, _GROUPS),
     "FuseTransposeMatmul": Trial(_transposed_product),
+    "Gradient": Trial(_loss),
     "LegalizeOps": Trial(_conv_bias_relu),
+    # Tunes for minutes, into a folder.
+    "MetaScheduleTuneIRMod": Trial(_conv_bias_relu, effect=False, runs=False),
     "RemoveRedundantReshape": Trial(_double_reshape),
     "ReorderPermuteDimsAfterConcat": Trial(_joined_transposes),
     "RewriteDataflowReshape": Trial(_reshape_between, _LOOPS),

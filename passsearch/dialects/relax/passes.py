@@ -12,6 +12,8 @@ from typing import Any
 import tvm
 from tvm.relax import transform
 
+_CUDA_LIBRARIES = ("cublas", "cudnn", "cutlass")
+
 _PINNED = {"relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
 """A transposed convolution that follows its input to NHWC has no loops: ``LegalizeOps`` leaves it as it is."""
 
@@ -225,6 +227,8 @@ def _patterns(name: str) -> list[Any]:
         return _bias_activation()
     from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 
+    if name in _CUDA_LIBRARIES:
+        import_module(f"tvm.relax.backend.cuda.{name}")  # registers them
     found = list(get_patterns_with_prefix(name))
     if not found:
         raise ValueError(f"TVM has no patterns named `{name}`")
@@ -243,9 +247,20 @@ def _bias_activation() -> list[Any]:
     return table
 
 
+def OpenCLMLOffLoadForLLM() -> Any:  # noqa: N802
+    """``tvm.relax.backend.adreno.clml.OpenCLMLOffLoadForLLM`` for the target in scope."""
+
+    def offload(module: Any) -> Any:
+        from tvm.relax.backend.adreno import clml
+
+        return clml.OpenCLMLOffLoadForLLM(tvm.target.Target.current(allow_none=False))(module)
+
+    return _pass("OpenCLMLOffLoadForLLM", offload)
+
+
 def UpdateVDevice(target: str, index: int) -> Any:  # noqa: N802
     """``relax.transform.UpdateVDevice``, the device given by its target."""
-    return transform.UpdateVDevice(tvm.ir.VDevice(target), index)
+    return transform.UpdateVDevice(tvm.relax.VDevice(target), index)
 
 
 def UpdateParamType() -> Any:  # noqa: N802
