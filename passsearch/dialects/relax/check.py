@@ -245,8 +245,9 @@ _TRIALS: dict[str, Trial] = {
     "FuseTransposeMatmul": Trial(_transposed_product),
     "Gradient": Trial(_loss),
     "LegalizeOps": Trial(_conv_bias_relu),
-    # Tunes for minutes, into a folder.
+    # They tune for minutes, into a folder.
     "MetaScheduleTuneIRMod": Trial(_conv_bias_relu, effect=False, runs=False),
+    "MetaScheduleTuneTIR": Trial(_conv_bias_relu, effect=False, runs=False),
     "RemoveRedundantReshape": Trial(_double_reshape),
     "ReorderPermuteDimsAfterConcat": Trial(_joined_transposes),
     "RewriteDataflowReshape": Trial(_reshape_between, _LOOPS),
