@@ -224,7 +224,7 @@ def _need(owner: Fields, row: Json) -> Need:
 
 
 def _sequence(fields: Fields) -> NamedSequence:
-    fields.only(("name", "summary", "pipeline", "build", "source"))
+    fields.only(("name", "summary", "pipeline", "build", "tried", "source"))
     try:
         pipeline = Pipeline.parse(fields.text("pipeline"))
     except UserError as error:
@@ -234,6 +234,7 @@ def _sequence(fields: Fields) -> NamedSequence:
         summary=fields.text("summary"),
         pipeline=pipeline,
         build=BuildOptions(opt_level=_build_level(fields)),
+        tried=fields.flag("tried", default=True),
         source=fields.text("source", default=""),
         origin=fields.origin,
     )

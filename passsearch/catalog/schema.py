@@ -178,6 +178,7 @@ class NamedSequence:
         summary: What it stands for.
         pipeline: Its passes in order.
         build: Options of the build after them.
+        tried: Whether a search tries it first; others are there to be compared with.
         source: Where it comes from.
         origin: The catalog file that declares it.
     """
@@ -186,6 +187,7 @@ class NamedSequence:
     summary: str
     pipeline: Pipeline
     build: BuildOptions = field(default_factory=BuildOptions)
+    tried: bool = True
     source: str = ""
     origin: str = ""
 

@@ -265,8 +265,8 @@ def _over(metric: str, consumed: Sequence[Mapping[str, Any]]) -> dict[str, float
 
 def _baselines(search: Search, chosen: Setting) -> list[Scored]:
     """A search may also build the network as it is, without any pass, in its own way: that is a candidate."""
-    names = {each.name for each in chosen.dialect.baselines}
-    return [each for each in search.scored.values() if each.candidate.name in names]
+    scored = {each.candidate.name: each for each in search.scored.values()}
+    return [scored[each.name] for each in chosen.dialect.baselines if each.name in scored]
 
 
 def _front(search: Search, best: Scored) -> list[Scored]:

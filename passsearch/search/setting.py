@@ -282,12 +282,13 @@ def explored(
 
 
 def first_trials(chosen: Setting, reading: Reading, *, only: Sequence[str] | None = None) -> tuple[Candidate, ...]:
-    """The catalog's named sequences, passes they need put in: knowledge before the sampler starts.
+    """The catalog's named sequences for this device, passes they need put in: knowledge before the sampler starts.
 
     The baseline's own passes, ``O3-passes`` and the like, come first: they usually make its very binary by a quicker
     way, and cannot lose then. After these the shortest. Where the user names the passes to search, a sequence with any
     other is left out.
     """
+    entries, kind = chosen.catalog.entries, chosen.device_kind
     present = reading.fingerprint.present()
     sequences = [
         replace(
@@ -296,10 +297,11 @@ def first_trials(chosen: Setting, reading: Reading, *, only: Sequence[str] | Non
             build=build_at(each.build.opt_level, chosen.dialect.builds),
         )
         for each in chosen.catalog.sequences.values()
+        if each.tried and all(kind in (entries[step.name].devices or (kind,)) for step in each.pipeline.passes)
     ]
     allowed = [each for each in sequences if only is None or {step.name for step in each.pipeline.passes} <= set(only)]
     own = f"{chosen.dialect.default_baseline}-passes"
-    return tuple(sorted(allowed, key=lambda each: (each.name != own, len(each.pipeline))))
+    return tuple(sorted(allowed, key=lambda each: (not each.name.startswith(own), len(each.pipeline))))
 
 
 def named(chosen: Setting, name: str) -> Candidate:

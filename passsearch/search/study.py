@@ -68,10 +68,10 @@ class Search:
         self.ended = "interrupted"
 
     def run(self) -> None:
-        """Baselines, then named sequences, then whatever the sampler proposes in the space as far as it is known."""
-        self._measure_baselines()
-        known: list[tuple[Candidate, Scored | Failure]] = [(each.candidate, each) for each in self.scored.values()]
-        known += [(each, self._evaluate(each)) for each in self._first if not self._over()]
+        """The baseline, then named sequences, then whatever the sampler proposes in the space as far as it is known."""
+        known: list[tuple[Candidate, Scored | Failure]] = [(self._default, self._measure_baseline())]
+        # The compiler's other levels rarely win: a short search has one sequence that may before it comes to them.
+        known += self._tried(self._first[:1]) + self._other_baselines() + self._tried(self._first[1:])
         self._explore()
         evaluator = self.evaluator
         graph = GraphSpace(
@@ -120,17 +120,26 @@ class Search:
             return None
         return next(iter(self.ranked()), self.default_scored)
 
-    def _measure_baselines(self) -> None:
-        """All of the compiler's own levels; without the default one there is nothing to compare with."""
+    def _measure_baseline(self) -> Scored:
+        """The one to beat; without it there is nothing to compare with."""
         state = self.evaluator.graph.root
+        self.evaluator.built(state, Candidate())  # the reference of all outputs, which would be built by itself else
         baseline = self.evaluator.built(state, self._default)
         if isinstance(baseline, Failure):
             raise BaselineFailed(baseline)
         self.baseline = baseline
-        for candidate in self._baselines:
-            outcome = self._evaluate(candidate, is_baseline=True)
-            if candidate is self._default and isinstance(outcome, Failure):
-                raise BaselineFailed(outcome)
+        outcome = self._evaluate(self._default, is_baseline=True)
+        if isinstance(outcome, Failure):
+            raise BaselineFailed(outcome)
+        return outcome
+
+    def _tried(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Scored | Failure]]:
+        return [(each, self._evaluate(each)) for each in candidates if not self._over()]
+
+    def _other_baselines(self) -> list[tuple[Candidate, Scored | Failure]]:
+        """Of the compiler's other levels those that the time suffices for; they cost no trial."""
+        others = [each for each in self._baselines if each is not self._default]
+        return [(each, self._evaluate(each, is_baseline=True)) for each in others if not self._late()]
 
     def _explore(self) -> None:
         """Close the space, if the time suffices; a run that goes on takes in what was known then.
@@ -253,8 +262,10 @@ class Search:
         return one and self.plan.keep_throughput > 0
 
     def _over(self) -> bool:
-        late = self.plan.timeout_s is not None and self._elapsed_s() >= self.plan.timeout_s
-        return late or self._done()
+        return self._late() or self._done()
+
+    def _late(self) -> bool:
+        return self.plan.timeout_s is not None and self._elapsed_s() >= self.plan.timeout_s
 
     def _done(self) -> bool:
         return self.tally.evaluated >= self.plan.trials
