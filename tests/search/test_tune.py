@@ -82,7 +82,11 @@ _JOBS: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.fixture(params=_JOBS)
+BOTH = pytest.mark.parametrize("job", _JOBS, indirect=True)
+"""For what is asked of both dialects every time; the rest of the second is asked with the slow tests."""
+
+
+@pytest.fixture(params=["relay", pytest.param("relax", marks=pytest.mark.slow)])
 def job(request: pytest.FixtureRequest) -> Job:
     """One dialect after the other; skipped where its toolchain is not installed."""
     return Job(request.getfixturevalue(request.param), *_JOBS[request.param])
@@ -96,6 +100,7 @@ def bad_passes(job: Job, tmp_path: Path) -> Path:
     return tmp_path / "bad_passes.yaml"
 
 
+@BOTH
 def test_the_baselines_own_passes_are_tried_first_and_make_its_binary(
     job: Job, small_network: Path, tmp_path: Path
 ) -> None:
@@ -154,6 +159,7 @@ def _holds_a_reproducer(result: passsearch.TuneResult, run: Path, *, operator: s
     assert "large/image" in np.load(folder / "inputs.npz")
 
 
+@BOTH
 def test_export_replays_and_resume_measures_nothing_again(job: Job, small_network: Path, tmp_path: Path) -> None:
     def tune() -> passsearch.TuneResult:
         return passsearch.tune(
