@@ -58,6 +58,10 @@ def refuse_unreadable(objectives: Sequence[Objective], chosen: setting.Setting) 
     """An objective nothing can read is refused before anything starts."""
     metrics = {"power": "power_w", "energy": "energy_j"}
     for objective in objectives:
+        if chosen.idle and objective.name != "compile_time":
+            raise UserError(
+                f"Objective `{objective.name}` cannot be read for `{chosen.target}`: {chosen.idle}; compile_time can."
+            )
         reason = chosen.sensors.unavailable.get(metrics.get(objective.name, ""))
         if reason:
             raise UserError(f"Objective `{objective.name}` cannot be read on `{chosen.device}`: {reason}.")

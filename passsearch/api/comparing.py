@@ -75,6 +75,8 @@ def compare(
                 tolerance=tolerance,
                 deadline_s=deadline,
             )
+            if chosen.idle:
+                raise UserError(f"Nothing can be timed for `{chosen.target}`: {chosen.idle}.")
             contenders = [_contender(chosen, text) for text in texts]
             sides.append(Side(chosen, stack.enter_context(evaluating(chosen, remember=False)), contenders))
         if protocol == CF22 and len(sides) > 1:

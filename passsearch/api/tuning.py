@@ -154,7 +154,7 @@ def tune(
         timeout_s=timeout,
         seed=seed,
         repetitions=confirm,
-        keep_throughput=keep_throughput,
+        keep_throughput=0.0 if chosen.idle else keep_throughput,
         passes=passes,
         additional=additional,
         sampler=sampler,

@@ -46,7 +46,10 @@ def replay(compiler: Any, files: Any) -> None:
         compiler.build(module, record["build"], target, folder)
         build_s = time.perf_counter() - start
         print(f"build at opt_level {record['build']['opt_level']}: {build_s:.2f} s")
-        check_outputs(compiler.run(folder, make_inputs(record), target), record, note=note)
+        if record["expected"]:
+            check_outputs(compiler.run(folder, make_inputs(record), target), record, note=note)
+        else:
+            print("outputs not checked: they were recorded where nothing ran that is built for this target")
         print(f"compile time: {apply_s + build_s:.2f} s (passes {apply_s:.2f} s, build {build_s:.2f} s)")
         if not options.check_only:
             shutil.copytree(folder, options.out, dirs_exist_ok=True)

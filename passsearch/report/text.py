@@ -136,6 +136,8 @@ def _there(document: Mapping[str, Any]) -> str:
 
 
 def _outputs(outputs: Mapping[str, Any]) -> str:
+    if outputs["deviation"] is None:
+        return f"not compared: {outputs['unavailable']['deviation']}"
     share = f"best deviates by {outputs['deviation']:.2g} of the largest, {outputs['tolerance']:.2g} is allowed"
     top1 = outputs.get("top1_agreement")
     reason = at(outputs, "unavailable", "top1_agreement")

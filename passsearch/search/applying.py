@@ -47,6 +47,8 @@ class Subject:
         deadline_s: How long one request may take.
         output_cases: Inputs on which outputs are compared with the reference.
         meter: Of the device; ``None`` where it has none.
+        idle: Why nothing that is compiled can run here; empty where it can. Then outputs are not compared and nothing
+            is timed: all that is known of a candidate is how long it takes to compile.
     """
 
     source: Mapping[str, Any]
@@ -59,6 +61,7 @@ class Subject:
     deadline_s: float
     output_cases: tuple[int | str, ...] = OUTPUT_CASES
     meter: Meter | None = None
+    idle: str = ""
     phases: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 

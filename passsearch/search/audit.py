@@ -97,8 +97,13 @@ def _rebuilt(document: Mapping[str, Any], winner: Candidate, *, evaluator: Evalu
     if isinstance(built, Failure):
         yield Check("outputs", False, f"{built.kind} in {built.stage}: {built.reason}")
         return
-    share = f"{built.agreement.deviation:.2g} of the largest, {built.agreement.limit:.2g} is allowed"
-    yield Check("outputs", True, f"those of the unoptimised build on {len(OUTPUT_CASES)} new inputs but for {share}")
+    deviation = built.agreement.deviation
+    if deviation is None:
+        yield Check("outputs", True, f"not compared: {built.agreement.unread}")
+    else:
+        share = f"{deviation:.2g} of the largest, {built.agreement.limit:.2g} is allowed"
+        told = f"those of the unoptimised build on {len(OUTPUT_CASES)} new inputs but for {share}"
+        yield Check("outputs", True, told)
     made = evaluator.deployment(winner, folder)
     same = made is not None and made["expected"] == recorded["expected"]
     differ = "could not be made again" if made is None else "differ from the recorded ones in some bit"

@@ -231,7 +231,7 @@ def _pairs(rows: Sequence[Mapping[str, Any]], places: Sequence[int], *, timed: T
         if left["binary"] != right["binary"]:
             verdict = _verdict(timed, first=places[first], second=places[second])
         numbers = {"rows": [first, second], "level": timed.level}
-        found.append({**names, **numbers, **ratio_document(ratio), "verdict": verdict})
+        found.append({**names, **numbers, **(ratio_document(ratio) or {}), "verdict": verdict})
     return found
 
 

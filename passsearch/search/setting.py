@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -76,6 +77,15 @@ class Setting:
     def sensors(self) -> Sensors:
         """What can be read on this device; probed once."""
         return probe(self.device)
+
+    @property
+    def idle(self) -> str:
+        """Why nothing that is compiled for the target runs on this machine; empty where it does."""
+        if self.device != "cpu":
+            return "" if "uuid" in self.sensors.device else f"no GPU here: {self.sensors.unavailable['power_w']}"
+        triple = re.search(r"-mtriple=([^-\s]+)", self.target)
+        host = self.toolchain.host_triple.partition("-")[0]
+        return "" if triple is None or triple[1] == host else f"this machine is {host}, the target is {triple[1]}"
 
     @property
     def threads(self) -> int:
@@ -156,6 +166,7 @@ class Setting:
             deadline_s=self.deadline_s,
             output_cases=output_cases,
             meter=self.sensors.meter,
+            idle=self.idle,
             phases=self.phases,
         )
         return Evaluator(subject, log=log, artifacts=folder, memory=memory)

@@ -29,7 +29,7 @@ def _side_by_side(search: Search, chosen: list[Scored]) -> list[Scored]:
     assert search.baseline is not None
     restored = [search.evaluator.restore(built) for built in (search.baseline, *(each.built for each in chosen))]
     folders = [str(each.folder) for each in restored if isinstance(each, Built)]
-    if not chosen or len(folders) < len(restored):
+    if not chosen or len(folders) < len(restored) or search.evaluator.subject.idle:
         return chosen
     key = "shortlist:" + ";".join(each.built.key for each in chosen)
     timed = search.evaluator.time_fresh(key, folders, plan=replace(FINAL_PLAN, seed=search.plan.seed + 1))
@@ -62,7 +62,8 @@ def _by_preference(search: Search, again: list[Scored]) -> list[Scored]:
     objective = search.plan.objectives[0]
     best = max(admitted, key=lambda each: search.gain(objective, each))
     if objective.name in ("throughput", "latency"):
-        equal = [each for each in admitted if each.ratio.value >= best.ratio.value * (1 - LEAST_GAIN)]
+        ratios = {each.built.key: each.ratio.value for each in admitted if each.ratio}
+        equal = [each for each in admitted if ratios[each.built.key] >= ratios[best.built.key] * (1 - LEAST_GAIN)]
         if not all(ratio > 1 + LEAST_GAIN for ratio in best.process_ratios):
             quicker = [each for each in admitted if each.compile_s < search.default_scored.compile_s]
             equal = [each for each in quicker if search.same(each.built)] or equal

@@ -98,6 +98,7 @@ class Search:
     def gain(self, objective: Objective, scored: Scored) -> float:
         """How many times better than the baseline, by the search's own (unconfirmed) measurement."""
         if objective.name in ("throughput", "latency"):
+            assert scored.ratio is not None
             return scored.ratio.value
         if objective.name == "compile_time":
             return self.default_scored.compile_s / scored.compile_s
@@ -245,6 +246,7 @@ class Search:
         values = self.values(outcome)
         if not self._keeps:
             return values, {}
+        assert outcome.ratio is not None
         value, attributes = keeping(values[0], ratio=outcome.ratio.value, least=self.plan.keep_throughput)
         return [value], attributes
 
@@ -253,7 +255,7 @@ class Search:
 
         By what it reads: whether it is certain is for the confirmation to say.
         """
-        return not self._keeps or scored.ratio.value >= self.plan.keep_throughput
+        return not self._keeps or (scored.ratio is not None and scored.ratio.value >= self.plan.keep_throughput)
 
     @property
     def _keeps(self) -> bool:
@@ -322,7 +324,7 @@ class Search:
         return Scored(
             candidate=candidate,
             built=built,
-            ratio=self.same(built) or one_process_ratio(baseline_s, latency_s),
+            ratio=self.same(built) or (one_process_ratio(baseline_s, latency_s) if latency_s else None),
             latency_s=tuple(latency_s),
             baseline_latency_s=tuple(baseline_s),
             compile_s=apply_s + built.seconds,
