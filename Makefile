@@ -27,6 +27,7 @@ test: relay relax $(VENV)/test.stamp
 # Not part of `test`: needs Python 3.10 or 3.11 and 3 GB for the frameworks.
 test-frameworks: $(VENV)/test.stamp
 	$(BIN)/passsearch toolchain install relay --with mxnet,tensorflow,torch
+	$(BIN)/passsearch toolchain install relax --with torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mxnet,tensorflow,torch,transformers]'
 	$(BIN)/python -m pytest -rs tests/frontends tests/search/test_importing.py
 

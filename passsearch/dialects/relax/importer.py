@@ -8,6 +8,9 @@ from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax import ir_file
 from passsearch.errors import UserError
 
+_REFUSALS = (NotImplementedError, AssertionError, ValueError, tvm.error.OpNotImplemented)
+"""What TVM's importers raise of a network they cannot take; the line says which operator."""
+
 READERS = {"onnx": "onnx_graph", "exported": "exported_program"}
 """Module of ``importers`` by format."""
 
@@ -23,7 +26,7 @@ def load(source: ModelSource) -> tvm.IRModule:
     reader = import_module(f"{__package__}.importers.{READERS[source.format]}")
     try:
         module: tvm.IRModule = reader.read(source)
-    except (NotImplementedError, tvm.error.OpNotImplemented) as error:
+    except _REFUSALS as error:
         last = (str(error).strip().splitlines() or ["it does not say why"])[-1]
         told = f"TVM's importer of {source.format} refuses it: {last}"
         raise UserError(f"Cannot import `{source.path.name}`: {told}") from error
