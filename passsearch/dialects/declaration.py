@@ -49,6 +49,8 @@ class Dialect:
         script: Files of the deployment script, which need no more than the compiler: the script itself first, then what
             it imports from beside it.
         saver: ``module:function`` that writes an in-memory module to a file; loaded where its compiler is.
+        opener: ``module:function`` that makes a function of a built network; loaded where its compiler is;
+            empty where there is none.
         checker: ``module:function`` that holds one catalog entry against the compiler; loaded only in a worker.
         baselines: Named candidates measured like any other.
         default_baseline: The one to beat.
@@ -74,6 +76,7 @@ class Dialect:
     imports_apart: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     compiler: CompilerWheel | None = None
     frameworks: tuple[Framework, ...] = ()
+    opener: str = ""
 
     def supports(self, version: Version) -> bool:
         """Whether a TVM of this version has the dialect."""

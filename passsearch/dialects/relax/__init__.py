@@ -15,6 +15,7 @@ DIALECT = Dialect(
     bridge="passsearch.dialects.relax.bridge:RelaxBridge",
     script=(HERE / "build_model.py", HERE / "lowering.py", HERE.with_name("replay.py")),
     saver="passsearch.dialects.relax.ir_file:save",
+    opener="passsearch.dialects.relax.compiled:open_network",
     checker="passsearch.dialects.relax.check:check_entry",
     baselines=(
         Candidate(build=BuildOptions(opt_level=0), name="none"),
