@@ -13,8 +13,9 @@ from passsearch.errors import UserError
 from passsearch.export import read_pipeline
 from passsearch.search import setting
 from passsearch.search.comparison import CACHES, CF22, PAIRED, PROTOCOLS, Side, compare_candidates
+from passsearch.toolchain import get_toolchain
 
-_QUALIFIED = re.compile(r"([A-Za-z0-9_-]+):(.+)")
+_QUALIFIED = re.compile(r"([A-Za-z0-9_.-]+):(.+)")
 
 
 def analyze(
@@ -63,10 +64,13 @@ def compare(
             raise UserError(f"Unknown {what} `{given}`; choose from: {', '.join(known)}.")
     if protocol == CF22 and cache != "warm":
         raise UserError("Protocol `cf22` measures with warm caches, as the paper did; leave the cache state out.")
+    asked = _by_toolchain(pipelines, toolchain)
+    if protocol == CF22 and len(asked) > 1:
+        raise UserError("Protocol `cf22` runs all pipelines in one process, so it takes those of one toolchain.")
     told = progress or silent
     with ExitStack() as stack:
         sides = []
-        for name, texts in _by_toolchain(pipelines, toolchain).items():
+        for name, texts in asked.items():
             chosen = setting.choose(
                 network(model, example_inputs, inputs=inputs, batch=batch, toolchain=name),
                 toolchain=name,
@@ -79,8 +83,6 @@ def compare(
                 raise UserError(f"Nothing can be timed for `{chosen.target}`: {chosen.idle}.")
             contenders = [_contender(chosen, text) for text in texts]
             sides.append(Side(chosen, stack.enter_context(evaluating(chosen, remember=False)), contenders))
-        if protocol == CF22 and len(sides) > 1:
-            raise UserError("Protocol `cf22` runs all pipelines in one process, so it takes those of one toolchain.")
         return compare_candidates(
             sides, rounds=rounds, processes=processes, protocol=protocol, cache=cache, progress=told
         )
@@ -88,10 +90,13 @@ def compare(
 
 def _by_toolchain(pipelines: Sequence[str], default: str | None) -> dict[str | None, list[str]]:
     """What each toolchain is to build, in the order first named: ``TOOLCHAIN:PIPELINE``, or the default's."""
-    found: dict[str | None, list[str]] = {} if pipelines else {default: []}
-    for text in pipelines:
-        named = _QUALIFIED.match(text)
-        name, pipeline = (named[1], named[2]) if named else (default, text)
+    named = [_QUALIFIED.match(text) for text in pipelines]
+    if not any(named):
+        return {default: list(pipelines)}
+    default = get_toolchain(default).name
+    found: dict[str | None, list[str]] = {}
+    for text, match in zip(pipelines, named, strict=True):
+        name, pipeline = (match[1], match[2]) if match else (default, text)
         found.setdefault(name, []).append(pipeline)
     return found
 

@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.export import BUILT, SCRIPT, export_run
 from passsearch.frontends import passing_folder
 from passsearch.measure import replay
+from passsearch.search.setting import device_of
 from passsearch.toolchain import get_toolchain
 
 COMPILED = "compiled"
@@ -31,11 +33,17 @@ def opened(document: Mapping[str, Any], run: Path) -> Callable[..., Any]:
             f"This needs TVM {told['tvm_version']} in the interpreter you call it from, which has "
             f"{_own_version() or 'none'}; run there: pip install 'passsearch[{chosen.name}]'"
         )
-    folder = run.absolute() / COMPILED
+    if not document["deployment"]["expected"]:
+        raise UserError(
+            f"Nothing here runs what is compiled for `{document['target']}`; take the exported script there."
+        )
+    # A run that goes on may come to another winner.
+    winner = f"{document['best']['pipeline']}|{document['best']['build']}"
+    folder = run.absolute() / f"{COMPILED}-{crc32(winner.encode()):08x}"
     if not folder.exists():
         _build(document, run, folder=folder)
     home, _, function = chosen.opener.partition(":")
-    device = "cuda:0" if document["target"].startswith(("cuda", "nvidia/")) else "cpu"
+    device = device_of(document["target"])
     function_of_tensors: Callable[..., Any] = getattr(import_module(home), function)(folder, device)
     return function_of_tensors
 

@@ -12,6 +12,7 @@ import importlib
 import importlib.util
 import json
 import math
+import os
 import shutil
 import sys
 import tempfile
@@ -112,10 +113,11 @@ def check_state(got: str, expected: str, *, place: str, note: str) -> None:
 
 
 def linker() -> str:
-    """A C compiler to link kernels."""
-    compiler = next(filter(None, map(shutil.which, ("c++", "g++", "cc", "gcc", "clang"))), None)
+    """A C compiler to link kernels, the one named in CC before all others."""
+    named = [word for word in os.environ.get("CC", "").split() if not word.startswith("-")][-1:]
+    compiler = next(filter(None, map(shutil.which, (*named, "c++", "g++", "cc", "gcc", "clang"))), None)
     if compiler is None:
-        sys.exit("No C compiler found to link kernels; install gcc or clang.")
+        sys.exit("No C compiler found to link kernels; install gcc or clang, or name one in CC.")
     return compiler
 
 

@@ -213,9 +213,10 @@ def _kept_by_torch(
         else:
             torch.jit.save(_script(module, tensors), archive)
     except _REFUSALS as refusal:
-        raise UserError(
-            f"Cannot trace `{name}` with these example inputs ({first_line(refusal)}); give what it takes."
-        ) from refusal
+        told = f"Cannot trace `{name}` with these example inputs ({first_line(refusal)})"
+        if exported and isinstance(module, torch.jit.ScriptModule):
+            raise UserError(f"{told}; this compiler takes scripted modules as ONNX only.") from refusal
+        raise UserError(f"{told}; give what it takes.") from refusal
     kept = kept_name(name, _digest(archive), suffix=".pt2" if exported else ".pt")
     path = keep_file(asked.folder, kept, write=lambda path: path.write_bytes(archive.getvalue()))
     return "exported" if exported else "torchscript", path

@@ -121,8 +121,10 @@ def _device(device: Mapping[str, Any]) -> str:
 def _evidence(document: Mapping[str, Any]) -> str:
     verdict = document["verdict"]
     times, level = f"{verdict['repetitions']} fresh compiles each", percent(verdict.get("level"))
-    processes = f"{verdict['processes']} new processes" if verdict.get("processes") else "new processes"
-    name = baseline_name(document)
+    name, number = baseline_name(document), verdict.get("processes")
+    if number == 0:
+        return f"best and {name}: {times}, nothing ran, intervals at {level}; other rows: one compile"
+    processes = f"{number} new processes" if number else "new processes"
     return (
         f"best and {name}: {times}, timed side by side in {processes}, intervals at {level}; "
         f"other rows: one compile, one process, against {name} there{_there(document)}"

@@ -126,8 +126,10 @@ def compare_candidates(
     alone = len(sides) == 1
     sides = [side.prepared(alone=alone) for side in sides]
     [baseline] = replace(sides[0], contenders=[baseline]).prepared(alone=alone).contenders
-    for side in sides:
-        side.evaluator.built(side.evaluator.graph.root, side.chosen.dialect.baselines[0])
+    # The reference of all outputs is the first toolchain's: an importer that misreads the network wins nothing.
+    evaluator.built(evaluator.graph.root, chosen.dialect.baselines[0])
+    for side in sides[1:]:
+        side.evaluator.judge_by(evaluator)
     number = sum(len(side.contenders) for side in sides)
     [reference] = _built(evaluator, [baseline], done=0, of=number, progress=progress)
     if isinstance(reference, Failure):
@@ -190,7 +192,7 @@ def _time(
         own = [each.outcome for each in extra if each.side is side and isinstance(each.outcome, Built)]
         asked.append((side, [reference, reference, *own] if side is sides[0] else own))
     asked = [(side, artifacts) for side, artifacts in asked if artifacts]
-    answers = [[_ask(side, artifacts, plan=plan, turn=turn) for side, artifacts in asked] for turn in range(number)]
+    answers = [_turn(asked, plan=plan, turn=turn) for turn in range(number)]
     consumed: list[Mapping[str, Any]] = []
     for side, artifacts in asked:
         folders = [str(each.folder) for each in artifacts]
@@ -202,6 +204,15 @@ def _time(
     ]
     complete = consumed if len(consumed) == len(conditions) else ()
     return Timed(processes, conditions, protocol, level, reference.digest, complete)
+
+
+def _turn(
+    asked: Sequence[tuple[Side, Sequence[Built]]], *, plan: RoundPlan | Cf22Plan, turn: int
+) -> list[Mapping[str, Any]]:
+    """One process of each toolchain, in the order of the sides; every other turn the last goes first."""
+    places = range(len(asked)) if turn % 2 == 0 else reversed(range(len(asked)))
+    answers = {place: _ask(*asked[place], plan=plan, turn=turn) for place in places}
+    return [answers[place] for place in sorted(answers)]
 
 
 def _ask(side: Side, artifacts: Sequence[Built], *, plan: RoundPlan | Cf22Plan, turn: int) -> Mapping[str, Any]:

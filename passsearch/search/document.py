@@ -250,8 +250,10 @@ def beside_time(built: Built, consumed: Sequence[Mapping[str, Any]], *, chosen: 
     device_bytes = max((each["memory_bytes"] for each in consumed if each["memory_bytes"] is not None), default=None)
     read = {**found, "energy_j": median(energies) if energies else None}
     missing = [name for name, value in {**read, "memory_bytes.device": device_bytes}.items() if value is None]
-    reason = NOT_TOLD if consumed else NOT_READ
+    reason = chosen.idle or (NOT_TOLD if consumed else NOT_READ)
     idle = dict.fromkeys(NOT_RUN, chosen.idle) if chosen.idle else {}
+    if built.plan_bytes is None:
+        idle["memory_bytes.plan"] = "the compiler planned none"
     return {
         **read,
         "memory_bytes": {"plan": built.plan_bytes, "peak_rss": built.peak_rss, "device": device_bytes},

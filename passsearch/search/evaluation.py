@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, ModuleSummary, strict_limit
+from passsearch.errors import UserError
 from passsearch.measure import Cf22Plan, RoundPlan, WindowPlan, race_critical
 from passsearch.search.applying import Applier, Subject
 from passsearch.search.gate import Agreement, deviation_text, judge, wrong
@@ -91,6 +92,17 @@ class Evaluator(Applier):
             return agreement
         return replace(built, agreement=agreement)
 
+    def judge_by(self, other: "Evaluator") -> None:
+        """Hold all outputs against another toolchain's reference, which is made by now.
+
+        Raises:
+            UserError: The other one's network does not take the same inputs.
+        """
+        if self.inputs != other.inputs:
+            mine, others = (", ".join(map(str, each.inputs.items())) for each in (self, other))
+            raise UserError(f"The toolchains import the network with other inputs ({mine}; {others}).")
+        shutil.copyfile(other._reference, self._reference)
+
     def samples(self, baseline: Built, candidate: Built) -> Fact | Failure:
         """Samples of both, interleaved in one process; ``of`` names the binary they are of.
 
@@ -155,7 +167,7 @@ class Evaluator(Applier):
 
         ``None`` without a meter, or where nothing is known and the files are gone.
         """
-        if self.subject.meter is None:
+        if self.subject.meter is None or self.subject.idle:
             return None
         fact = self._known("consumed", key)
         if fact is None:

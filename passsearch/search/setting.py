@@ -66,7 +66,7 @@ class Setting:
     @property
     def device(self) -> str:
         """The device kernels run on, from the target's kind."""
-        return "cuda:0" if self.target.startswith(("cuda", "nvidia/")) else "cpu"
+        return device_of(self.target)
 
     @property
     def device_kind(self) -> str:
@@ -82,7 +82,10 @@ class Setting:
     def idle(self) -> str:
         """Why nothing that is compiled for the target runs on this machine; empty where it does."""
         if self.device != "cpu":
-            return "" if "uuid" in self.sensors.device else f"no GPU here: {self.sensors.unavailable['power_w']}"
+            hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
+            # NVML does not know every GPU that CUDA does, as a part of one; the toolchain saw it when it was added.
+            known = "uuid" in self.sensors.device or (self.toolchain.cuda_device and not hidden)
+            return "" if known else f"no GPU here: {self.sensors.unavailable['power_w']}"
         triple = re.search(r"-mtriple=([^-\s]+)", self.target)
         host = self.toolchain.host_triple.partition("-")[0]
         return "" if triple is None or triple[1] == host else f"this machine is {host}, the target is {triple[1]}"
@@ -170,6 +173,11 @@ class Setting:
             phases=self.phases,
         )
         return Evaluator(subject, log=log, artifacts=folder, memory=memory)
+
+
+def device_of(target: str) -> str:
+    """The device that runs what is compiled for a target, from the target's kind."""
+    return "cuda:0" if target.startswith(("cuda", "nvidia/")) else "cpu"
 
 
 @dataclass(frozen=True)

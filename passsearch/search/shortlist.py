@@ -29,11 +29,11 @@ def _side_by_side(search: Search, chosen: list[Scored]) -> list[Scored]:
     assert search.baseline is not None
     restored = [search.evaluator.restore(built) for built in (search.baseline, *(each.built for each in chosen))]
     folders = [str(each.folder) for each in restored if isinstance(each, Built)]
-    if not chosen or len(folders) < len(restored) or search.evaluator.subject.idle:
+    if not chosen or len(folders) < len(restored):
         return chosen
     key = "shortlist:" + ";".join(each.built.key for each in chosen)
     timed = search.evaluator.time_fresh(key, folders, plan=replace(FINAL_PLAN, seed=search.plan.seed + 1))
-    if isinstance(timed, Failure):
+    if isinstance(timed, Failure) or not timed["processes"]:
         return chosen
     return [_remeasured(each, timed["processes"], place=place) for place, each in enumerate(chosen, 1)]
 

@@ -124,7 +124,9 @@ class Search:
     def _measure_baseline(self) -> Scored:
         """The one to beat; without it there is nothing to compare with."""
         state = self.evaluator.graph.root
-        self.evaluator.built(state, Candidate())  # the reference of all outputs, which would be built by itself else
+        reference = self.evaluator.built(state, Candidate())  # of all outputs; it would be built by itself else
+        if isinstance(reference, Failure):
+            raise BaselineFailed(reference)
         baseline = self.evaluator.built(state, self._default)
         if isinstance(baseline, Failure):
             raise BaselineFailed(baseline)

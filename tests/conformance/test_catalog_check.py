@@ -7,6 +7,7 @@ from passsearch.search.check import check_entries
 from passsearch.toolchain import Toolchain
 
 
+@pytest.mark.toolchain
 @pytest.mark.parametrize(("dialect", "least"), [("relay", 60), ("relax", 90)])
 def test_every_entry_holds(dialect: str, least: int, request: pytest.FixtureRequest) -> None:
     toolchain: Toolchain = request.getfixturevalue(dialect)

@@ -26,6 +26,7 @@ def code(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.toolchain
 @pytest.mark.parametrize("kept", sorted(DIALECTS))
 def test_one_dialect_lives_without_the_other(
     kept: str, code: Path, small_network: Path, request: pytest.FixtureRequest

@@ -34,6 +34,8 @@ for found in (result.compiled(*inputs), passsearch.TuneResult.read(sys.argv[2]).
     assert all(isinstance(each, torch.Tensor) for each in found)
     for name, each in zip(wanted, found, strict=True):
         torch.testing.assert_close(each, wanted[name].detach(), rtol=1e-4, atol=1e-5)
+crooked = [torch.empty(each.numel() + 1)[1:].reshape(each.shape).copy_(each.detach()) for each in inputs]
+torch.testing.assert_close(result.compiled(*crooked)[0], result.compiled(*inputs)[0])
 arrays = [each.detach().numpy() for each in inputs]
 assert type(result.compiled(*arrays)[0]).__name__ == "ndarray"
 """

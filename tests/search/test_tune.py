@@ -369,3 +369,40 @@ def test_a_network_that_cannot_be_imported_is_said_so(job: Job, tmp_path: Path) 
     with pytest.raises(UserError, match="Cannot import"):
         passsearch.tune(tmp_path / "odd.onnx", toolchain=job.toolchain.name, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_compilers_are_compared_by_name(relay: Toolchain, relax: Toolchain, small_network: Path) -> None:
+    """What fails and what is asked for twice stands in the middle: every row has its own samples."""
+    asked = [
+        f"{relay.name}:O0",
+        f"{relax.name}:default",
+        f"{relay.name}:ToMixedPrecision",
+        f"{relay.name}:O3",
+        f"{relax.name}:schedule-cpu",
+        f"{relay.name}:O3",
+    ]
+    document = passsearch.compare(small_network, asked, toolchain=relay.name, rounds=4, processes=2)
+    rows = document["rows"]
+    first, second = ([name for name in asked if name.startswith(f"{each.name}:")] for each in (relay, relax))
+    assert [row["name"] for row in rows] == [*first, *second]
+    assert [each["name"] for each in document["toolchains"]] == [relay.name, relax.name]
+    assert document["baseline"] == f"{relay.name}:O3"
+    failed, *measured = sorted(rows, key=lambda row: "failure" not in row)
+    assert failed["name"] == f"{relay.name}:ToMixedPrecision" and failed["failure"]["kind"] == "wrong_result"
+    assert [row["toolchain"] for row in measured] == [relay.name] * 3 + [relax.name] * 2
+    samples = [tuple(row["latency_s"]["samples"]) for row in measured]
+    assert len(set(samples)) == 5 and {len(each) for each in samples} == {8}, "4 rounds in 2 processes, each its own"
+    assert len({row["binary"] for row in measured}) == 4, "O3 was asked for twice"
+    assert all(row["outputs"]["deviation"] <= row["outputs"]["tolerance"] for row in measured)
+
+
+def test_one_toolchain_is_one_side_however_it_is_named(relay: Toolchain, small_network: Path) -> None:
+    document = passsearch.compare(
+        small_network, ["O3", f"{relay.name}:O0"], rounds=2, processes=1, toolchain=relay.name
+    )
+    assert "toolchains" not in document and [row["name"] for row in document["rows"]] == ["O3", "O0"]
+
+
+def test_the_papers_protocol_is_for_one_toolchain(relay: Toolchain, relax: Toolchain, small_network: Path) -> None:
+    with pytest.raises(UserError, match="takes those of one toolchain"):
+        passsearch.compare(small_network, [f"{relay.name}:O3", f"{relax.name}:default"], protocol="cf22")

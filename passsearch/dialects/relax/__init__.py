@@ -11,7 +11,7 @@ HERE = Path(__file__).parent
 
 DIALECT = Dialect(
     name="relax",
-    tvm_versions=((0, 27), (0, 29)),
+    tvm_versions=((0, 27), (0, 28)),
     bridge="passsearch.dialects.relax.bridge:RelaxBridge",
     script=(HERE / "build_model.py", HERE / "lowering.py", HERE.with_name("replay.py")),
     saver="passsearch.dialects.relax.ir_file:save",

@@ -21,7 +21,7 @@ from passsearch.dialects.relax.executable import (
     parallel_tasks,
 )
 from passsearch.dialects.relax.kernels import kernels_digest, planned_bytes
-from passsearch.dialects.relax.lowering import lowered, target_options
+from passsearch.dialects.relax.lowering import lowered, planned, target_options
 from passsearch.dialects.relax.phases import phase
 from passsearch.dialects.relax.summary import census, summarize, tensor_type
 from passsearch.errors import EnvironmentFault, UserError
@@ -112,6 +112,7 @@ class RelaxBridge:
         )
         try:
             with self.target, context:
+                is_planned = options.opt_level > 0 or planned(module)
                 ready = lowered(module.clone(), level=options.opt_level, target=self.target)
                 library = relax.build(ready, self.target, relax_pipeline=None)
                 folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +120,7 @@ class RelaxBridge:
         except FAULTS as error:
             raise CompileError(_telling_line(error)) from error
         size = (folder / NETWORK).stat().st_size
-        return Artifact(folder, size, planned_bytes(ready), kernels_digest(ready))
+        return Artifact(folder, size, planned_bytes(ready) if is_planned else None, kernels_digest(ready))
 
     def digest(self, artifact: Artifact) -> str:
         """Of the library, weights included."""
@@ -151,7 +152,8 @@ def _target(text: str) -> tvm.target.Target:
 
 
 def _linker() -> str:
-    named = (os.environ.get("CC") or "").split()[:1]
+    # The last word: `ccache gcc` links with gcc.
+    named = [word for word in (os.environ.get("CC") or "").split() if not word.startswith("-")][-1:]
     compiler = next((found for found in map(which, (*named, "c++", "g++", "cc", "gcc", "clang")) if found), None)
     if compiler is None:
         raise EnvironmentFault("No C compiler found to link kernels; install gcc or clang, or name one in CC.")

@@ -210,6 +210,18 @@ def _reshape_between() -> Any:
     return _network([(2, 3, 4)], body)
 
 
+def _square_product() -> Any:
+    return _network([(128, 128), (128, 128)], lambda emit, data, weight: emit(op.matmul(data, weight)))
+
+
+def _rows_added() -> Any:
+    return _network([(64, 128)], lambda emit, data: emit(op.sum(data, -1)))
+
+
+def _transposed() -> Any:
+    return _network([(64, 128)], lambda emit, data: emit(op.permute_dims(data)))
+
+
 def _loss() -> Any:
     def body(emit: Any, data: Any) -> Any:
         return emit(op.sum(emit(op.exp(data))))
@@ -220,7 +232,7 @@ def _loss() -> Any:
 _LOOPS = ("LegalizeOps",)
 _GROUPS = ("LegalizeOps", "AnnotateTIROpPattern", "FuseOps")
 _TRIALS: dict[str, Trial] = {
-    "AdjustMatmulOrder": Trial(_product_of_products, effect=False),
+    "AdjustMatmulOrder": Trial(_product_of_products),
     "AnnotateTIROpPattern": Trial(_conv_bias_relu, _LOOPS),
     "CanonicalizeBindings": Trial(_alias),
     "CombineParallelMatmul": Trial(_siblings),
@@ -245,8 +257,9 @@ _TRIALS: dict[str, Trial] = {
     "FuseTransposeMatmul": Trial(_transposed_product),
     "Gradient": Trial(_loss),
     "LegalizeOps": Trial(_conv_bias_relu),
-    # They tune for minutes, into a folder.
+    # They read a database, or tune for minutes to make one.
     "MetaScheduleTuneIRMod": Trial(_conv_bias_relu, effect=False, runs=False),
+    "MetaScheduleApplyDatabase": Trial(_conv_bias_relu, effect=False, runs=False),
     "MetaScheduleTuneTIR": Trial(_conv_bias_relu, effect=False, runs=False),
     "RemoveRedundantReshape": Trial(_double_reshape),
     "ReorderPermuteDimsAfterConcat": Trial(_joined_transposes),
@@ -254,6 +267,12 @@ _TRIALS: dict[str, Trial] = {
     "ScheduleCPU": Trial(_conv_bias_relu, (*_GROUPS, "FuseTIR")),
     "StaticPlanBlockMemory": Trial(_conv_bias_relu, _LOOPS),
     "ToMixedPrecision": Trial(_conv_bias_relu),
+    "dlight.gpu.Fallback": Trial(_exponential, _LOOPS),
+    "dlight.gpu.GEMV": Trial(_vector_product, ("FuseTransposeMatmul", "LegalizeOps")),
+    "dlight.gpu.GeneralReduction": Trial(_softmax, _LOOPS),
+    "dlight.gpu.Matmul": Trial(_square_product, _LOOPS),
+    "dlight.gpu.Reduction": Trial(_rows_added, _LOOPS),
+    "dlight.gpu.Transpose": Trial(_transposed, _LOOPS),
     "dlight.cpu.GEMV": Trial(_vector_product, ("FuseTransposeMatmul", "LegalizeOps"), effect=False),
     "dlight.cpu.Reduction": Trial(_softmax, _LOOPS),
 }

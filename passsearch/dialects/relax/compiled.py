@@ -5,17 +5,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax
 
 from passsearch.dialects.relax.executable import NETWORK
 
+ALIGNED = 64
+"""Bytes; generated code reads vectors from its arguments' beginning on (``kAllocAlignment`` of TVM's runtime)."""
+
 
 def open_network(folder: Path, device: str) -> Callable[..., Any]:
-    """A function of the network's inputs in order, which must lie where it runs; nothing is copied (DLPack).
+    """A function of the network's inputs in order, which must lie where it runs.
 
-    It answers with tensors of PyTorch's where it is given some, else with numpy's arrays; several as a tuple.
+    Nothing is copied (DLPack) but what does not begin where vectors may (``ALIGNED``). It answers with tensors of
+    PyTorch's where it is given some, else with numpy's arrays; several as a tuple.
     """
     kind, _, index = device.partition(":")
     library = tvm.runtime.load_module(str(folder / NETWORK))
@@ -32,9 +37,12 @@ def open_network(folder: Path, device: str) -> Callable[..., Any]:
 
 
 def _handed(tensor: Any) -> Any:
-    """As the virtual machine takes it: without its gradient, its values in order."""
-    plain = tensor.detach().contiguous() if hasattr(tensor, "detach") else tensor
-    return tvm_ffi.from_dlpack(plain)
+    """As the virtual machine takes it: without its gradient, its values in order and aligned."""
+    if hasattr(tensor, "detach"):
+        plain = tensor.detach().contiguous()
+        return tvm_ffi.from_dlpack(plain if plain.data_ptr() % ALIGNED == 0 else plain.clone())
+    array = np.ascontiguousarray(tensor)
+    return tvm_ffi.from_dlpack(array) if array.ctypes.data % ALIGNED == 0 else tvm.runtime.tensor(array)
 
 
 def _array(tensor: Any) -> Any:

@@ -8,7 +8,15 @@ from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax import ir_file
 from passsearch.errors import UserError
 
-_REFUSALS = (NotImplementedError, AssertionError, ValueError, tvm.error.OpNotImplemented)
+_REFUSALS = (
+    RuntimeError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    KeyError,
+    IndexError,
+    AssertionError,
+)
 """What TVM's importers raise of a network they cannot take; the line says which operator."""
 
 READERS = {"onnx": "onnx_graph", "exported": "exported_program"}
@@ -21,9 +29,7 @@ def load(source: ModelSource) -> tvm.IRModule:
     Raises:
         UserError: The file cannot be read, has an operator TVM lacks, or an input is missing, unknown or open.
     """
-    if source.format == "ir":
-        return ir_file.read(source)
-    reader = import_module(f"{__package__}.importers.{READERS[source.format]}")
+    reader = ir_file if source.format == "ir" else import_module(f"{__package__}.importers.{READERS[source.format]}")
     try:
         module: tvm.IRModule = reader.read(source)
     except _REFUSALS as error:

@@ -7,12 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import tvm
 from tvm.relax import transform
 
-_CUDA_LIBRARIES = ("cublas", "cudnn", "cutlass")
+_LIBRARIES = {
+    "cublas": "cuda",
+    "cudnn": "cuda",
+    "cutlass": "cuda",
+    "hipblas": "rocm",
+    "tensorrt": "contrib",
+    "nnapi": "contrib",
+}
+"""Where TVM keeps each library's patterns."""
+
+_DATABASE = ("database_workload.json", "database_tuning_record.json")
 
 _PINNED = {"relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
 """A transposed convolution that follows its input to NHWC has no loops: ``LegalizeOps`` leaves it as it is."""
@@ -118,7 +129,7 @@ def ApplyDefaultSchedule(rules: list[str]) -> Any:  # noqa: N802
 
 
 def DefaultGPUSchedule() -> Any:  # noqa: N802
-    """``tirx.transform.DefaultGPUSchedule``; on a CPU, where TVM's calls everything scheduled, nothing."""
+    """``s_tir.transform.DefaultGPUSchedule``; on a CPU, where TVM's calls everything scheduled, nothing."""
 
     def schedule(module: Any) -> Any:
         if not _is_for("gpu"):
@@ -130,10 +141,14 @@ def DefaultGPUSchedule() -> Any:  # noqa: N802
 
 def MetaScheduleApplyDatabase(work_dir: str, enable_warning: bool = False) -> Any:  # noqa: N802
     """``relax.transform.MetaScheduleApplyDatabase``, which asks for the target when it is made."""
-    return _pass(
-        "MetaScheduleApplyDatabase",
-        lambda module: transform.MetaScheduleApplyDatabase(work_dir, enable_warning)(module),
-    )
+
+    def schedule(module: Any) -> Any:
+        missing = [name for name in _DATABASE if not (Path(work_dir) / name).is_file()]
+        if missing:  # TVM would make an empty one
+            raise ValueError(f"no tuning database: `{work_dir}` has no {missing[0]}")
+        return transform.MetaScheduleApplyDatabase(work_dir, enable_warning)(module)
+
+    return _pass("MetaScheduleApplyDatabase", schedule)
 
 
 def SplitLayoutRewritePreproc() -> Any:  # noqa: N802
@@ -227,8 +242,8 @@ def _patterns(name: str) -> list[Any]:
         return _bias_activation()
     from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 
-    if name in _CUDA_LIBRARIES:
-        import_module(f"tvm.relax.backend.cuda.{name}")  # registers them
+    if name in _LIBRARIES:
+        import_module(f"tvm.relax.backend.{_LIBRARIES[name]}.{name}")  # registers them
     found = list(get_patterns_with_prefix(name))
     if not found:
         raise ValueError(f"TVM has no patterns named `{name}`")

@@ -11,6 +11,7 @@ Imports nothing but TVM and numpy: an exported deployment script carries a copy 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,8 @@ CHUNKS = 64
 """Parts that threads share an elementwise loop in."""
 
 FEWEST_LANES = 4
-WORD_BITS = 32
+NARROWEST_BITS = 128
+"""Of a vector register, whatever the processor."""
 
 
 def ScheduleCPU(rows: int = 14, pack: bool = True) -> Any:  # noqa: N802
@@ -44,11 +46,12 @@ def ScheduleCPU(rows: int = 14, pack: bool = True) -> Any:  # noqa: N802
         if "cpu" not in target.keys:
             return module
         module = relax.transform.FuseTIR()(module)
-        lanes = max(llvm_get_vector_width(target), 4 * WORD_BITS) // WORD_BITS
+        width = max(llvm_get_vector_width(target), NARROWEST_BITS)
         packed: dict[str, _Packed] = {}
         constants = _constant_places(module) if pack else {}
         for name, function in module.functions_items():
             if isinstance(function, tirx.PrimFunc) and not _is_scheduled(function):
+                lanes = width // _bits(function)
                 work = _Work(function, lanes=lanes, rows=rows, constants=constants.get(name.name_hint, frozenset()))
                 done = work.scheduled()
                 if work.packings:
@@ -366,7 +369,10 @@ def _with_packed(module: Any, packed: dict[str, _Packed]) -> Any:
 
 
 def _laid_out(constant: Any, packing: _Packing | None) -> Any:
-    return constant if packing is None else relax.const(packing.array(constant.value.numpy()))
+    if packing is None:
+        return constant
+    # As a tensor of TVM's: of an array ``const`` makes 32 bits of 64.
+    return relax.const(tvm.runtime.tensor(packing.array(constant.value.numpy())))
 
 
 def _constant_places(module: Any) -> dict[str, frozenset[int]]:
@@ -382,6 +388,12 @@ def _constant_places(module: Any) -> dict[str, frozenset[int]]:
 
     tvm_ffi.structural_walk(module["main"], (relax.Call, visit))
     return found
+
+
+def _bits(function: Any) -> int:
+    """Of an element of what the function writes, which its last parameter is; a boolean takes a byte."""
+    bits = re.search(r"\d+", str(function.params[-1].dtype)) if len(function.params) else None
+    return int(bits[0]) if bits else 8
 
 
 def _is_call_tir(call: Any) -> bool:

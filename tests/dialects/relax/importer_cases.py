@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from tvm import relax
 
-from passsearch.core import PassSpec
+from passsearch.core import PassSpec, TensorType
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax import ir_file
 from passsearch.dialects.relax.bridge import RelaxBridge
@@ -103,6 +103,20 @@ def told(folder: Path) -> None:
         print(json.dumps({"case": case, "operators": operators(module) == list(expected), "same": same}))
 
 
+def named_as_in_the_file(folder: Path) -> None:
+    """An input with a dot keeps its name."""
+    node = helper.make_node("Relu", ["input.1"], ["y"])
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in ("input.1", "y")]
+    graph = helper.make_graph([node], "case", tensors[:1], tensors[1:])
+    network = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    path = folder / "named.onnx"
+    onnx.save(network, str(path))
+    kind = TensorType(tuple(SHAPE), "float32")
+    bridge = RelaxBridge("llvm")
+    module = bridge.load(ModelSource(path=path, format="onnx", inputs={"input.1": kind}))
+    print(json.dumps({"case": "named", "inputs": list(bridge.inputs(module))}))
+
+
 def kept_apart(folder: Path) -> None:
     """A module read back from a file with its weights beside it is the module that was written."""
     bridge = RelaxBridge("llvm")
@@ -130,4 +144,5 @@ def kept_apart(folder: Path) -> None:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         told(Path(name))
+        named_as_in_the_file(Path(name))
         kept_apart(Path(name))

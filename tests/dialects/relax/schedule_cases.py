@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import tvm
-import tvm_ffi
 from tvm import relax
 from tvm.relax import op, transform
 
@@ -25,8 +24,13 @@ RANDOM = np.random.default_rng(0)
 Body = Callable[..., Any]
 
 
-def weight(*shape: int) -> Any:
-    return relax.const(RANDOM.standard_normal(shape).astype("float32"))
+def values(shape: Sequence[int], dtype: str = "float32") -> Any:
+    drawn = RANDOM.standard_normal(shape) if "float" in dtype else RANDOM.integers(-3, 4, shape)
+    return np.asarray(drawn, dtype)
+
+
+def weight(*shape: int, dtype: str = "float32") -> Any:
+    return relax.const(tvm.runtime.tensor(values(shape, dtype)))
 
 
 def convolution(
@@ -41,10 +45,11 @@ def convolution(
     return (1, data, size, size), body
 
 
-def product(rows: int, inner: int, columns: int, *, transposed: bool = False) -> Any:
+def product(rows: int, inner: int, columns: int, *, transposed: bool = False, dtype: str = "float32") -> Any:
     def body(value: Any) -> Any:
-        matrix = op.permute_dims(weight(columns, inner)) if transposed else weight(inner, columns)
-        return op.matmul(value, matrix)
+        if transposed:
+            return op.matmul(value, op.permute_dims(weight(columns, inner, dtype=dtype)))
+        return op.matmul(value, weight(inner, columns, dtype=dtype))
 
     return (rows, inner), body
 
@@ -67,6 +72,10 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "mean": ((1, 32, 7, 7), lambda value: op.mean(value, [2, 3], keepdims=True)),
     "softmax": ((12, 64), lambda value: op.nn.softmax(value, axis=-1)),
     "layer norm": ((1, 9, 64), lambda value: op.nn.layer_norm(value, weight(64), weight(64), axes=-1)),
+    "product in float64": product(8, 64, 48, dtype="float64"),
+    "product in float16": product(8, 64, 48, dtype="float16"),
+    "product in int64": product(8, 64, 48, dtype="int64"),
+    "product in int8": product(8, 64, 48, dtype="int8"),
     "elementwise": ((1, 17, 300), lambda value: op.multiply(op.tanh(value), value)),
     "transpose": ((1, 12, 40, 16), lambda value: op.permute_dims(value, [0, 2, 1, 3])),
     "sum of all": ((300, 100), lambda value: op.sum(value)),
@@ -74,9 +83,9 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
 }
 
 
-def network(shape: Sequence[int], body: Body) -> Any:
+def network(shape: Sequence[int], body: Body, dtype: str) -> Any:
     builder = relax.BlockBuilder()
-    data = relax.Var("x", relax.TensorType(shape, "float32"))
+    data = relax.Var("x", relax.TensorType(shape, dtype))
     with builder.function("main", [data]):
         with builder.dataflow():
             result = builder.emit_output(builder.normalize(body(data)))
@@ -92,18 +101,22 @@ def run(module: Any, value: Any, target: Any) -> Any:
 
 def case(name: str, target: Any) -> dict[str, Any]:
     shape, body = CASES[name]
+    dtype = name.rpartition(" in ")[2] if " in " in name else "float32"
     grouped = (transform.AnnotateTIROpPattern(), transform.FuseOps(fuse_opt_level=2), transform.FuseTIR())
     passes = (transform.LegalizeOps(), *grouped)
-    value = RANDOM.standard_normal(shape).astype("float32")
+    value = values(shape, dtype)
     with target, tvm.transform.PassContext(opt_level=4):
-        plain = tvm.transform.Sequential(passes)(network(shape, body))
+        plain = tvm.transform.Sequential(passes)(network(shape, body, dtype))
         scheduled = ScheduleCPU()(plain.clone())
     functions = [each for _, each in scheduled.functions_items() if isinstance(each, tvm.tirx.PrimFunc)]
     expected, found = run(plain, value, target), run(scheduled, value, target)
+    limit = 1e-2 if dtype == "float16" else 1e-5
+    text = scheduled.script()
     return {
         "scheduled": bool(functions) and all(bool(each.attrs[SCHEDULED]) for each in functions),
-        "same": bool(np.allclose(expected, found, rtol=1e-5, atol=1e-5 * np.abs(expected).max())),
-        "changed": not tvm_ffi.structural_equal(plain, scheduled),
+        "same": bool(np.allclose(expected, found, rtol=limit, atol=limit * np.abs(expected).max())),
+        "vectors": "T.vectorized(" in text,
+        "packed": "_packed(" in text,
     }
 
 

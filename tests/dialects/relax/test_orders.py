@@ -40,4 +40,4 @@ def test_random_orders_of_all_candidates_build_and_agree(
     assert ended.returncode == 0, ended.stderr[-2000:]
     told = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith('{"case"')]
     assert [(each["refused"], each["wrong"]) for each in told] == [([], [])]
-    assert {"operators", "loops", "memory"} <= set(told[0]["phases"])
+    assert {"loops", "memory"} < set(told[0]["phases"])

@@ -24,7 +24,12 @@ def read(source: ModelSource) -> tvm.IRModule:
     types = {name: kind.dtype for name, kind in source.inputs.items()}
     converters = {**onnx_frontend._get_convert_map(), "Clip": _Clip, "Pad": _Pad}
     with patch.object(onnx_frontend, "_get_convert_map", lambda: converters):
-        return from_onnx(onnx.load(str(source.path)), shape_dict=shapes or None, dtype_dict=types or "float32")
+        return from_onnx(
+            onnx.load(str(source.path)),
+            shape_dict=shapes or None,
+            dtype_dict=types or "float32",
+            sanitize_input_names=False,
+        )
 
 
 class _Clip(onnx_frontend.Clip):  # type: ignore[misc]
