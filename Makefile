@@ -1,8 +1,10 @@
 # Needs: Python 3.10 to 3.13, a C compiler, make. Everything else is fetched into .venv and the user's data folder.
 VENV := .venv
 BIN := $(VENV)/bin
-RUN := runs/demo
-DEPLOY := runs/demo-deploy
+# relay, or relax: today's TVM
+DIALECT ?= relay
+RUN := runs/demo-$(DIALECT)
+DEPLOY := $(RUN)-deploy
 TRIALS ?= 40
 TIMEOUT ?= 240
 
@@ -13,23 +15,24 @@ CANDIDATES := python3.10 python3.11 python3.12 python3.13 python3 python
 PYTHON ?= $(shell for python in $(CANDIDATES); do \
 	"$$python" -c '$(FITS)' >/dev/null 2>&1 && echo "$$python" && break; done)
 
-.PHONY: demo test test-frameworks toolchain lint clean
+.PHONY: demo test test-frameworks relay relax lint clean
 
-demo: toolchain
-	$(BIN)/passsearch tune zoo:resnet18 --trials $(TRIALS) --timeout $(TIMEOUT) --out $(RUN)
+demo: $(DIALECT)
+	$(BIN)/passsearch tune zoo:resnet18 --toolchain $(DIALECT) --trials $(TRIALS) --timeout $(TIMEOUT) --out $(RUN)
 	$(BIN)/passsearch export $(RUN) --to $(DEPLOY) --replay
 
-test: toolchain $(VENV)/test.stamp
+test: relay relax $(VENV)/test.stamp
 	$(BIN)/python -m pytest
 
 # Not part of `test`: needs Python 3.10 or 3.11 and 3 GB for the frameworks.
 test-frameworks: $(VENV)/test.stamp
 	$(BIN)/passsearch toolchain install relay --with mxnet,tensorflow,torch
+	$(BIN)/passsearch toolchain install relax --with torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mxnet,tensorflow,torch,transformers]'
 	$(BIN)/python -m pytest -rs tests/frontends tests/search/test_importing.py
 
-toolchain: $(VENV)/library.stamp
-	$(BIN)/passsearch toolchain install relay
+relay relax: $(VENV)/library.stamp
+	$(BIN)/passsearch toolchain install $@
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .

@@ -18,9 +18,9 @@ from provenance import settle, write_row
 from scipy import stats
 
 from passsearch.api.asking import evaluating
-from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.core import Candidate, Failure, Pipeline
 from passsearch.measure import process_ratio
-from passsearch.search import BUILD_LEVELS, FINAL_PLAN, Built, Evaluator
+from passsearch.search import BUILDS, FINAL_PLAN, Built, Evaluator
 
 RESULTS = Path(__file__).parent / "results" / "collapse.json"
 LEVEL = 0.95
@@ -48,8 +48,8 @@ def main() -> None:
 def pairs() -> list[list[Candidate]]:
     """Scales moved in two ways, and then the same."""
     return [
-        [Candidate(Pipeline.parse(f"{BEGIN},{scales},{end}"), BuildOptions(opt_level=level)) for scales in SCALES]
-        for end, level in product(ENDS, BUILD_LEVELS)
+        [Candidate(Pipeline.parse(f"{BEGIN},{scales},{end}"), build) for scales in SCALES]
+        for end, build in product(ENDS, BUILDS)
     ]
 
 

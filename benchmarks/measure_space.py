@@ -15,9 +15,9 @@ from typing import Any
 from measured import SPACES, write_space
 from provenance import provenance, settle
 
-from passsearch.core import BuildOptions, Candidate, Failure
+from passsearch.core import Candidate, Failure
 from passsearch.measure import process_ratio
-from passsearch.search import BUILD_LEVELS, FINAL_PLAN, Built, Evaluator
+from passsearch.search import BUILDS, FINAL_PLAN, Built, Evaluator
 from passsearch.search.certificate import space_document
 from passsearch.search.closure import Closure
 from passsearch.search.exploration import Exploration, Limits
@@ -74,12 +74,12 @@ def main() -> None:
 
 def built_states(evaluator: Evaluator, closure: Closure) -> Iterator[tuple[dict[str, Any], Built | None]]:
     """Every state at every level; -O3 on the network as it is comes first."""
-    pairs = [(state, level) for level in sorted(BUILD_LEVELS, reverse=True) for state in range(len(closure.states))]
-    for number, (state, level) in enumerate(pairs):
+    pairs = [(state, build) for build in reversed(BUILDS) for state in range(len(closure.states))]
+    for number, (state, build) in enumerate(pairs):
         pipeline, apply_s = closure.graph.cheapest(closure.states[state])
-        candidate = Candidate(pipeline, BuildOptions(opt_level=level))
+        candidate = Candidate(pipeline, build)
         built = evaluator.built(closure.states[state], candidate)
-        row: dict[str, Any] = {"state": state, "opt_level": level}
+        row: dict[str, Any] = {"state": state, "opt_level": build.opt_level}
         if isinstance(built, Failure):
             yield {**row, "failure": built.to_json()}, None
         else:

@@ -28,8 +28,8 @@ from measured import KEEP, SPACES, read_space
 from scipy.stats import bootstrap
 
 from passsearch.catalog import Catalog, Parameter, load, with_needs
-from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
-from passsearch.search import BUILD_LEVELS, Space
+from passsearch.core import Candidate, Failure, Pipeline
+from passsearch.search import BUILDS, Space
 from passsearch.search.closure import Closure
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.samplers import REJECTED, STRATEGIES, keeping, strategy
@@ -198,7 +198,7 @@ def _first(catalog: Catalog, closure: Closure, *, start: str) -> list[Candidate]
     """What is measured before the sampler starts; the catalog's sequences of this space's passes, shortest first."""
     if start == "blind":
         return []
-    levels = [Candidate(Pipeline(), BuildOptions(opt_level=level)) for level in sorted(BUILD_LEVELS, reverse=True)]
+    levels = [Candidate(Pipeline(), build) for build in reversed(BUILDS)]
     if start != "catalog":
         return levels[:1]
     steps = set(closure.steps)

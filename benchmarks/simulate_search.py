@@ -166,7 +166,7 @@ class NoSpace:
     """All candidates are given, none is drawn."""
 
     steps = ()
-    lowering = BuildOptions()
+    builds = (BuildOptions(),)
 
     def encode(self, candidate: Candidate) -> None:
         """Not told to a sampler."""

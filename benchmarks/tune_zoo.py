@@ -1,8 +1,8 @@
 """Tune built-in networks and keep the results: ``python benchmarks/tune_zoo.py resnet18 mobilenet_v2 --trials 40``.
 
-Every run stands in ``runs/zoo/NAME`` and goes on where it stopped; its result is copied to
+Every run stands in ``runs/zoo/TOOLCHAIN/NAME`` and goes on where it stopped; its result is copied to
 ``benchmarks/results/<dialect>/NAME.json`` without the raw samples of every trial (those of baseline and best stay).
-``--table`` prints the Markdown table of ``docs/results.md`` from the committed results.
+``--table relay`` prints the Markdown tables of ``docs/results.md`` from the committed results of that dialect.
 """
 
 import argparse
@@ -21,16 +21,18 @@ def main() -> None:
     """Tune, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--toolchain", help="name of an installed toolchain (the first)")
+    parser.add_argument("--objective", default="throughput")
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--timeout", type=float, default=None)
     parser.add_argument("--confirm", type=int, default=3)
     parser.add_argument("--run", type=Path, help="keep the result of a run made elsewhere, for the one name given")
-    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--table", metavar="DIALECT")
     arguments = parser.parse_args()
     for name in arguments.names:
         keep(name, arguments)
     if arguments.table:
-        documents = [json.loads(file.read_text()) for file in sorted(RESULTS.glob("*/*.json"))]
+        documents = [json.loads(file.read_text()) for file in sorted((RESULTS / arguments.table).glob("*.json"))]
         print(table(documents))
 
 
@@ -41,10 +43,12 @@ def keep(name: str, arguments: argparse.Namespace) -> None:
     else:
         result = passsearch.tune(
             f"zoo:{name}",
+            toolchain=arguments.toolchain,
+            objective=arguments.objective,
             trials=arguments.trials,
             timeout=arguments.timeout,
             confirm=arguments.confirm,
-            out=ROOT.parent / "runs" / "zoo" / name,
+            out=ROOT.parent / "runs" / "zoo" / (arguments.toolchain or "") / name,
             progress=lambda text, done, total: print(f"{name}: {text} {done}/{total}", file=sys.stderr),
         )
     file = RESULTS / result.document["toolchain"]["dialect"] / f"{name}.json"
@@ -64,10 +68,18 @@ def slim(document: dict[str, Any]) -> dict[str, Any]:
 
 def table(documents: list[dict[str, Any]]) -> str:
     """One line a network."""
-    head = (
-        "| network | throughput / -O3 | same binary | twin | -O3 / compile time | -O3 compiles in | best compiles in |"
+    beaten = documents[0]["baseline"]["name"] if documents else ""
+    heads = (
+        "throughput / B",
+        "same binary",
+        "twin",
+        "B / compile time",
+        "B runs in",
+        "best in",
+        "B compiles in",
+        "best in",
     )
-    lines = [head, "|---|---|---|---|---|---|---|"]
+    lines = ["| network | " + " | ".join(heads).replace("B", beaten) + " |", "|---" * 9 + "|"]
     for each in documents:
         ratios, verdict = each["ratios"], each["verdict"]
         cells = [
@@ -76,6 +88,8 @@ def table(documents: list[dict[str, Any]]) -> str:
             "yes" if verdict["same_binary"] else "no",
             span(ratios["twin"]),
             span(ratios["compile_time"]),
+            f"{each['baseline']['latency_s']['median'] * 1e3:.1f} ms",
+            f"{each['best']['latency_s']['median'] * 1e3:.1f} ms",
             f"{each['baseline']['compile_s']:.1f} s",
             f"{each['best']['compile_s']:.1f} s",
         ]

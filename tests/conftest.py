@@ -40,6 +40,12 @@ def relay() -> Toolchain:
 
 
 @pytest.fixture(scope="session")
+def relax() -> Toolchain:
+    """An installed toolchain with Relax; `make test` installs one."""
+    return _toolchain("relax")
+
+
+@pytest.fixture(scope="session")
 def relay_python(relay: Toolchain) -> Path:
     """Its interpreter."""
     return relay.python
@@ -48,7 +54,7 @@ def relay_python(relay: Toolchain) -> Path:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever uses a toolchain is marked so."""
     for item in items:
-        if {"relay", "relay_python"} & set(getattr(item, "fixturenames", ())):
+        if {"relay", "relay_python", "relax", "case", "job", "cases"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.toolchain)
 
 

@@ -32,7 +32,7 @@ from passsearch.core import BuildOptions, Candidate, Failure, Fingerprint, PassS
 from passsearch.frontends import resolve
 from passsearch.measure import log_ratio
 from passsearch.search import setting
-from passsearch.search.comparison import CF22, PAIRED, compare_candidates, with_its_needs
+from passsearch.search.comparison import CF22, PAIRED, Side, compare_candidates, with_its_needs
 from passsearch.search.evaluation import Built, Evaluator
 from passsearch.store import Log, open_memory, read_result, write_json
 from passsearch.toolchain import cache_folder
@@ -213,10 +213,9 @@ def compare(subject: Subject) -> dict[str, Any]:
         contenders = [with_its_needs(subject.chosen, evaluator, candidate=each) for each in paper] + found(subject)
         slow = {each.name: row for each in contenders if (row := alone(evaluator, each, subject=subject))}
         baseline = subject.chosen.dialect.baseline
+        others = [each for each in contenders if each.name not in slow]
         document = compare_candidates(
-            subject.chosen,
-            [baseline, *(each for each in contenders if each.name not in slow)],
-            evaluator=evaluator,
+            [Side(subject.chosen, evaluator, [baseline, *others])],
             rounds=6,
             processes=None if subject.options.protocol == CF22 else PROCESSES,
             protocol=subject.options.protocol,

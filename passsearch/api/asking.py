@@ -7,21 +7,34 @@ from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 from passsearch.core import Objective, TensorType
+from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.frontends import ModelFile, resolve
 from passsearch.search import Evaluator, setting
 from passsearch.store import Log, open_memory
-from passsearch.toolchain import cache_folder
+from passsearch.toolchain import cache_folder, get_toolchain
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Told what is under way, how many candidates are evaluated and how many will be."""
 
 
 def network(
-    model: object, example_inputs: object, *, inputs: Mapping[str, TensorType] | None, batch: int | None
+    model: object,
+    example_inputs: object,
+    *,
+    inputs: Mapping[str, TensorType] | None,
+    batch: int | None,
+    toolchain: str | None,
 ) -> ModelFile:
-    """The model file of whatever the user hands over."""
-    return resolve(model, example_inputs=example_inputs, inputs=inputs, batch=batch, folder=cache_folder() / "models")
+    """The model file of whatever the user hands over, in a format the toolchain imports where there is a choice."""
+    return resolve(
+        model,
+        example_inputs=example_inputs,
+        inputs=inputs,
+        batch=batch,
+        folder=cache_folder() / "models",
+        formats=dialect(get_toolchain(toolchain).dialect).formats,
+    )
 
 
 def paths(catalogs: Sequence[str | Path]) -> list[Path]:
@@ -45,6 +58,10 @@ def refuse_unreadable(objectives: Sequence[Objective], chosen: setting.Setting) 
     """An objective nothing can read is refused before anything starts."""
     metrics = {"power": "power_w", "energy": "energy_j"}
     for objective in objectives:
+        if chosen.idle and objective.name != "compile_time":
+            raise UserError(
+                f"Objective `{objective.name}` cannot be read for `{chosen.target}`: {chosen.idle}; compile_time can."
+            )
         reason = chosen.sensors.unavailable.get(metrics.get(objective.name, ""))
         if reason:
             raise UserError(f"Objective `{objective.name}` cannot be read on `{chosen.device}`: {reason}.")

@@ -1,6 +1,8 @@
 """``analyze`` and ``compare``: what is asked about a network without searching."""
 
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,10 @@ from passsearch.core import DEADLINE_S, Candidate, TensorType
 from passsearch.errors import UserError
 from passsearch.export import read_pipeline
 from passsearch.search import setting
-from passsearch.search.comparison import CACHES, CF22, PAIRED, PROTOCOLS, compare_candidates
+from passsearch.search.comparison import CACHES, CF22, PAIRED, PROTOCOLS, Side, compare_candidates
+from passsearch.toolchain import get_toolchain
+
+_QUALIFIED = re.compile(r"([A-Za-z0-9_.-]+):(.+)")
 
 
 def analyze(
@@ -23,7 +28,7 @@ def analyze(
     catalogs: Sequence[str | Path] = (),
 ) -> setting.Reading:
     """Operators, features, classes with evidence, and candidate passes with reasons."""
-    file = network(model, example_inputs, inputs=inputs, batch=batch)
+    file = network(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain)
     chosen = setting.choose(file, toolchain=toolchain, target=None, catalogs=paths(catalogs))
     with evaluating(chosen, remember=False) as evaluator:
         return setting.read(chosen, evaluator.summary)
@@ -49,36 +54,51 @@ def compare(
 ) -> dict[str, Any]:
     """Measure named pipelines, pipeline files or pipelines written out, interleaved in several processes.
 
-    The first that is a baseline's name, else the dialect's default, is what the others are compared with. With protocol
-    ``cf22`` each runs by itself 1000 times as in the paper, which proves nothing and gives no verdict. With cache
-    ``flushed`` nothing of the network is in the processor's caches when a run begins.
+    One written ``TOOLCHAIN:PIPELINE`` is built by that toolchain, to compare compilers. The first that is a baseline's
+    name, else the default of the first toolchain, is what others are compared with. With protocol ``cf22`` each runs
+    by itself 1000 times as in the paper, which proves nothing and gives no verdict. With cache ``flushed`` nothing of
+    the network is in the processor's caches when a run begins.
     """
     for what, given, known in (("protocol", protocol, PROTOCOLS), ("cache state", cache, CACHES)):
         if given not in known:
             raise UserError(f"Unknown {what} `{given}`; choose from: {', '.join(known)}.")
     if protocol == CF22 and cache != "warm":
         raise UserError("Protocol `cf22` measures with warm caches, as the paper did; leave the cache state out.")
-    file = network(model, example_inputs, inputs=inputs, batch=batch)
-    chosen = setting.choose(
-        file,
-        toolchain=toolchain,
-        target=target,
-        catalogs=paths(catalogs),
-        tolerance=tolerance,
-        deadline_s=deadline,
-    )
-    contenders = [_contender(chosen, text) for text in pipelines]
-    with evaluating(chosen, remember=False) as evaluator:
+    asked = _by_toolchain(pipelines, toolchain)
+    if protocol == CF22 and len(asked) > 1:
+        raise UserError("Protocol `cf22` runs all pipelines in one process, so it takes those of one toolchain.")
+    told = progress or silent
+    with ExitStack() as stack:
+        sides = []
+        for name, texts in asked.items():
+            chosen = setting.choose(
+                network(model, example_inputs, inputs=inputs, batch=batch, toolchain=name),
+                toolchain=name,
+                target=target,
+                catalogs=paths(catalogs),
+                tolerance=tolerance,
+                deadline_s=deadline,
+            )
+            if chosen.idle:
+                raise UserError(f"Nothing can be timed for `{chosen.target}`: {chosen.idle}.")
+            contenders = [_contender(chosen, text) for text in texts]
+            sides.append(Side(chosen, stack.enter_context(evaluating(chosen, remember=False)), contenders))
         return compare_candidates(
-            chosen,
-            contenders,
-            evaluator=evaluator,
-            rounds=rounds,
-            processes=processes,
-            protocol=protocol,
-            cache=cache,
-            progress=progress or silent,
+            sides, rounds=rounds, processes=processes, protocol=protocol, cache=cache, progress=told
         )
+
+
+def _by_toolchain(pipelines: Sequence[str], default: str | None) -> dict[str | None, list[str]]:
+    """What each toolchain is to build, in the order first named: ``TOOLCHAIN:PIPELINE``, or the default's."""
+    named = [_QUALIFIED.match(text) for text in pipelines]
+    if not any(named):
+        return {default: list(pipelines)}
+    default = get_toolchain(default).name
+    found: dict[str | None, list[str]] = {}
+    for text, match in zip(pipelines, named, strict=True):
+        name, pipeline = (match[1], match[2]) if match else (default, text)
+        found.setdefault(name, []).append(pipeline)
+    return found
 
 
 def _contender(chosen: setting.Setting, text: str) -> Candidate:

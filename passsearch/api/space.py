@@ -62,7 +62,7 @@ def explore(
         UserError: Something asked for cannot be; says what to do.
         EnvironmentFault: No toolchain.
     """
-    file = network(model, example_inputs, inputs=inputs, batch=batch)
+    file = network(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain)
     chosen = setting.choose(file, toolchain=toolchain, target=target, catalogs=paths(catalogs), deadline_s=deadline)
     told = progress or silent
     with evaluating(chosen, remember=remember) as evaluator:
@@ -114,9 +114,10 @@ def check_space(
         EnvironmentFault: Its toolchain is not there.
     """
     closure = read_closure(document, "the document")
+    named = toolchain or str(document["toolchain"]["name"])
     chosen = setting.choose(
-        network(model, example_inputs, inputs=inputs, batch=batch),
-        toolchain=toolchain or document["toolchain"]["name"],
+        network(model, example_inputs, inputs=inputs, batch=batch, toolchain=named),
+        toolchain=named,
         target=document["target"],
         catalogs=paths(catalogs),
         deadline_s=deadline,

@@ -1,12 +1,14 @@
 """``tune`` and ``audit``: a search, and its claim made again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 from passsearch.api.asking import Progress, network, paths, refuse_unreadable, silent
+from passsearch.api.compiled import opened
 from passsearch.core import DEADLINE_S, BuildOptions, Objective, TensorType
 from passsearch.errors import UserError
 from passsearch.export import export_run
@@ -69,6 +71,17 @@ class TuneResult:
     def export(self, to: str | Path) -> Path:
         """Write the deployment script, the pipeline file and the network; needs no compiler."""
         return export_run(self.document, self.run, to=Path(to))
+
+    @cached_property
+    def compiled(self) -> Callable[..., Any]:
+        """The winner built and loaded into this process: a function of tensors, which are not copied (DLPack).
+
+        Made by the exported script on first use, all its checks included, and kept in the run folder.
+
+        Raises:
+            UserError: This interpreter does not have the TVM that compiled it, or the script's checks fail.
+        """
+        return opened(self.document, self.run)
 
     def __str__(self) -> str:
         return result_text(self.document)
@@ -137,7 +150,7 @@ def tune(
         EnvironmentFault: No toolchain, no C compiler, no room.
     """
     objectives = _objectives(objective)
-    file = network(model, example_inputs, inputs=inputs, batch=batch)
+    file = network(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain)
     chosen = setting.choose(
         file,
         toolchain=toolchain,
@@ -154,7 +167,7 @@ def tune(
         timeout_s=timeout,
         seed=seed,
         repetitions=confirm,
-        keep_throughput=keep_throughput,
+        keep_throughput=0.0 if chosen.idle else keep_throughput,
         passes=passes,
         additional=additional,
         sampler=sampler,

@@ -94,9 +94,9 @@ class Fields:
             raise self.fault(name, _shown(value), allowed="a number from 0 to 1, with a point (`1.0e-5`)")
         return float(value)
 
-    def flag(self, name: str) -> bool:
-        """True or false; false if the field is absent."""
-        value = self.values.get(name, False)
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """True or false."""
+        value = self.values.get(name, default)
         if not isinstance(value, bool):
             raise self.fault(name, _shown(value), allowed="true | false")
         return value

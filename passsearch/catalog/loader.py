@@ -10,6 +10,7 @@ import yaml
 from passsearch.catalog.binding import accepts, bind_pipeline
 from passsearch.catalog.fields import FACTORY, VERSIONS, Fields, read_each
 from passsearch.catalog.schema import (
+    DEVICES,
     EVERY_CLASS,
     NUMERICS,
     PAPER_CATEGORIES,
@@ -44,6 +45,8 @@ _ENTRY_FIELDS = (
     "reason",
     "repeat",
     "unbounded",
+    "phases",
+    "devices",
     "tvm",
     "source",
 )
@@ -152,6 +155,8 @@ def _entry(fields: Fields) -> CatalogEntry:
         reason=fields.text("reason", default=""),
         repeat=fields.integer("repeat", low=1, high=9, default=1),
         unbounded=fields.flag("unbounded"),
+        phases=fields.texts("phases"),
+        devices=fields.some_of("devices", DEVICES),
         tvm=_versions(fields),
         source=fields.text("source", default=""),
         origin=fields.origin,
@@ -219,7 +224,7 @@ def _need(owner: Fields, row: Json) -> Need:
 
 
 def _sequence(fields: Fields) -> NamedSequence:
-    fields.only(("name", "summary", "pipeline", "build", "source"))
+    fields.only(("name", "summary", "pipeline", "build", "tried", "source"))
     try:
         pipeline = Pipeline.parse(fields.text("pipeline"))
     except UserError as error:
@@ -229,6 +234,7 @@ def _sequence(fields: Fields) -> NamedSequence:
         summary=fields.text("summary"),
         pipeline=pipeline,
         build=BuildOptions(opt_level=_build_level(fields)),
+        tried=fields.flag("tried", default=True),
         source=fields.text("source", default=""),
         origin=fields.origin,
     )

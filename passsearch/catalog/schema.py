@@ -11,6 +11,7 @@ from passsearch.errors import UserError
 
 PARAMETER_TYPES = ("bool", "int", "float", "str", "list", "mapping")
 NUMERICS = ("exact", "reassociates", "approximate")
+DEVICES = ("cpu", "gpu")
 ROLES = ("candidate", "additional", "excluded")
 PAPER_CATEGORIES = ("BL", "RN", "MN", "SSD", "BR", "AD")
 EVERY_CLASS = "all"
@@ -86,6 +87,9 @@ class CatalogEntry:
         repeat: How often it may usefully stand in one sequence.
         unbounded: Again and again, with others in between, it makes ever larger IRs, so that a space with it never
             closes; it is explored only on request, and by a search from the best states.
+        phases: Where on the IR's way to code it may stand, as the dialect names that; empty means anywhere. Elsewhere
+            it changes nothing.
+        devices: Of ``DEVICES``, those it does anything for; empty means all.
         tvm: Version range, such as ``>=0.8,<0.20``.
         source: File of the compiler's source tree.
         origin: The catalog file that declares it.
@@ -108,6 +112,8 @@ class CatalogEntry:
     reason: str = ""
     repeat: int = 1
     unbounded: bool = False
+    phases: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
     tvm: str = ""
     source: str = ""
     origin: str = ""
@@ -172,6 +178,7 @@ class NamedSequence:
         summary: What it stands for.
         pipeline: Its passes in order.
         build: Options of the build after them.
+        tried: Whether a search tries it first; others are there to be compared with.
         source: Where it comes from.
         origin: The catalog file that declares it.
     """
@@ -180,6 +187,7 @@ class NamedSequence:
     summary: str
     pipeline: Pipeline
     build: BuildOptions = field(default_factory=BuildOptions)
+    tried: bool = True
     source: str = ""
     origin: str = ""
 

@@ -39,6 +39,7 @@ def candidates(
     fingerprint: Fingerprint,
     wanted: Collection[str] = (),
     tvm_version: str = "",
+    device: str = "",
 ) -> Selection:
     """Divide a catalog by a network's classes and features.
 
@@ -49,6 +50,7 @@ def candidates(
         fingerprint: The network's features.
         wanted: Additional passes the user asked for by name.
         tvm_version: Leaves out passes a compiler of that version lacks; empty leaves none out.
+        device: ``cpu`` or ``gpu``; leaves out passes that do nothing for it; empty leaves none out.
 
     Raises:
         UserError: A wanted pass is not in the catalog.
@@ -57,7 +59,7 @@ def candidates(
         catalog.entry(name)
     kept, dropped = [], []
     for entry in catalog.entries.values():
-        barred = _barred(entry, wanted, tvm_version=tvm_version)
+        barred = _barred(entry, wanted, tvm_version=tvm_version, device=device)
         objection = barred or _objection(entry, classes, fingerprint=fingerprint)
         if objection and (barred or entry.name not in wanted):
             dropped.append(Ruling(entry, objection))
@@ -68,11 +70,13 @@ def candidates(
     return Selection(tuple(kept), tuple(dropped))
 
 
-def _barred(entry: CatalogEntry, wanted: Collection[str], *, tvm_version: str) -> str:
+def _barred(entry: CatalogEntry, wanted: Collection[str], *, tvm_version: str, device: str) -> str:
     if entry.role == "excluded":
         return f"never searched: {entry.reason}"
     if tvm_version and not entry.supports(tvm_version):
         return f"needs TVM {entry.tvm}; this is {tvm_version}"
+    if device and entry.devices and device not in entry.devices:
+        return f"serves a {_listed(entry.devices).upper()}; the target is a {device.upper()}"
     if entry.role == "additional" and entry.name not in wanted:
         return f"only on request: {entry.reason}"
     return ""

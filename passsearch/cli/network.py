@@ -135,7 +135,10 @@ def compare(
     *,
     pipelines: Annotated[
         str,
-        typer.Option(metavar="A,B", help="Baselines, named sequences and pipeline files, separated by commas."),
+        typer.Option(
+            metavar="A,B",
+            help="Baselines, named sequences, pipeline files, with commas between; TOOLCHAIN:A for one of another TVM.",
+        ),
     ] = "",
     pipeline: Annotated[
         list[str] | None,

@@ -3,7 +3,7 @@
 import re
 from difflib import get_close_matches
 
-from passsearch.dialects import relay
+from passsearch.dialects import relax, relay
 from passsearch.dialects.declaration import CompilerWheel, Dialect, Framework, Version
 from passsearch.errors import UserError
 
@@ -18,7 +18,7 @@ __all__ = [
     "parse_version",
 ]
 
-DIALECTS: dict[str, Dialect] = {found.name: found for found in (relay.DIALECT,)}
+DIALECTS: dict[str, Dialect] = {found.name: found for found in (relay.DIALECT, relax.DIALECT)}
 
 
 def dialect(name: str) -> Dialect:

@@ -123,6 +123,9 @@ class Bridge(Protocol):
     def census(self, module: Module) -> Mapping[str, int]:
         """What the IR consists of, counted: operators by name and layout, groups that become one kernel, constants."""
 
+    def phase(self, module: Module) -> str:
+        """How far the IR is on its way to code, in the words of the catalog's ``phases``; empty without phases."""
+
     def apply(self, module: Module, step: PassSpec, *, factory: str) -> Module:
         """The IR after one pass, types inferred; ``factory`` is the catalog's ``module:function``."""
 

@@ -46,13 +46,16 @@ class Dialect:
         name: As the user types it.
         tvm_versions: Half-open range. The dialect is chosen by it, never by what imports: TVM 0.19 ships two.
         bridge: ``module:Class``, loaded only in a worker.
-        script: ``module:function`` that writes deployment scripts; needs no compiler.
+        script: Files of the deployment script, which need no more than the compiler: the script itself first, then what
+            it imports from beside it.
         saver: ``module:function`` that writes an in-memory module to a file; loaded where its compiler is.
+        opener: ``module:function`` that makes a function of a built network; loaded where its compiler is;
+            empty where there is none.
         checker: ``module:function`` that holds one catalog entry against the compiler; loaded only in a worker.
         baselines: Named candidates measured like any other.
         default_baseline: The one to beat.
-        lowering: The build after a searched pipeline: mandatory lowering, without the passes that even the lowest level
-            runs though a pipeline may have them itself.
+        builds: What a search builds after a pipeline, each of its level. First mandatory lowering alone, without the
+            passes that even the lowest level runs though a pipeline may have them itself.
         requirements: Folder with one lock file for each Python (``py311.txt``, …), and one to use in its stead
             beside frameworks (``py311-frameworks.txt``, …) for each Python that can have them.
         imports_apart: Formats that a process of their own imports, each with what it imports before the compiler.
@@ -63,21 +66,32 @@ class Dialect:
     name: str
     tvm_versions: tuple[Version, Version]
     bridge: str
-    script: str
+    script: tuple[Path, ...]
     saver: str
     checker: str
     baselines: tuple[Candidate, ...]
     default_baseline: str
     requirements: Path
-    lowering: BuildOptions = field(default_factory=BuildOptions)
+    builds: tuple[BuildOptions, ...] = (BuildOptions(),)
     imports_apart: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     compiler: CompilerWheel | None = None
     frameworks: tuple[Framework, ...] = ()
+    opener: str = ""
 
     def supports(self, version: Version) -> bool:
         """Whether a TVM of this version has the dialect."""
         low, high = self.tvm_versions
         return low <= version < high
+
+    @property
+    def lowering(self) -> BuildOptions:
+        """Mandatory lowering alone."""
+        return self.builds[0]
+
+    @property
+    def formats(self) -> frozenset[str]:
+        """What its importers read: ONNX, its own IR, and what needs a process of its own."""
+        return frozenset({"onnx", "ir", *self.imports_apart})
 
     @property
     def baseline(self) -> Candidate:

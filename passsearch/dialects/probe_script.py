@@ -27,15 +27,17 @@ def describe() -> "dict[str, object]":
     from tvm.target import codegen
 
     info = {key: str(value) for key, value in dict(tvm.support.libinfo()).items()}
-    llvm = info.get("LLVM_VERSION", "")
+    # TVM 0.2x loads the runtime of CUDA only where there is a driver, and generates its code without.
+    cuda = bool(tvm.runtime.enabled("cuda")) or info.get("USE_CUDA", "OFF").upper() not in ("OFF", "0", "FALSE", "")
+    llvm = info.get("LLVM_VERSION") or str(ask(codegen, "llvm_version_major", ""))
     return {
         "python_version": platform.python_version(),
         "tvm_version": tvm.__version__,
         "tvm_commit": info.get("GIT_COMMIT_HASH", ""),
         "llvm_version": llvm if llvm[:1].isdigit() else "",
         "targets": [str(name) for name in ask(codegen, "llvm_get_targets", [])],
-        "cuda": bool(tvm.runtime.enabled("cuda")),
-        "cuda_device": bool(tvm.runtime.enabled("cuda") and tvm.cuda(0).exist),
+        "cuda": cuda,
+        "cuda_device": bool(cuda and tvm.cuda(0).exist),
         "default_triple": str(ask(codegen, "llvm_get_system_triple", "")),
         "host_triple": host_triple(),
     }

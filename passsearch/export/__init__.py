@@ -1,6 +1,6 @@
 """Files for deployment: a folder that rebuilds a network without passsearch, and pipeline files."""
 
-from passsearch.export.deployment import SCHEMA, Deployment, read_pipeline, write_deployment
+from passsearch.export.deployment import BUILT, SCHEMA, SCRIPT, Deployment, read_pipeline, write_deployment
 from passsearch.export.run import export_run
 
-__all__ = ["SCHEMA", "Deployment", "export_run", "read_pipeline", "write_deployment"]
+__all__ = ["BUILT", "SCHEMA", "SCRIPT", "Deployment", "export_run", "read_pipeline", "write_deployment"]

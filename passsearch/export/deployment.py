@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,9 +19,9 @@ from passsearch.store import NETWORK, write_json
 
 SCHEMA = "passsearch-pipeline/1"
 PIPELINE, SCRIPT, BUILT = "pipeline.json", "build_model.py", "built"
-COMPILER = "tvm"
+COMPILERS = ("tvm", "tvm_ffi")
 
-_PROVIDED = frozenset({COMPILER, "numpy", *sys.stdlib_module_names})
+_PROVIDED = frozenset({*COMPILERS, "numpy", *sys.stdlib_module_names})
 _WORDS = {str: "a text", dict: "a mapping", list: "a list", int: "an integer"}
 _Kind = TypeVar("_Kind", str, dict[str, Any], list[Any], int)
 
@@ -139,10 +138,11 @@ def _sources(deployment: Deployment) -> Iterator[tuple[str, _Source]]:
     taken: dict[str, str] = {}
     for step in deployment.pipeline.passes:
         module = deployment.factories[step.name].partition(":")[0]
-        if module.partition(".")[0] == COMPILER or module in taken:
+        if module.partition(".")[0] in COMPILERS or module in taken:
             continue
         stem = module.rpartition(".")[2]
-        unclear = stem in _PROVIDED or f"{stem}.py" in (*taken.values(), SCRIPT)
+        beside = [each.name for each in deployment.dialect.script]
+        unclear = stem in _PROVIDED or f"{stem}.py" in (*taken.values(), *beside)
         taken[module] = (module.replace(".", "_") if unclear else stem) + ".py"
         source = _Source(_find_source(module, deployment.paths), taken[module])
         _check_self_contained(source.path, step.name)
@@ -189,7 +189,8 @@ def _imports(tree: ast.Module) -> Iterator[str]:
 
 def _record(deployment: Deployment, sources: Mapping[str, _Source]) -> dict[str, Any]:
     """The pipeline file's content, the long part last."""
-    files = [PIPELINE, SCRIPT, NETWORK, *(source.name for source in sources.values())]
+    beside = [each.name for each in deployment.dialect.script[1:]]
+    files = [PIPELINE, SCRIPT, NETWORK, *beside, *(source.name for source in sources.values())]
     return {
         "schema": SCHEMA,
         "dialect": deployment.dialect.name,
@@ -208,6 +209,19 @@ def _record(deployment: Deployment, sources: Mapping[str, _Source]) -> dict[str,
     }
 
 
+def _summary(deployment: Deployment) -> list[str]:
+    """What the script builds, for who opens it."""
+    model, steps = deployment.model, deployment.pipeline.passes
+    lines = [
+        f"Network: {model.get('name')}, batch {model.get('batch')}",
+        f"Target: {deployment.target}",
+        f"TVM: {deployment.tvm_version}",
+        "Passes: " + ("none" if not steps else ", then ".join(map(str, steps))),
+        f"Build: TVM's own pipeline at opt_level {deployment.build.opt_level}",
+    ]
+    return [" ".join(line.split()) for line in lines]
+
+
 def _steps(deployment: Deployment, sources: Mapping[str, _Source]) -> list[dict[str, Any]]:
     steps = []
     for step in deployment.pipeline.passes:
@@ -221,9 +235,11 @@ def _steps(deployment: Deployment, sources: Mapping[str, _Source]) -> list[dict[
 def _fill(folder: Path, deployment: Deployment, *, sources: Mapping[str, _Source]) -> None:
     assert len(deployment.states) == len(deployment.pipeline) + 1
     record = _record(deployment, sources)
-    home, _, function = deployment.dialect.script.partition(":")
+    script, *beside = deployment.dialect.script
     write_json(folder / PIPELINE, record)
-    (folder / SCRIPT).write_text(getattr(import_module(home), function)(record))
+    (folder / SCRIPT).write_text("".join(f"# {line}\n" for line in _summary(deployment)) + script.read_text())
+    for each in beside:
+        shutil.copyfile(each, folder / each.name)
     shutil.copyfile(deployment.network, folder / NETWORK)
     for source in sources.values():
         shutil.copyfile(source.path, folder / source.name)

@@ -19,6 +19,7 @@ class Asked:
         batch: Size of the first dimension.
         folder: Where files made from objects are kept.
         example_inputs: What a module or block is run with to see what it does.
+        formats: Those that the compiler imports, where a front end has a choice; empty for all.
     """
 
     source: str
@@ -26,6 +27,7 @@ class Asked:
     batch: int | None
     folder: Path
     example_inputs: object = None
+    formats: frozenset[str] = frozenset()
 
     def settle(self, declared: Iterable[DeclaredInput]) -> dict[str, TensorType]:
         """Every declared input in order, open dimensions bound by what was said.

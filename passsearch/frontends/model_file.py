@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from passsearch.core import Json, TensorType
 from passsearch.errors import EnvironmentFault
 
-Format: TypeAlias = Literal["onnx", "torchscript", "tensorflow", "tflite", "mxnet", "ir"]
+Format: TypeAlias = Literal["onnx", "torchscript", "tensorflow", "tflite", "mxnet", "exported", "ir"]
 
 CHUNK_BYTES = 1 << 20
 

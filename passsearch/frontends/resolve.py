@@ -69,6 +69,7 @@ def resolve(
     inputs: Mapping[str, TensorType] | None = None,
     batch: int | None = None,
     folder: Path,
+    formats: frozenset[str] = frozenset(),
 ) -> ModelFile:
     """Make or find the file of a network and settle its inputs as far as the file shows them.
 
@@ -78,6 +79,7 @@ def resolve(
         inputs: Types by input name, where the network leaves them open.
         batch: Size for open first dimensions.
         folder: Where files made from objects are kept, named by content.
+        formats: Those the compiler imports, for objects that can be written as one or another; empty for all.
 
     Raises:
         UserError: The network cannot be read, is of no known kind, its framework is not installed, or its inputs do
@@ -87,7 +89,7 @@ def resolve(
     if batch is not None and batch < 1:
         raise UserError(f"Batch size must be 1 or more, got {batch}; give for example batch=1")
     typed = isinstance(model, str | Path)
-    asked = Asked(str(model) if typed else _type_name(model), inputs or {}, batch, folder, example_inputs)
+    asked = Asked(str(model) if typed else _type_name(model), inputs or {}, batch, folder, example_inputs, formats)
     if isinstance(model, str) and model.startswith(ZOO):
         _refuse_examples("", asked)
         return _from_zoo(model.removeprefix(ZOO), asked)

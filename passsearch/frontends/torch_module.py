@@ -1,4 +1,7 @@
-"""PyTorch modules to ONNX, or to TorchScript where ONNX has no word for what they do."""
+"""PyTorch modules to ONNX; where it has no word for what they do, to an exported program or to TorchScript.
+
+ONNX first, as importing it needs no PyTorch beside the compiler, and is the same network for every dialect.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
@@ -93,10 +96,10 @@ def _exported(module: Any, tensors: Mapping[str, torch.Tensor], *, asked: Asked,
         try:
             data = _onnx(plain, tensors)
         except _REFUSALS as refusal:
-            _log.info("`%s` has no ONNX form (%s); exporting TorchScript.", name, first_line(refusal))
-            path = _keep_torchscript(_traced(plain, tensors, name=name), name=name, folder=asked.folder)
+            _log.info("`%s` has no ONNX form (%s); exporting what PyTorch has.", name, first_line(refusal))
+            kind, path = _kept_by_torch(plain, tensors, name=name, asked=asked)
             inputs = {key: TensorType(tuple(each.shape), _dtype(each)) for key, each in tensors.items()}
-            return torchscript_file.settled(path, asked, name=name, inputs=inputs)
+            return torchscript_file.settled(path, asked, name=name, inputs=inputs, kind=kind)
     path = keep_bytes(asked.folder, data, name=name, suffix=".onnx")
     return onnx_file.from_path(path, asked, name=name)
 
@@ -198,28 +201,36 @@ def _onnx(module: Any, tensors: Mapping[str, torch.Tensor]) -> bytes:
     return bytes(file.getvalue())
 
 
-def _traced(module: Any, tensors: Mapping[str, torch.Tensor], *, name: str) -> Any:
+def _kept_by_torch(
+    module: Any, tensors: Mapping[str, torch.Tensor], *, name: str, asked: Asked
+) -> tuple[Literal["exported", "torchscript"], Path]:
+    """The module in a format of PyTorch's own: the one its compiler imports, TorchScript if that is either."""
+    archive: Any = io.BytesIO()
+    exported = "exported" in asked.formats and "torchscript" not in asked.formats
+    try:
+        if exported:
+            torch.export.save(torch.export.export(module, tuple(tensors.values()), strict=False), archive)
+        else:
+            torch.jit.save(_script(module, tensors), archive)
+    except _REFUSALS as refusal:
+        told = f"Cannot trace `{name}` with these example inputs ({first_line(refusal)})"
+        if exported and isinstance(module, torch.jit.ScriptModule):
+            raise UserError(f"{told}; this compiler takes scripted modules as ONNX only.") from refusal
+        raise UserError(f"{told}; give what it takes.") from refusal
+    kept = kept_name(name, _digest(archive), suffix=".pt2" if exported else ".pt")
+    path = keep_file(asked.folder, kept, write=lambda path: path.write_bytes(archive.getvalue()))
+    return "exported" if exported else "torchscript", path
+
+
+def _script(module: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     if isinstance(module, torch.jit.ScriptModule):
         return module
     trace: Any = torch.jit.trace
-    try:
-        return trace(module, tuple(tensors.values()), strict=False, check_trace=False)
-    except _REFUSALS as refusal:
-        raise UserError(
-            f"Cannot trace `{name}` with these example inputs ({first_line(refusal)}); give what it takes."
-        ) from refusal
-
-
-def _keep_torchscript(script: Any, *, name: str, folder: Path) -> Path:
-    file = io.BytesIO()
-    torch.jit.save(script, file)
-    return keep_file(
-        folder, kept_name(name, _digest(file), suffix=".pt"), write=lambda path: path.write_bytes(file.getvalue())
-    )
+    return trace(module, tuple(tensors.values()), strict=False, check_trace=False)
 
 
 def _digest(archive: io.BytesIO) -> str:
-    """Digest of a TorchScript archive that does not depend on what this process traced before.
+    """Digest of an archive of PyTorch's that does not depend on what this process traced before.
 
     Class names carry a running number, and the debug entries hold nothing of the network.
     """

@@ -3,6 +3,7 @@
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from passsearch.core import TensorType, format_input
 from passsearch.errors import UserError
@@ -23,19 +24,26 @@ def from_path(path: Path, asked: Asked) -> ModelFile:
     return settled(path, asked, name=path.stem, inputs=asked.inputs)
 
 
-def settled(path: Path, asked: Asked, *, name: str, inputs: Mapping[str, TensorType]) -> ModelFile:
-    """A TorchScript file whose inputs are known.
+def settled(
+    path: Path,
+    asked: Asked,
+    *,
+    name: str,
+    inputs: Mapping[str, TensorType],
+    kind: Literal["torchscript", "exported"] = "torchscript",
+) -> ModelFile:
+    """A file of PyTorch's own kinds whose inputs are known.
 
     Raises:
         UserError: The given inputs contradict them, or the batch does not fit.
     """
     names = ", ".join(format_input(each, kind) for each, kind in inputs.items())
-    for given, kind in asked.inputs.items():
-        if inputs.get(given) != kind:
-            raise UserError(f"`{format_input(given, kind)}` contradicts the example inputs ({names}); leave it out.")
+    for given, wanted in asked.inputs.items():
+        if inputs.get(given) != wanted:
+            raise UserError(f"`{format_input(given, wanted)}` contradicts the example inputs ({names}); leave it out.")
     if asked.batch is not None and all(kind.shape[:1] != (asked.batch,) for kind in inputs.values()):
         raise UserError(f"Batch {asked.batch} does not fit the inputs ({names}); leave one of them out.")
-    return ModelFile(path, "torchscript", name, asked.source, digest_files((path,)), dict(inputs))
+    return ModelFile(path, kind, name, asked.source, digest_files((path,)), dict(inputs))
 
 
 def _holds_code(path: Path) -> bool:

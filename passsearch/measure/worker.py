@@ -66,10 +66,8 @@ class Verbs:
         module = self._holder.get(request["state"])
         if module is None:
             return {"missing": request["state"]}
-        start = time.perf_counter()
-        after = self._bridge.apply(module, _step(request["pass"]), factory=request["factory"])
-        seconds = time.perf_counter() - start
-        if not request.get("identify") and self._bridge.unchanged(module, after):
+        after, seconds = self._applied(module, _step(request["pass"]), told=request)
+        if not request.get("identify") and (after is module or self._bridge.unchanged(module, after)):
             return {"state": request["state"], "seconds": seconds}
         state, new = self._holder.add(after)
         return {"state": state, "seconds": seconds, **({"census": dict(self._bridge.census(after))} if new else {})}
@@ -85,10 +83,21 @@ class Verbs:
         """Import, apply a whole pipeline and build, as a deployment does; answers the state it leads to."""
         module, apply_s = self._bridge.load(_source(request["source"])), 0.0
         for step in request["passes"]:
-            start = time.perf_counter()
-            module = self._bridge.apply(module, _step(step), factory=step["factory"])
-            apply_s += time.perf_counter() - start
+            module, seconds = self._applied(module, _step(step), told=step)
+            apply_s += seconds
         return {"state": self._holder.identity(module), "apply_s": apply_s, **self._build(module, request)}
+
+    def _applied(self, module: Module, step: PassSpec, *, told: Request) -> tuple[Module, float]:
+        """The IR after a pass and the seconds that took; the very same where the pass has no place in its phase.
+
+        Asking for the phase is none of a deployment's work, which has only passes that are in theirs.
+        """
+        phases = told.get("phases")
+        if phases and self._bridge.phase(module) not in phases:
+            return module, 0.0
+        start = time.perf_counter()
+        after = self._bridge.apply(module, step, factory=told["factory"])
+        return after, time.perf_counter() - start
 
     def do_census(self, request: Request) -> Answer:
         """What one state consists of, counted."""

@@ -66,8 +66,8 @@ def subject(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "class", f"{_text(each, 'name')} ({'; '.join(each.get('evidence') or []) or MISSING})"
     yield "target", _text(document, "target")
     yield "device", _device(document.get("device") or {})
-    toolchain = document.get("toolchain") or {}
-    yield "toolchain", ", ".join(_text(toolchain, key) for key in ("name", "dialect")) + _tvm(toolchain)
+    for toolchain in document.get("toolchains") or [document.get("toolchain") or {}]:
+        yield "toolchain", ", ".join(_text(toolchain, key) for key in ("name", "dialect")) + _tvm(toolchain)
 
 
 def account(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -121,8 +121,10 @@ def _device(device: Mapping[str, Any]) -> str:
 def _evidence(document: Mapping[str, Any]) -> str:
     verdict = document["verdict"]
     times, level = f"{verdict['repetitions']} fresh compiles each", percent(verdict.get("level"))
-    processes = f"{verdict['processes']} new processes" if verdict.get("processes") else "new processes"
-    name = baseline_name(document)
+    name, number = baseline_name(document), verdict.get("processes")
+    if number == 0:
+        return f"best and {name}: {times}, nothing ran, intervals at {level}; other rows: one compile"
+    processes = f"{number} new processes" if number else "new processes"
     return (
         f"best and {name}: {times}, timed side by side in {processes}, intervals at {level}; "
         f"other rows: one compile, one process, against {name} there{_there(document)}"
@@ -136,6 +138,8 @@ def _there(document: Mapping[str, Any]) -> str:
 
 
 def _outputs(outputs: Mapping[str, Any]) -> str:
+    if outputs["deviation"] is None:
+        return f"not compared: {outputs['unavailable']['deviation']}"
     share = f"best deviates by {outputs['deviation']:.2g} of the largest, {outputs['tolerance']:.2g} is allowed"
     top1 = outputs.get("top1_agreement")
     reason = at(outputs, "unavailable", "top1_agreement")

@@ -84,7 +84,7 @@ def verdict_text(document: Mapping[str, Any]) -> str:
     parts = [_claim(document, objective)]
     if objective != "compile_time":
         parts.append(_compile_claim(at(document, "ratios", "compile_time"), _name(document)))
-    else:
+    elif at(document, "ratios", "throughput"):
         parts.append(f"throughput {ratio(at(document, 'ratios', 'throughput'))} times that of {_name(document)}")
     return "; ".join(part for part in parts if part)
 

@@ -5,12 +5,12 @@ from passsearch.search.confirm import Confirmation, confirm
 from passsearch.search.evaluation import FINAL_PLAN, PROCESSES, SEARCH_PLAN, Built, Evaluator
 from passsearch.search.plan import Plan, Scored, Tally
 from passsearch.search.shortlist import shortlist
-from passsearch.search.space import BUILD_LEVELS, Space
+from passsearch.search.space import BUILDS, Space
 from passsearch.search.states import Edge, StateGraph
 from passsearch.search.study import BaselineFailed, Search
 
 __all__ = [
-    "BUILD_LEVELS",
+    "BUILDS",
     "FINAL_PLAN",
     "PROCESSES",
     "SEARCH_PLAN",

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ class Subject:
     Attributes:
         source: Model file as the worker's ``load`` takes it.
         factories: ``module:function`` of every pass of the catalog, by name.
+        phases: In which an IR must be for a pass to be applied, by pass; any for those not named.
         start: Starts a worker of the toolchain with so many kernel threads.
         device: Where kernels run.
         threads: Kernel threads while timing.
@@ -46,6 +47,8 @@ class Subject:
         deadline_s: How long one request may take.
         output_cases: Inputs on which outputs are compared with the reference.
         meter: Of the device; ``None`` where it has none.
+        idle: Why nothing that is compiled can run here; empty where it can. Then outputs are not compared and nothing
+            is timed: all that is known of a candidate is how long it takes to compile.
     """
 
     source: Mapping[str, Any]
@@ -58,6 +61,8 @@ class Subject:
     deadline_s: float
     output_cases: tuple[int | str, ...] = OUTPUT_CASES
     meter: Meter | None = None
+    idle: str = ""
+    phases: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class Applier:
@@ -121,6 +126,7 @@ class Applier:
             lambda: self.graph,
             source=self.subject.source,
             factories=self.subject.factories,
+            phases=self.subject.phases,
             deadline_s=self.subject.deadline_s,
         )
 

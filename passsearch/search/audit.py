@@ -97,15 +97,28 @@ def _rebuilt(document: Mapping[str, Any], winner: Candidate, *, evaluator: Evalu
     if isinstance(built, Failure):
         yield Check("outputs", False, f"{built.kind} in {built.stage}: {built.reason}")
         return
-    share = f"{built.agreement.deviation:.2g} of the largest, {built.agreement.limit:.2g} is allowed"
-    yield Check("outputs", True, f"those of the unoptimised build on {len(OUTPUT_CASES)} new inputs but for {share}")
-    made = evaluator.deployment(winner, folder)
-    same = made is not None and made["expected"] == recorded["expected"]
-    differ = "could not be made again" if made is None else "differ from the recorded ones in some bit"
-    yield Check("recorded outputs", same, "bit-identical" if same else differ)
+    deviation = built.agreement.deviation
+    if deviation is None:
+        yield Check("outputs", True, f"not compared: {built.agreement.unread}")
+    else:
+        share = f"{deviation:.2g} of the largest, {built.agreement.limit:.2g} is allowed"
+        told = f"those of the unoptimised build on {len(OUTPUT_CASES)} new inputs but for {share}"
+        yield Check("outputs", True, told)
+    yield _recorded(recorded["expected"], evaluator.deployment(winner, folder), idle=evaluator.subject.idle)
     if document["best"].get("binary"):
         equal = built.digest == document["best"]["binary"]
         yield Check("binary", True, "the run's, byte for byte" if equal else "another one (linker or machine differ)")
+
+
+def _recorded(expected: list[Any], made: Mapping[str, Any] | None, *, idle: str) -> Check:
+    """The outputs that the run wrote down, made again."""
+    if not expected:
+        return Check("recorded outputs", True, "none were recorded: nothing ran")
+    if idle:
+        return Check("recorded outputs", False, f"cannot be made again: {idle}")
+    same = made is not None and made["expected"] == expected
+    differ = "could not be made again" if made is None else "differ from the recorded ones in some bit"
+    return Check("recorded outputs", same, "bit-identical" if same else differ)
 
 
 def _hashes(pipeline: Pipeline, hashes: list[str], *, recorded: list[str]) -> Check:

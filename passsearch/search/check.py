@@ -17,6 +17,10 @@ from passsearch.toolchain import Toolchain, host_target
 DEADLINE_S = 120.0
 
 
+GPU = "cuda -arch=sm_80"
+"""What passes for a GPU are tried for; that needs none."""
+
+
 @dataclass(frozen=True)
 class Checked:
     """What a compiler says of one entry.
@@ -70,7 +74,7 @@ def _check(toolchain: Toolchain, entry: CatalogEntry, *, ask: Callable[[dict[str
         "factory": entry.factory,
         "arguments": list(entry.samples()),
         "opt_level": entry.opt_level,
-        "target": host_target(toolchain),
+        "target": GPU if entry.devices == ("gpu",) and toolchain.cuda else host_target(toolchain),
     }
     request = {"verb": "check", "checker": dialect(toolchain.dialect).checker, "arguments": arguments}
     try:

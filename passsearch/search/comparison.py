@@ -1,4 +1,8 @@
-"""Named pipelines against each other: built, checked, and sampled interleaved in several processes."""
+"""Named pipelines against each other: built, checked, and sampled interleaved in several processes.
+
+Pipelines of one toolchain are interleaved in the same process, round by round. Two compilers cannot share a process, so
+several toolchains take turns process by process, and ratios between them are of processes that follow each other.
+"""
 
 import hashlib
 import json
@@ -40,16 +44,44 @@ PAIRED, CF22 = PROTOCOLS = ("paired", "cf22")
 
 
 @dataclass(frozen=True)
+class Side:
+    """What one toolchain is to build."""
+
+    chosen: Setting
+    evaluator: Evaluator
+    contenders: Sequence[Candidate]
+
+    def prepared(self, *, alone: bool) -> "Side":
+        """With the passes that named sequences need; beside others the toolchain is part of every name."""
+        known = [with_its_needs(self.chosen, self.evaluator, candidate=each) for each in self.contenders]
+        return replace(self, contenders=[each if alone else self._named(each) for each in known])
+
+    def _named(self, candidate: Candidate) -> Candidate:
+        name = candidate.name or str(candidate.pipeline)
+        return replace(candidate, name=f"{self.chosen.toolchain.name}:{name}")
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One pipeline, whose it is, what became of it, and its place among the timed; -1 if it failed."""
+
+    side: Side
+    candidate: Candidate
+    outcome: Built | Failure
+    place: int
+
+
+@dataclass(frozen=True)
 class Timed:
     """What the timing processes said.
 
     Attributes:
-        processes: By process, the samples of baseline, its twin and the pipelines.
-        conditions: By process, as it noted them.
+        processes: By turn, the samples of baseline, its twin and the pipelines.
+        conditions: By place, as the first process noted them.
         protocol: One of ``PROTOCOLS``.
         level: Of the intervals that decide verdicts, corrected for their number.
         baseline: Digest of the baseline's binary.
-        consumed: By artifact, what it consumed; empty where the device has no meter.
+        consumed: By place, what it consumed; empty where the device has no meter.
     """
 
     processes: Sequence[Sequence[Sequence[float]]]
@@ -72,10 +104,8 @@ class Timed:
 
 
 def compare_candidates(
-    chosen: Setting,
-    contenders: Sequence[Candidate],
+    sides: Sequence[Side],
     *,
-    evaluator: Evaluator,
     rounds: int,
     processes: int | None,
     protocol: str,
@@ -84,30 +114,42 @@ def compare_candidates(
 ) -> dict[str, Any]:
     """Rows of a table: every pipeline's measurement and its ratio to the baseline, or its failure.
 
-    Every process times the baseline, the baseline again (its twin: what it reads against itself is the noise of this
-    comparison) and all the pipelines, those that are one binary included. There is one compile of each. Without any
-    pipeline the baseline is compared with itself. Verdicts are corrected for the number of pairs (Bonferroni), and
-    without a number of processes there are as many as these verdicts need.
+    The baseline is of the first side. Every process of its toolchain times it twice (its twin: what it reads against
+    itself is the noise of this comparison), and all pipelines, those that are one binary included. There is one compile
+    of each. Without any pipeline the baseline is compared with itself. Verdicts are corrected for the number of pairs
+    (Bonferroni), and without a number of processes there are as many as these verdicts need.
     """
-    baseline = _baseline(chosen, contenders)
-    contenders = [with_its_needs(chosen, evaluator, candidate=each) for each in contenders or (baseline, baseline)]
+    chosen, evaluator = sides[0].chosen, sides[0].evaluator
+    baseline = _baseline(chosen, sides[0].contenders)
+    if not any(side.contenders for side in sides):
+        sides = [replace(sides[0], contenders=(baseline, baseline))]
+    alone = len(sides) == 1
+    sides = [side.prepared(alone=alone) for side in sides]
+    [baseline] = replace(sides[0], contenders=[baseline]).prepared(alone=alone).contenders
+    # The reference of all outputs is the first toolchain's: an importer that misreads the network wins nothing.
     evaluator.built(evaluator.graph.root, chosen.dialect.baselines[0])
-    reference, *built = _build_all(evaluator, [baseline, *contenders], progress=progress)
+    for side in sides[1:]:
+        side.evaluator.judge_by(evaluator)
+    number = sum(len(side.contenders) for side in sides)
+    [reference] = _built(evaluator, [baseline], done=0, of=number, progress=progress)
     if isinstance(reference, Failure):
         told = f"{reference.kind} in {reference.stage}: {reference.reason}"
         raise UserError(f"The baseline `{baseline.name}` fails on this network, {told}.")
-    places = _places(reference, built)
-    artifacts = [each for each, place in zip(built, places, strict=True) if isinstance(each, Built) and place > 0]
-    progress("measuring", len(contenders), len(contenders))
-    plan = _plan(protocol, cache, rounds=rounds)
-    timed = _time(evaluator, [reference, reference, *artifacts], plan=plan, processes=processes)
+    contenders: list[Contender] = []
+    for side in sides:
+        built = _built(side.evaluator, side.contenders, done=len(contenders), of=number, progress=progress)
+        for candidate, outcome in zip(side.contenders, built, strict=True):
+            place = _place(reference if side is sides[0] else None, outcome, taken=[each.place for each in contenders])
+            contenders.append(Contender(side, candidate, outcome, place))
+    progress("measuring", number, number)
+    timed = _time(sides, contenders, reference=reference, plan=_plan(protocol, cache, rounds=rounds), number=processes)
     rows = [
-        {**_named(candidate), "failure": outcome.to_json()}
-        if isinstance(outcome, Failure)
-        else _row(chosen, evaluator, candidate=candidate, built=outcome, timed=timed, place=place)
-        for candidate, outcome, place in zip(contenders, built, places, strict=True)
+        {**_named(each.candidate), "failure": each.outcome.to_json()}
+        if isinstance(each.outcome, Failure)
+        else _row(each, built=each.outcome, timed=timed)
+        for each in contenders
     ]
-    return {
+    document = {
         "schema": SCHEMA,
         "model": model_document(chosen, evaluator.inputs, batch=evaluator.batch),
         "target": chosen.target,
@@ -120,8 +162,11 @@ def compare_candidates(
         "processes": len(timed.processes),
         "noise_floor": timed.floor if math.isfinite(timed.floor) else None,
         "rows": rows,
-        "pairs": [] if protocol == CF22 else _pairs(rows, places, timed=timed),
+        "pairs": [] if protocol == CF22 else _pairs(rows, [each.place for each in contenders], timed=timed),
     }
+    if not alone:
+        document["toolchains"] = [toolchain_document(side.chosen) for side in sides]
+    return document
 
 
 def _plan(protocol: str, cache: str, *, rounds: int) -> RoundPlan | Cf22Plan:
@@ -131,20 +176,58 @@ def _plan(protocol: str, cache: str, *, rounds: int) -> RoundPlan | Cf22Plan:
 
 
 def _time(
-    evaluator: Evaluator, artifacts: Sequence[Built], *, plan: RoundPlan | Cf22Plan, processes: int | None
+    sides: Sequence[Side],
+    contenders: Sequence[Contender],
+    *,
+    reference: Built,
+    plan: RoundPlan | Cf22Plan,
+    number: int | None,
 ) -> Timed:
     protocol = CF22 if isinstance(plan, Cf22Plan) else PAIRED
-    level = 1 - (1 - LEVEL) / max(1, math.comb(len(artifacts) - 1, 2))
-    number = processes or (1 if protocol == CF22 else least_repetitions(level))
+    extra = [each for each in contenders if each.place > 0]
+    level = 1 - (1 - LEVEL) / max(1, math.comb(len(extra) + 1, 2))
+    number = number or (1 if protocol == CF22 else least_repetitions(level))
+    asked: list[tuple[Side, list[Built]]] = []
+    for side in sides:
+        own = [each.outcome for each in extra if each.side is side and isinstance(each.outcome, Built)]
+        asked.append((side, [reference, reference, *own] if side is sides[0] else own))
+    asked = [(side, artifacts) for side, artifacts in asked if artifacts]
+    answers = [_turn(asked, plan=plan, turn=turn) for turn in range(number)]
+    consumed: list[Mapping[str, Any]] = []
+    for side, artifacts in asked:
+        folders = [str(each.folder) for each in artifacts]
+        read = side.evaluator.consumption(_key(artifacts, plan, "consume"), folders, plan=FINAL_WINDOWS)
+        consumed += [] if read is None or isinstance(read, Failure) else read["consumed"]
+    processes = [[samples for answer in turn for samples in answer["processes"][0]] for turn in answers]
+    conditions = [
+        answer["conditions"][0] for (_, artifacts), answer in zip(asked, answers[0], strict=True) for _ in artifacts
+    ]
+    complete = consumed if len(consumed) == len(conditions) else ()
+    return Timed(processes, conditions, protocol, level, reference.digest, complete)
+
+
+def _turn(
+    asked: Sequence[tuple[Side, Sequence[Built]]], *, plan: RoundPlan | Cf22Plan, turn: int
+) -> list[Mapping[str, Any]]:
+    """One process of each toolchain, in the order of the sides; every other turn the last goes first."""
+    places = range(len(asked)) if turn % 2 == 0 else reversed(range(len(asked)))
+    answers = {place: _ask(*asked[place], plan=plan, turn=turn) for place in places}
+    return [answers[place] for place in sorted(answers)]
+
+
+def _ask(side: Side, artifacts: Sequence[Built], *, plan: RoundPlan | Cf22Plan, turn: int) -> Mapping[str, Any]:
+    """One process of one toolchain."""
     folders = [str(each.folder) for each in artifacts]
-    asked = json.dumps([asdict(plan), number, [each.key for each in artifacts]])
-    key = f"compare {hashlib.sha256(asked.encode()).hexdigest()[:16]}"
-    answer = evaluator.time_fresh(key, folders, plan=plan, processes=number)
-    consumed = evaluator.consumption(key, folders, plan=FINAL_WINDOWS)
+    key = _key(artifacts, plan, f"compare {turn}")
+    answer = side.evaluator.time_fresh(key, folders, plan=plan, processes=1, turn=turn)
     if isinstance(answer, Failure):
         raise UserError(f"The measurement failed: {answer.reason}.")
-    read = () if consumed is None or isinstance(consumed, Failure) else consumed["consumed"]
-    return Timed(answer["processes"], answer["conditions"], protocol, level, artifacts[0].digest, read)
+    return answer
+
+
+def _key(artifacts: Sequence[Built], plan: RoundPlan | Cf22Plan, what: str) -> str:
+    asked = json.dumps([asdict(plan), [each.key for each in artifacts]])
+    return f"{what} {hashlib.sha256(asked.encode()).hexdigest()[:16]}"
 
 
 def _pairs(rows: Sequence[Mapping[str, Any]], places: Sequence[int], *, timed: Timed) -> list[dict[str, Any]]:
@@ -159,7 +242,7 @@ def _pairs(rows: Sequence[Mapping[str, Any]], places: Sequence[int], *, timed: T
         if left["binary"] != right["binary"]:
             verdict = _verdict(timed, first=places[first], second=places[second])
         numbers = {"rows": [first, second], "level": timed.level}
-        found.append({**names, **numbers, **ratio_document(ratio), "verdict": verdict})
+        found.append({**names, **numbers, **(ratio_document(ratio) or {}), "verdict": verdict})
     return found
 
 
@@ -187,53 +270,54 @@ def _baseline(chosen: Setting, contenders: Sequence[Candidate]) -> Candidate:
     return next((each for each in contenders if each.name in names), default)
 
 
-def _build_all(
-    evaluator: Evaluator, candidates: Sequence[Candidate], *, progress: Callable[[str, int, int], None]
+def _built(
+    evaluator: Evaluator,
+    candidates: Sequence[Candidate],
+    *,
+    done: int,
+    of: int,
+    progress: Callable[[str, int, int], None],
 ) -> list[Built | Failure]:
     outcomes: list[Built | Failure] = []
     for number, candidate in enumerate(candidates):
-        progress(f"building {candidate.name}", number, len(candidates))
+        progress(f"building {candidate.name}", done + number, of)
         state = evaluator.reach(candidate.pipeline)
         outcomes.append(state if isinstance(state, Failure) else evaluator.built(state, candidate))
     return [each if isinstance(each, Failure) else evaluator.restore(each) for each in outcomes]
 
 
-def _places(reference: Built, built: Sequence[Built | Failure]) -> list[int]:
-    """Where each stands among the timed: the baseline first, its twin second, then the others in turn.
+def _place(reference: Built | None, outcome: Built | Failure, *, taken: Sequence[int]) -> int:
+    """Where one stands among the timed: the baseline first, its twin second, then the others in turn.
 
     A baseline named twice is timed once more for every further time; what failed has the place of nobody, -1.
     """
-    places: list[int] = []
-    for outcome in built:
-        if isinstance(outcome, Failure):
-            places.append(-1)
-        elif outcome.key == reference.key and 0 not in places:
-            places.append(0)
-        else:
-            places.append(max(1, *places, 0) + 1)
-    return places
+    if isinstance(outcome, Failure):
+        return -1
+    if reference is not None and outcome.key == reference.key and 0 not in taken:
+        return 0
+    return max(1, *taken, 0) + 1
 
 
 def _named(candidate: Candidate) -> dict[str, Any]:
     return {"name": candidate.name, "pipeline": str(candidate.pipeline), "build": candidate.build.to_json()}
 
 
-def _row(
-    chosen: Setting, evaluator: Evaluator, *, candidate: Candidate, built: Built, timed: Timed, place: int
-) -> dict[str, Any]:
-    apply_s = evaluator.apply_seconds(candidate.pipeline)
+def _row(contender: Contender, *, built: Built, timed: Timed) -> dict[str, Any]:
+    chosen, evaluator, place = contender.side.chosen, contender.side.evaluator, contender.place
+    apply_s = evaluator.apply_seconds(contender.candidate.pipeline)
     measured = Measurement(
         latency_s=tuple(value for process in timed.processes for value in process[place]),
         compile_s=apply_s + built.seconds,
         apply_s=apply_s,
         batch=evaluator.batch,
         artifact_bytes=built.bytes,
-        conditions=timed.conditions[0],
+        conditions=timed.conditions[place],
         **beside_time(built, timed.consumed[place : place + 1], chosen=chosen),
     )
     ratio = timed.ratio(place, level=timed.level)
     return {
-        **_named(candidate),
+        **_named(contender.candidate),
+        "toolchain": chosen.toolchain.name,
         "state": built.state,
         "binary": built.digest,
         "ratio": ratio_document(timed.ratio(place)),

@@ -1,6 +1,6 @@
 """One compiling worker that holds whatever state it is asked about."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ class Compiler:
         *,
         source: Mapping[str, Any],
         factories: Mapping[str, str],
+        phases: Mapping[str, Sequence[str]],
         deadline_s: float,
     ) -> None:
         """Start nothing yet.
@@ -31,10 +32,11 @@ class Compiler:
             graph: Ways to states; asked for once the network is loaded.
             source: Model file as the worker's ``load`` takes it.
             factories: ``module:function`` of every pass.
+            phases: In which an IR must be for a pass to be applied, by pass; any for those not named.
             deadline_s: How long one request may take.
         """
         self._workers, self._graph, self._source = workers, graph, source
-        self._factories, self._deadline_s = factories, deadline_s
+        self._factories, self._phases, self._deadline_s = factories, phases, deadline_s
 
     def load(self, *, summary: bool) -> dict[str, Any]:
         """Import the network; answers what the worker's ``load`` does."""
@@ -57,7 +59,7 @@ class Compiler:
     def step(self, step: PassSpec) -> dict[str, Any]:
         """A pass as requests name it."""
         data: dict[str, Any] = {"name": step.name, "arguments": step.bound}
-        return {"pass": data, "factory": self._factories[step.name]}
+        return {"pass": data, "factory": self._factories[step.name], "phases": list(self._phases.get(step.name, ()))}
 
     def _holding(self, state: str) -> Worker:
         worker = self._workers.compiler()

@@ -30,7 +30,7 @@ class Confirmation:
     """What fresh compiles in fresh processes said.
 
     Attributes:
-        throughput: Candidate's over the baseline's.
+        throughput: Candidate's over the baseline's; like ``twin`` ``None`` where nothing runs.
         compile_time: How many times less time the candidate takes to compile.
         twin: The baseline against another compile of itself: what the machine calls equal.
         repetitions: Fresh compiles of either.
@@ -47,9 +47,9 @@ class Confirmation:
         consumed: By repetition, what baseline, twin and candidate consumed; empty where the device has no meter.
     """
 
-    throughput: Ratio
+    throughput: Ratio | None
     compile_time: Ratio
-    twin: Ratio
+    twin: Ratio | None
     repetitions: int
     processes: int
     reproducible: bool
@@ -87,7 +87,9 @@ class Confirmation:
 
     def keeps(self, objective: str, least: float) -> bool:
         """Whether a gain in something else leaves this share of the throughput; one binary cannot lose any."""
-        return objective in ("throughput", "latency") or self.same_binary or self.throughput.interval.low >= least
+        if objective in ("throughput", "latency") or self.same_binary:
+            return True
+        return least <= 0 if self.throughput is None else self.throughput.interval.low >= least
 
     def improves(self, objective: str, *, keep_throughput: float) -> bool:
         """The rule of every verdict. One binary is never better than itself, but may compile faster."""
@@ -99,14 +101,16 @@ class Confirmation:
     @property
     def summary(self) -> dict[str, Any]:
         """The conditions of all processes in one: the first's, with means of what was read in each."""
+        if not self.conditions:
+            return {}
         read = ("steal_percent", "foreign_percent", "rounds_dropped")
         means = {name: round(fmean(each[name] for each in self.conditions), 2) for name in read}
         return {**self.conditions[0], **means}
 
     @property
     def noise_floor(self) -> float:
-        """Share by which the baseline may differ from itself."""
-        return noise_floor(self.twin)
+        """Share by which the baseline may differ from itself; infinite where nothing runs."""
+        return noise_floor(self.twin) if self.twin else math.inf
 
 
 @dataclass(frozen=True)
@@ -234,12 +238,14 @@ def _summary(results: list[_Repetition]) -> Confirmation:
     )
 
 
-def _ratio(results: list[_Repetition], place: int, *, reproducible: bool) -> Ratio:
+def _ratio(results: list[_Repetition], place: int, *, reproducible: bool) -> Ratio | None:
     """Over all processes where every compile made the same binary; else over the compiles, where the variance lives.
 
     Source: Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM 2013: repeat at the highest level that
     varies. Compiles that give the same file, byte for byte, do not vary.
     """
+    if not all(each.processes for each in results):
+        return None
     if reproducible:
         return process_ratio([process for each in results for process in each.processes], place)
     medians = [[log_ratio(process[0], process[place]) for process in each.processes] for each in results]

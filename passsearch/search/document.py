@@ -17,20 +17,22 @@ from passsearch.search.study import Search
 from passsearch.store import SCHEMA
 
 NOT_READ = "read over long windows, of the baseline and the winner only"
+NOT_RUN = ("latency_s", "throughput_per_s", "memory_bytes.peak_rss")
 NOT_TOLD = "the device did not tell it while the windows ran"
 
 
 def measurement_document(measured: Measurement) -> dict[str, Any]:
     """Statistics beside the raw samples they come from; ``null`` with a reason where there is no reading."""
-    middle = median(measured.latency_s)
+    middle = median(measured.latency_s) if measured.latency_s else None
+    latency = middle and {
+        "median": middle,
+        "interval": median_interval(measured.latency_s).to_json(),
+        "samples": list(measured.latency_s),
+        "n": len(measured.latency_s),
+    }
     return {
-        "latency_s": {
-            "median": middle,
-            "interval": median_interval(measured.latency_s).to_json(),
-            "samples": list(measured.latency_s),
-            "n": len(measured.latency_s),
-        },
-        "throughput_per_s": measured.batch / middle,
+        "latency_s": latency,
+        "throughput_per_s": measured.batch / middle if middle else None,
         "compile_s": measured.compile_s,
         "apply_s": measured.apply_s,
         "memory_bytes": {"plan": None, "peak_rss": None, "device": None, **measured.memory_bytes},
@@ -123,8 +125,10 @@ def toolchain_document(chosen: Setting) -> dict[str, Any]:
     }
 
 
-def ratio_document(ratio: Ratio) -> dict[str, Any]:
-    """A ratio and its interval, ``null`` where there are too few repetitions for one."""
+def ratio_document(ratio: Ratio | None) -> dict[str, Any] | None:
+    """A ratio and its interval, ``null`` where there are too few repetitions for one; ``null`` where nothing runs."""
+    if ratio is None:
+        return None
     bounded = ratio.interval.low > 0 and math.isfinite(ratio.interval.high)
     return {"ratio": ratio.value, "interval": ratio.interval.to_json() if bounded else None}
 
@@ -157,7 +161,7 @@ def _verdict(search: Search, best: Scored, *, confirmation: Confirmation | Failu
         return {"objective": objective.name, "level": LEVEL, **unconfirmed, **ending}
     ratio, floor = confirmation.ratio(objective.name), confirmation.floor(objective.name)
     noise = floor if objective.name in CONSUMED else confirmation.noise_floor
-    document = ratio_document(ratio) if ratio else unconfirmed
+    document = ratio_document(ratio) or unconfirmed
     keep = search.plan.keep_throughput
     gained = confirmation.improves(objective.name, keep_throughput=keep)
     reason = "no significant improvement"
@@ -246,11 +250,14 @@ def beside_time(built: Built, consumed: Sequence[Mapping[str, Any]], *, chosen: 
     device_bytes = max((each["memory_bytes"] for each in consumed if each["memory_bytes"] is not None), default=None)
     read = {**found, "energy_j": median(energies) if energies else None}
     missing = [name for name, value in {**read, "memory_bytes.device": device_bytes}.items() if value is None]
-    reason = NOT_TOLD if consumed else NOT_READ
+    reason = chosen.idle or (NOT_TOLD if consumed else NOT_READ)
+    idle = dict.fromkeys(NOT_RUN, chosen.idle) if chosen.idle else {}
+    if built.plan_bytes is None:
+        idle["memory_bytes.plan"] = "the compiler planned none"
     return {
         **read,
         "memory_bytes": {"plan": built.plan_bytes, "peak_rss": built.peak_rss, "device": device_bytes},
-        "unavailable": {**dict.fromkeys(missing, reason), **chosen.sensors.unavailable},
+        "unavailable": {**dict.fromkeys(missing, reason), **chosen.sensors.unavailable, **idle},
     }
 
 
@@ -265,8 +272,8 @@ def _over(metric: str, consumed: Sequence[Mapping[str, Any]]) -> dict[str, float
 
 def _baselines(search: Search, chosen: Setting) -> list[Scored]:
     """A search may also build the network as it is, without any pass, in its own way: that is a candidate."""
-    names = {each.name for each in chosen.dialect.baselines}
-    return [each for each in search.scored.values() if each.candidate.name in names]
+    scored = {each.candidate.name: each for each in search.scored.values()}
+    return [scored[each.name] for each in chosen.dialect.baselines if each.name in scored]
 
 
 def _front(search: Search, best: Scored) -> list[Scored]:

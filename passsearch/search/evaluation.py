@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, ModuleSummary, strict_limit
+from passsearch.errors import UserError
 from passsearch.measure import Cf22Plan, RoundPlan, WindowPlan, race_critical
 from passsearch.search.applying import Applier, Subject
 from passsearch.search.gate import Agreement, deviation_text, judge, wrong
@@ -85,17 +86,30 @@ class Evaluator(Applier):
         sizes = {name: fact[name] for name in ("bytes", "plan_bytes", "peak_rss")}
         digests = (fact["digest"], fact["kernels"] or fact["digest"])
         built = Built(state, candidate.build, key, folder, *digests, fact["seconds"], **sizes)
-        agreement = judge(fact, self.limit(candidate))
+        agreement = judge(fact, self.limit(candidate), unread=self.subject.idle)
         if isinstance(agreement, Failure):
             self.discard(built)
             return agreement
         return replace(built, agreement=agreement)
 
+    def judge_by(self, other: "Evaluator") -> None:
+        """Hold all outputs against another toolchain's reference, which is made by now.
+
+        Raises:
+            UserError: The other one's network does not take the same inputs.
+        """
+        if self.inputs != other.inputs:
+            mine, others = (", ".join(map(str, each.inputs.items())) for each in (self, other))
+            raise UserError(f"The toolchains import the network with other inputs ({mine}; {others}).")
+        shutil.copyfile(other._reference, self._reference)
+
     def samples(self, baseline: Built, candidate: Built) -> Fact | Failure:
         """Samples of both, interleaved in one process; ``of`` names the binary they are of.
 
-        What calls the same kernels in the same order is not timed again.
+        What calls the same kernels in the same order is not timed again. Where nothing runs there are none.
         """
+        if self.subject.idle:
+            return {"samples": [[], []], "conditions": {}, "of": candidate.digest}
         key = f"{baseline.kernels}|{candidate.kernels}"
         fact = self._known("samples", key)
         if fact is None:
@@ -125,6 +139,7 @@ class Evaluator(Applier):
         plan: RoundPlan | Cf22Plan,
         processes: int | None = None,
         least_s: float = 0.0,
+        turn: int = 0,
     ) -> Fact | Failure:
         """Samples of artifacts from new processes, by process.
 
@@ -134,11 +149,15 @@ class Evaluator(Applier):
             plan: How each process samples them.
             processes: How many; those of a shortlist if not given.
             least_s: Time to fill with further ones, up to ``MOST_PROCESSES`` in all.
+            turn: Of the first process; it decides the order of loading.
         """
+        if self.subject.idle:
+            return {"processes": [], "conditions": [], "wall_s": 0.0}
         fact = self._known("timed", key)
         if fact is None:
+            number = processes or PROCESSES
             timed = self._timing.in_several(
-                folders, plan, processes=processes or PROCESSES, most=MOST_PROCESSES, least_s=least_s
+                folders, plan, processes=number, most=MOST_PROCESSES, least_s=least_s, turn=turn
             )
             fact = self._record("timed", key, fact=timed)
         return Failure.from_json(fact["failure"]) if "failure" in fact else fact
@@ -148,7 +167,7 @@ class Evaluator(Applier):
 
         ``None`` without a meter, or where nothing is known and the files are gone.
         """
-        if self.subject.meter is None:
+        if self.subject.meter is None or self.subject.idle:
             return None
         fact = self._known("consumed", key)
         if fact is None:
@@ -166,20 +185,27 @@ class Evaluator(Applier):
         restored = built if isinstance(built, Failure) else self.restore(built)
         if isinstance(restored, Failure):
             return None
-        expect: dict[str, Any] = {"verb": "expect", "folder": str(restored.folder), "device": self.subject.device}
-        expect |= {"inputs": self.inputs, "seed": DEPLOYMENT_SEED}
-        answer = self._workers.ask(self._workers.timer, "measure", request=expect)
-        if "failure" in answer or not self.save(self.graph.root, folder / NETWORK):
+        expected = self._expected(restored)
+        if expected is None or not self.save(self.graph.root, folder / NETWORK):
             return None
         factories = {step.name: self.subject.factories[step.name] for step in candidate.pipeline.passes}
         return {
             "states": self.hashes(candidate.pipeline),
-            "expected": answer["expected"],
+            "expected": expected,
             "seed": DEPLOYMENT_SEED,
             "inputs": self.inputs,
             "factories": factories,
             "tolerance": self.limit(candidate),
         }
+
+    def _expected(self, built: Built) -> list[Any] | None:
+        """Digests of its outputs on the inputs of ``DEPLOYMENT_SEED``; none where nothing runs."""
+        if self.subject.idle:
+            return []
+        expect: dict[str, Any] = {"verb": "expect", "folder": str(built.folder), "device": self.subject.device}
+        expect |= {"inputs": self.inputs, "seed": DEPLOYMENT_SEED}
+        answer = self._workers.ask(self._workers.timer, "measure", request=expect)
+        return None if "failure" in answer else answer["expected"]
 
     def discard(self, built: Built) -> None:
         """Delete an artifact; it is built again if it is ever needed."""
@@ -198,20 +224,23 @@ class Evaluator(Applier):
 
     def _build(self, state: str, options: BuildOptions, *, folder: Path) -> Fact:
         """Build into a folder that gets its name once all of it is there and its outputs are known."""
-        if not self._reference.exists() and (state, options) != (self.graph.root, BuildOptions()):
+        if not (self.subject.idle or self._reference.exists()) and (state, options) != (
+            self.graph.root,
+            BuildOptions(),
+        ):
             reference = self._build(self.graph.root, BuildOptions(), folder=self._artifacts / "reference")
             if "failure" in reference:
                 return reference
         unfinished = folder.with_name(folder.name + ".partial")
         shutil.rmtree(unfinished, ignore_errors=True)
         answer = self._compiler.ask("build", "build", state=state, options=options.to_json(), folder=str(unfinished))
-        verified = answer if "failure" in answer else self._verify(unfinished)
+        verified = answer if "failure" in answer or self.subject.idle else self._verify(unfinished)
         if "failure" in verified:
             shutil.rmtree(unfinished, ignore_errors=True)
             return verified
         shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)
-        return {**answer, **{name: verified[name] for name in ("peak_rss", "deviation", "case", "leads")}}
+        return {**answer, **{name: verified.get(name) for name in ("peak_rss", "deviation", "case", "leads")}}
 
     def _verify(self, folder: Path) -> Fact:
         """Compare outputs with the reference, or make it; what no limit admits is a failure of the build."""
@@ -242,7 +271,7 @@ class Evaluator(Applier):
         folder = self._artifacts / key
         shutil.rmtree(folder, ignore_errors=True)
         steps = [self._compiler.step(step) for step in candidate.pipeline.passes]
-        passes = [{**step["pass"], "factory": step["factory"]} for step in steps]
+        passes = [{**step["pass"], "factory": step["factory"], "phases": step["phases"]} for step in steps]
         request = {"verb": "compile", "source": self.subject.source, "passes": passes}
         request |= {"options": candidate.build.to_json(), "folder": str(folder)}
         answer = self._workers.ask_new("build", request)

@@ -18,20 +18,24 @@ class Agreement:
     """How outputs that passed stand to the reference's.
 
     Attributes:
-        deviation: The largest, as a share of the largest output.
+        deviation: The largest, as a share of the largest output; ``None`` where nothing ran.
         limit: What was allowed.
         top1_agreement: Share of the random inputs whose class is the reference's; ``None`` where that cannot be told.
         unavailable: Why not.
+        unread: Why nothing ran.
     """
 
-    deviation: float = 0.0
+    deviation: float | None = 0.0
     limit: float = 0.0
     top1_agreement: float | None = None
     unavailable: str = NO_SCORES
+    unread: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """The form of results."""
         reason: dict[str, Json] = {} if self.top1_agreement is not None else {"top1_agreement": self.unavailable}
+        if self.deviation is None:
+            reason = dict.fromkeys(("deviation", "top1_agreement"), self.unread)
         return {
             "deviation": self.deviation,
             "tolerance": self.limit,
@@ -40,11 +44,14 @@ class Agreement:
         }
 
 
-def judge(verified: Fact, limit: float) -> Agreement | Failure:
+def judge(verified: Fact, limit: float, *, unread: str = "") -> Agreement | Failure:
     """Hold what ``passsearch.measure.outputs.verify`` found against a limit.
 
-    Where the reference's two largest scores are nearer to each other than the limit there is no class to agree on.
+    ``unread`` says why nothing ran, where that is so. Where the reference's two largest scores are nearer to each other
+    than the limit there is no class to agree on.
     """
+    if unread:
+        return Agreement(None, limit, unread=unread)
     if not verified["deviation"] <= limit:
         return wrong(f"{deviation_text(verified)}; {limit:.2g} is allowed")
     if verified["leads"] is None:

@@ -6,7 +6,7 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
-from passsearch.search.space import BUILD_LEVELS, Keys, build_at
+from passsearch.search.space import BUILDS, Keys, build_at, levels
 from passsearch.search.states import StateGraph
 
 STATE, LEVEL = "state", "build:opt_level"
@@ -22,7 +22,7 @@ class GraphSpace:
         *,
         census: Callable[[str], Mapping[str, int]],
         steps: Collection[PassSpec] = (),
-        lowering: BuildOptions = BuildOptions(),  # noqa: B008, frozen
+        builds: tuple[BuildOptions, ...] = BUILDS,
     ) -> None:
         """Number the states known so far.
 
@@ -31,9 +31,9 @@ class GraphSpace:
             reach: The state a pipeline leads to.
             census: What a state consists of, counted.
             steps: What they reach comes first, breadth first, in whatever order it was found; all else by identity.
-            lowering: The build at the lowest level; see ``Dialect``.
+            builds: What is built after a state, each by its level.
         """
-        self._graph, self._reach, self._census, self._lowering = graph, reach, census, lowering
+        self._graph, self._reach, self._census, self._builds = graph, reach, census, builds
         first = graph.reached(steps)
         self._states = [*first, *sorted(set(graph) - set(first))]
         self._numbers = {state: number for number, state in enumerate(self._states)}
@@ -44,25 +44,20 @@ class GraphSpace:
             if state not in self._numbers:
                 self._numbers[state] = len(self._states)
                 self._states.append(state)
-        return {STATE: IntDistribution(0, len(self._states) - 1), LEVEL: CategoricalDistribution(BUILD_LEVELS)}
+        return {STATE: IntDistribution(0, len(self._states) - 1), LEVEL: CategoricalDistribution(levels(self._builds))}
 
     def decode(self, keys: Mapping[str, Any]) -> Candidate:
         """The cheapest known pipeline to that state, built at that level."""
         pipeline, _ = self._graph.cheapest(self._states[keys[STATE]])
-        return Candidate(pipeline, build_at(keys[LEVEL], self._lowering))
+        return Candidate(pipeline, build_at(keys[LEVEL], self._builds))
 
     def encode(self, candidate: Candidate) -> Keys | None:
         """Keys of the state a candidate leads to; ``None`` if it fails or is built in another way."""
         state = self._reach(candidate.pipeline)
         self.distributions()
-        level = candidate.build.opt_level
-        if (
-            isinstance(state, Failure)
-            or level not in BUILD_LEVELS
-            or candidate.build != build_at(level, self._lowering)
-        ):
+        if isinstance(state, Failure) or candidate.build not in self._builds:
             return None
-        return {STATE: self._numbers[state], LEVEL: level}
+        return {STATE: self._numbers[state], LEVEL: candidate.build.opt_level}
 
     def census(self, number: int) -> Mapping[str, int]:
         """What a state consists of, counted."""

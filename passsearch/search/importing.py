@@ -61,7 +61,8 @@ def imported(
 
 def dialect_digest(name: str) -> str:
     """Of the code that decides what a network's IR is and what passes make of it."""
-    return digest_files(sorted((Path(dialects.__file__).parent / name).rglob("*.py")))
+    home = Path(dialects.__file__).parent
+    return digest_files([home / "contract.py", home / "held_constants.py", *sorted((home / name).rglob("*.py"))])
 
 
 def _put(made: Path, kept: Path) -> None:

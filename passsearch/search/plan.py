@@ -17,7 +17,7 @@ class Scored:
     Attributes:
         candidate: The cheapest known pipeline that reaches its state, with its build options.
         built: Its artifact.
-        ratio: Throughput as a multiple of the baseline's, from interleaved rounds.
+        ratio: Throughput as a multiple of the baseline's, from interleaved rounds; ``None`` where nothing runs.
         latency_s: Its samples.
         baseline_latency_s: The baseline's samples of the same rounds.
         compile_s: Seconds to apply and build it.
@@ -30,7 +30,7 @@ class Scored:
 
     candidate: Candidate
     built: Built
-    ratio: Ratio
+    ratio: Ratio | None
     latency_s: tuple[float, ...]
     baseline_latency_s: tuple[float, ...]
     compile_s: float

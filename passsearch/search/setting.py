@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -65,12 +66,29 @@ class Setting:
     @property
     def device(self) -> str:
         """The device kernels run on, from the target's kind."""
-        return "cuda:0" if self.target.startswith(("cuda", "nvidia/")) else "cpu"
+        return device_of(self.target)
+
+    @property
+    def device_kind(self) -> str:
+        """``cpu`` or ``gpu``, as the catalog tells passes for either."""
+        return "cpu" if self.device == "cpu" else "gpu"
 
     @cached_property
     def sensors(self) -> Sensors:
         """What can be read on this device; probed once."""
         return probe(self.device)
+
+    @property
+    def idle(self) -> str:
+        """Why nothing that is compiled for the target runs on this machine; empty where it does."""
+        if self.device != "cpu":
+            hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
+            # NVML does not know every GPU that CUDA does, as a part of one; the toolchain saw it when it was added.
+            known = "uuid" in self.sensors.device or (self.toolchain.cuda_device and not hidden)
+            return "" if known else f"no GPU here: {self.sensors.unavailable['power_w']}"
+        triple = re.search(r"-mtriple=([^-\s]+)", self.target)
+        host = self.toolchain.host_triple.partition("-")[0]
+        return "" if triple is None or triple[1] == host else f"this machine is {host}, the target is {triple[1]}"
 
     @property
     def threads(self) -> int:
@@ -81,6 +99,11 @@ class Setting:
     def factories(self) -> Mapping[str, str]:
         """``module:function`` of every pass."""
         return {**{name: entry.factory for name, entry in self.catalog.entries.items()}, **self.own_factories}
+
+    @property
+    def phases(self) -> Mapping[str, tuple[str, ...]]:
+        """In which an IR must be for a pass to be applied, of the passes that are not at home in all."""
+        return {name: entry.phases for name, entry in self.catalog.entries.items() if entry.phases}
 
     @property
     def explorers(self) -> int:
@@ -98,6 +121,7 @@ class Setting:
             "tvm": [self.toolchain.tvm_version, self.toolchain.tvm_commit, str(self.toolchain.python)],
             "catalogs": self.catalogs_sha256,
             "factories": dict(self.factories),
+            "phases": {name: list(phases) for name, phases in self.phases.items()},
             "threads": self.threads,
             "device": dict(self.sensors.device),
             "passes": dialect_digest(self.toolchain.dialect),
@@ -145,8 +169,15 @@ class Setting:
             deadline_s=self.deadline_s,
             output_cases=output_cases,
             meter=self.sensors.meter,
+            idle=self.idle,
+            phases=self.phases,
         )
         return Evaluator(subject, log=log, artifacts=folder, memory=memory)
+
+
+def device_of(target: str) -> str:
+    """The device that runs what is compiled for a target, from the target's kind."""
+    return "cuda:0" if target.startswith(("cuda", "nvidia/")) else "cpu"
 
 
 @dataclass(frozen=True)
@@ -168,7 +199,7 @@ class Reading:
         entries = [ruling.entry for ruling in self.selection.kept]
         if only is not None:
             entries = [entry for entry in entries if entry.name in only]
-        return Space(catalog, tuple(entries), self.fingerprint.present(), dialect(catalog.dialect).lowering)
+        return Space(catalog, tuple(entries), self.fingerprint.present(), dialect(catalog.dialect).builds)
 
 
 def choose(
@@ -184,9 +215,15 @@ def choose(
 
     Raises:
         EnvironmentFault: No toolchain is installed.
-        UserError: Unknown toolchain, or a catalog file that cannot be read.
+        UserError: Unknown toolchain, one that cannot import the network, or a catalog file that cannot be read.
     """
     chosen = get_toolchain(toolchain or model.toolchain)
+    formats = dialect(chosen.dialect).formats
+    if model.format not in formats:
+        raise UserError(
+            f"`{model.source}` is {model.format}, and toolchain `{chosen.name}` ({chosen.dialect}) imports "
+            f"{', '.join(sorted(formats))}; export ONNX, or choose another toolchain."
+        )
     return Setting(
         model=model,
         toolchain=chosen,
@@ -213,7 +250,8 @@ def read(chosen: Setting, summary: Mapping[str, object], *, wanted: Sequence[str
     classes = classify(features, tuple(ClassRule.from_json(rule) for rule in chosen.catalog.rules))
     names = [each.name for each in classes]
     version = chosen.toolchain.tvm_version
-    selection = candidates(chosen.catalog, names, fingerprint=features, wanted=wanted, tvm_version=version)
+    kind = chosen.device_kind
+    selection = candidates(chosen.catalog, names, fingerprint=features, wanted=wanted, tvm_version=version, device=kind)
     return Reading(graph, features, classes, selection)
 
 
@@ -248,7 +286,12 @@ def explored(
         return tuple(dict.fromkeys(spec for specs in variants for spec in specs)), ()
     if every:
         selection = candidates(
-            chosen.catalog, (), fingerprint=Fingerprint(), wanted=additional, tvm_version=chosen.toolchain.tvm_version
+            chosen.catalog,
+            (),
+            fingerprint=Fingerprint(),
+            wanted=additional,
+            tvm_version=chosen.toolchain.tvm_version,
+            device=chosen.device_kind,
         )
     else:
         selection = read(chosen, summary, wanted=additional).selection
@@ -258,24 +301,26 @@ def explored(
 
 
 def first_trials(chosen: Setting, reading: Reading, *, only: Sequence[str] | None = None) -> tuple[Candidate, ...]:
-    """The catalog's named sequences, passes they need put in: knowledge before the sampler starts.
+    """The catalog's named sequences for this device, passes they need put in: knowledge before the sampler starts.
 
     The baseline's own passes, ``O3-passes`` and the like, come first: they usually make its very binary by a quicker
     way, and cannot lose then. After these the shortest. Where the user names the passes to search, a sequence with any
     other is left out.
     """
+    entries, kind = chosen.catalog.entries, chosen.device_kind
     present = reading.fingerprint.present()
     sequences = [
         replace(
             each.candidate(),
             pipeline=with_needs(each.pipeline, chosen.catalog, present=present),
-            build=build_at(each.build.opt_level, chosen.dialect.lowering),
+            build=build_at(each.build.opt_level, chosen.dialect.builds),
         )
         for each in chosen.catalog.sequences.values()
+        if each.tried and all(kind in (entries[step.name].devices or (kind,)) for step in each.pipeline.passes)
     ]
     allowed = [each for each in sequences if only is None or {step.name for step in each.pipeline.passes} <= set(only)]
     own = f"{chosen.dialect.default_baseline}-passes"
-    return tuple(sorted(allowed, key=lambda each: (each.name != own, len(each.pipeline))))
+    return tuple(sorted(allowed, key=lambda each: (not each.name.startswith(own), len(each.pipeline))))
 
 
 def named(chosen: Setting, name: str) -> Candidate:

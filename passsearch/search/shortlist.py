@@ -33,7 +33,7 @@ def _side_by_side(search: Search, chosen: list[Scored]) -> list[Scored]:
         return chosen
     key = "shortlist:" + ";".join(each.built.key for each in chosen)
     timed = search.evaluator.time_fresh(key, folders, plan=replace(FINAL_PLAN, seed=search.plan.seed + 1))
-    if isinstance(timed, Failure):
+    if isinstance(timed, Failure) or not timed["processes"]:
         return chosen
     return [_remeasured(each, timed["processes"], place=place) for place, each in enumerate(chosen, 1)]
 
@@ -62,7 +62,8 @@ def _by_preference(search: Search, again: list[Scored]) -> list[Scored]:
     objective = search.plan.objectives[0]
     best = max(admitted, key=lambda each: search.gain(objective, each))
     if objective.name in ("throughput", "latency"):
-        equal = [each for each in admitted if each.ratio.value >= best.ratio.value * (1 - LEAST_GAIN)]
+        ratios = {each.built.key: each.ratio.value for each in admitted if each.ratio}
+        equal = [each for each in admitted if ratios[each.built.key] >= ratios[best.built.key] * (1 - LEAST_GAIN)]
         if not all(ratio > 1 + LEAST_GAIN for ratio in best.process_ratios):
             quicker = [each for each in admitted if each.compile_s < search.default_scored.compile_s]
             equal = [each for each in quicker if search.same(each.built)] or equal

@@ -5,8 +5,8 @@ Every slot (a pass, or one of its repetitions) has a choice, ``off`` or one of t
 sequencing and optimization, ORSA Journal on Computing 6(2), 1994).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
@@ -15,8 +15,8 @@ from passsearch.catalog import Catalog, CatalogEntry, with_needs
 from passsearch.core import BuildOptions, Candidate, PassSpec, Pipeline
 
 OFF = "off"
-BUILD_LEVELS = (0, 3)
-"""Mandatory lowering only, or the compiler's whole own pipeline on top of the explicit one."""
+BUILDS = (BuildOptions(), BuildOptions(opt_level=3))
+"""Mandatory lowering only, or the compiler's whole own pipeline on top of the explicit one; see ``Dialect.builds``."""
 
 Keys: TypeAlias = Mapping[str, str | int | float]
 
@@ -29,13 +29,13 @@ class Space:
         catalog: Of the dialect; knows which passes need which.
         entries: Candidate passes.
         features: Features of the network; they decide which needs apply.
-        lowering: The build at the lowest level; see ``Dialect``.
+        builds: What is built after a sequence, each by its level.
     """
 
     catalog: Catalog
     entries: tuple[CatalogEntry, ...]
     features: frozenset[str]
-    lowering: BuildOptions = field(default_factory=BuildOptions)
+    builds: tuple[BuildOptions, ...] = BUILDS
 
     @property
     def steps(self) -> tuple[PassSpec, ...]:
@@ -54,7 +54,7 @@ class Space:
 
     def distributions(self) -> dict[str, BaseDistribution]:
         """The keys an Optuna sampler chooses."""
-        keys: dict[str, BaseDistribution] = {"build:opt_level": CategoricalDistribution(BUILD_LEVELS)}
+        keys: dict[str, BaseDistribution] = {"build:opt_level": CategoricalDistribution(levels(self.builds))}
         for entry, slot in self._slots():
             choices = (OFF, *(str(spec) for spec in entry.variants()))
             keys[f"use:{slot}"] = CategoricalDistribution(choices)
@@ -68,11 +68,11 @@ class Space:
         ordered = sorted(chosen, key=lambda slot: float(keys[f"rank:{slot}"]))
         chosen_passes = Pipeline(tuple(variants[str(keys[f"use:{slot}"])] for slot in ordered))
         pipeline = with_needs(chosen_passes, self.catalog, present=self.features)
-        return Candidate(pipeline, build_at(int(keys["build:opt_level"]), self.lowering))
+        return Candidate(pipeline, build_at(int(keys["build:opt_level"]), self.builds))
 
     def encode(self, candidate: Candidate) -> Keys | None:
         """Keys that decode to a candidate; ``None`` if it lies outside this space."""
-        if candidate.build.opt_level not in BUILD_LEVELS:
+        if candidate.build not in self.builds:
             return None
         free = {slot: {str(spec) for spec in entry.variants()} for entry, slot in self._slots()}
         keys: dict[str, str | int | float] = {"build:opt_level": candidate.build.opt_level}
@@ -85,8 +85,7 @@ class Space:
             keys |= {f"use:{slot}": str(step), f"rank:{slot}": (position + 0.5) / length}
         for slot in free:
             keys |= {f"use:{slot}": OFF, f"rank:{slot}": 0.5}
-        inside = candidate.build == build_at(candidate.build.opt_level, self.lowering)
-        return keys if inside and self.decode(keys).pipeline == candidate.pipeline else None
+        return keys if self.decode(keys).pipeline == candidate.pipeline else None
 
     def _slots(self) -> list[tuple[CatalogEntry, str]]:
         return [
@@ -96,6 +95,11 @@ class Space:
         ]
 
 
-def build_at(level: int, lowering: BuildOptions) -> BuildOptions:
-    """The build of one level; the lowest is the dialect's own way of lowering."""
-    return lowering if level == lowering.opt_level else BuildOptions(opt_level=level)
+def levels(builds: Iterable[BuildOptions]) -> tuple[int, ...]:
+    """By which each goes."""
+    return tuple(each.opt_level for each in builds)
+
+
+def build_at(level: int, builds: Iterable[BuildOptions]) -> BuildOptions:
+    """The build of one level: the dialect's own, if a search has one of that level."""
+    return next((each for each in builds if each.opt_level == level), BuildOptions(opt_level=level))

@@ -20,7 +20,7 @@ from passsearch.search.exploration import Exploration, Limits
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.plan import Plan, Scored, Tally
 from passsearch.search.samplers import REJECTED, Strategy, keeping, strategy
-from passsearch.search.space import BUILD_LEVELS, Space, build_at
+from passsearch.search.space import Space
 
 PATIENCE = 150
 """Sequences in a row that lead to nothing new before a search gives up: its sampler has nothing new to propose."""
@@ -68,10 +68,10 @@ class Search:
         self.ended = "interrupted"
 
     def run(self) -> None:
-        """Baselines, then named sequences, then whatever the sampler proposes in the space as far as it is known."""
-        self._measure_baselines()
-        known: list[tuple[Candidate, Scored | Failure]] = [(each.candidate, each) for each in self.scored.values()]
-        known += [(each, self._evaluate(each)) for each in self._first if not self._over()]
+        """The baseline, then named sequences, then whatever the sampler proposes in the space as far as it is known."""
+        known: list[tuple[Candidate, Scored | Failure]] = [(self._default, self._measure_baseline())]
+        # The compiler's other levels rarely win: a short search has one sequence that may before it comes to them.
+        known += self._tried(self._first[:1]) + self._other_baselines() + self._tried(self._first[1:])
         self._explore()
         evaluator = self.evaluator
         graph = GraphSpace(
@@ -79,7 +79,7 @@ class Search:
             evaluator.reach,
             census=evaluator.census,
             steps=self.space.steps,
-            lowering=self.space.lowering,
+            builds=self.space.builds,
         )
         names = {"seed": self.plan.seed, "objectives": len(self.plan.objectives)}
         chosen = strategy(self.plan.sampler, self.space, graph=graph, **names)
@@ -98,6 +98,7 @@ class Search:
     def gain(self, objective: Objective, scored: Scored) -> float:
         """How many times better than the baseline, by the search's own (unconfirmed) measurement."""
         if objective.name in ("throughput", "latency"):
+            assert scored.ratio is not None
             return scored.ratio.value
         if objective.name == "compile_time":
             return self.default_scored.compile_s / scored.compile_s
@@ -120,17 +121,28 @@ class Search:
             return None
         return next(iter(self.ranked()), self.default_scored)
 
-    def _measure_baselines(self) -> None:
-        """All of the compiler's own levels; without the default one there is nothing to compare with."""
+    def _measure_baseline(self) -> Scored:
+        """The one to beat; without it there is nothing to compare with."""
         state = self.evaluator.graph.root
+        reference = self.evaluator.built(state, Candidate())  # of all outputs; it would be built by itself else
+        if isinstance(reference, Failure):
+            raise BaselineFailed(reference)
         baseline = self.evaluator.built(state, self._default)
         if isinstance(baseline, Failure):
             raise BaselineFailed(baseline)
         self.baseline = baseline
-        for candidate in self._baselines:
-            outcome = self._evaluate(candidate, is_baseline=True)
-            if candidate is self._default and isinstance(outcome, Failure):
-                raise BaselineFailed(outcome)
+        outcome = self._evaluate(self._default, is_baseline=True)
+        if isinstance(outcome, Failure):
+            raise BaselineFailed(outcome)
+        return outcome
+
+    def _tried(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Scored | Failure]]:
+        return [(each, self._evaluate(each)) for each in candidates if not self._over()]
+
+    def _other_baselines(self) -> list[tuple[Candidate, Scored | Failure]]:
+        """Of the compiler's other levels those that the time suffices for; they cost no trial."""
+        others = [each for each in self._baselines if each is not self._default]
+        return [(each, self._evaluate(each, is_baseline=True)) for each in others if not self._late()]
 
     def _explore(self) -> None:
         """Close the space, if the time suffices; a run that goes on takes in what was known then.
@@ -205,9 +217,8 @@ class Search:
 
     def _unmeasured(self) -> bool:
         """Whether there is a state left to measure; where none is known, the nearest unknown ones are looked for."""
-        options = [build_at(level, self.space.lowering) for level in BUILD_LEVELS]
         graph = self.evaluator.graph
-        while all(_key(state, build) in self._known for state in graph for build in options):
+        while all(_key(state, build) in self._known for state in graph for build in self.space.builds):
             open_ = graph.first_untried(self.space.steps)
             if open_ is None:
                 return False
@@ -237,6 +248,7 @@ class Search:
         values = self.values(outcome)
         if not self._keeps:
             return values, {}
+        assert outcome.ratio is not None
         value, attributes = keeping(values[0], ratio=outcome.ratio.value, least=self.plan.keep_throughput)
         return [value], attributes
 
@@ -245,7 +257,7 @@ class Search:
 
         By what it reads: whether it is certain is for the confirmation to say.
         """
-        return not self._keeps or scored.ratio.value >= self.plan.keep_throughput
+        return not self._keeps or (scored.ratio is not None and scored.ratio.value >= self.plan.keep_throughput)
 
     @property
     def _keeps(self) -> bool:
@@ -254,8 +266,10 @@ class Search:
         return one and self.plan.keep_throughput > 0
 
     def _over(self) -> bool:
-        late = self.plan.timeout_s is not None and self._elapsed_s() >= self.plan.timeout_s
-        return late or self._done()
+        return self._late() or self._done()
+
+    def _late(self) -> bool:
+        return self.plan.timeout_s is not None and self._elapsed_s() >= self.plan.timeout_s
 
     def _done(self) -> bool:
         return self.tally.evaluated >= self.plan.trials
@@ -312,7 +326,7 @@ class Search:
         return Scored(
             candidate=candidate,
             built=built,
-            ratio=self.same(built) or one_process_ratio(baseline_s, latency_s),
+            ratio=self.same(built) or (one_process_ratio(baseline_s, latency_s) if latency_s else None),
             latency_s=tuple(latency_s),
             baseline_latency_s=tuple(baseline_s),
             compile_s=apply_s + built.seconds,

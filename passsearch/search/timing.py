@@ -26,16 +26,23 @@ class Timing:
         return self._watched(lambda: self._workers.ask(self._workers.timer, "measure", request=request))
 
     def in_several(
-        self, folders: Sequence[str], plan: RoundPlan | Cf22Plan, *, processes: int, most: int, least_s: float
+        self,
+        folders: Sequence[str],
+        plan: RoundPlan | Cf22Plan,
+        *,
+        processes: int,
+        most: int,
+        least_s: float,
+        turn: int = 0,
     ) -> Fact:
         """Samples from so many new processes, by process; they take turns in the order they load the artifacts in.
 
         As many again follow, ``most`` in all, as often as they fit into ``least_s`` by what the first took.
         """
-        answers = self._in_turn(folders, plan, range(processes))
+        answers = self._in_turn(folders, plan, range(turn, turn + processes))
         if "failure" not in answers[-1]:
             times = min(most // processes, int(least_s / sum(each["wall_s"] for each in answers)))
-            answers += self._in_turn(folders, plan, range(processes, processes * times))
+            answers += self._in_turn(folders, plan, range(turn + processes, turn + processes * times))
         if "failure" in answers[-1]:
             return answers[-1]
         return {

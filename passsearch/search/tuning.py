@@ -53,6 +53,8 @@ class Tuning:
     def settings(self) -> dict[str, Any]:
         """What must be the same for a run to be continued (``trials`` and ``timeout_s`` may grow)."""
         return {
+            # What was found out where nothing ran is not enough where something does.
+            **({"idle": True} if self.chosen.idle else {}),
             "log_version": LOG_VERSION,
             "model": self.chosen.model.sha256,
             "inputs": self.chosen.model.to_request()["inputs"],

@@ -28,8 +28,9 @@ class Recipe:
 
     @property
     def lock(self) -> Path:
-        """What TVM needs, pinned with hashes; beside frameworks in versions that suit every one of them."""
-        suffix = "-frameworks" if self.frameworks else ""
+        """What TVM needs, pinned with hashes; beside frameworks that pin versions too, in those that suit all."""
+        pinning = any(not framework.requirement for framework in self.dialect.frameworks)
+        suffix = "-frameworks" if self.frameworks and pinning else ""
         return self.dialect.requirements / f"{self.host.tag}{suffix}.txt"
 
     @property

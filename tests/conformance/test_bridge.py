@@ -1,6 +1,7 @@
 """What every dialect's bridge must do, seen through a worker as the rest of passsearch sees it."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,41 @@ from passsearch.errors import UserError, WorkerDied
 from passsearch.measure import Worker
 from passsearch.toolchain import Toolchain, host_target
 
-SIMPLIFY, FUSE = "tvm.relay.transform:SimplifyInference", "tvm.relay.transform:FuseOps"
+
+@dataclass(frozen=True)
+class Case:
+    """One dialect.
+
+    Attributes:
+        toolchain: With its compiler.
+        simplify: A pass that changes a network with a batch norm, and nothing the second time.
+        lower: Another that changes what is left.
+        bad: Module of passes that misbehave.
+        lacks: A kind of target that the toolchain generates no code for.
+    """
+
+    toolchain: Toolchain
+    simplify: str
+    lower: str
+    bad: str
+    lacks: str
+
+
+_CASES = {
+    "relay": ("tvm.relay.transform:SimplifyInference", "tvm.relay.transform:FuseOps", "bad_passes", "cuda"),
+    "relax": (
+        "tvm.relax.transform:DecomposeOpsForInference",
+        "tvm.relax.transform:LegalizeOps",
+        "bad_relax_passes",
+        "vulkan",
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=_CASES)
+def case(request: pytest.FixtureRequest) -> Case:
+    """One dialect after the other; skipped where its toolchain is not installed."""
+    return Case(request.getfixturevalue(request.param), *_CASES[request.param])
 
 
 def start(toolchain: Toolchain, folder: Path, *, target: str | None = None, **rest: Any) -> Worker:
@@ -42,27 +77,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def worker(relay: Toolchain, folder: Path) -> Iterator[Worker]:
+def worker(case: Case, folder: Path) -> Iterator[Worker]:
     paths = (str(Path(__file__).parents[1] / "search" / "data"),)
-    started = start(relay, folder, paths=paths)
+    started = start(case.toolchain, folder, paths=paths)
     yield started
     started.close()
 
 
-def test_identity_is_the_same_in_every_process(
-    relay: Toolchain, worker: Worker, small_network: Path, folder: Path
-) -> None:
-    other = start(relay, folder)
+def test_identity_is_the_same_in_every_process(case: Case, worker: Worker, small_network: Path, folder: Path) -> None:
+    other = start(case.toolchain, folder)
     try:
         states = [load(each, small_network)["state"] for each in (worker, other)]
-        after = [apply(each, states[0], "SimplifyInference", SIMPLIFY)["state"] for each in (worker, other)]
+        after = [apply(each, states[0], "Simplify", case.simplify)["state"] for each in (worker, other)]
     finally:
         other.close()
     assert states[0] == states[1]
     assert after[0] == after[1] != states[0]
 
 
-def test_what_is_imported_for_others_is_the_state_they_load(worker: Worker, small_network: Path, folder: Path) -> None:
+def test_what_is_imported_for_others_is_the_state_they_load(
+    case: Case, worker: Worker, small_network: Path, folder: Path
+) -> None:
     source = {"path": str(small_network), "format": "onnx", "inputs": {}}
     path = folder / "imported" / "network.json"
     path.parent.mkdir()
@@ -72,10 +107,12 @@ def test_what_is_imported_for_others_is_the_state_they_load(worker: Worker, smal
 
 
 def test_lowering_alone_builds_what_the_lowest_level_builds(
-    relay: Toolchain, worker: Worker, small_network: Path, folder: Path
+    case: Case, worker: Worker, small_network: Path, folder: Path
 ) -> None:
+    if dialect(case.toolchain.dialect).lowering == BuildOptions():
+        pytest.skip("the lowest level is mandatory lowering alone")
     state = load(worker, small_network)["state"]
-    for name, factory in (("SimplifyInference", SIMPLIFY), ("FuseOps", FUSE)):
+    for name, factory in (("Simplify", case.simplify), ("Lower", case.lower)):
         state = apply(worker, state, name, factory)["state"]
     built = [
         worker.ask(
@@ -87,15 +124,15 @@ def test_lowering_alone_builds_what_the_lowest_level_builds(
             },
             deadline_s=120,
         )
-        for number, options in enumerate((BuildOptions(), dialect(relay.dialect).lowering))
+        for number, options in enumerate((BuildOptions(), dialect(case.toolchain.dialect).lowering))
     ]
     assert built[0]["digest"] == built[1]["digest"], "nothing is left to simplify here, so nothing else may change"
 
 
 def test_equal_ir_makes_equal_files_in_every_process(
-    relay: Toolchain, worker: Worker, small_network: Path, folder: Path
+    case: Case, worker: Worker, small_network: Path, folder: Path
 ) -> None:
-    other = start(relay, folder)
+    other = start(case.toolchain, folder)
     request = {"verb": "build", "options": {"opt_level": 3, "required": [], "disabled": [], "config": {}}}
     try:
         built = [
@@ -117,60 +154,62 @@ def test_equal_ir_makes_equal_files_in_every_process(
     assert answer["conditions"]["threads"] >= 1
 
 
-def test_a_pass_with_nothing_to_do_leads_to_the_same_state(worker: Worker, small_network: Path) -> None:
+def test_a_pass_with_nothing_to_do_leads_to_the_same_state(case: Case, worker: Worker, small_network: Path) -> None:
     state = load(worker, small_network)["state"]
-    once = apply(worker, state, "SimplifyInference", SIMPLIFY)["state"]
-    assert apply(worker, once, "SimplifyInference", SIMPLIFY)["state"] == once
+    once = apply(worker, state, "Simplify", case.simplify)["state"]
+    assert apply(worker, once, "Simplify", case.simplify)["state"] == once
 
 
-def test_the_summary_tells_operators_and_shapes(worker: Worker, small_network: Path) -> None:
+def test_the_summary_tells_operators_and_shapes(case: Case, worker: Worker, small_network: Path) -> None:
     summary = load(worker, small_network)["summary"]
     kinds = [row[1] for row in summary["operators"]]
     assert {"conv2d", "batch_norm", "relu", "dense"} <= set(kinds)
 
 
-def test_a_state_that_is_not_held_is_said_to_be_missing(worker: Worker) -> None:
-    assert apply(worker, "nowhere", "SimplifyInference", SIMPLIFY) == {"missing": "nowhere"}
+def test_a_state_that_is_not_held_is_said_to_be_missing(case: Case, worker: Worker) -> None:
+    assert apply(worker, "nowhere", "Simplify", case.simplify) == {"missing": "nowhere"}
 
 
-def test_a_failing_pass_is_an_answer_and_the_worker_goes_on(worker: Worker, small_network: Path) -> None:
+def test_a_failing_pass_is_an_answer_and_the_worker_goes_on(case: Case, worker: Worker, small_network: Path) -> None:
     state = load(worker, small_network)["state"]
-    answer = apply(worker, state, "Refuse", "bad_passes:refuse")
+    answer = apply(worker, state, "Refuse", f"{case.bad}:refuse")
     assert answer["error"]["kind"] == "compile_error" and "refuses" in answer["error"]["reason"]
-    assert apply(worker, state, "SimplifyInference", SIMPLIFY)["state"] != state
+    assert apply(worker, state, "Simplify", case.simplify)["state"] != state
 
 
-def test_a_pass_that_changes_what_it_is_given_leaves_the_state_alone(worker: Worker, small_network: Path) -> None:
+def test_a_pass_that_changes_what_it_is_given_leaves_the_state_alone(
+    case: Case, worker: Worker, small_network: Path
+) -> None:
     state = load(worker, small_network)["state"]
-    before = apply(worker, state, "SimplifyInference", SIMPLIFY)["state"]
-    changed = apply(worker, state, "InPlace", "bad_passes:in_place")["state"]
+    before = apply(worker, state, "Simplify", case.simplify)["state"]
+    changed = apply(worker, state, "InPlace", f"{case.bad}:in_place")["state"]
     assert changed != state
-    assert apply(worker, state, "SimplifyInference", SIMPLIFY)["state"] == before
+    assert apply(worker, state, "Simplify", case.simplify)["state"] == before
 
 
-def test_one_constant_used_twice_and_two_equal_constants_are_two_states(worker: Worker, small_network: Path) -> None:
+def test_one_constant_used_twice_and_two_equal_constants_are_two_states(
+    case: Case, worker: Worker, small_network: Path
+) -> None:
     """The compiler's own hash does not tell them apart, its fusion does."""
     root = load(worker, small_network)["state"]
-    states = [apply(worker, root, "Twins", "bad_passes:twins", shared=shared)["state"] for shared in (True, False)]
+    states = [apply(worker, root, "Twins", f"{case.bad}:twins", shared=shared)["state"] for shared in (True, False)]
     hashes = [worker.ask({"verb": "hash", "state": state}, deadline_s=10)["hash"] for state in states]
     assert states[0] != states[1]
     assert hashes[0] == hashes[1]
-    again = [apply(worker, root, "Twins", "bad_passes:twins", shared=shared)["state"] for shared in (True, False)]
+    again = [apply(worker, root, "Twins", f"{case.bad}:twins", shared=shared)["state"] for shared in (True, False)]
     assert again == states
-    parted = apply(worker, states[0], "PartTwins", "bad_passes:part_twins")["state"]
+    parted = apply(worker, states[0], "PartTwins", f"{case.bad}:part_twins")["state"]
     assert parted == states[1], "a pass that changes the sharing alone changes the state"
 
 
-def test_states_and_constants_are_shared_through_a_folder(
-    relay: Toolchain, small_network: Path, tmp_path: Path
-) -> None:
-    first, second = (start(relay, tmp_path, states=tmp_path / "states") for _ in range(2))
+def test_states_and_constants_are_shared_through_a_folder(case: Case, small_network: Path, tmp_path: Path) -> None:
+    first, second = (start(case.toolchain, tmp_path, states=tmp_path / "states") for _ in range(2))
     try:
         root = load(first, small_network)["state"]
-        simple = apply(first, root, "SimplifyInference", SIMPLIFY)
+        simple = apply(first, root, "Simplify", case.simplify)
         assert sum(simple["census"].values()) > 0
         assert second.ask({"verb": "hold", "state": simple["state"]}, deadline_s=10) == {"held": True}
-        ends = [apply(each, simple["state"], "FuseOps", FUSE, fuse_opt_level=2)["state"] for each in (first, second)]
+        ends = [apply(each, simple["state"], "Lower", case.lower)["state"] for each in (first, second)]
         assert ends[0] == ends[1] != simple["state"]
         request = {"verb": "build", "options": {"opt_level": 0}}
         built = [
@@ -184,15 +223,17 @@ def test_states_and_constants_are_shared_through_a_folder(
 
 
 @pytest.mark.parametrize(("name", "kind"), [("crash", "crash"), ("hang", "timeout")])
-def test_a_worker_that_dies_says_how(worker: Worker, small_network: Path, name: str, kind: str) -> None:
+def test_a_worker_that_dies_says_how(case: Case, worker: Worker, small_network: Path, name: str, kind: str) -> None:
     state = load(worker, small_network)["state"]
     with pytest.raises(WorkerDied) as died:
-        apply(worker, state, name, f"bad_passes:{name}")
+        apply(worker, state, name, f"{case.bad}:{name}")
     assert died.value.kind == kind
     assert not worker.alive
 
 
-def test_what_dies_in_a_fork_leaves_the_states_alone(worker: Worker, small_network: Path, tmp_path: Path) -> None:
+def test_what_dies_in_a_fork_leaves_the_states_alone(
+    case: Case, worker: Worker, small_network: Path, tmp_path: Path
+) -> None:
     state = load(worker, small_network)["state"]
     request = {"verb": "build", "state": state, "options": {"opt_level": 3}, "folder": str(tmp_path / "built")}
     with pytest.raises(WorkerDied) as died:
@@ -202,7 +243,7 @@ def test_what_dies_in_a_fork_leaves_the_states_alone(worker: Worker, small_netwo
     assert worker.ask(request, deadline_s=120)["bytes"] > 0
 
 
-@pytest.mark.parametrize("target", ["nonsense", "cuda", "llvm -no-such-option=1"])
-def test_an_impossible_target_is_the_users_mistake(relay: Toolchain, folder: Path, target: str) -> None:
-    with pytest.raises(UserError, match="Impossible target"):
-        start(relay, folder, target=target)
+def test_an_impossible_target_is_the_users_mistake(case: Case, folder: Path) -> None:
+    for target in ("nonsense", case.lacks, "llvm -no-such-option=1"):
+        with pytest.raises(UserError, match="Impossible target"):
+            start(case.toolchain, folder, target=target)

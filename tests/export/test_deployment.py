@@ -63,7 +63,7 @@ def with_user_pass(deployment: Deployment, home: Path, source: str, *, module: s
 def test_a_folder_holds_all_that_the_script_reads(tmp_path: Path, deployment: Deployment) -> None:
     folder = write_deployment(tmp_path / "new" / "deploy", deployment)
     names = {file.name for file in folder.iterdir()}
-    assert names == {"build_model.py", "pipeline.json", "network.json", "fold_constant.py"}
+    assert names == {"build_model.py", "replay.py", "pipeline.json", "network.json", "fold_constant.py"}
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["deploy"]
     text = (folder / "build_model.py").read_text()
     compile(text, "build_model.py", "exec")
@@ -135,7 +135,7 @@ def test_an_earlier_export_is_replaced(tmp_path: Path, deployment: Deployment) -
     (folder / "built").mkdir()
     short = replace(deployment, pipeline=Pipeline(), states=("00",))
     write_deployment(folder, short)
-    assert {file.name for file in folder.iterdir()} == {"build_model.py", "pipeline.json", "network.json"}
+    assert {file.name for file in folder.iterdir()} == {"build_model.py", "replay.py", "pipeline.json", "network.json"}
     assert {file.name for file in tmp_path.iterdir()} == {"deploy", "saved.json"}
 
 

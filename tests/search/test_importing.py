@@ -112,3 +112,37 @@ def test_an_onnx_operator_that_tvm_lacks_is_named(relay: Toolchain, tmp_path: Pa
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "x.onnx")
     with pytest.raises(UserError, match=r"importer of onnx has no operator `Det` and 1 more \(StringConcat\)"):
         passsearch.analyze(tmp_path / "x.onnx", toolchain=relay.name)
+
+
+def test_what_onnx_has_no_word_for_enters_as_an_exported_program(relax: Toolchain, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+
+    class Sinh(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(8, 8)
+
+        def forward(self, image: object, scale: object) -> object:
+            return {"out": torch.sinh(self.linear(image)) * scale}
+
+    example = (torch.randn(2, 8), torch.randn(2, 8))
+    formats = dialect(relax.dialect).formats
+    model = resolve(Sinh(), example_inputs=example, folder=tmp_path, formats=formats)
+    assert (model.format, model.path.suffix, list(model.inputs)) == ("exported", ".pt2", ["image", "scale"])
+    if subprocess.run([str(relax.python), "-c", "import torch"], capture_output=True).returncode:
+        with pytest.raises(UserError, match="toolchain install relax --with torch"):
+            bring_in(model, relax, tmp_path)
+        pytest.skip("the toolchain has no torch")
+    assert bring_in(model, relax, tmp_path).format == "ir"
+
+
+def test_a_format_the_toolchain_does_not_import_is_refused(relax: Toolchain, tmp_path: Path) -> None:
+    model = tflite_file(tmp_path)
+    with pytest.raises(UserError, match=r"is tflite, and toolchain `\w+` \(relax\) imports exported, ir, onnx"):
+        choose(model, toolchain=relax.name, target=None)
+
+
+def tflite_file(folder: Path) -> ModelFile:
+    file = folder / "network.tflite"
+    file.write_bytes(b"unread")
+    return ModelFile(file, "tflite", file.stem, str(file), digest_files([file]))

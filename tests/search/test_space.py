@@ -55,7 +55,7 @@ def test_a_sequence_outside_the_space_has_no_keys() -> None:
 
 def test_the_lowest_level_is_the_dialects_own_way_of_lowering() -> None:
     lowering = BuildOptions(0, disabled=("SimplifyExpr",))
-    searched = replace(space(), lowering=lowering)
+    searched = replace(space(), builds=(lowering, BuildOptions(3)))
     keys = draw(searched, 0)
     builds = [searched.decode({**keys, "build:opt_level": level}).build for level in (0, 3)]  # type: ignore[arg-type]
     assert builds == [lowering, BuildOptions(3)]

@@ -92,6 +92,12 @@ def test_frameworks_have_a_base_lock_of_their_own(quick: list[Path]) -> None:
     assert _names(quick) == ["py311-frameworks.txt", "hhb-tvm.txt", "py311-tensorflow.txt", "torch==2.13.0"]
 
 
+@pytest.mark.usefixtures("data_folder", "on_311")
+def test_frameworks_that_pin_nothing_share_the_lock(quick: list[Path]) -> None:
+    install("relax", frameworks=("torch",))
+    assert _names(quick) == ["py311.txt", "torch==2.13.0"]
+
+
 @pytest.mark.usefixtures("on_311")
 def test_a_toolchain_that_has_more_than_asked_is_ready(data_folder: Path, quick: list[Path]) -> None:
     made = install("relay", frameworks=("mxnet", "torch"))

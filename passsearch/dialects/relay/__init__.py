@@ -7,24 +7,29 @@ from passsearch.dialects.declaration import CompilerWheel, Dialect, Framework
 
 __all__ = ["DIALECT"]
 
+HERE = Path(__file__).parent
+
 DIALECT = Dialect(
     name="relay",
     tvm_versions=((0, 8), (0, 20)),
     bridge="passsearch.dialects.relay.bridge:RelayBridge",
-    script="passsearch.dialects.relay.script:render_script",
+    script=(HERE / "build_model.py", HERE.with_name("replay.py")),
     saver="passsearch.dialects.relay.ir_file:save",
     checker="passsearch.dialects.relay.check:check_entry",
     baselines=tuple(Candidate(build=BuildOptions(opt_level=level), name=f"O{level}") for level in range(5)),
     default_baseline="O3",
     # TVM simplifies at every level, over half of BERT's quickest build (docs/paper.md); a search has both passes.
-    lowering=BuildOptions(opt_level=0, disabled=("SimplifyExpr", "SimplifyExprPostAlterOp")),
+    builds=(
+        BuildOptions(opt_level=0, disabled=("SimplifyExpr", "SimplifyExprPostAlterOp")),
+        BuildOptions(opt_level=3),
+    ),
     imports_apart={
         "torchscript": ("torch",),
         "tensorflow": ("tensorflow",),
         "tflite": (),
         "mxnet": ("mxnet",),
     },
-    requirements=Path(__file__).parent / "requirements",
+    requirements=HERE / "requirements",
     compiler=CompilerWheel(lock="hhb-tvm.txt", python=(3, 10)),
     frameworks=(
         Framework("mxnet", disk_bytes=300_000_000),

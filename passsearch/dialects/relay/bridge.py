@@ -67,6 +67,10 @@ class RelayBridge:
         """Operators as `nn.conv2d NCHW OIHW`, functions, constants."""
         return census(module)
 
+    def phase(self, module: tvm.IRModule) -> str:
+        """Relay has none: what a pass finds nothing to do on it leaves alone."""
+        return ""
+
     def apply(self, module: tvm.IRModule, step: PassSpec, *, factory: str) -> tvm.IRModule:
         """One pass, with the target in scope as some ask for it, and the types inferred."""
         home, _, function = factory.partition(":")

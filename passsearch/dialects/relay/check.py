@@ -1,13 +1,9 @@
-"""Hold a catalog entry against this TVM: it exists, its arguments bind, its level is right, it runs.
-
-Runs in a worker, one request per entry, because a pass may take the whole process with it.
-"""
+"""Relay catalog entries held against this TVM, each on a network made for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,41 +11,12 @@ import tvm
 from tvm import relay
 
 from passsearch.core import Json
+from passsearch.dialects.entry_check import EntryCheck, Trial
 
 __all__ = ["check_entry"]
 
 _LEVEL = 4
 _OURS = "passsearch.dialects.relay.passes"
-_FAULTS = (
-    tvm.TVMError,
-    tvm.error.DiagnosticError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    KeyError,
-    AssertionError,
-    ImportError,
-    NotImplementedError,
-    RuntimeError,
-)
-Make = Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """What a pass is tried on.
-
-    Attributes:
-        network: Builds a network that has the features the pass is for.
-        before: Passes applied first: names in ``relay.transform``, or ``module:function``.
-        effect: Whether the pass must change that network.
-        runs: False where the pass can only be made: it reads ``gradient.rly``, which some wheels ship empty.
-    """
-
-    network: Callable[[], Any]
-    before: tuple[str, ...] = ()
-    effect: bool = True
-    runs: bool = True
 
 
 def check_entry(
@@ -69,67 +36,45 @@ def check_entry(
         opt_level: The level the entry claims.
         target: TVM target in scope while passes run.
     """
-    try:
-        make = _find(factory)
-    except _FAULTS as error:
-        return [f"factory `{factory}` does not exist here: {_line(error)}"]
-    problems, changed = [], False
     trial = _TRIALS.get(name, Trial(_conv_bn_relu, effect=False))
-    for bound in arguments:
-        found, effect = _try(make, bound, trial=trial, opt_level=opt_level, target=tvm.target.Target(target))
-        problems += [problem for problem in found if problem not in problems]
-        changed = changed or effect
-    if trial.effect and not changed and not problems:
-        problems.append("changes nothing on a network made for it")
-    return problems
+    return _RelayCheck(target).problems(trial, factory=factory, arguments=arguments, opt_level=opt_level)
 
 
-def _find(factory: str) -> Make:
-    home, _, function = factory.partition(":")
-    found: Make = getattr(import_module(home), function)
-    return found
+class _RelayCheck(EntryCheck):
+    passes = "tvm.relay.transform"
+    faults = (
+        tvm.TVMError,
+        tvm.error.DiagnosticError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        KeyError,
+        AssertionError,
+        ImportError,
+        NotImplementedError,
+        RuntimeError,
+    )
 
+    def __init__(self, target: str) -> None:
+        self._target = tvm.target.Target(target)
 
-def _try(make: Make, bound: Mapping[str, Json], *, trial: Trial, opt_level: int, target: Any) -> tuple[list[str], bool]:
-    """Problems with one set of arguments, and whether the pass changed the network."""
-    shown = ", ".join(f"{key}={value!r}" for key, value in bound.items()) or "its defaults"
-    with target, tvm.transform.PassContext(opt_level=_LEVEL):
-        module = _prepared(trial)
-        before = tvm.ir.structural_hash(module)
-        try:
-            transform = make(**bound)
-            level = int(transform.info.opt_level)
-        except _FAULTS as error:
-            return [f"does not make a pass of {shown}: {_line(error)}"], False
-        problems = [] if level == opt_level else [f"has opt_level {level} in this TVM, not {opt_level}"]
-        if not trial.runs:
-            return problems, False
-        try:
-            after = _applied(transform, module)
-        except _FAULTS as error:
-            return [*problems, f"fails with {shown}: {_line(error)}"], False
-        if tvm.ir.structural_hash(module) != before:
-            problems.append(f"with {shown} changes the functions it is given, which other passes are given as well")
-    return problems, not tvm.ir.structural_equal(module, after, map_free_vars=True)
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        with self._target, tvm.transform.PassContext(opt_level=_LEVEL):
+            yield
 
+    def module(self, network: Any) -> Any:
+        return relay.transform.InferType()(tvm.IRModule.from_expr(network))
 
-def _prepared(trial: Trial) -> Any:
-    module = relay.transform.InferType()(tvm.IRModule.from_expr(trial.network()))
-    for name in trial.before:
-        factory = name if ":" in name else f"tvm.relay.transform:{name}"
-        module = _applied(_find(factory)(), module)
-    return module
+    def applied(self, transform: Any, module: Any) -> Any:
+        copy = tvm.IRModule(module.functions, module.type_definitions)
+        return relay.transform.InferType()(transform(copy))
 
+    def hash(self, module: Any) -> int:
+        return int(tvm.ir.structural_hash(module))
 
-def _applied(transform: Any, module: Any) -> Any:
-    """The module after a pass; the pass works on a copy, as some change what they are given."""
-    copy = tvm.IRModule(module.functions, module.type_definitions)
-    return relay.transform.InferType()(transform(copy))
-
-
-def _line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines or [type(error).__name__])[-1][:200]
+    def equal(self, left: Any, right: Any) -> bool:
+        return bool(tvm.ir.structural_equal(left, right, map_free_vars=True))
 
 
 # The networks: as small as they can be and still have the feature.

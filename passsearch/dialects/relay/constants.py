@@ -10,7 +10,6 @@ FuseOps does tell them apart, so these are two states.
 """
 
 import ctypes
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection
 
@@ -19,26 +18,21 @@ import tvm
 from tvm import relay
 
 from passsearch.dialects.contract import Array
-
-DIGEST_BYTES = 16
+from passsearch.dialects.held_constants import HeldConstants
 
 _WITHOUT_CONSTANTS = (relay.Var, relay.GlobalVar, relay.TupleGetItem, tvm.ir.Op)
 """Expressions of which no direct part is a constant."""
 
 
-class Constants:
+class Constants(HeldConstants):
     """The constants of all states of one process, by digest."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, tvm.nd.NDArray] = {}
-        self._digests: dict[int, str] = {}  # by the address of a held constant, which stays its own
 
     def strip(self, module: tvm.IRModule) -> tuple[tvm.IRModule, frozenset[str]]:
         """The module with a placeholder for every constant, and the digests of all of them; they are held from now."""
         used = Counter[str]()
 
         def placeholder(constant: relay.Constant) -> relay.Constant:
-            digest = self._digest(constant.data)
+            digest = self.digest(constant.data)
             used[digest] += 1
             content = f"{digest} {used[digest]}".encode()
             return relay.Constant(tvm.nd.array(np.frombuffer(content, "uint8")))
@@ -47,45 +41,18 @@ class Constants:
 
     def fill(self, skeleton: tvm.IRModule) -> tvm.IRModule:
         """The inverse of ``strip``, types inferred; every constant must be held."""
-        filled = _replaced(skeleton, lambda placeholder: relay.Constant(self._held[_digest_in(placeholder)]))
+        filled = _replaced(skeleton, lambda placeholder: relay.Constant(self.held(_digest_in(placeholder))))
         return relay.transform.InferType()(filled)
 
-    def missing(self, digests: Collection[str]) -> list[str]:
-        """Those that are not held."""
-        return [digest for digest in digests if digest not in self._held]
+    def address(self, data: tvm.nd.NDArray) -> int:
+        """Of its memory."""
+        return ctypes.addressof(data.handle.contents)
 
-    def array(self, digest: str) -> Array:
-        """The value of a held constant."""
-        value: Array = self._held[digest].numpy()
-        return value
-
-    def put(self, digest: str, array: Array) -> None:
-        """Hold a constant; numpy lacks some of TVM's types, so the digest names it."""
-        if digest not in self._held:
-            data = tvm.nd.empty(array.shape, digest.partition("-")[2])
-            data.copyfrom(array)
-            self._hold(digest, data)
-
-    def keep(self, digests: Collection[str]) -> None:
-        """Let all others go."""
-        self._held = {digest: data for digest, data in self._held.items() if digest in digests}
-        self._digests = {_address(data): digest for digest, data in self._held.items()}
-
-    def _digest(self, data: tvm.nd.NDArray) -> str:
-        known = self._digests.get(_address(data))
-        if known is not None:
-            return known
-        array = data.numpy()
-        hasher = hashlib.blake2b(f"{data.dtype}{array.shape}".encode(), digest_size=DIGEST_BYTES)
-        hasher.update(np.ascontiguousarray(array).data)
-        digest = f"{hasher.hexdigest()}-{data.dtype}"
-        if digest not in self._held:
-            self._hold(digest, data)
-        return digest
-
-    def _hold(self, digest: str, data: tvm.nd.NDArray) -> None:
-        self._held[digest] = data
-        self._digests[_address(data)] = digest
+    def tensor(self, array: Array, dtype: str) -> tvm.nd.NDArray:
+        """A copy."""
+        data = tvm.nd.empty(array.shape, dtype)
+        data.copyfrom(array)
+        return data
 
 
 def constant_uses(module: tvm.IRModule) -> list[list[int]] | None:
@@ -127,10 +94,6 @@ def _parts(expr: relay.Expr) -> Collection[relay.Expr] | None:
 def _digest_in(placeholder: relay.Constant) -> str:
     content: bytes = placeholder.data.numpy().tobytes()
     return content.decode().partition(" ")[0]
-
-
-def _address(data: tvm.nd.NDArray) -> int:
-    return ctypes.addressof(data.handle.contents)
 
 
 class _Replacer(relay.ExprMutator):  # type: ignore[misc]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from passsearch.catalog import load
 from passsearch.core import Failure, PassSpec, Pipeline
 from passsearch.errors import UserError
-from passsearch.search import BUILD_LEVELS, Edge, Space, StateGraph
+from passsearch.search import BUILDS, Edge, Space, StateGraph
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.samplers import STRATEGIES, keeping, strategy
 from passsearch.search.samplers.sequences import Genes, crossed, edited
@@ -107,7 +107,7 @@ def test_the_graph_strategy_knows_what_is_good_from_what_loses_throughput(seed: 
     chosen = strategy("graph", KEYED, graph=space, seed=seed)
     study = optuna.create_study(direction="maximize", sampler=chosen.sampler)
     for number, state in enumerate(found):
-        for level in BUILD_LEVELS if state in outcomes else ():
+        for level in (each.opt_level for each in BUILDS if state in outcomes):
             gain, ratio = outcomes[state]
             value, attributes = keeping(gain, ratio=ratio, least=0.98)
             keys, kinds = {"state": number, "build:opt_level": level}, space.distributions()

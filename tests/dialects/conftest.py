@@ -1,4 +1,4 @@
-"""Scripts of cases, which only an interpreter with TVM's Relay can run."""
+"""Scripts of cases, which only an interpreter with one dialect's compiler can run."""
 
 import json
 import os
@@ -9,17 +9,21 @@ from typing import Any, TypeAlias
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from passsearch.toolchain import Toolchain
+
+ROOT = Path(__file__).parents[2]
 Cases: TypeAlias = Callable[[str], list[dict[str, Any]]]
 
 
 @pytest.fixture
-def cases(relay_python: Path) -> Cases:
-    """Runs a script beside this file; answers the lines it prints, one for each case."""
+def cases(request: pytest.FixtureRequest) -> Cases:
+    """Runs a script beside the test, by the toolchain its folder is named after; answers its lines, one a case."""
+    folder = request.path.parent
+    toolchain: Toolchain = request.getfixturevalue(folder.name)
 
     def run(script: str) -> list[dict[str, Any]]:
         ended = subprocess.run(
-            [str(relay_python), str(Path(__file__).with_name(script))],
+            [str(toolchain.python), str(folder / script)],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,

@@ -1,0 +1,29 @@
+"""Relax, the graph IR of TVM 0.20 on. This module needs no TVM; its siblings load where there is one."""
+
+from pathlib import Path
+
+from passsearch.core import BuildOptions, Candidate
+from passsearch.dialects.declaration import Dialect, Framework
+
+__all__ = ["DIALECT"]
+
+HERE = Path(__file__).parent
+
+DIALECT = Dialect(
+    name="relax",
+    tvm_versions=((0, 27), (0, 28)),
+    bridge="passsearch.dialects.relax.bridge:RelaxBridge",
+    script=(HERE / "build_model.py", HERE / "lowering.py", HERE.with_name("replay.py")),
+    saver="passsearch.dialects.relax.ir_file:save",
+    opener="passsearch.dialects.relax.compiled:open_network",
+    checker="passsearch.dialects.relax.check:check_entry",
+    baselines=(
+        Candidate(build=BuildOptions(opt_level=0), name="none"),
+        Candidate(build=BuildOptions(opt_level=1), name="zero"),
+        Candidate(build=BuildOptions(opt_level=3), name="default"),
+    ),
+    default_baseline="default",
+    imports_apart={"exported": ("torch",)},
+    requirements=HERE / "requirements",
+    frameworks=(Framework("torch", disk_bytes=1_200_000_000, requirement="torch==2.13.0"),),
+)

@@ -1,0 +1,1 @@
+"""One module for every format TVM imports, each with ``read``."""

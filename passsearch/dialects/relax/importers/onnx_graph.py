@@ -1,0 +1,82 @@
+"""ONNX files, with bounds and borders as operators.
+
+TVM's importer writes Clip and Pad as loops at once: no pass for operators and no feature sees a ReLU6 or an explicit
+padding then. Both stay operators here wherever Relax has one for them, for every candidate alike.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import onnx
+import tvm
+from tvm import relax
+from tvm.ir import GenericConst
+from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
+
+from passsearch.dialects.contract import ModelSource
+
+
+def read(source: ModelSource) -> tvm.IRModule:
+    """The graph, weights as constants; the front end has read the file before."""
+    shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
+    types = {name: kind.dtype for name, kind in source.inputs.items()}
+    converters = {**onnx_frontend._get_convert_map(), "Clip": _Clip, "Pad": _Pad}
+    with patch.object(onnx_frontend, "_get_convert_map", lambda: converters):
+        return from_onnx(
+            onnx.load(str(source.path)),
+            shape_dict=shapes or None,
+            dtype_dict=types or "float32",
+            sanitize_input_names=False,
+        )
+
+
+class _Clip(onnx_frontend.Clip):  # type: ignore[misc]
+    """A clip of floats whose bounds are numbers."""
+
+    @classmethod
+    def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        return relax.op.clip(inputs[0], float(attr.get("min", -np.inf)), float(attr.get("max", np.inf)))
+
+    @classmethod
+    def _impl_v13(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        data, low, high = inputs[0], _bound(inputs[1], -np.inf, params), _bound(inputs[2], np.inf, params)
+        if low is None or high is None or "float" not in str(data.ty.dtype):
+            return super()._impl_v13(bb, inputs, attr, params)
+        return relax.op.clip(data, low, high)
+
+
+def _bound(value: Any, default: float, params: Any) -> float | None:
+    """A bound that is known, and a number."""
+    if value is None:
+        return default
+    constant = onnx_frontend.get_constant(value, params)
+    if not isinstance(constant, GenericConst):
+        return None
+    found = float(constant.value.numpy().item())
+    return None if np.isnan(found) else found
+
+
+class _Pad(onnx_frontend.Pad):  # type: ignore[misc]
+    """A border of one number."""
+
+    @classmethod
+    def _impl_v2(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        if attr.get("mode", b"constant") != b"constant":
+            return super()._impl_v2(bb, inputs, attr, params)
+        before, after = np.split(np.array(attr["pads"]), 2)
+        return _padded(inputs[0], before.tolist(), after.tolist(), float(attr.get("value", 0.0)))
+
+    @classmethod
+    def _lower_pad(cls, bb: Any, inputs: Any, attr: Any, params: Any, allowed_modes: Any) -> Any:
+        before, after, value = cls._parse_pads_and_axes(inputs, params)
+        crops = min((*before, *after), default=0) < 0
+        if crops or attr.get("mode", b"constant") != b"constant":
+            return super()._lower_pad(bb, inputs, attr, params, allowed_modes)
+        return _padded(inputs[0], before, after, value)
+
+
+def _padded(data: Any, before: Sequence[int], after: Sequence[int], value: float) -> Any:
+    widths = [int(width) for pair in zip(before, after, strict=True) for width in pair]
+    return relax.op.nn.pad(data, widths, pad_value=value)

@@ -1,0 +1,185 @@
+"""A Relax module as a `ModuleSummary`: the walk that lets the analyzer work on plain data."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import tvm
+import tvm_ffi
+from tvm import relax
+from tvm.ir import GenericConst
+
+from passsearch.core import Json, ModuleSummary, Operator, TensorType
+
+# Producers of one expression: a tuple expression has a tuple of them, so that a projection finds its field.
+Producers: TypeAlias = "int | tuple[Producers, ...]"
+
+_NAMESPACES = re.compile(r"^relax\.(?:(?:nn|vision|image|builtin|memory|vm)\.)*")
+_KINDS = {
+    "concat": "concatenate",
+    "permute_dims": "transpose",
+    "astype": "cast",
+    "leakyrelu": "leaky_relu",
+    "attention_bias": "attention",
+}
+"""Names of the analyzer's vocabulary where Relax has others."""
+
+_LAYOUTS = ("data_layout", "layout", "src_layout", "dst_layout", "kernel_layout", "out_layout")
+_BOUNDS = ("a_min", "a_max")
+
+
+def summarize(module: tvm.IRModule) -> ModuleSummary:
+    """Lists the operators of a module's entry function in topological order."""
+    main = module["main"]
+    table = _Table()
+    for parameter in main.params:
+        table.append(parameter, kind="input", op=str(parameter.name), outputs=parameter.ty)
+    body = main.body
+    for block in body.blocks if isinstance(body, relax.SeqExpr) else ():
+        for binding in block.bindings:
+            table.bind(binding)
+    result = body.body if isinstance(body, relax.SeqExpr) else body
+    return ModuleSummary(tuple(table.operators), _flat(table.producers_of(result)))
+
+
+def census(module: tvm.IRModule) -> dict[str, int]:
+    """Counts what a module consists of, functions within functions included."""
+    counted = Counter[str]()
+
+    def count(expression: Any) -> None:
+        if isinstance(expression, relax.Call) and isinstance(expression.op, tvm.ir.Op):
+            attributes = _attributes(expression.attrs)
+            layouts = [str(attributes[name]) for name in _LAYOUTS if attributes.get(name)]
+            counted[" ".join([str(expression.op.name), *layouts])] += 1
+        elif isinstance(expression, GenericConst):
+            counted["Constant"] += 1
+
+    for _, function in module.functions_items():
+        counted[type(function).__name__] += 1
+        if isinstance(function, relax.Function):
+            tvm_ffi.structural_walk(function, ((relax.Call, GenericConst), count))
+    return dict(sorted(counted.items()))
+
+
+@dataclass
+class _Table:
+    """Operators so far, and which of them produce each variable."""
+
+    operators: list[Operator] = field(default_factory=list)
+    producers: dict[int, Producers] = field(default_factory=dict)
+
+    def bind(self, binding: Any) -> None:
+        """Adds what one binding computes."""
+        self.producers[binding.var.__chandle__()] = self.producers_of(binding.value, ty=binding.var.ty)
+
+    def producers_of(self, value: Any, *, ty: Any = None) -> Producers:
+        """Operators whose values an expression stands for; those it computes itself are added."""
+        known = self.producers.get(value.__chandle__())
+        if known is not None:
+            return known
+        if isinstance(value, tvm.ir.Tuple):
+            return tuple(self.producers_of(each) for each in value.fields)
+        if isinstance(value, tvm.ir.TupleGetItem):
+            whole = self.producers_of(value.tuple_value)
+            return whole if isinstance(whole, int) else whole[value.index]
+        if isinstance(value, GenericConst):
+            return self.append(value, kind="constant", op="constant", outputs=value.ty, value=_scalar(value))
+        if isinstance(value, relax.Call):
+            return self._call(value, ty if ty is not None else value.ty)
+        return self.append(value, kind=type(value).__name__.lower(), op=type(value).__name__, outputs=ty)
+
+    def _call(self, call: Any, ty: Any) -> int:
+        tensors = [each for each in call.args if _is_data(each)]
+        inputs = tuple(index for each in tensors for index in _flat(self.producers_of(each)))
+        if not isinstance(call.op, tvm.ir.Op):
+            name = str(getattr(call.op, "name_hint", "function"))
+            return self.append(call, kind="function", op=name, outputs=ty, inputs=inputs)
+        name = str(call.op.name)
+        attributes = {**_attributes(call.attrs), **_arguments(call)}
+        kind = self._kind(name, inputs)
+        return self.append(call, kind=kind, op=name, outputs=ty, inputs=inputs, attributes=attributes)
+
+    def _kind(self, name: str, inputs: tuple[int, ...]) -> str:
+        """A product with a matrix of weights is a dense layer, one of two batches is a batched product."""
+        kind = _NAMESPACES.sub("", name)
+        if kind == "matmul" and len(inputs) == 2:
+            ranks = [len(self.operators[index].outputs[0].shape) for index in inputs]
+            return "batch_matmul" if min(ranks) > 2 else "dense"
+        return _KINDS.get(kind, kind)
+
+    def append(self, expression: Any, *, kind: str, op: str, outputs: Any, **rest: Any) -> int:
+        """Adds the operator that an expression stands for."""
+        index = len(self.operators)
+        types = tuple(_tensor_types(outputs))
+        self.operators.append(
+            Operator(index, kind, op, rest.get("inputs", ()), types, rest.get("attributes", {}), rest.get("value"))
+        )
+        self.producers[expression.__chandle__()] = index
+        return index
+
+
+def _is_data(argument: Any) -> bool:
+    """Whether an argument is a value that something computed, not a shape or a number written into the call."""
+    written = isinstance(argument, (relax.ShapeExpr, relax.ExternFunc, tvm.ir.StringImm, tvm.ir.GlobalVar))
+    return not written and not tvm.ir.is_prim_expr(argument)
+
+
+def _arguments(call: Any) -> dict[str, Json]:
+    """What the analyzer reads from attributes and Relax passes as arguments."""
+    name = str(call.op.name)
+    if name == "relax.clip":
+        return {key: _plain(value) for key, value in zip(_BOUNDS, call.args[1:], strict=True)}
+    if name == "relax.nn.pad":
+        widths = [int(width) for width in call.attrs.pad_width]
+        return {"pad_width": [list(pair) for pair in zip(widths[::2], widths[1::2], strict=True)]}
+    return {}
+
+
+def _flat(producers: Producers) -> tuple[int, ...]:
+    if isinstance(producers, int):
+        return (producers,)
+    return tuple(index for item in producers for index in _flat(item))
+
+
+def _scalar(constant: Any) -> float | None:
+    data = constant.value
+    if not isinstance(data, tvm.runtime.Tensor) or data.shape or str(data.dtype) == "bfloat16":
+        return None
+    return float(data.numpy())
+
+
+def _tensor_types(ty: Any) -> Iterator[TensorType]:
+    if isinstance(ty, relax.TensorType):
+        yield tensor_type(ty)
+    elif isinstance(ty, tvm.ir.TupleType):
+        for item in ty.fields:
+            yield from _tensor_types(item)
+
+
+def tensor_type(ty: Any) -> TensorType:
+    """A Relax tensor type as plain data; a dimension that is not known is ``None``."""
+    shape = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else [None] * max(ty.ndim, 0)
+    sizes = tuple(int(size) if isinstance(size, tvm.tirx.IntImm) else None for size in shape)
+    return TensorType(sizes, str(ty.dtype))
+
+
+def _attributes(attrs: Any) -> Mapping[str, Json]:
+    if attrs is None:
+        return {}
+    if isinstance(attrs, tvm.ir.DictAttrs):
+        return {str(name): _plain(value) for name, value in attrs.items()}
+    return {each.name: _plain(getattr(attrs, each.name)) for each in type(attrs).__tvm_ffi_type_info__.fields}
+
+
+def _plain(value: Any) -> Json:
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, (tvm.tirx.IntImm, tvm.tirx.FloatImm)):
+        return value.value  # type: ignore[no-any-return]
+    if isinstance(value, (tvm_ffi.Array, list, tuple)):
+        return [_plain(item) for item in value]
+    return str(value)

@@ -1,0 +1,176 @@
+# ruff: noqa: B905, T201
+"""What a deployment script does around its compiler's own steps: arguments, passes by name, checks of IR and outputs.
+
+Standard library and numpy only, Python 3.7 on: an exported folder holds a copy beside its script.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import importlib.util
+import json
+import math
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+
+
+def replay(compiler: Any, files: Any) -> None:
+    """Load, apply, build, check, write.
+
+    Args:
+        compiler: Has ``version``, ``target(text)``, ``load(path)``, ``apply(module, transform, target)``,
+            ``hash(module)``, ``build(module, options, target, folder)`` and ``run(folder, inputs, target)``.
+        files: Names of what ``build`` writes.
+    """
+    options = parse_arguments()
+    record = json.loads((HERE / "pipeline.json").read_text())
+    target = compiler.target(options.target or record["target"])
+    note = introduce(record, options.target, version=compiler.version)
+    module = compiler.load(HERE / "network.json")
+    check_state(compiler.hash(module), record["states"][0], place="the network as loaded, before any pass", note=note)
+    module, apply_s = apply_passes(compiler, module, record, target=target, note=note)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "built"
+        folder.mkdir()
+        start = time.perf_counter()
+        compiler.build(module, record["build"], target, folder)
+        build_s = time.perf_counter() - start
+        print(f"build at opt_level {record['build']['opt_level']}: {build_s:.2f} s")
+        if record["expected"]:
+            check_outputs(compiler.run(folder, make_inputs(record), target), record, note=note)
+        else:
+            print("outputs not checked: they were recorded where nothing ran that is built for this target")
+        print(f"compile time: {apply_s + build_s:.2f} s (passes {apply_s:.2f} s, build {build_s:.2f} s)")
+        if not options.check_only:
+            shutil.copytree(folder, options.out, dirs_exist_ok=True)
+            print(f"written to {options.out}: {', '.join(files)}")
+
+
+def parse_arguments() -> Any:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description="Build the network with the recorded passes and check it.")
+    parser.add_argument("--target", help="TVM target to use in place of the recorded one")
+    parser.add_argument("--out", type=Path, default=HERE / "built", help="folder to write to (%(default)s)")
+    parser.add_argument("--check-only", action="store_true", help="check everything, write nothing")
+    return parser.parse_args()
+
+
+def introduce(record: Any, target: str | None, *, version: str) -> str:
+    """Say what is built; returns what is not as it was recorded, for a failure to repeat."""
+    print(f"{record['model']['name']} for {target or record['target']}")
+    notes = []
+    if version != record["tvm_version"]:
+        notes.append(f"this is TVM {version}, recorded with {record['tvm_version']}")
+    if target and target != record["target"]:
+        notes.append(f"the target is not the recorded `{record['target']}`")
+    if notes:
+        print(f"note: {'; '.join(notes)}")
+    return "".join(f" ({note})" for note in notes)
+
+
+def apply_passes(compiler: Any, module: Any, record: Any, *, target: Any, note: str) -> Any:
+    """Apply every pass as it was recorded; returns the module and the seconds the passes took."""
+    total_s = 0.0
+    for number, step in enumerate(record["passes"], start=1):
+        place = f"pass {number} of {len(record['passes'])}, {step['name']}"
+        print(f"{place} {json.dumps(step['arguments'])}: ", end="", flush=True)
+        start = time.perf_counter()
+        module = compiler.apply(module, load_factory(step)(**step["arguments"]), target)
+        seconds = time.perf_counter() - start
+        total_s += seconds
+        check_state(compiler.hash(module), record["states"][number], place=place, note=note)
+        print(f"hash ok, {seconds:.2f} s")
+    return module, total_s
+
+
+def load_factory(step: Any) -> Any:
+    """The function that makes a pass: TVM's own, or from a source file beside this one."""
+    name, _, function = step["factory"].partition(":")
+    if step["file"] is None:
+        return getattr(importlib.import_module(name), function)
+    spec: Any = importlib.util.spec_from_file_location(Path(step["file"]).stem, HERE / step["file"])
+    if spec.name not in sys.modules:
+        sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[spec.name])
+    return getattr(sys.modules[spec.name], function)
+
+
+def check_state(got: str, expected: str, *, place: str, note: str) -> None:
+    """Compare the IR's structural hash with the recorded one; where they differ, say so and end."""
+    if got != expected.rstrip("+"):
+        sys.exit(f"\nThe IR diverged at {place}: expected {expected}, got {got}{note}")
+
+
+def linker() -> str:
+    """A C compiler to link kernels, the one named in CC before all others."""
+    named = [word for word in os.environ.get("CC", "").split() if not word.startswith("-")][-1:]
+    compiler = next(filter(None, map(shutil.which, (*named, "c++", "g++", "cc", "gcc", "clang"))), None)
+    if compiler is None:
+        sys.exit("No C compiler found to link kernels; install gcc or clang, or name one in CC.")
+    return compiler
+
+
+def make_inputs(record: Any) -> dict[str, Any]:
+    """The inputs the recorded outputs were made with: normal floats, integers and booleans of 0 and 1."""
+    rng = np.random.default_rng(record["seed"])
+    values = {}
+    for name, (shape, dtype) in record["inputs"].items():
+        shape = [1 if size is None else size for size in shape]
+        is_float = dtype.startswith(("float", "bfloat"))
+        values[name] = (rng.standard_normal(shape) if is_float else rng.integers(0, 2, shape)).astype(dtype)
+    return values
+
+
+def check_outputs(outputs: list[Any], record: Any, *, note: str) -> None:
+    """Compare with the recorded outputs; where they differ by more than the tolerance, say so and end."""
+    expected, tolerance = record["expected"], record["tolerance"]
+    if len(outputs) != len(expected):
+        sys.exit(f"The network has {len(outputs)} outputs, recorded were {len(expected)}.")
+    if all(same_bits(*pair) for pair in zip(outputs, expected)):
+        print("outputs ok: bit-identical")
+        return
+    deviation = max(deviation_of(*pair) for pair in zip(outputs, expected))
+    if not deviation <= tolerance:
+        sys.exit(
+            f"The outputs diverged though the IR is the recorded one after every pass: they deviate by "
+            f"{deviation:.2g} of the largest value, {tolerance:.2g} is allowed{note}"
+        )
+    print(f"outputs ok: they deviate by {deviation:.2g} of the largest value, {tolerance:.2g} is allowed")
+
+
+def same_type(output: Any, expected: Any) -> bool:
+    """Whether an output has the recorded shape and dtype."""
+    return [list(output.shape), str(output.dtype)] == [expected["shape"], expected["dtype"]]
+
+
+def same_bits(output: Any, expected: Any) -> bool:
+    """Whether an output is the recorded one to the last bit."""
+    return same_type(output, expected) and hashlib.sha256(output.tobytes()).hexdigest() == expected["sha256"]
+
+
+def deviation_of(output: Any, expected: Any) -> float:
+    """Largest deviation from the recorded values, as a share of the largest; infinite where none may be."""
+    if same_bits(output, expected):
+        return 0.0
+    if not same_type(output, expected) or not np.issubdtype(output.dtype, np.floating):
+        return math.inf
+    values, last = np.array(expected["values"], dtype="float64"), output.size - 1
+    places = [index * last // max(len(values) - 1, 1) for index in range(len(values))]
+    finite = np.abs(output[np.isfinite(output)].astype("float64"))
+    got = np.append(output.ravel()[places].astype("float64"), finite.max(initial=0.0))
+    wanted = np.append(values, expected["max_abs"])
+    both = np.isfinite(got) & np.isfinite(wanted)
+    if not np.array_equal(got[~both], wanted[~both], equal_nan=True):
+        return math.inf
+    return float(np.abs(got[both] - wanted[both]).max() / max(expected["max_abs"], 1e-30))

@@ -1,0 +1,17 @@
+"""Every catalog entry against its compiler: it exists, its arguments bind, it runs on a network with its features."""
+
+import pytest
+
+from passsearch.catalog import load
+from passsearch.search.check import check_entries
+from passsearch.toolchain import Toolchain
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize(("dialect", "least"), [("relay", 60), ("relax", 90)])
+def test_every_entry_holds(dialect: str, least: int, request: pytest.FixtureRequest) -> None:
+    toolchain: Toolchain = request.getfixturevalue(dialect)
+    entries = tuple(load(toolchain.dialect).entries.values())
+    checked = check_entries(toolchain, entries, progress=lambda *_: None)
+    assert {row.name: row.problems for row in checked if row.problems} == {}
+    assert sum(not row.skipped for row in checked) > least

@@ -1,0 +1,53 @@
+"""A dialect's folders and its two words in the table deleted: the other works as before."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pass_catalog
+import passsearch
+from passsearch.dialects import DIALECTS
+from passsearch.toolchain import Toolchain
+
+WITHOUT = {"relay": "relax", "relax": "relay"}
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """A copy of the library."""
+    for package in (passsearch, pass_catalog):
+        source = Path(package.__path__[0])
+        shutil.copytree(source, tmp_path / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("kept", sorted(DIALECTS))
+def test_one_dialect_lives_without_the_other(
+    kept: str, code: Path, small_network: Path, request: pytest.FixtureRequest
+) -> None:
+    toolchain: Toolchain = request.getfixturevalue(kept)
+    gone = WITHOUT[kept]
+    for folder in (code / "passsearch" / "dialects" / gone, code / "pass_catalog" / gone):
+        shutil.rmtree(folder)
+    table = code / "passsearch" / "dialects" / "__init__.py"
+    text = table.read_text()
+    for line in re.findall(rf"^.*\b{gone}\b.*$", text, re.MULTILINE):
+        text = text.replace(line, re.sub(rf"(, )?\b{gone}\b(\.DIALECT)?(, )?", "", line))
+    table.write_text(text.replace(f"({kept}.DIALECT)", f"({kept}.DIALECT,)"))
+    assert gone not in table.read_text()
+    command = (sys.executable, "-m", "passsearch", "compare", str(small_network), "--toolchain", toolchain.name)
+    baseline = DIALECTS[kept].default_baseline
+    done = subprocess.run(
+        [*command, "--pipelines", baseline, "--rounds", "2", "--processes", "1"],
+        cwd=code,
+        env={**os.environ, "PYTHONPATH": str(code)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and baseline in done.stdout, done.stdout + done.stderr

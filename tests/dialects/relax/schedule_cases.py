@@ -1,0 +1,126 @@
+"""Runs small networks with and without ``ScheduleCPU`` and prints one JSON line per case.
+
+A script for an interpreter with TVM's Relax: ``test_schedules.py`` runs it and reads the lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax import op, transform
+
+from passsearch.dialects.relax.lowering import lowered, target_options
+from passsearch.dialects.relax.phases import SCHEDULED
+from passsearch.dialects.relax.schedules import ScheduleCPU
+
+TARGETS = {name: tvm.target.Target(target_options(f"llvm -mcpu={name}")) for name in ("x86-64", "x86-64-v3")}
+RANDOM = np.random.default_rng(0)
+
+Body = Callable[..., Any]
+
+
+def values(shape: Sequence[int], dtype: str = "float32") -> Any:
+    drawn = RANDOM.standard_normal(shape) if "float" in dtype else RANDOM.integers(-3, 4, shape)
+    return np.asarray(drawn, dtype)
+
+
+def weight(*shape: int, dtype: str = "float32") -> Any:
+    return relax.const(tvm.runtime.tensor(values(shape, dtype)))
+
+
+def convolution(
+    data: int, kernel: int, size: int, *, outputs: int, groups: int = 1, after: str = "", **rest: Any
+) -> Any:
+    def body(value: Any) -> Any:
+        result = op.nn.conv2d(value, weight(outputs, data // groups, kernel, kernel), groups=groups, **rest)
+        if after:
+            result = op.add(result, weight(1, outputs, 1, 1))
+        return op.nn.relu(result) if after == "relu" else result
+
+    return (1, data, size, size), body
+
+
+def product(rows: int, inner: int, columns: int, *, transposed: bool = False, dtype: str = "float32") -> Any:
+    def body(value: Any) -> Any:
+        if transposed:
+            return op.matmul(value, op.permute_dims(weight(columns, inner, dtype=dtype)))
+        return op.matmul(value, weight(inner, columns, dtype=dtype))
+
+    return (rows, inner), body
+
+
+CASES: dict[str, tuple[tuple[int, ...], Body]] = {
+    "conv": convolution(16, 3, 9, outputs=32, padding=1, after="relu"),
+    "conv of odd channels": convolution(3, 3, 7, outputs=5, padding=1, after="bias"),
+    "conv of stride": convolution(8, 3, 9, outputs=16, strides=2, padding=1),
+    "conv of one pixel": convolution(64, 1, 1, outputs=48, after="relu"),
+    "conv of one by one": convolution(24, 1, 7, outputs=32),
+    "conv of dilation": convolution(8, 3, 9, outputs=8, dilation=2),
+    "conv of large kernel": convolution(3, 7, 17, outputs=16, strides=2, padding=3, after="relu"),
+    "depthwise": convolution(16, 3, 8, outputs=16, groups=16, padding=1, after="relu"),
+    "grouped": convolution(16, 3, 8, outputs=32, groups=4, padding=1),
+    "product": product(12, 64, 48),
+    "product with a vector": product(1, 128, 100),
+    "product of odd sizes": product(7, 33, 13, transposed=True),
+    "batched product": ((4, 6, 32), lambda value: op.matmul(value, op.permute_dims(value, [0, 2, 1]))),
+    "pool": ((1, 16, 9, 9), lambda value: op.nn.max_pool2d(value, (3, 3), strides=2, padding=1)),
+    "mean": ((1, 32, 7, 7), lambda value: op.mean(value, [2, 3], keepdims=True)),
+    "softmax": ((12, 64), lambda value: op.nn.softmax(value, axis=-1)),
+    "layer norm": ((1, 9, 64), lambda value: op.nn.layer_norm(value, weight(64), weight(64), axes=-1)),
+    "product in float64": product(8, 64, 48, dtype="float64"),
+    "product in float16": product(8, 64, 48, dtype="float16"),
+    "product in int64": product(8, 64, 48, dtype="int64"),
+    "product in int8": product(8, 64, 48, dtype="int8"),
+    "elementwise": ((1, 17, 300), lambda value: op.multiply(op.tanh(value), value)),
+    "transpose": ((1, 12, 40, 16), lambda value: op.permute_dims(value, [0, 2, 1, 3])),
+    "sum of all": ((300, 100), lambda value: op.sum(value)),
+    "argmax": ((8, 100), lambda value: op.argmax(value, axis=-1)),
+}
+
+
+def network(shape: Sequence[int], body: Body, dtype: str) -> Any:
+    builder = relax.BlockBuilder()
+    data = relax.Var("x", relax.TensorType(shape, dtype))
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            result = builder.emit_output(builder.normalize(body(data)))
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def run(module: Any, value: Any, target: Any) -> Any:
+    with target:
+        library = relax.build(lowered(module, level=0, target=target), target, relax_pipeline=None)
+    return relax.VirtualMachine(library, tvm.cpu())["main"](tvm.runtime.tensor(value)).numpy()
+
+
+def case(name: str, target: Any) -> dict[str, Any]:
+    shape, body = CASES[name]
+    dtype = name.rpartition(" in ")[2] if " in " in name else "float32"
+    grouped = (transform.AnnotateTIROpPattern(), transform.FuseOps(fuse_opt_level=2), transform.FuseTIR())
+    passes = (transform.LegalizeOps(), *grouped)
+    value = values(shape, dtype)
+    with target, tvm.transform.PassContext(opt_level=4):
+        plain = tvm.transform.Sequential(passes)(network(shape, body, dtype))
+        scheduled = ScheduleCPU()(plain.clone())
+    functions = [each for _, each in scheduled.functions_items() if isinstance(each, tvm.tirx.PrimFunc)]
+    expected, found = run(plain, value, target), run(scheduled, value, target)
+    limit = 1e-2 if dtype == "float16" else 1e-5
+    text = scheduled.script()
+    return {
+        "scheduled": bool(functions) and all(bool(each.attrs[SCHEDULED]) for each in functions),
+        "same": bool(np.allclose(expected, found, rtol=limit, atol=limit * np.abs(expected).max())),
+        "vectors": "T.vectorized(" in text,
+        "packed": "_packed(" in text,
+    }
+
+
+if __name__ == "__main__":
+    for processor, target in TARGETS.items():
+        for each in CASES:
+            print(json.dumps({"case": f"{each} on {processor}", **case(each, target)}), flush=True)

@@ -1,0 +1,56 @@
+"""A target that nothing here runs: compile times are searched, all else is said to be unread."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import passsearch
+from passsearch.errors import UserError
+from passsearch.toolchain import Toolchain
+
+A100 = "cuda -arch=sm_80"
+
+
+@pytest.fixture
+def blind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No GPU, whatever the machine has."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+
+
+@pytest.mark.usefixtures("blind")
+def test_compile_time_is_searched_without_the_device(relax: Toolchain, small_network: Path, tmp_path: Path) -> None:
+    result = passsearch.tune(
+        small_network,
+        toolchain=relax.name,
+        target=A100,
+        objective="compile_time",
+        trials=3,
+        confirm=2,
+        passes=["DecomposeOpsForInference", "LegalizeOps"],
+        out=tmp_path / "run",
+    )
+    best, verdict = result.document["best"], result.document["verdict"]
+    assert verdict["confirmed"] and verdict["ratio"] > 0 and result.document["ratios"]["throughput"] is None
+    assert best["compile_s"] > 0 and best["latency_s"] is None and "no GPU here" in best["unavailable"]["latency_s"]
+    assert best["outputs"]["deviation"] is None and "not compared: no GPU here" in str(result)
+    folder = result.export(tmp_path / "deploy")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    command = [str(relax.python), str(folder / "build_model.py")]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "outputs not checked" in done.stdout
+    audited = passsearch.audit(tmp_path / "run", confirm=2)
+    told = {each["name"]: each["detail"] for each in audited["checks"]}
+    assert audited["signed_off"] and "not compared" in told["outputs"] and "none were" in told["recorded outputs"]
+
+
+@pytest.mark.usefixtures("blind")
+def test_what_only_the_device_tells_is_refused_before_the_search(
+    relax: Toolchain, small_network: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="cannot be read for `cuda -arch=sm_80`: no GPU here"):
+        passsearch.tune(small_network, toolchain=relax.name, target=A100, out=tmp_path / "run")
+    with pytest.raises(UserError, match="Nothing can be timed"):
+        passsearch.compare(small_network, ["default"], toolchain=relax.name, target=A100)
