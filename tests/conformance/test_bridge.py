@@ -99,7 +99,7 @@ def test_what_is_imported_for_others_is_the_state_they_load(
     case: Case, worker: Worker, small_network: Path, folder: Path
 ) -> None:
     source = {"path": str(small_network), "format": "onnx", "inputs": {}}
-    path = folder / "imported" / "network.json"
+    path = folder / f"imported-{case.toolchain.name}" / "network.json"
     path.parent.mkdir()
     worker.ask({"verb": "import", "source": source, "path": str(path)}, deadline_s=120)
     again = worker.ask({"verb": "load", "source": {"path": str(path), "format": "ir", "inputs": {}}}, deadline_s=120)
