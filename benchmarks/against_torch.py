@@ -6,6 +6,7 @@ machine does to one it does to the other; both have as many threads. Writes ``re
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -80,6 +81,23 @@ def timed(compiled: Callable[..., Any], *, threads: int) -> dict[str, Any]:
     return {"samples": list(zip(*turns[WARM:], strict=True)), "deviation": deviation}
 
 
+def compared(command: list[str], *, policy: str) -> dict[str, Any]:
+    """Several processes; torch's idle threads spin (``active``) or sleep: who spins keeps a core from the other."""
+    environment = {**os.environ, "OMP_WAIT_POLICY": policy}
+    answers = [subprocess.check_output(command, text=True, env=environment) for _ in range(PROCESSES)]
+    told = [json.loads(each.splitlines()[-1]) for each in answers]
+    processes = [each["samples"] for each in told]
+    ratio = process_ratio(processes, 1)
+    return {
+        "median_s": {
+            name: median(value for each in processes for value in each[place])
+            for place, name in enumerate(("torch", "relax"))
+        },
+        "throughput_of_torch": {"ratio": ratio.value, "interval": ratio.interval.to_json()},
+        "deviation": max(each["deviation"] for each in told),
+    }
+
+
 def main() -> None:
     """Tune, then time both in several processes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -99,21 +117,13 @@ def main() -> None:
     chosen = choose(file, toolchain=arguments.toolchain, target=None)
     _ = result.compiled  # built once, before anything is timed
     command = [sys.executable, __file__, "--run", str(arguments.run), "--threads", str(chosen.threads)]
-    told = [json.loads(subprocess.check_output(command, text=True).splitlines()[-1]) for _ in range(PROCESSES)]
-    processes = [each["samples"] for each in told]
-    ratio = process_ratio(processes, 1)
     document = {
         **provenance(chosen),
         "torch": torch.__version__,
         "threads": chosen.threads,
         "pipeline": result.best.pipeline,
-        "deviation": max(each["deviation"] for each in told),
         "processes": PROCESSES,
-        "median_s": {
-            name: median(value for each in processes for value in each[place])
-            for place, name in enumerate(("torch", "relax"))
-        },
-        "throughput_of_torch": {"ratio": ratio.value, "interval": ratio.interval.to_json()},
+        **{f"torch's threads wait {policy}": compared(command, policy=policy) for policy in ("active", "passive")},
     }
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text(json.dumps(document, indent=1) + "\n")
