@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Objective, PassSpec, Pipeline
-from passsearch.dialects.contract import Array
+from passsearch.dialects.contract import Array, Executable
 from passsearch.measure import WindowPlan, improved
 from passsearch.measure.processor import CpuTimes
 from passsearch.measure.rounds import RoundPlan, run_race
@@ -88,7 +88,7 @@ class Machine:
         return taken
 
 
-class Placed:
+class Placed(Executable):
     """An artifact loaded into one process of the machine."""
 
     def __init__(self, machine: Machine, seconds: float) -> None:

@@ -69,7 +69,14 @@ class Executable(Protocol):
         """Outputs for one set of inputs, which stay set for ``spin``."""
 
     def spin(self, number: int) -> None:
-        """Run so many inferences and wait until the device has done them; their time is measured from outside."""
+        """Run so many inferences and wait until the device has done them."""
+
+    def by_events(self, number: int) -> float | None:
+        """Seconds per inference of so many, between events of the device's own, which has run one more before.
+
+        ``None``, as here, where there are none: on a CPU ``spin`` is timed from outside.
+        """
+        return None
 
 
 class ConstantTable(Protocol):

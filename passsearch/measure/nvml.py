@@ -101,7 +101,7 @@ class NvmlMeter:
 
 
 def gpus() -> list[Mapping[str, Json]]:
-    """Name, UUID and memory of every GPU, in NVML's order (by bus id).
+    """Name, UUID, memory and architecture (``sm_80``) of every GPU, in NVML's order (by bus id).
 
     Raises:
         EnvironmentFault: The driver is not there.
@@ -119,6 +119,7 @@ def _described(handle: Any) -> Mapping[str, Json]:
         "name": pynvml.nvmlDeviceGetName(handle),
         "uuid": pynvml.nvmlDeviceGetUUID(handle),
         "memory_bytes": int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+        "arch": "sm_{}{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(handle)),
         "driver": pynvml.nvmlSystemGetDriverVersion(),
     }
 

@@ -47,6 +47,7 @@ class Subject:
         deadline_s: How long one request may take.
         output_cases: Inputs on which outputs are compared with the reference.
         meter: Of the device; ``None`` where it has none.
+        lock: File that is locked while kernels run on the device, so that searches take turns; ``None`` without.
         idle: Why nothing that is compiled can run here; empty where it can. Then outputs are not compared and nothing
             is timed: all that is known of a candidate is how long it takes to compile.
     """
@@ -61,6 +62,7 @@ class Subject:
     deadline_s: float
     output_cases: tuple[int | str, ...] = OUTPUT_CASES
     meter: Meter | None = None
+    lock: Path | None = None
     idle: str = ""
     phases: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -83,7 +85,9 @@ class Applier:
         self._census: dict[str, Mapping[str, int]] = {}
         self._steady: dict[PassSpec, bool] = {}
         self._deadly: dict[PassSpec, list[Edge]] = {}
-        self._workers = Workers(subject.start, threads=subject.threads, deadline_s=subject.deadline_s)
+        self._workers = Workers(
+            subject.start, threads=subject.threads, deadline_s=subject.deadline_s, lock=subject.lock
+        )
         self.seconds = self._workers.seconds
         self.seconds |= log.latest.get("spent", {})
         self._compiler = self._compiling(self._workers)

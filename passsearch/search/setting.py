@@ -79,12 +79,17 @@ class Setting:
         return probe(self.device)
 
     @property
+    def gpu(self) -> str | None:
+        """UUID of the GPU that kernels run on."""
+        return str(self.sensors.device["uuid"]) if "uuid" in self.sensors.device else None
+
+    @property
     def idle(self) -> str:
         """Why nothing that is compiled for the target runs on this machine; empty where it does."""
         if self.device != "cpu":
             hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
             # NVML does not know every GPU that CUDA does, as a part of one; the toolchain saw it when it was added.
-            known = "uuid" in self.sensors.device or (self.toolchain.cuda_device and not hidden)
+            known = self.gpu is not None or (self.toolchain.cuda_device and not hidden)
             return "" if known else f"no GPU here: {self.sensors.unavailable['power_w']}"
         triple = re.search(r"-mtriple=([^-\s]+)", self.target)
         host = self.toolchain.host_triple.partition("-")[0]
@@ -146,7 +151,7 @@ class Setting:
             target=self.target,
             log=folder / "workers.log",
             paths=self.paths,
-            gpu=str(self.sensors.device["uuid"]) if "uuid" in self.sensors.device else None,
+            gpu=self.gpu,
             states=folder / STATES,
             sharers=self.explorers,
         )
@@ -169,6 +174,7 @@ class Setting:
             deadline_s=self.deadline_s,
             output_cases=output_cases,
             meter=self.sensors.meter,
+            lock=cache_folder() / "locks" / f"{self.gpu}.lock" if self.gpu else None,
             idle=self.idle,
             phases=self.phases,
         )
@@ -215,7 +221,8 @@ def choose(
 
     Raises:
         EnvironmentFault: No toolchain is installed.
-        UserError: Unknown toolchain, one that cannot import the network, or a catalog file that cannot be read.
+        UserError: Unknown toolchain, one that cannot import the network, a catalog file that cannot be read, or a
+            target that leaves open which GPU is meant where there is none.
     """
     chosen = get_toolchain(toolchain or model.toolchain)
     formats = dialect(chosen.dialect).formats
@@ -227,13 +234,30 @@ def choose(
     return Setting(
         model=model,
         toolchain=chosen,
-        target=target or host_target(chosen),
+        target=_with_architecture(target) if target else host_target(chosen),
         catalog=load(chosen.dialect, *catalogs),
         tolerance=tolerance,
         deadline_s=deadline_s,
         paths=tuple(sorted({str(path.resolve().parent) for path in catalogs})),
         catalogs_sha256=_digest(catalogs),
     )
+
+
+def _with_architecture(target: str) -> str:
+    """A target of CUDA with the architecture of the GPU that will run it, where it names none.
+
+    TVM would ask the driver for it, in a process whose forks could not use CUDA from then on.
+    """
+    kind, *options = target.split()
+    if kind != "cuda" or any(option.lstrip("-").startswith("arch=") for option in options):
+        return target
+    found = probe(device_of(target))
+    if "arch" not in found.device:
+        raise UserError(
+            f"Target `{target}` names no architecture, and no GPU here tells one ({found.unavailable['power_w']}). "
+            f"Give it, for example: {target} -arch=sm_80"
+        )
+    return f"{target} -arch={found.device['arch']}"
 
 
 def _digest(catalogs: Sequence[Path]) -> str:

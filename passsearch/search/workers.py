@@ -1,12 +1,19 @@
 """The processes of one run: one that compiles, one that times, and passing ones for what must be fresh."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from time import monotonic
 from typing import Any
+
+from filelock import FileLock
 
 from passsearch.core import Failure
 from passsearch.errors import WorkerDied
 from passsearch.measure import Worker
+
+ON_DEVICE = frozenset({"verify", "measure", "consume", "expect"})
+"""Requests that run kernels."""
 
 
 class Workers:
@@ -16,15 +23,19 @@ class Workers:
         seconds: Wall time by stage: ``apply``, ``build``, ``measure``.
     """
 
-    def __init__(self, start: Callable[[int], Worker], *, threads: int, deadline_s: float) -> None:
+    def __init__(
+        self, start: Callable[[int], Worker], *, threads: int, deadline_s: float, lock: Path | None = None
+    ) -> None:
         """Start nothing yet.
 
         Args:
             start: Starts a worker with so many kernel threads.
             threads: Kernel threads while timing.
             deadline_s: How long one request may take.
+            lock: File that whoever runs kernels on the device locks meanwhile; ``None`` where nobody asks for turns.
         """
         self._start, self._threads, self._deadline_s = start, threads, deadline_s
+        self._turn: AbstractContextManager[object] = nullcontext() if lock is None else FileLock(lock)
         self._compiler: Worker | None = None
         self._timer: Worker | None = None
         self.seconds = {"apply": 0.0, "build": 0.0, "measure": 0.0}
@@ -65,13 +76,14 @@ class Workers:
 
         ``more_s`` lengthens the deadline of a request that takes long by intent.
         """
-        start = monotonic()
-        try:
-            answer = worker().ask(request, deadline_s=self._deadline_s + more_s)
-        except WorkerDied as error:
-            answer = {"error": {"kind": error.kind, "reason": str(error)}}
-        finally:
-            self.seconds[stage] += monotonic() - start
+        with self._turn_for(request):
+            start = monotonic()
+            try:
+                answer = worker().ask(request, deadline_s=self._deadline_s + more_s)
+            except WorkerDied as error:
+                answer = {"error": {"kind": error.kind, "reason": str(error)}}
+            finally:
+                self.seconds[stage] += monotonic() - start
         if "error" in answer:
             found = answer["error"]
             return {"failure": Failure(found["kind"], stage, step, found["reason"]).to_json()}
@@ -82,15 +94,20 @@ class Workers:
 
         The answer's ``wall_s`` is what all of it took.
         """
-        began = monotonic()
         started: list[Worker] = []
 
         def start() -> Worker:
             started.append(self._start(1 if stage == "build" else self._threads))
             return started[0]
 
-        try:
-            return {**self.ask(start, stage, request=request, more_s=more_s), "wall_s": monotonic() - began}
-        finally:
-            for worker in started:
-                worker.close()
+        with self._turn_for(request):
+            began = monotonic()
+            try:
+                return {**self.ask(start, stage, request=request, more_s=more_s), "wall_s": monotonic() - began}
+            finally:
+                for worker in started:
+                    worker.close()
+
+    def _turn_for(self, request: Mapping[str, Any]) -> AbstractContextManager[object]:
+        """Whoever else measures on the device is waited for; that time is nobody's."""
+        return self._turn if request["verb"] in ON_DEVICE else nullcontext()

@@ -1,5 +1,8 @@
 """What every dialect's bridge must do, seen through a worker as the rest of passsearch sees it."""
 
+import json
+import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,10 +10,11 @@ from typing import Any
 
 import pytest
 
+import passsearch
 from passsearch.core import BuildOptions
 from passsearch.dialects import dialect
 from passsearch.errors import UserError, WorkerDied
-from passsearch.measure import Worker
+from passsearch.measure import Worker, probe
 from passsearch.toolchain import Toolchain, host_target
 
 
@@ -59,6 +63,20 @@ def start(toolchain: Toolchain, folder: Path, *, target: str | None = None, **re
         log=folder / "worker.log",
         **rest,
     )
+
+
+def timed_both_ways(
+    toolchain: Toolchain, network: Path, *, folder: Path, target: str, device: str
+) -> dict[str, float | None]:
+    """What ``events_case.py`` prints."""
+    script = Path(__file__).with_name("events_case.py")
+    what = (dialect(toolchain.dialect).bridge, target, device, network, folder / "built")
+    environment = {**os.environ, "PYTHONPATH": str(Path(passsearch.__file__).parents[1])}
+    command = [str(toolchain.python), str(script), *map(str, what)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    told: dict[str, float | None] = json.loads(done.stdout.splitlines()[-1])
+    return told
 
 
 def load(worker: Worker, network: Path) -> dict[str, Any]:
@@ -241,6 +259,25 @@ def test_what_dies_in_a_fork_leaves_the_states_alone(
     assert died.value.kind == "timeout"
     assert worker.ask({"verb": "hold", "state": state}, deadline_s=10) == {"held": True}
     assert worker.ask(request, deadline_s=120)["bytes"] > 0
+
+
+def test_a_cpu_is_timed_from_outside_and_its_events_would_say_the_same(
+    case: Case, small_network: Path, tmp_path: Path
+) -> None:
+    target = host_target(case.toolchain)
+    told = timed_both_ways(case.toolchain, small_network, folder=tmp_path, target=target, device="cpu")
+    assert told["unasked"] is None
+    assert told["by_events"] == pytest.approx(told["outside"], rel=0.5)
+
+
+@pytest.mark.gpu
+def test_a_gpu_is_timed_by_its_events(case: Case, small_network: Path, tmp_path: Path) -> None:
+    if not case.toolchain.cuda_device:
+        pytest.skip(f"toolchain `{case.toolchain.name}` saw no CUDA device when it was added")
+    target = f"cuda -arch={probe('cuda:0').device['arch']}"
+    told = timed_both_ways(case.toolchain, small_network, folder=tmp_path, target=target, device="cuda:0")
+    assert told["unasked"] is not None
+    assert told["by_events"] == pytest.approx(told["outside"], rel=0.5)
 
 
 def test_an_impossible_target_is_the_users_mistake(case: Case, folder: Path) -> None:

@@ -28,6 +28,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     library.nvmlDeviceGetUUID.side_effect = lambda handle: UUIDS[handle]
     library.nvmlDeviceGetName.return_value = "A Fine GPU"
     library.nvmlSystemGetDriverVersion.return_value = "999.1"
+    library.nvmlDeviceGetCudaComputeCapability.return_value = (8, 0)
     library.nvmlDeviceGetMemoryInfo.return_value = SimpleNamespace(total=80 << 30)
     library.nvmlDeviceGetTotalEnergyConsumption.return_value = 123_456
     library.nvmlDeviceGetPowerUsage.return_value = 250_000

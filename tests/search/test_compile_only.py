@@ -8,6 +8,9 @@ import pytest
 
 import passsearch
 from passsearch.errors import UserError
+from passsearch.frontends import resolve
+from passsearch.measure import Sensors
+from passsearch.search import setting
 from passsearch.toolchain import Toolchain
 
 A100 = "cuda -arch=sm_80"
@@ -44,6 +47,24 @@ def test_compile_time_is_searched_without_the_device(relax: Toolchain, small_net
     audited = passsearch.audit(tmp_path / "run", confirm=2)
     told = {each["name"]: each["detail"] for each in audited["checks"]}
     assert audited["signed_off"] and "not compared" in told["outputs"] and "none were" in told["recorded outputs"]
+
+
+@pytest.mark.usefixtures("blind")
+def test_cuda_without_an_architecture_and_without_a_gpu_is_refused(relax: Toolchain, small_network: Path) -> None:
+    with pytest.raises(UserError, match=r"names no architecture.*cuda -arch=sm_80"):
+        passsearch.tune(small_network, toolchain=relax.name, target="cuda", objective="compile_time")
+
+
+def test_cuda_is_the_architecture_of_the_gpu_that_will_run_it(
+    relax: Toolchain, small_network: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Sensors({"uuid": "GPU-1", "arch": "sm_90"}, {})
+    monkeypatch.setattr(setting, "probe", lambda device: found if device == "cuda:0" else Sensors({}, {}))
+    network = resolve(small_network, folder=small_network.parent)
+    targets = ("cuda", "cuda -max_num_threads=512", A100, "llvm")
+    told = [setting.choose(network, toolchain=relax.name, target=each) for each in targets]
+    assert [each.target for each in told] == ["cuda -arch=sm_90", "cuda -max_num_threads=512 -arch=sm_90", A100, "llvm"]
+    assert [each.gpu for each in told] == ["GPU-1"] * 3 + [None]
 
 
 @pytest.mark.usefixtures("blind")

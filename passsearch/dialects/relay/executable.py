@@ -11,17 +11,18 @@ from typing import Any
 import tvm
 from tvm.contrib import graph_executor
 
-from passsearch.dialects.contract import Array, Artifact
+from passsearch.dialects.contract import Array, Artifact, Executable
 
 KERNELS, GRAPH, PARAMETERS = "kernels.so", "graph.json", "parameters.bin"
 
 
-class GraphExecutable:
+class GraphExecutable(Executable):
     """One network loaded into a graph executor; the parameters live on the device once."""
 
     def __init__(self, artifact: Artifact, device: str) -> None:
         library = tvm.runtime.load_module(str(artifact.folder / KERNELS))
-        self._device = tvm.device(*_device(device))
+        kind, index = _device(device)
+        self._device, self._has_events = tvm.device(kind, index), kind != "cpu"
         self._module = graph_executor.create((artifact.folder / GRAPH).read_text(), library, self._device)
         self._module.load_params((artifact.folder / PARAMETERS).read_bytes())
 
@@ -38,6 +39,12 @@ class GraphExecutable:
         for _ in range(number):
             self._module.run()
         self._device.sync()
+
+    def by_events(self, number: int) -> float | None:
+        """By TVM's time_evaluator."""
+        if not self._has_events:
+            return None
+        return float(self._module.module.time_evaluator("run", self._device, number=number, repeat=1)().mean)
 
 
 class _ParallelGroup(ctypes.Structure):

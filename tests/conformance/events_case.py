@@ -1,0 +1,26 @@
+"""Seconds per inference by the device's events and from outside, as JSON: ``BRIDGE TARGET DEVICE NETWORK FOLDER``."""
+
+import json
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+from passsearch.core import BuildOptions
+from passsearch.dialects.contract import ModelSource, random_inputs
+
+home, _, name = sys.argv[1].partition(":")
+bridge = getattr(import_module(home), name)(sys.argv[2])
+module = bridge.load(ModelSource(Path(sys.argv[4]), "onnx", {}))
+executable = bridge.open(bridge.build(module, BuildOptions(opt_level=3), Path(sys.argv[5])), sys.argv[3])
+executable.run(random_inputs(bridge.inputs(module), seed=0))
+unasked = executable.by_events(1)
+executable._has_events = True  # TVM has events of a CPU too, by the host's clock
+executable.spin(100)
+by_events, outside = [], []
+for _ in range(20):
+    by_events.append(executable.by_events(200))
+    start = time.perf_counter()
+    executable.spin(200)
+    outside.append((time.perf_counter() - start) / 200)
+print(json.dumps({"unasked": unasked, "by_events": min(by_events), "outside": min(outside)}))
