@@ -28,6 +28,9 @@ STEAL_LIMIT, FOREIGN_LIMIT = 0.05, 0.10
 READABLE_S = 0.1
 """Processor time is counted in ticks of 10 ms, which say nothing of a shorter round."""
 
+LEAST_ROUNDS = 4
+"""Of a race that is cut short."""
+
 
 @dataclass(frozen=True)
 class RoundPlan:
@@ -38,6 +41,7 @@ class RoundPlan:
         runs: Runs of one visit; its sample is the fastest. Fewer where that many would last longer than ``visit_s``.
         run_s: Least duration of one run in seconds; sets the number of inferences it averages over.
         visit_s: Longest duration of one visit in seconds, where a single run is not longer already.
+        race_s: Seconds after which ``LEAST_ROUNDS`` undisturbed rounds are enough.
         seed: Seed of the visiting order and of the places on the stack.
         critical: By number of rounds so far, the one-sided critical value (in standard errors) beyond which an
             artifact is slower than the fastest and leaves the race; infinite or missing means nobody leaves.
@@ -50,6 +54,7 @@ class RoundPlan:
     runs: int = 4
     run_s: float = 0.03
     visit_s: float = 2.0
+    race_s: float = math.inf
     seed: int = 0
     critical: Sequence[float] = ()
     margin: float = 0.02
@@ -160,6 +165,9 @@ def _timed(executable: Executable, inferences: int, *, now: Callable[[], float],
     """Seconds per inference of one run."""
     if flush is not None and flush.size:
         flush += 1
+    by_events_s = executable.by_events(inferences)
+    if by_events_s is not None:
+        return by_events_s
     start = now()
     executable.spin(inferences)
     return (now() - start) / inferences
@@ -214,7 +222,7 @@ class Race:
     @property
     def over(self) -> bool:
         """Enough undisturbed rounds, twice as many rounds as planned, or nobody left to compare the baseline with."""
-        if self._alone:
+        if self._alone or self._cut_short:
             return True
         return len(self._calm()) >= self._plan.rounds or len(self._rounds) >= 2 * self._plan.rounds
 
@@ -235,7 +243,7 @@ class Race:
 
     def kept(self) -> list[Round]:
         """The undisturbed rounds; where a whole race has too few, the least disturbed fill up."""
-        if self._alone:
+        if self._alone or self._cut_short:
             return self._calm()
         ranked = sorted(range(len(self._rounds)), key=lambda place: self._rounds[place].disturbance)
         return [self._rounds[place] for place in sorted(ranked[: self._plan.rounds])]
@@ -256,6 +264,12 @@ class Race:
     @property
     def _alone(self) -> bool:
         return self._running == [0] and len(self._everyone) > 1
+
+    @property
+    def _cut_short(self) -> bool:
+        calm = self._calm()
+        lasted_s = self._rounds[-1].span[1] - self._rounds[0].span[0] if self._rounds else 0.0
+        return lasted_s >= self._plan.race_s and LEAST_ROUNDS <= len(calm) <= self._plan.rounds
 
     def _calm(self) -> list[Round]:
         return [each for each in self._rounds if each.disturbance == 0.0]

@@ -20,8 +20,9 @@ DEPLOYMENT_SEED = 4
 FINAL_PLAN = RoundPlan()
 """For decisions: all rounds for everyone."""
 
-SEARCH_PLAN = replace(FINAL_PLAN, rounds=8, critical=race_critical(8, artifacts=2))
-"""For one candidate of a search, which leaves as soon as it is certainly slower than the baseline."""
+SEARCH_PLAN = replace(FINAL_PLAN, rounds=8, race_s=10.0, critical=race_critical(8, artifacts=2))
+"""For one candidate of a search, which leaves as soon as it is certainly slower than the baseline. Of a slow network a
+search sees more by fewer rounds of each: what it finds is decided by others."""
 
 SEARCH_WINDOWS, FINAL_WINDOWS = WindowPlan(windows=1), WindowPlan()
 """For one candidate of a search on power or energy, and for decisions."""

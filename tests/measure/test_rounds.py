@@ -1,16 +1,18 @@
 """Rounds on artifacts whose every run is known."""
 
 import ctypes
+import math
 import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from passsearch.core import TensorType
-from passsearch.dialects.contract import Array
+from passsearch.dialects.contract import Array, Executable
 from passsearch.measure import race_critical
 from passsearch.measure.processor import CpuTimes, pin
 from passsearch.measure.rounds import Race, Round, RoundPlan, measure, run_race
@@ -28,7 +30,7 @@ class Clock:
         return self.now_s
 
 
-class Scripted:
+class Scripted(Executable):
     """An executable that takes the times it is given, over and over."""
 
     def __init__(self, clock: Clock, seconds: Sequence[float]) -> None:
@@ -51,7 +53,7 @@ def race(plan: RoundPlan, rounds: Sequence[Round]) -> Race:
     for each in rounds:
         if not artifacts.over:
             running = artifacts.order()
-            artifacts.take(Round({i: each.runs[i] for i in running}, each.steal, each.foreign))
+            artifacts.take(replace(each, runs={i: each.runs[i] for i in running}))
     return artifacts
 
 
@@ -76,11 +78,12 @@ def affinity() -> Iterator[None]:
 
 @pytest.mark.usefixtures("affinity")
 def test_what_is_measured_is_what_it_took() -> None:
-    class Sleeper:
-        run = Scripted.run
-
+    class Sleeper(Executable):
         def __init__(self, seconds: float) -> None:
             self._seconds = seconds
+
+        def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+            return list(inputs.values())
 
         def spin(self, number: int) -> None:
             time.sleep(number * self._seconds)
@@ -117,6 +120,16 @@ def test_runs_begin_at_many_places_of_the_stack(depths: int, fewest: int, most: 
     assert fewest <= len(set(timed)) <= most  # the interpreter itself may call once from elsewhere
 
 
+def test_a_device_with_events_is_timed_by_them() -> None:
+    class OnGpu(Scripted):
+        def by_events(self, number: int) -> float | None:
+            self.spin(number)
+            return 0.25
+
+    finished = run_race([OnGpu(Clock(), [0.1])], RoundPlan(rounds=2), watch=calm)
+    assert finished.samples() == [[0.25, 0.25]]
+
+
 def test_a_slow_network_runs_fewer_times_a_visit_and_fills_the_caches_on_the_way() -> None:
     clock = Clock()
     slow = [Scripted(clock, [0.4]), Scripted(clock, [0.5])]
@@ -150,6 +163,14 @@ def test_a_race_is_over_when_only_the_baseline_runs() -> None:
     rounds = [Round({i: [t * float(np.exp(rng.normal(0, 0.01)))] for i, t in times.items()}, **CALM) for _ in range(8)]
     finished = race(plan, rounds)
     assert finished.over and len(finished.kept()) == 4
+
+
+def test_a_race_that_lasts_too_long_is_cut_short_at_four_calm_rounds() -> None:
+    plan = RoundPlan(rounds=8, race_s=5.0)
+    rounds = [Round({0: [1.0], 1: [1.0]}, 0.0, 0.2 * (turn == 1), span=(turn, turn + 1)) for turn in range(12)]
+    artifacts = race(plan, rounds)
+    assert artifacts.over and len(artifacts.kept()) == 4 and artifacts.dropped == 1
+    assert len(race(replace(plan, race_s=math.inf), rounds).kept()) == 8
 
 
 def test_a_race_that_ends_early_keeps_no_disturbed_round() -> None:
