@@ -1,8 +1,8 @@
 """What folding constants costs, by TVM's own evaluator and by numpy: ``python benchmarks/fold_constant.py``.
 
 Both fold the state that ``BEFORE`` leads to, each in a new process that has folded nothing before, and take turns in
-which goes first. ``benchmarks/results/fold_constant.json`` has the seconds, ``--table`` prints the Markdown of
-``docs/results.md`` from it.
+which goes first. ``benchmarks/results/fold_constant-DIALECT.json`` has the seconds, ``--table`` prints the
+Markdown of the docs from it.
 """
 
 import argparse
@@ -20,10 +20,14 @@ from provenance import provenance, settle
 from passsearch.core import PassSpec, Pipeline
 from passsearch.measure import Worker, mean_ratio
 from passsearch.search.setting import Setting
+from passsearch.toolchain import get_toolchain
 
-RESULTS = Path(__file__).parent / "results" / "fold_constant.json"
+RESULTS = Path(__file__).parent / "results"
 NETWORKS = ("resnet18", "mobilenet_v2", "resnet50")
-BEFORE = Pipeline.parse("SimplifyInference,BackwardFoldScaleAxis,AlterOpLayout")
+BEFORE = {
+    "relay": Pipeline.parse("SimplifyInference,BackwardFoldScaleAxis,AlterOpLayout"),
+    "relax": Pipeline.parse("DecomposeOpsForInference"),
+}
 EVALUATORS = {"tvm": PassSpec.of("FoldConstant"), "numpy": PassSpec.of("FoldConstant", evaluator="numpy")}
 
 
@@ -33,7 +37,7 @@ def fold(chosen: Setting, evaluator: str, *, log: Path) -> tuple[float, str]:
     worker = Worker(python, bridge=bridge, target=chosen.target, threads=1, log=log)
     try:
         answer = _ask(worker, chosen, request={"verb": "load", "source": chosen.model.to_request()})
-        for step in (*BEFORE.passes, EVALUATORS[evaluator]):
+        for step in (*BEFORE[chosen.toolchain.dialect].passes, EVALUATORS[evaluator]):
             named = {"pass": {"name": step.name, "arguments": step.bound}, "factory": chosen.factories[step.name]}
             answer = _ask(worker, chosen, request={"verb": "apply", "state": answer["state"], **named})
     finally:
@@ -48,9 +52,8 @@ def _ask(worker: Worker, chosen: Setting, *, request: Mapping[str, Any]) -> dict
     return answer
 
 
-def folds(model: str, pairs: int) -> dict[str, Any]:
+def folds(chosen: Setting, pairs: int) -> dict[str, Any]:
     """One network: both evaluators so many times."""
-    chosen = settle(model)
     seconds: dict[str, list[float]] = {evaluator: [] for evaluator in EVALUATORS}
     states = set()
     with TemporaryDirectory(prefix="passsearch-") as folder:
@@ -59,8 +62,10 @@ def folds(model: str, pairs: int) -> dict[str, Any]:
                 spent, state = fold(chosen, evaluator, log=Path(folder) / "workers.log")
                 seconds[evaluator].append(round(spent, 4))
                 states.add(state)
-            print(f"{model}: {[seconds[evaluator][-1] for evaluator in EVALUATORS]} s", file=sys.stderr, flush=True)
-    return {"before": str(BEFORE), "seconds": seconds, "same_ir": len(states) == 1, **provenance(chosen)}
+            last = [seconds[evaluator][-1] for evaluator in EVALUATORS]
+            print(f"{chosen.model.name}: {last} s", file=sys.stderr, flush=True)
+    before = str(BEFORE[chosen.toolchain.dialect])
+    return {"before": before, "seconds": seconds, "same_ir": len(states) == 1, **provenance(chosen)}
 
 
 def table(document: Mapping[str, Any]) -> str:
@@ -79,16 +84,16 @@ def main() -> None:
     """Fold and write the JSON, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("networks", nargs="*", default=NETWORKS, help=f"{' '.join(NETWORKS)} by default")
+    parser.add_argument("--toolchain", help="name of an installed toolchain (the first)")
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true", help="print the Markdown from the JSON there is")
     arguments = parser.parse_args()
-    if not arguments.table:
-        document = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-        for name in arguments.networks:
-            document[name] = folds(f"zoo:{name}", arguments.pairs)
-            arguments.out.write_text(json.dumps(document, indent=1) + "\n")
-    print(table(json.loads(arguments.out.read_text())))
+    file = RESULTS / f"fold_constant-{get_toolchain(arguments.toolchain).dialect}.json"
+    document = json.loads(file.read_text()) if file.exists() else {}
+    for name in () if arguments.table else arguments.networks:
+        document[name] = folds(settle(f"zoo:{name}", arguments.toolchain), arguments.pairs)
+        file.write_text(json.dumps(document, indent=1) + "\n")
+    print(table(document))
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ from passsearch.search.setting import Setting, choose
 from passsearch.toolchain import cache_folder
 
 
-def settle(model: str) -> Setting:
-    """The default toolchain and this machine's target for a network, as ``tune`` chooses them."""
-    return choose(resolve(model, folder=cache_folder() / "models"), toolchain=None, target=None)
+def settle(model: str, toolchain: str | None = None) -> Setting:
+    """A toolchain (or the default one) and this machine's target for a network, as ``tune`` chooses them."""
+    return choose(resolve(model, folder=cache_folder() / "models"), toolchain=toolchain, target=None)
 
 
 def provenance(chosen: Setting) -> dict[str, Any]:

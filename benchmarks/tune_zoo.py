@@ -33,7 +33,7 @@ def main() -> None:
         keep(name, arguments)
     if arguments.table:
         documents = [json.loads(file.read_text()) for file in sorted((RESULTS / arguments.table).glob("*.json"))]
-        print(table(documents))
+        print(table([each for each in documents if "verdict" in each]))
 
 
 def keep(name: str, arguments: argparse.Namespace) -> None:
