@@ -1,8 +1,8 @@
 """What folding constants costs, by TVM's own evaluator and by numpy: ``python benchmarks/fold_constant.py``.
 
 Both fold the state that ``BEFORE`` leads to, each in a new process that has folded nothing before, and take turns in
-which goes first. ``benchmarks/results/fold_constant-DIALECT.json`` has the seconds, ``--table`` prints the
-Markdown of the docs from it.
+which goes first. ``benchmarks/results/fold_constant-DIALECT.json`` has the seconds, ``--table DIALECT`` prints
+the Markdown of the docs from it.
 """
 
 import argparse
@@ -86,9 +86,9 @@ def main() -> None:
     parser.add_argument("networks", nargs="*", default=NETWORKS, help=f"{' '.join(NETWORKS)} by default")
     parser.add_argument("--toolchain", help="name of an installed toolchain (the first)")
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--table", action="store_true", help="print the Markdown from the JSON there is")
+    parser.add_argument("--table", metavar="DIALECT", help="print the Markdown from the JSON there is")
     arguments = parser.parse_args()
-    file = RESULTS / f"fold_constant-{get_toolchain(arguments.toolchain).dialect}.json"
+    file = RESULTS / f"fold_constant-{arguments.table or get_toolchain(arguments.toolchain).dialect}.json"
     document = json.loads(file.read_text()) if file.exists() else {}
     for name in () if arguments.table else arguments.networks:
         document[name] = folds(settle(f"zoo:{name}", arguments.toolchain), arguments.pairs)

@@ -2,8 +2,8 @@
 
 Tunes networks and keeps, of TVM's default pipeline and of what was found, throughput, latency, compile time, power,
 energy, memory and temperature with the noise floor they were read at; then runs the tests marked ``gpu``, while it
-writes down what the device's meter reads. The JSON is written after every step, so that a session that is cut off
-leaves what it had.
+writes down what the device's meter reads. The JSON is written after every step: where time runs out it has what was
+read by then.
 
 Needs a checkout, an NVIDIA driver and ``nvcc``, and no network: with ``--wheels`` an environment is made of the wheels
 in that folder and of what this interpreter has installed; without, this interpreter has TVM. ``--target host`` does the
@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import re
+import site
 import subprocess
 import sys
 import tempfile
@@ -62,7 +63,11 @@ def elsewhere(options: argparse.Namespace) -> int:
     began_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="passsearch-") as folder:
         python = Path(folder) / "bin" / "python"
-        subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", folder], check=True)
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        packages = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        own = Path(subprocess.check_output([str(python), "-c", packages], text=True).strip())
+        # As --system-site-packages, but of this interpreter, which may be a virtual environment itself.
+        (own / "beside.pth").write_text("\n".join([*site.getsitepackages(), str(ROOT)]) + "\n")
         wheels = sorted(map(str, options.wheels.glob("*.whl")))
         subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", *wheels], check=True)
         minutes = options.minutes - (time.monotonic() - began_s) / 60
@@ -125,10 +130,12 @@ def tested(*, seconds: float) -> dict[str, Any]:
     """How the tests marked ``gpu`` ended, each that did not pass with its reason."""
     command: Sequence[str] = [sys.executable, "-m", "pytest", "-q", "-rsfE", "-p", "no:cacheprovider", "-m", "gpu"]
     try:
-        done = subprocess.run([*command, "tests"], cwd=ROOT, capture_output=True, text=True, timeout=max(1.0, seconds))
+        done = subprocess.run([*command, "tests"], cwd=ROOT, capture_output=True, text=True, timeout=max(0.0, seconds))
     except subprocess.TimeoutExpired:
         return {"unavailable": f"they did not end within {seconds:.0f} s"}
     lines = done.stdout.splitlines()
+    if not lines:
+        return {"unavailable": done.stderr[-500:]}
     counts = {kind: int(count) for count, kind in re.findall(r"(\d+) (passed|failed|skipped|error)", lines[-1])}
     return {**counts, "told": [line for line in lines if line.startswith(("SKIPPED", "FAILED", "ERROR"))]}
 

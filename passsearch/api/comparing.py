@@ -81,6 +81,8 @@ def compare(
             )
             if chosen.idle:
                 raise UserError(f"Nothing can be timed for `{chosen.target}`: {chosen.idle}.")
+            if cache != "warm" and chosen.device != "cpu":
+                raise UserError(f"Caches of `{chosen.target}` cannot be flushed; leave the cache state out.")
             contenders = [_contender(chosen, text) for text in texts]
             sides.append(Side(chosen, stack.enter_context(evaluating(chosen, remember=False)), contenders))
         return compare_candidates(

@@ -33,6 +33,7 @@ def replay(compiler: Any, files: Any) -> None:
             ``hash(module)``, ``build(module, options, target, folder)`` and ``run(folder, inputs, target)``.
         files: Names of what ``build`` writes.
     """
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # so the first GPU is the one the target was read from
     options = parse_arguments()
     record = json.loads((HERE / "pipeline.json").read_text())
     target = compiler.target(options.target or record["target"])

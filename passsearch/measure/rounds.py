@@ -269,7 +269,7 @@ class Race:
     def _cut_short(self) -> bool:
         calm = self._calm()
         lasted_s = self._rounds[-1].span[1] - self._rounds[0].span[0] if self._rounds else 0.0
-        return lasted_s >= self._plan.race_s and LEAST_ROUNDS <= len(calm) <= self._plan.rounds
+        return lasted_s >= self._plan.race_s and len(calm) >= LEAST_ROUNDS
 
     def _calm(self) -> list[Round]:
         return [each for each in self._rounds if each.disturbance == 0.0]

@@ -248,8 +248,7 @@ def _with_architecture(target: str) -> str:
 
     TVM would ask the driver for it, in a process whose forks could not use CUDA from then on.
     """
-    kind, *options = target.split()
-    if kind != "cuda" or any(option.lstrip("-").startswith("arch=") for option in options):
+    if target.split()[0] != "cuda" or re.search(r"\s-+arch[=\s]", target):
         return target
     found = probe(device_of(target))
     if "arch" not in found.device:

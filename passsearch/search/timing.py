@@ -64,7 +64,7 @@ class Timing:
         """What artifacts consume, ``consumed`` as ``measure.consumption`` has it, from one new process."""
         assert self._meter is not None
         expected_s = 2 * len(folders) * plan.windows * (plan.window_s + plan.settle_s)
-        with recording(self._meter) as trace:
+        with self._workers.turn, recording(self._meter) as trace:
             answer = self._workers.ask_new("measure", self._request("consume", folders, plan=plan), more_s=expected_s)
         if "failure" in answer:
             return answer
@@ -87,7 +87,7 @@ class Timing:
         """A measurement without the rounds in which the device was disturbed, where its meter tells."""
         if self._meter is None or not self._meter.watches:
             return measure()
-        with recording(self._meter) as trace:
+        with self._workers.turn, recording(self._meter) as trace:
             answer = measure()
         return answer if "failure" in answer else undisturbed(answer, trace)
 

@@ -21,6 +21,7 @@ class Workers:
 
     Attributes:
         seconds: Wall time by stage: ``apply``, ``build``, ``measure``.
+        turn: Held while kernels run on the device; whoever holds it may take it again.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Workers:
             lock: File that whoever runs kernels on the device locks meanwhile; ``None`` where nobody asks for turns.
         """
         self._start, self._threads, self._deadline_s = start, threads, deadline_s
-        self._turn: AbstractContextManager[object] = nullcontext() if lock is None else FileLock(lock)
+        self.turn: AbstractContextManager[object] = nullcontext() if lock is None else FileLock(lock)
         self._compiler: Worker | None = None
         self._timer: Worker | None = None
         self.seconds = {"apply": 0.0, "build": 0.0, "measure": 0.0}
@@ -110,4 +111,4 @@ class Workers:
 
     def _turn_for(self, request: Mapping[str, Any]) -> AbstractContextManager[object]:
         """Whoever else measures on the device is waited for; that time is nobody's."""
-        return self._turn if request["verb"] in ON_DEVICE else nullcontext()
+        return self.turn if request["verb"] in ON_DEVICE else nullcontext()

@@ -1,4 +1,4 @@
-"""The session of a GPU machine, on the processor."""
+"""What is to be done on a GPU machine, done on the processor."""
 
 import json
 import subprocess
@@ -34,6 +34,6 @@ def test_every_metric_of_default_and_tuned_is_read_or_null_with_a_reason(relax: 
 
 @pytest.mark.toolchain
 def test_a_network_there_is_no_time_for_is_said_to_be_unread(relax: Toolchain, tmp_path: Path) -> None:
-    told = session(relax, tmp_path / "session.json", "--target", "host", "--minutes", "0.1")
+    told = session(relax, tmp_path / "session.json", "--target", "host", "--minutes", "0")
     assert "were left" in told["networks"]["bert_tiny"]["unavailable"]  # type: ignore[index]
     assert "did not end" in told["tests"]["unavailable"]  # type: ignore[index]

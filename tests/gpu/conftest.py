@@ -2,9 +2,8 @@
 
 import pytest
 
-from passsearch.errors import PassSearchError
 from passsearch.measure import probe
-from passsearch.toolchain import OWN, Toolchain, get_toolchain, list_toolchains
+from passsearch.toolchain import Toolchain, list_toolchains
 
 
 @pytest.fixture(scope="session")
@@ -13,15 +12,7 @@ def cuda() -> Toolchain:
     sensors = probe("cuda:0")
     if "uuid" not in sensors.device:
         pytest.skip(sensors.unavailable["power_w"])
-    found = [each for each in (*_own(), *list_toolchains()) if each.cuda_device]
+    found = [each for each in list_toolchains() if each.cuda_device]
     if not found:
         pytest.skip("no toolchain here has a TVM that sees the GPU; see: passsearch toolchain add NAME --python PATH")
     return found[0]
-
-
-def _own() -> tuple[Toolchain, ...]:
-    """This interpreter, where it has TVM."""
-    try:
-        return (get_toolchain(OWN),)
-    except PassSearchError:
-        return ()

@@ -19,7 +19,7 @@ from tvm.ir import GenericConst
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.tirx import FloatImm, IntImm
 
-__all__ = ["EVALUATED_OPERATORS", "FoldConstant"]
+__all__ = ["EVALUATED_OPERATORS", "FoldConstant", "folded"]
 
 FLOATS, INTEGERS = ("float32", "float64"), ("int32", "int64")
 EXTERNAL = ("Codegen", "Composite", "Primitive")
@@ -41,11 +41,12 @@ def FoldConstant(evaluator: str = "tvm") -> Any:  # noqa: N802
     if evaluator == "tvm":
         return fold_rest
     return tvm.transform.module_pass(
-        lambda module, _: fold_rest(_folded(module)), opt_level=fold_rest.info.opt_level, name="FoldConstant"
+        lambda module, _: fold_rest(folded(module)), opt_level=fold_rest.info.opt_level, name="FoldConstant"
     )
 
 
-def _folded(module: tvm.IRModule) -> tvm.IRModule:
+def folded(module: tvm.IRModule) -> tvm.IRModule:
+    """The module with whatever numpy can evaluate bound to its value."""
     folder = _Folder(module)
     for name, function in module.functions_items():
         attributes = function.attrs or {}
@@ -62,7 +63,7 @@ class _Folder(PyExprMutator):  # type: ignore[misc]
         """The value of a call on constants; any other as it is."""
         call = self.visit_expr_post_order(call)
         evaluate = _EVALUATORS.get(call.op.name) if isinstance(call.op, tvm.ir.Op) else None
-        if evaluate is None:
+        if evaluate is None or not self.builder_.current_block_is_dataflow():  # where TVM folds no operators
             return call
         operands = [self._value(each) for each in call.args]
         if any(each is None for each in operands):
@@ -89,6 +90,11 @@ class _Folder(PyExprMutator):  # type: ignore[misc]
 def _elementwise(function: Callable[..., Any], kinds: tuple[str, ...] = FLOATS + INTEGERS) -> Callable[..., Any]:
     def evaluate(_: Any, *operands: Any) -> Any:
         if {str(each.dtype) for each in operands} not in [{kind} for kind in kinds]:
+            return None
+        # A scalar stands in the kernel as a number, and TVM simplifies: x * 0, 0 / x and x + 0 lose signs of zeros,
+        # x / c becomes x * (1 / c).
+        scalars = [each for each in operands if not each.ndim]
+        if any(not each for each in scalars) or (scalars and function is np.divide):
             return None
         with np.errstate(all="ignore"):
             return np.asarray(function(*operands))
