@@ -1,6 +1,6 @@
 """Folds small modules with both evaluators of ``FoldConstant`` and prints one JSON line per case.
 
-A script for an interpreter with TVM's Relax: ``test_fold_constant.py`` runs it and reads the lines.
+A script for an interpreter with TVM's Relax: ``test_constant_folding.py`` runs it and reads the lines.
 """
 
 from __future__ import annotations
