@@ -7,12 +7,14 @@ import argparse
 import csv
 import json
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from networks import NETWORKS
 
+from passsearch.catalog import CatalogEntry, load
 from passsearch.dialects import DIALECTS
 
 HERE = Path(__file__).parent
@@ -24,6 +26,9 @@ BUILDS = ("O3", "AS-best", "fastest")
 
 LENGTH = 8
 """Passes of the sequences that are counted, as many as the paper's longest has."""
+
+LEAST_TRIED = 10
+"""Applications on a class's networks that change nothing before a pass's place in that class counts as contradicted."""
 
 Row: TypeAlias = list[str]
 Bar: TypeAlias = tuple[float, float, float]
@@ -40,8 +45,8 @@ def main() -> None:
     arguments = parser.parse_args()
     files = (HERE.parent / "results" / arguments.dialect / "cf22" / f"{name}.json" for name in NETWORKS)
     documents = {file.stem: json.loads(file.read_text()) for file in files if file.exists()}
-    makers = (fingerprints, effects, acts, against_o3, baselines, selections, cf22, floors, passes, kernels, table6)
-    tables = [make(documents) for make in makers]
+    graphs, runs = (fingerprints, effects, acts, contradictions), (against_o3, baselines, selections, cf22)
+    tables = [make(documents) for make in (*graphs, *runs, floors, passes, kernels, table6)]
     for name, heads, rows in (each for each in tables if each[2]):
         print(f"\n<!-- {name} -->\n\n{markdown(heads, rows)}")
         if arguments.out:
@@ -104,6 +109,37 @@ def changed(counts: Mapping[str, int] | None) -> str:
         return "not searched"
     failed = f", {counts['failed']} failed" if counts.get("failed") else ""
     return f"{counts.get('changed', 0)} of {sum(counts.values())}{failed}"
+
+
+def contradictions(documents: Mapping[str, Any]) -> Table:
+    """Places in the columns of table 4 that the measurements speak against, with the evidence the catalog gives."""
+    analyzed = {name: each for name, each in documents.items() if "analyze" in each}
+    dialects = {each["analyze"]["toolchain"]["dialect"] for each in analyzed.values()}
+    rows = [
+        [entry.name, category, found]
+        for name in sorted(dialects)
+        for entry in load(name).entries.values()
+        for category in entry.paper
+        if (found := evidence(entry, category, analyzed))
+    ]
+    return "contradictions", ["pass", "class", "evidence"], rows
+
+
+def evidence(entry: CatalogEntry, category: str, documents: Mapping[str, Any]) -> str:
+    """Why a pass has no place in a class: it changed nothing in its networks, or fails on all; empty if it may have."""
+    counts, names = Counter[str](), []
+    for name, each in sorted(documents.items()):
+        if category in each["analyze"]["classes"]:
+            imported = {"changes": "changed", "nothing": "idle"}.get(each["analyze"]["effects"][entry.name], "failed")
+            counts.update([imported])
+            counts.update(each.get("acts", {"passes": {}})["passes"].get(entry.name, {}))
+            names.append(name)
+    if counts["changed"] or not names:
+        return ""
+    where = ", ".join(names)
+    if not counts["idle"]:
+        return f"fails on {where}"
+    return f"changed nothing in {counts['idle']} applications on {where}" if counts["idle"] >= LEAST_TRIED else ""
 
 
 def against_o3(documents: Mapping[str, Any]) -> Table:

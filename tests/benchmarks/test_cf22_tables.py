@@ -1,0 +1,33 @@
+"""What the catalog says of the paper is what the committed measurements say."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from passsearch.catalog import load
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(BENCHMARKS / "cf22"))
+    import tables  # type: ignore[import-not-found]
+
+    yield tables
+    for name in ("tables", "networks"):
+        sys.modules.pop(name, None)
+
+
+def test_the_catalog_marks_what_the_measurements_contradict(tables: Any) -> None:
+    files = sorted((BENCHMARKS / "results" / "relay" / "cf22").glob("*.json"))
+    _, _, rows = tables.contradictions({file.stem: json.loads(file.read_text()) for file in files})
+    marked = [
+        [entry.name, category, evidence]
+        for entry in load("relay").entries.values()
+        for category, evidence in entry.contradicted.items()
+    ]
+    assert sorted(rows) == sorted(marked) != []
