@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from threading import current_thread
 from time import monotonic
 from typing import Any
 
@@ -39,14 +40,16 @@ class Workers:
         self.turn: AbstractContextManager[object] = nullcontext() if lock is None else FileLock(lock)
         self._compiler: Worker | None = None
         self._timer: Worker | None = None
+        self._starter = current_thread()
         self.seconds = {"apply": 0.0, "build": 0.0, "measure": 0.0}
 
     def compiler(self) -> Worker:
         """The one that holds states; it runs no kernels, so one thread is enough and forking it is safe."""
-        if self._compiler is None or not self._compiler.alive:
-            if self._compiler is not None:  # a process dies with the thread that started it
+        # A process dies with the thread that started it, a moment later.
+        if self._compiler is None or not self._compiler.alive or not self._starter.is_alive():
+            if self._compiler is not None:
                 self._compiler.close()
-            self._compiler = self._start(1)
+            self._compiler, self._starter = self._start(1), current_thread()
         return self._compiler
 
     def timer(self) -> Worker:

@@ -52,3 +52,13 @@ def test_compiling_waits_for_nobody(workers: Workers, tmp_path: Path) -> None:
         build.start()
         build.join(2.0)
         assert not build.is_alive()
+
+
+def test_a_compiler_goes_with_the_thread_that_started_it(workers: Workers) -> None:
+    """The system ends it then, but not at once: until then it looks alive."""
+    started = list[Worker]()
+    thread = Thread(target=lambda: started.append(workers.compiler()))
+    thread.start()
+    thread.join()
+    assert started[0].alive and workers.compiler() is not started[0]
+    assert workers.compiler() is workers.compiler()
