@@ -1,6 +1,7 @@
 """``explore`` and ``catalog learn`` as a user types them."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -33,8 +34,9 @@ def typed(capsys: pytest.CaptureFixture[str]) -> object:
 def test_a_space_is_explored_drawn_checked_and_learned_from(
     typed, relay: Toolchain, small_network: Path, tmp_path: Path
 ) -> None:
+    explore = partial(typed, "explore", small_network, "--toolchain", relay.name)
     out, picture, learned = (tmp_path / name for name in ("space.json", "space.svg", "learned.yaml"))
-    told = typed("explore", small_network, "--passes", PASSES, "--out", out, "--picture", picture)
+    told = explore("--passes", PASSES, "--out", out, "--picture", picture)
     assert told.code == 0 and "closed: " in told.out and "no sequence of these passes" in told.out
     assert "s, remembered for later runs" in " ".join(told.out.split())
     document = json.loads(out.read_text())
@@ -42,16 +44,16 @@ def test_a_space_is_explored_drawn_checked_and_learned_from(
     circles = ElementTree.parse(picture).getroot().findall("{http://www.w3.org/2000/svg}circle")
     assert len(circles) == document["states"] == len(document["graph"]["states"])
 
-    again = typed("explore", small_network, "--passes", PASSES, "--json")
+    again = explore("--passes", PASSES, "--json")
     assert json.loads(again.out)["tried"] == 0, "everything was known"
-    afresh = json.loads(typed("explore", small_network, "--passes", PASSES, "--fresh", "--json").out)
+    afresh = json.loads(explore("--passes", PASSES, "--fresh", "--json").out)
     assert afresh["tried"] > 0 and not afresh["remembered"]
 
-    held = typed("explore", small_network, "--check", out, "--sample", 4)
+    held = explore("--check", out, "--sample", 4)
     assert held.code == 0 and "4 of " in held.out and "all as certified" in held.out
     document["graph"]["table"][0] = [0, 0, 0]
     out.write_text(json.dumps(document))
-    broken = typed("explore", small_network, "--check", out, "--json")
+    broken = explore("--check", out, "--json")
     assert broken.code == 1 and not json.loads(broken.out)["holds"]
 
     assert typed("catalog", "learn", out, "--out", learned).code == 0
@@ -69,7 +71,7 @@ def test_a_space_is_explored_drawn_checked_and_learned_from(
     ],
 )
 def test_a_mistake_is_one_line(typed, relay: Toolchain, small_network: Path, arguments, line: str) -> None:
-    answer = typed("explore", small_network, *arguments)
+    answer = typed("explore", small_network, "--toolchain", relay.name, *arguments)
     assert answer.code == 2 and line in answer.err and answer.err.count("error:") == 1
 
 
