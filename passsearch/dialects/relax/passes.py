@@ -141,6 +141,8 @@ def DefaultGPUSchedule() -> Any:  # noqa: N802
 
 def MetaScheduleApplyDatabase(work_dir: str, enable_warning: bool = False) -> Any:  # noqa: N802
     """``relax.transform.MetaScheduleApplyDatabase``, which asks for the target when it is made."""
+    if not Path(work_dir).is_absolute():  # workers and exported scripts run in folders of their own
+        raise ValueError(f"`work_dir` of MetaScheduleApplyDatabase is an absolute path, not `{work_dir}`")
 
     def schedule(module: Any) -> Any:
         missing = [name for name in _DATABASE if not (Path(work_dir) / name).is_file()]
