@@ -1,6 +1,6 @@
-"""Tune the kernels of a Relax module with MetaSchedule: ``python metaschedule.py IR.json DATABASE --target T``.
+"""Tune the kernels of a Relax module with MetaSchedule: ``python metaschedule.py IR.json DB --target T --trials N``.
 
-Run in the toolchain's interpreter, which needs cloudpickle and psutil for it, and xgboost for its cost model.
+Run in the toolchain's interpreter. A database that is there already goes on.
 """
 
 import argparse
@@ -10,14 +10,19 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import tvm
-from tvm.s_tir import meta_schedule
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from passsearch.dialects.relax.lowering import target_options
 
+NEEDED = {"cloudpickle": "cloudpickle", "psutil": "psutil", "xgboost": "xgboost-cpu"}
+"""Packages of a module's name, for TVM's workers and its cost model."""
+
 BUILD_S = 100.0
 """Longest time to build or to run one schedule; TVM's 30 s is spent on importing TVM where cores are busy."""
+
+AT_ONCE = 16
+"""Trials of one kernel before the next has its turn."""
 
 
 def main() -> None:
@@ -27,22 +32,24 @@ def main() -> None:
     parser.add_argument("database", type=Path)
     parser.add_argument("--target", required=True)
     parser.add_argument("--trials", type=int, required=True)
-    parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
+    missing = [package for module, package in NEEDED.items() if find_spec(module) is None]
+    if missing:
+        sys.exit(f"Tuning kernels needs more in the toolchain: {sys.executable} -m pip install {' '.join(missing)}")
+    from tvm.s_tir import meta_schedule
+
     cores = len(os.sched_getaffinity(0))
-    target = tvm.target.Target({**target_options(arguments.target), "num-cores": cores})
-    module = tvm.ir.load_json(arguments.module.read_text())
+    named = tvm.target.Target(target_options(arguments.target))
     meta_schedule.relax_integration.tune_relax(
-        module,
+        tvm.ir.load_json(arguments.module.read_text()),
         {},
-        target,
+        tvm.target.Target({**named.export(), "num-cores": cores}),
         str(arguments.database),
         max_trials_global=arguments.trials,
-        num_trials_per_iter=16,  # of one kernel at a time; there are some twenty
+        num_trials_per_iter=AT_ONCE,
         builder=meta_schedule.builder.LocalBuilder(max_workers=cores, timeout_sec=BUILD_S),
         runner=meta_schedule.runner.LocalRunner(timeout_sec=BUILD_S),
-        cost_model="xgb" if find_spec("xgboost") else "random",
-        seed=arguments.seed,
+        seed=0,
     )
 
 

@@ -1,13 +1,14 @@
 """Schedules by MetaSchedule for the kernels of a network: ``python benchmarks/tune_kernels.py zoo:resnet18 --out DB``.
 
-Tunes the kernels that a named sequence of the catalog has when it comes to ``ScheduleCPU``. Beside the database it
-writes a catalog file with that sequence, the database before ``ScheduleCPU``, which schedules what is not in there:
-``passsearch tune zoo:resnet18 --catalog DB/catalog.yaml``.
+Tunes the kernels that a named sequence of the catalog has when it comes to ``ScheduleCPU``, their weights laid out as
+MetaSchedule likes. Beside the database it writes a catalog file with the sequence ``database``: the same with what was
+found before ``ScheduleCPU``, which schedules the rest. Called again it goes on.
 """
 
 import argparse
+import hashlib
 import subprocess
-import time
+import sys
 from pathlib import Path
 
 import yaml
@@ -30,31 +31,37 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=1000, help="schedules to build and time in all (%(default)s)")
     arguments = parser.parse_args()
     chosen = settle(arguments.model, arguments.toolchain)
-    steps = chosen.catalog.sequences[arguments.sequence].pipeline.passes
-    scheduling = [step.name for step in steps].index("ScheduleCPU")
+    steps = chosen.catalog.sequence(arguments.sequence).pipeline.passes
+    place = [step.name for step in steps].index("ScheduleCPU")
+    kernels = Pipeline((*steps[:place], PassSpec.of("AttachAttrLayoutFreeBuffers")))
     folder = arguments.out.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    write_kernels(chosen, Pipeline(steps[:scheduling]), folder / "kernels.json")
-    start = time.perf_counter()
+    write_kernels(chosen, kernels, folder / "kernels.json")
     command = [str(chosen.toolchain.python), str(GUEST), str(folder / "kernels.json"), str(folder)]
-    subprocess.run([*command, "--target", chosen.target, "--trials", str(arguments.trials)], check=True)
-    found = PassSpec.of("MetaScheduleApplyDatabase", work_dir=str(folder))
+    done = subprocess.run([*command, "--target", chosen.target, "--trials", str(arguments.trials)], check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
+    digest = hashlib.sha256((folder / "database_tuning_record.json").read_bytes()).hexdigest()[:16]
+    found = PassSpec.of("MetaScheduleApplyDatabase", work_dir=str(folder), sha256=digest)
+    after = (found, PassSpec.of("SplitLayoutRewritePreproc"), *steps[place:])
     sequence = {
         "name": "database",
-        "summary": f"As {arguments.sequence}, kernels as MetaSchedule found them in {arguments.trials} trials.",
-        "pipeline": str(Pipeline((*steps[:scheduling], found, *steps[scheduling:]))),
+        "summary": f"As {arguments.sequence}, kernels as MetaSchedule found them.",
+        "pipeline": str(Pipeline((*kernels.passes, *after))),
     }
     catalog = folder / "catalog.yaml"
     catalog.write_text(yaml.safe_dump({"sequences": [sequence]}, sort_keys=False))
-    print(f"Tuned in {time.perf_counter() - start:.0f} s: passsearch tune {arguments.model} --catalog {catalog}")
+    print(f"passsearch tune {arguments.model} --toolchain {chosen.toolchain.name} --catalog {catalog}")
 
 
 def write_kernels(chosen: Setting, pipeline: Pipeline, file: Path) -> None:
     """The network's IR after these passes."""
     with evaluating(chosen, remember=True) as evaluator:
         state = evaluator.reach(pipeline)
-        if isinstance(state, Failure) or not evaluator.save(state, file):
-            raise SystemExit(f"`{pipeline}` does not apply to {chosen.model.name}.")
+        if isinstance(state, Failure):
+            sys.exit(f"`{pipeline}` does not apply to {chosen.model.name}: {state.reason}")
+        if not evaluator.save(state, file):
+            sys.exit(f"`{file}` cannot be written.")
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class Setting:
         deadline_s: Longest time one request to a worker may take.
         paths: Import paths of the user's own passes.
         own_factories: ``module:function`` of passes that the catalog does not have.
-        catalogs_sha256: Digest of the user's catalog files and of modules and databases beside them; empty without any.
+        catalogs_sha256: Digest of the user's catalog files and of the modules beside them; empty without any.
     """
 
     model: ModelFile
@@ -260,10 +260,9 @@ def _with_architecture(target: str) -> str:
 
 
 def _digest(catalogs: Sequence[Path]) -> str:
-    """A digest that changes with the user's entries, the code of their passes and a tuning database beside them."""
-    folders = {path.resolve().parent for path in catalogs}
-    beside = {file for folder in folders for kind in ("*.py", "database_*.json") for file in folder.glob(kind)}
-    files = sorted({path.resolve() for path in catalogs} | beside)
+    """A digest that changes with the user's entries and with the code of their passes."""
+    modules = {module for path in catalogs for module in path.resolve().parent.glob("*.py")}
+    files = sorted({path.resolve() for path in catalogs} | modules)
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest() if files else ""
 
 

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 import passsearch
-from passsearch.frontends import resolve
 from passsearch.search import tuning
-from passsearch.search.setting import choose
 from passsearch.toolchain import Toolchain
 
 CHEAP = ("SimplifyInference", "FoldConstant", "FuseOps")
@@ -92,16 +90,3 @@ def test_what_never_closes_does_not_keep_the_rest_from_closing(
     tune(small_network, relay, tmp_path / "again", passes=passes)
     edges = facts(tmp_path / "again", "edge")
     assert edges and all(sum(fact["spent"].values()) == 0 for fact in edges)
-
-
-def test_what_a_database_gave_is_forgotten_when_it_changes(
-    relay: Toolchain, small_network: Path, tmp_path: Path
-) -> None:
-    catalog, database = tmp_path / "catalog.yaml", tmp_path / "database_tuning_record.json"
-    catalog.write_text("sequences:\n  - {name: own, summary: An own one., pipeline: FuseOps}\n")
-    file = resolve(small_network, folder=tmp_path / "models")
-    memories = []
-    for records in ("[1]", "[1, 2]"):
-        database.write_text(records)
-        memories.append(choose(file, toolchain=relay.name, target=None, catalogs=[catalog]).memory)
-    assert memories[0] != memories[1]

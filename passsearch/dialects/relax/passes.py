@@ -5,6 +5,7 @@ Imports nothing but TVM and numpy: an exported deployment script carries a copy 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +24,11 @@ _LIBRARIES = {
 }
 """Where TVM keeps each library's patterns."""
 
-_DATABASE = ("database_workload.json", "database_tuning_record.json")
+_RECORDS = "database_tuning_record.json"
+_DATABASE = ("database_workload.json", _RECORDS)
+
+_LEAST_DIGITS = 8
+"""Of a database's digest."""
 
 _PINNED = {"relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
 """A transposed convolution that follows its input to NHWC has no loops: ``LegalizeOps`` leaves it as it is."""
@@ -139,15 +144,22 @@ def DefaultGPUSchedule() -> Any:  # noqa: N802
     return _pass("DefaultGPUSchedule", schedule)
 
 
-def MetaScheduleApplyDatabase(work_dir: str, enable_warning: bool = False) -> Any:  # noqa: N802
-    """``relax.transform.MetaScheduleApplyDatabase``, which asks for the target when it is made."""
-    if not Path(work_dir).is_absolute():  # workers and exported scripts run in folders of their own
-        raise ValueError(f"`work_dir` of MetaScheduleApplyDatabase is an absolute path, not `{work_dir}`")
+def MetaScheduleApplyDatabase(work_dir: str, sha256: str, enable_warning: bool = False) -> Any:  # noqa: N802
+    """``relax.transform.MetaScheduleApplyDatabase``, which asks for the target when it is made.
+
+    A database grows in its place, so what a search found out with one is not true of the next: it goes by its digest.
+    """
 
     def schedule(module: Any) -> Any:
-        missing = [name for name in _DATABASE if not (Path(work_dir) / name).is_file()]
+        folder = Path(work_dir)
+        missing = [name for name in _DATABASE if not (folder / name).is_file()]
         if missing:  # TVM would make an empty one
             raise ValueError(f"no tuning database: `{work_dir}` has no {missing[0]}")
+        if not folder.is_absolute():  # workers and exported scripts run in folders of their own
+            raise ValueError(f"`{work_dir}` is not an absolute path")
+        found = hashlib.sha256((folder / _RECORDS).read_bytes()).hexdigest()
+        if len(sha256) < _LEAST_DIGITS or not found.startswith(sha256):
+            raise ValueError(f"the sha256 of {_RECORDS} in `{work_dir}` is {found}, not `{sha256}`")
         return transform.MetaScheduleApplyDatabase(work_dir, enable_warning)(module)
 
     return _pass("MetaScheduleApplyDatabase", schedule)

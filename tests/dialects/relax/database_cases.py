@@ -5,7 +5,9 @@ A script for an interpreter with TVM's Relax: ``test_database.py`` runs it and r
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -65,10 +67,10 @@ def scheduled(module: Any) -> dict[str, bool]:
     }
 
 
-def refusal(work_dir: str) -> str:
+def refusal(work_dir: str, digest: str) -> str:
     try:
         with TARGET:
-            MetaScheduleApplyDatabase(work_dir)(network())
+            MetaScheduleApplyDatabase(work_dir, digest)(network())
     except ValueError as error:
         return str(error)
     return ""
@@ -76,12 +78,15 @@ def refusal(work_dir: str) -> str:
 
 def main() -> None:
     with TemporaryDirectory() as folder:
-        print(json.dumps({"case": "no database", "refused": refusal(folder)}))
-        print(json.dumps({"case": "relative", "refused": refusal("somewhere")}))
+        print(json.dumps({"case": "no database", "refused": refusal(folder, "0" * 8)}))
         module = network()
         record(module, Path(folder))
+        digest = hashlib.sha256((Path(folder) / "database_tuning_record.json").read_bytes()).hexdigest()
+        print(json.dumps({"case": "relative", "refused": refusal(os.path.relpath(folder), digest)}))
+        print(json.dumps({"case": "another", "refused": refusal(folder, "0" * 8), "digest": digest}))
+        print(json.dumps({"case": "too short", "refused": refusal(folder, digest[:7])}))
         with TARGET, tvm.transform.PassContext(opt_level=4):
-            found = MetaScheduleApplyDatabase(folder)(module)
+            found = MetaScheduleApplyDatabase(folder, digest[:8])(module)
             rest = ScheduleCPU()(found)
         value = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")
         told = {
