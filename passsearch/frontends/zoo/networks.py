@@ -86,16 +86,13 @@ def _resnet(depth: int, **options: int) -> Callable[[int], onnx.ModelProto]:
     return make
 
 
-def _bert_base(batch: int) -> onnx.ModelProto:
-    from passsearch.frontends.zoo.transformer import bert
+def _bert(**options: int) -> Callable[[int], onnx.ModelProto]:
+    def make(batch: int) -> onnx.ModelProto:
+        from passsearch.frontends.zoo.transformer import bert
 
-    return bert(batch=batch)
+        return bert(batch=batch, **options)
 
-
-def _bert_tiny(batch: int) -> onnx.ModelProto:
-    from passsearch.frontends.zoo.transformer import bert
-
-    return bert(batch=batch, layers=2, hidden=64, heads=2, sequence=16, vocabulary=100)
+    return make
 
 
 def _mobilenet_v2(batch: int) -> onnx.ModelProto:
@@ -124,6 +121,8 @@ def _text(length: int) -> str:
     return f"input_ids: int64[1, {length}], attention_mask: int64[1, {length}]"
 
 
+_TINY_BERT = _bert(layers=2, hidden=64, heads=2, sequence=16, vocabulary=100)
+
 _ALL = (
     Network("resnet18", _resnet(18), _image(224), "ResNet-18 image classifier, 11.7 M parameters"),
     Network("resnet34", _resnet(34), _image(224), "ResNet-34 image classifier, 21.8 M parameters"),
@@ -131,9 +130,10 @@ _ALL = (
     Network("mobilenet_v2", _mobilenet_v2, _image(224), "MobileNetV2 image classifier, 3.5 M parameters"),
     Network("ssd_resnet50", _ssd_resnet50, _image(300), "SSD300 object detector on ResNet-50, 22.9 M parameters"),
     Network("ssd_mobilenet", _ssd_mobilenet, _image(300), "SSD300 object detector on MobileNetV1, 6.8 M parameters"),
-    Network("bert_base", _bert_base, _text(128), "BERT-base for question answering, 108.9 M parameters"),
+    Network("bert_base", _bert(), _text(128), "BERT-base for question answering, 108.9 M parameters"),
+    Network("bert_base_16", _bert(sequence=16), _text(16), "BERT-base on 16 tokens, 108.9 M parameters"),
     Network("resnet_tiny", _resnet(18, width=8, size=32, classes=10), _image(32), "ResNet-18 at width 8, for tests"),
-    Network("bert_tiny", _bert_tiny, _text(16), "BERT with 2 layers of width 64, for tests"),
+    Network("bert_tiny", _TINY_BERT, _text(16), "BERT with 2 layers of width 64, for tests"),
 )
 
 NETWORKS: Mapping[str, Network] = MappingProxyType({network.name: network for network in _ALL})
