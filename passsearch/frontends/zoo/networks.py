@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from passsearch.errors import UserError
 
@@ -86,7 +86,7 @@ def _resnet(depth: int, **options: int) -> Callable[[int], onnx.ModelProto]:
     return make
 
 
-def _bert(**options: int) -> Callable[[int], onnx.ModelProto]:
+def _bert(**options: Any) -> Callable[[int], onnx.ModelProto]:
     def make(batch: int) -> onnx.ModelProto:
         from passsearch.frontends.zoo.transformer import bert
 
