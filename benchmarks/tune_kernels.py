@@ -32,7 +32,10 @@ def main() -> None:
     arguments = parser.parse_args()
     chosen = settle(arguments.model, arguments.toolchain)
     steps = chosen.catalog.sequence(arguments.sequence).pipeline.passes
-    place = [step.name for step in steps].index("ScheduleCPU")
+    names = [step.name for step in steps]
+    if "ScheduleCPU" not in names:
+        sys.exit(f"`{arguments.sequence}` has no ScheduleCPU to tune for; see: passsearch catalog list")
+    place = names.index("ScheduleCPU")
     kernels = Pipeline((*steps[:place], PassSpec.of("AttachAttrLayoutFreeBuffers")))
     folder = arguments.out.resolve()
     folder.mkdir(parents=True, exist_ok=True)
