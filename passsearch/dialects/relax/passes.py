@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import tvm
+from tvm import relax
 from tvm.relax import transform
+from tvm.relax.expr_functor import PyExprMutator, mutator
+from tvm.tirx import FloatImm, IntImm
 
 _LIBRARIES = {
     "cublas": "cuda",
@@ -52,9 +55,48 @@ def _is_for(kind: str) -> bool:
 
 
 def ConvertLayout(layout: str = "NHWC", kernel: str = "HWIO") -> Any:  # noqa: N802
-    """``relax.transform.ConvertLayout`` for all convolutions, given the data layout and the kernel's."""
+    """``relax.transform.ConvertLayout`` for all convolutions, given the data layout and the kernel's.
+
+    Its inference of layouts (0.27) takes both sides of an elementwise operator for tensors and a squeezed axis for an
+    index: a plain number, as the epsilon of a folded batch norm, ends the process, and so may an axis of -1. Both are
+    written as it expects them first. Without convolutions it would only write axes anew.
+    """
     desired = {"relax.nn.conv2d": [layout, kernel if layout == "NHWC" else "OIHW"], **_PINNED}
-    return transform.ConvertLayout(desired)
+    convert = transform.ConvertLayout(desired)
+
+    def converted(module: Any) -> Any:
+        writer = _PlainlyTyped(module)
+        for name, function in module.functions_items():
+            if isinstance(function, relax.Function):
+                writer.builder_.update_func(name, writer.visit_expr(function))
+        return convert(writer.builder_.get()) if writer.met & desired.keys() else module
+
+    return _pass("ConvertLayout", converted)
+
+
+@mutator
+class _PlainlyTyped(PyExprMutator):  # type: ignore[misc]
+    """Writes numbers beside tensors as constants and squeezed axes as counted from the front."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__(module)
+        self.met: set[str] = set()
+
+    def visit_call_(self, call: Any) -> Any:
+        call = self.visit_expr_post_order(call)
+        if not isinstance(call.op, tvm.ir.Op):
+            return call
+        self.met.add(call.op.name)
+        if call.op.name == "relax.squeeze" and call.attrs.axis is not None:
+            rank = call.args[0].ty.ndim
+            return relax.op.squeeze(call.args[0], [int(axis) % rank for axis in call.attrs.axis])
+        if not hasattr(relax.op.binary, call.op.name.removeprefix("relax.")):
+            return call
+        operands = [
+            relax.const(each.value, str(each.ty.dtype)) if isinstance(each, (FloatImm, IntImm)) else each
+            for each in call.args
+        ]
+        return relax.Call(call.op, operands, call.attrs)
 
 
 def CombineParallelMatmul() -> Any:  # noqa: N802
@@ -196,7 +238,7 @@ def StaticPlanBlockMemory() -> Any:  # noqa: N802
     """``relax.transform.StaticPlanBlockMemory`` of calls that write into what is allocated, made so first."""
 
     def plan(module: Any) -> Any:
-        dispatched = tvm.relax.pipeline.library_dispatch_passes(tvm.target.Target.current(allow_none=False))
+        dispatched = relax.pipeline.library_dispatch_passes(tvm.target.Target.current(allow_none=False))
         module = _in_turn(module, (*dispatched, transform.LegalizeOps(), transform.FuseTIR()))
         if _is_for("gpu"):
             module = _scheduled(module, [_dlight("gpu", "Fallback")()])
@@ -289,7 +331,7 @@ def OpenCLMLOffLoadForLLM() -> Any:  # noqa: N802
 
 def UpdateVDevice(target: str, index: int) -> Any:  # noqa: N802
     """``relax.transform.UpdateVDevice``, the device given by its target."""
-    return transform.UpdateVDevice(tvm.relax.VDevice(target), index)
+    return transform.UpdateVDevice(relax.VDevice(target), index)
 
 
 def UpdateParamType() -> Any:  # noqa: N802

@@ -1,0 +1,77 @@
+"""Converts layouts of small networks and prints one JSON line per network.
+
+A script for an interpreter with TVM's Relax: ``test_layouts.py`` runs it and reads the lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.relax import op, transform
+
+from passsearch.dialects.relax.passes import ConvertLayout
+
+SHAPE = (1, 4, 6, 6)
+RANDOM = np.random.default_rng(0)
+TWO = tvm.tirx.FloatImm("float32", 2.0)
+
+
+def weight(*shape: int) -> Any:
+    return relax.const(RANDOM.uniform(0.5, 1.5, shape).astype("float32"))
+
+
+def convolution(data: Any) -> Any:
+    return op.nn.conv2d(data, weight(8, 4, 3, 3), padding=1)
+
+
+def batch_norm(data: Any) -> Any:
+    return op.nn.batch_norm(data, *(weight(8) for _ in range(4)), axis=1, training=False)[0]
+
+
+NETWORKS: dict[str, Callable[[Any], Any]] = {
+    "batch norm": lambda data: batch_norm(convolution(data)),
+    "number on the right": lambda data: op.multiply(convolution(data), TWO),
+    "number on the left": lambda data: relax.Call(tvm.ir.Op.get("relax.subtract"), [TWO, convolution(data)]),
+    "last axis squeezed": lambda data: op.squeeze(op.sum(convolution(data), [-1], keepdims=True), [-1]),
+    "all axes squeezed": lambda data: op.squeeze(convolution(data)),
+    "no convolution": lambda data: op.squeeze(op.sum(op.multiply(data, TWO), [-1], keepdims=True), [-1]),
+}
+"""Each of the first four ends the process or says ``std::bad_alloc`` where TVM's pass gets it as it is."""
+
+
+def network(body: Callable[[Any], Any]) -> Any:
+    builder = relax.BlockBuilder()
+    data = relax.Var("x", relax.TensorType(SHAPE, "float32"))
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            result = builder.emit_output(builder.normalize(body(data)))
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def output(module: Any, data: Any) -> Any:
+    machine = relax.VirtualMachine(tvm.compile(module, tvm.target.Target({"kind": "llvm"})), tvm.cpu())
+    return machine["main"](tvm.runtime.tensor(data)).numpy()
+
+
+def main() -> None:
+    data = RANDOM.standard_normal(SHAPE).astype("float32")
+    for name, body in NETWORKS.items():
+        plain = network(body)
+        before = transform.FoldBatchnormToConv2D()(plain)
+        after = ConvertLayout()(before)
+        told = {
+            "converted": 'data_layout="NHWC"' in after.script(),
+            "changed": not after.same_as(before),
+            "same": np.allclose(output(plain, data), output(after, data), rtol=1e-4, atol=1e-4),
+        }
+        print(json.dumps({"case": name, **told}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
