@@ -1,10 +1,15 @@
 """Fixtures every room shares."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import create_autospec
 
 import numpy as np
 import onnx
+import pynvml
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -49,6 +54,62 @@ def relax() -> Toolchain:
 def relay_python(relay: Toolchain) -> Path:
     """Its interpreter."""
     return relay.python
+
+
+@pytest.fixture
+def nvml_library(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """NVML by its real names and signatures, of two GPUs; handles are their indices."""
+    from passsearch.measure import nvml
+
+    uuids = ("GPU-11111111-aaaa", "GPU-22222222-bbbb")
+    library = create_autospec(pynvml)
+    for name in dir(pynvml):
+        if name.startswith(("NVML_", "nvmlClocksEventReason")) or name == "NVMLError":
+            setattr(library, name, getattr(pynvml, name))
+    library.nvmlDeviceGetCount.return_value = 2
+    library.nvmlDeviceGetHandleByIndex.side_effect = lambda index: index
+    library.nvmlDeviceGetHandleByUUID.side_effect = uuids.index
+    library.nvmlDeviceGetUUID.side_effect = lambda handle: uuids[handle]
+    library.nvmlDeviceGetName.return_value = "A Fine GPU"
+    library.nvmlSystemGetDriverVersion.return_value = "999.1"
+    library.nvmlDeviceGetCudaComputeCapability.return_value = (8, 0)
+    library.nvmlDeviceGetMemoryInfo.return_value = SimpleNamespace(total=80 << 30)
+    library.nvmlDeviceGetTotalEnergyConsumption.return_value = 123_456
+    now = SimpleNamespace(nvmlReturn=pynvml.NVML_SUCCESS, value=SimpleNamespace(uiVal=250_000))
+    library.nvmlDeviceGetFieldValues.return_value = [now]
+    library.nvmlDeviceGetTemperature.return_value = 61
+    library.nvmlDeviceGetClockInfo.return_value = 1410
+    library.nvmlDeviceGetCurrentClocksEventReasons.return_value = pynvml.nvmlClocksEventReasonSwPowerCap
+    library.nvmlDeviceGetComputeRunningProcesses.return_value = []
+    monkeypatch.setattr(nvml, "pynvml", library)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return library
+
+
+@pytest.fixture
+def recordings(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module ``benchmarks/recorded_power.py``."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    return import_module("recorded_power")
+
+
+@pytest.fixture
+def play(nvml_library: Any) -> Callable[[Any, Callable[[], float]], None]:
+    """Lets NVML answer as a recorded card did, by a clock; what was not recorded it does not have."""
+
+    def begin(recording: Any, clock: Callable[[], float]) -> None:
+        def watts(_handle: int, _fields: list[int]) -> list[Any]:
+            milliwatts = round(1e3 * recording.at(clock())["instant_w"])
+            return [SimpleNamespace(nvmlReturn=pynvml.NVML_SUCCESS, value=SimpleNamespace(uiVal=milliwatts))]
+
+        nvml_library.nvmlDeviceGetFieldValues.side_effect = watts
+        nvml_library.nvmlDeviceGetTemperature.side_effect = lambda *_: int(recording.at(clock())["temperature_c"])
+        nvml_library.nvmlDeviceGetClockInfo.side_effect = lambda *_: int(recording.at(clock())["clock_mhz"])
+        refused = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        nvml_library.nvmlDeviceGetTotalEnergyConsumption.side_effect = refused
+        nvml_library.nvmlDeviceGetCurrentClocksEventReasons.side_effect = refused
+
+    return begin
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

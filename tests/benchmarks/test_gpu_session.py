@@ -1,12 +1,17 @@
 """What is to be done on a GPU machine, done on the processor."""
 
 import json
+import runpy
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from passsearch.measure import Trace, nvml, sensors
 from passsearch.toolchain import Toolchain
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu_session.py"
@@ -37,3 +42,30 @@ def test_a_network_there_is_no_time_for_is_said_to_be_unread(relax: Toolchain, t
     told = session(relax, tmp_path / "session.json", "--target", "host", "--minutes", "0")
     assert "were left" in told["networks"]["bert_tiny"]["unavailable"]  # type: ignore[index]
     assert "did not end" in told["tests"]["unavailable"]  # type: ignore[index]
+
+
+@pytest.mark.slow
+def test_what_a_gpus_meter_reads_is_what_is_told(
+    relax: Toolchain,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    recordings: Any,
+    play: Callable[[Any, Callable[[], float]], None],
+) -> None:
+    """The processor at work, a recorded RTX 3090 under load in place of its sensor."""
+    recording = recordings.load("rtx3090")
+    play(recording, lambda: 1.5 + time.monotonic() % 4)
+    meter = nvml.NvmlMeter("GPU-11111111-aaaa")
+    monkeypatch.setattr(sensors, "_probe_cpu", lambda: sensors.Sensors({"name": "recorded"}, meter.unavailable, meter))
+    out = tmp_path / "session.json"
+    options = ["bert_tiny", "--toolchain", relax.name, "--out", str(out), "--target", "host", "--minutes", "6"]
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *options])
+    runpy.run_path(str(SCRIPT), run_name="__main__")
+    network = json.loads(out.read_text())["networks"]["bert_tiny"]
+    for row in (network["default"], network["tuned"]):
+        assert 415 < row["power_w"]["median"] <= row["power_w"]["max"] < 422
+        assert 64 <= row["temperature_c"]["start"] <= row["temperature_c"]["max"] <= 68
+        assert row["energy_j"] is None and row["unavailable"]["energy_j"] == "NVML: Not Supported"
+        assert 1.9e9 < row["conditions"]["clocks"][0] < 2e9
+    trace = Trace.load(out.with_suffix(".trace.jsonl"))
+    assert len(trace.readings) > 10 and all(415 < (each.power_w or 0) < 422 for each in trace.readings)

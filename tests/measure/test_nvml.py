@@ -4,7 +4,6 @@ import os
 import time
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import create_autospec
 
 import pynvml
 import pytest
@@ -13,73 +12,73 @@ from passsearch.errors import EnvironmentFault
 from passsearch.measure import nvml, probe, sensors
 
 UUIDS = ("GPU-11111111-aaaa", "GPU-22222222-bbbb")
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Two GPUs; handles are their indices."""
-    library = create_autospec(pynvml)
-    for name in dir(pynvml):
-        if name.startswith(("NVML_", "nvmlClocksEventReason")) or name == "NVMLError":
-            setattr(library, name, getattr(pynvml, name))
-    library.nvmlDeviceGetCount.return_value = 2
-    library.nvmlDeviceGetHandleByIndex.side_effect = lambda index: index
-    library.nvmlDeviceGetHandleByUUID.side_effect = UUIDS.index
-    library.nvmlDeviceGetUUID.side_effect = lambda handle: UUIDS[handle]
-    library.nvmlDeviceGetName.return_value = "A Fine GPU"
-    library.nvmlSystemGetDriverVersion.return_value = "999.1"
-    library.nvmlDeviceGetCudaComputeCapability.return_value = (8, 0)
-    library.nvmlDeviceGetMemoryInfo.return_value = SimpleNamespace(total=80 << 30)
-    library.nvmlDeviceGetTotalEnergyConsumption.return_value = 123_456
-    library.nvmlDeviceGetPowerUsage.return_value = 250_000
-    library.nvmlDeviceGetTemperature.return_value = 61
-    library.nvmlDeviceGetClockInfo.return_value = 1410
-    library.nvmlDeviceGetCurrentClocksEventReasons.return_value = pynvml.nvmlClocksEventReasonSwPowerCap
-    library.nvmlDeviceGetComputeRunningProcesses.return_value = []
-    monkeypatch.setattr(nvml, "pynvml", library)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return library
+"""Those of ``nvml_library``."""
 
 
 def process(pid: int, used_bytes: int | None) -> Any:
     return SimpleNamespace(pid=pid, usedGpuMemory=used_bytes)
 
 
-def test_readings_are_in_joules_watts_and_degrees(gpu: Any) -> None:
-    gpu.nvmlDeviceGetComputeRunningProcesses.return_value = [process(os.getpid(), 7 << 20), process(1, 9 << 20)]
+def test_readings_are_in_joules_watts_and_degrees(nvml_library: Any) -> None:
+    nvml_library.nvmlDeviceGetComputeRunningProcesses.return_value = [
+        process(os.getpid(), 7 << 20),
+        process(1, 9 << 20),
+    ]
     found = nvml.NvmlMeter(UUIDS[1]).read()
     assert (found.energy_j, found.power_w, found.temperature_c) == (pytest.approx(123.456), pytest.approx(250.0), 61.0)
     assert found.memory_bytes == 7 << 20 and found.foreign == 1
     assert found.clock_hz == 1_410_000_000
     assert found.slowdowns == ()  # a power cap is how a busy GPU runs
-    gpu.nvmlDeviceGetPowerUsage.assert_called_with(1)
+    nvml_library.nvmlDeviceGetFieldValues.assert_called_with(1, [pynvml.NVML_FI_DEV_POWER_INSTANT])
 
 
-def test_why_clocks_are_held_down_is_told(gpu: Any) -> None:
+def test_why_clocks_are_held_down_is_told(nvml_library: Any) -> None:
     bits = pynvml.nvmlClocksEventReasonHwPowerBrakeSlowdown | pynvml.nvmlClocksEventReasonSwThermalSlowdown
-    gpu.nvmlDeviceGetCurrentClocksEventReasons.return_value = bits
+    nvml_library.nvmlDeviceGetCurrentClocksEventReasons.return_value = bits
     assert nvml.NvmlMeter(UUIDS[0]).read().slowdowns == ("power brake", "too hot (driver)")
 
 
-def test_a_metric_the_gpu_does_not_have_is_none_with_the_reason(gpu: Any) -> None:
-    gpu.nvmlDeviceGetTotalEnergyConsumption.side_effect = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+def test_a_metric_the_gpu_does_not_have_is_none_with_the_reason(nvml_library: Any) -> None:
+    nvml_library.nvmlDeviceGetTotalEnergyConsumption.side_effect = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     meter = nvml.NvmlMeter(UUIDS[0])
     assert meter.read().energy_j is None and meter.read().power_w == 250.0
     assert meter.unavailable == {"energy_j": "NVML: Not Supported"}
 
 
-def test_processes_by_the_hosts_numbers_say_nothing(gpu: Any) -> None:
-    gpu.nvmlDeviceGetComputeRunningProcesses.return_value = [process(1, 9 << 20)]
+def told(watts: float, *, status: int = pynvml.NVML_SUCCESS) -> Any:
+    return [SimpleNamespace(nvmlReturn=status, value=SimpleNamespace(uiVal=round(1e3 * watts)))]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{"side_effect": pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)}, {"return_value": told(9, status=3)}],
+)
+def test_power_is_the_drivers_average_where_it_does_not_tell_of_now(nvml_library: Any, answer: dict[str, Any]) -> None:
+    nvml_library.nvmlDeviceGetFieldValues.configure_mock(**answer)
+    nvml_library.nvmlDeviceGetPowerUsage.return_value = 200_000
+    meter = nvml.NvmlMeter(UUIDS[0])
+    assert meter.read().power_w == 200.0 and meter.unavailable == {}
+
+
+def test_power_that_no_way_tells_is_none(nvml_library: Any) -> None:
+    refused = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    nvml_library.nvmlDeviceGetFieldValues.side_effect = nvml_library.nvmlDeviceGetPowerUsage.side_effect = refused
+    meter = nvml.NvmlMeter(UUIDS[0])
+    assert meter.read().power_w is None and meter.unavailable == {"power_w": "NVML: Not Supported"}
+
+
+def test_processes_by_the_hosts_numbers_say_nothing(nvml_library: Any) -> None:
+    nvml_library.nvmlDeviceGetComputeRunningProcesses.return_value = [process(1, 9 << 20)]
     found = nvml.NvmlMeter(UUIDS[0]).read()
     assert found.memory_bytes is None and found.foreign is None
 
 
-def test_memory_the_driver_does_not_tell_is_none(gpu: Any) -> None:
-    gpu.nvmlDeviceGetComputeRunningProcesses.return_value = [process(os.getpid(), None)]
+def test_memory_the_driver_does_not_tell_is_none(nvml_library: Any) -> None:
+    nvml_library.nvmlDeviceGetComputeRunningProcesses.return_value = [process(os.getpid(), None)]
     assert nvml.NvmlMeter(UUIDS[0]).read().memory_bytes is None
 
 
-@pytest.mark.usefixtures("gpu")
+@pytest.mark.usefixtures("nvml_library")
 @pytest.mark.parametrize(
     ("visible", "index", "uuid"),
     [(None, 1, UUIDS[1]), ("1", 0, UUIDS[1]), ("1,0", 1, UUIDS[0]), ("GPU-2222", 0, UUIDS[1])],
@@ -91,7 +90,7 @@ def test_a_gpu_goes_by_its_uuid(monkeypatch: pytest.MonkeyPatch, visible: str | 
     assert found.device["uuid"] == uuid and found.meter is not None and found.unavailable == {}
 
 
-@pytest.mark.usefixtures("gpu")
+@pytest.mark.usefixtures("nvml_library")
 def test_a_gpu_that_is_not_there_leaves_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     found = probe("cuda:0")
@@ -99,8 +98,8 @@ def test_a_gpu_that_is_not_there_leaves_reasons(monkeypatch: pytest.MonkeyPatch)
     assert "no GPU 0" in found.unavailable["power_w"]
 
 
-def test_no_driver_is_the_environments_fault(gpu: Any) -> None:
-    gpu.nvmlInit.side_effect = pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+def test_no_driver_is_the_environments_fault(nvml_library: Any) -> None:
+    nvml_library.nvmlInit.side_effect = pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
     with pytest.raises(EnvironmentFault, match="NVML Shared Library Not Found"):
         nvml.gpus()
 
