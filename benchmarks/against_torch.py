@@ -103,8 +103,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--toolchain", default="relax")
     parser.add_argument("--run", type=Path, default=Path("runs/against-torch"))
-    parser.add_argument("--trials", type=int, default=4)
-    parser.add_argument("--timeout", type=float, default=200.0, help="seconds for the search (%(default)s)")
+    parser.add_argument("--trials", type=int, default=8)
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for the search (%(default)s)")
     parser.add_argument("--threads", type=int, help="time the tuned network in this process and print that")
     arguments = parser.parse_args()
     if arguments.threads:

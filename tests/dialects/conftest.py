@@ -12,18 +12,21 @@ import pytest
 from passsearch.toolchain import Toolchain
 
 ROOT = Path(__file__).parents[2]
-Cases: TypeAlias = Callable[[str], list[dict[str, Any]]]
+Cases: TypeAlias = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.fixture
 def cases(request: pytest.FixtureRequest) -> Cases:
-    """Runs a script beside the test, by the toolchain its folder is named after; answers its lines, one a case."""
+    """Runs a script beside the test with arguments, by the toolchain its folder is named after.
+
+    It answers the script's lines, one a case.
+    """
     folder = request.path.parent
     toolchain: Toolchain = request.getfixturevalue(folder.name)
 
-    def run(script: str) -> list[dict[str, Any]]:
+    def run(script: str, *arguments: str) -> list[dict[str, Any]]:
         ended = subprocess.run(
-            [str(toolchain.python), str(folder / script)],
+            [str(toolchain.python), str(folder / script), *arguments],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
