@@ -1,15 +1,14 @@
 """What reading power as ``passsearch`` does makes of recorded GPUs: ``python benchmarks/recorded_power.py``.
 
-Prints the table of ``docs/measurement.md``: of every card in ``recordings/`` power under load, at rest, and the ratio
-of the two, by a meter in its power cables and by the median over windows as ``tune`` and ``compare`` lay them, of what
-the driver says of now (read where it says that) and of what it has averaged.
+Prints the table of ``docs/measurement.md``: power of the cards in ``recordings/`` by a meter in their cables and by the
+driver, as medians over windows as ``tune`` and ``compare`` lay them, and what the driver says before it has settled.
 """
 
 import csv
 from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import median
 from typing import Any
 
 from passsearch.measure import Trace, consumption
@@ -26,7 +25,7 @@ class Recording:
     """One card.
 
     Attributes:
-        rows: ``time_s``, ``temperature_c``, ``clock_mhz``, ``power_w`` and ``instant_w``, wherever one changed.
+        rows: ``time_s``, ``temperature_c``, ``clock_mhz``, ``power_w`` and mostly ``instant_w``, wherever one changed.
         cables: ``time_s`` and mean ``power_w`` of the 0.1 s from then on, in its cables.
         load_s: How long it is under load.
     """
@@ -40,9 +39,9 @@ class Recording:
         return self.rows[max(0, bisect_right(self.rows, time_s, key=lambda row: row["time_s"]) - 1)]
 
     def by_cables(self, span: Span) -> float:
-        """The meter's mean power in watts."""
+        """The meter's median power in watts."""
         begin_s, end_s = span
-        return fmean(row["power_w"] for row in self.cables if begin_s <= row["time_s"] <= end_s - 0.1)
+        return median(row["power_w"] for row in self.cables if begin_s <= row["time_s"] <= end_s - 0.1)
 
     @property
     def spans(self) -> tuple[Span, Span]:
@@ -61,26 +60,28 @@ def _rows(file: Path) -> list[dict[str, float]]:
         return [{key: float(value) for key, value in row.items()} for row in csv.DictReader(lines)]
 
 
-def medians(recording: Recording, reading: str) -> tuple[float, float]:
-    """Watts under load and at rest, by ``power_w`` or ``instant_w``."""
+def windows(recording: Recording) -> list[dict[str, Any]]:
+    """The load and the rest after it as two artifacts."""
+    return [{"artifact": place, "turn": 0, "span": span, "inferences": 1} for place, span in enumerate(recording.spans)]
+
+
+def medians(recording: Recording) -> tuple[float, float]:
+    """Watts under load and at rest by the driver."""
     times = [place * PERIOD_S for place in range(int(2 * recording.load_s / PERIOD_S) + 1)]
-    trace = Trace([Reading(moment, power_w=recording.at(moment)[reading]) for moment in times])
-    windows: list[dict[str, Any]] = [
-        {"artifact": place, "turn": 0, "span": span, "inferences": 1} for place, span in enumerate(recording.spans)
-    ]
-    under_load, at_rest = (each["power_w"]["median"] for each in consumption(windows, trace))
+    trace = Trace([Reading(moment, power_w=recording.at(moment)["power_w"]) for moment in times])
+    under_load, at_rest = (each["power_w"]["median"] for each in consumption(windows(recording), trace))
     return under_load, at_rest
 
 
 def main() -> None:
     """Print the table."""
-    print("| card | by its cables | by the driver, now | by the driver, averaged |")
-    print("|---|---|---|---|")
+    print("| card | load, by its cables | by the driver | rest, by its cables | by the driver | load, after 0.5 s |")
+    print("|---|---|---|---|---|---|")
     for card in LOADS_S:
         recording = load(card)
-        under_load, at_rest = map(recording.by_cables, recording.spans)
-        found = [(under_load, at_rest), medians(recording, "instant_w"), medians(recording, "power_w")]
-        print(f"| {card} |", *(f"{high:.0f} / {low:.0f} W = {high / low:.2f} |" for high, low in found))
+        true, read = map(recording.by_cables, recording.spans), medians(recording)
+        shown = [value for pair in zip(true, read, strict=True) for value in pair]
+        print(f"| {card} |", *(f"{watts:.0f} W |" for watts in (*shown, recording.at(0.5)["power_w"])))
 
 
 if __name__ == "__main__":

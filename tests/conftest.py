@@ -14,6 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from passsearch.errors import PassSearchError
+from passsearch.measure import nvml
 from passsearch.toolchain import Toolchain, get_toolchain
 
 
@@ -59,8 +60,6 @@ def relay_python(relay: Toolchain) -> Path:
 @pytest.fixture
 def nvml_library(monkeypatch: pytest.MonkeyPatch) -> Any:
     """NVML by its real names and signatures, of two GPUs; handles are their indices."""
-    from passsearch.measure import nvml
-
     uuids = ("GPU-11111111-aaaa", "GPU-22222222-bbbb")
     library = create_autospec(pynvml)
     for name in dir(pynvml):
@@ -75,8 +74,7 @@ def nvml_library(monkeypatch: pytest.MonkeyPatch) -> Any:
     library.nvmlDeviceGetCudaComputeCapability.return_value = (8, 0)
     library.nvmlDeviceGetMemoryInfo.return_value = SimpleNamespace(total=80 << 30)
     library.nvmlDeviceGetTotalEnergyConsumption.return_value = 123_456
-    now = SimpleNamespace(nvmlReturn=pynvml.NVML_SUCCESS, value=SimpleNamespace(uiVal=250_000))
-    library.nvmlDeviceGetFieldValues.return_value = [now]
+    library.nvmlDeviceGetPowerUsage.return_value = 250_000
     library.nvmlDeviceGetTemperature.return_value = 61
     library.nvmlDeviceGetClockInfo.return_value = 1410
     library.nvmlDeviceGetCurrentClocksEventReasons.return_value = pynvml.nvmlClocksEventReasonSwPowerCap
@@ -98,11 +96,7 @@ def play(nvml_library: Any) -> Callable[[Any, Callable[[], float]], None]:
     """Lets NVML answer as a recorded card did, by a clock; what was not recorded it does not have."""
 
     def begin(recording: Any, clock: Callable[[], float]) -> None:
-        def watts(_handle: int, _fields: list[int]) -> list[Any]:
-            milliwatts = round(1e3 * recording.at(clock())["instant_w"])
-            return [SimpleNamespace(nvmlReturn=pynvml.NVML_SUCCESS, value=SimpleNamespace(uiVal=milliwatts))]
-
-        nvml_library.nvmlDeviceGetFieldValues.side_effect = watts
+        nvml_library.nvmlDeviceGetPowerUsage.side_effect = lambda *_: round(1e3 * recording.at(clock())["power_w"])
         nvml_library.nvmlDeviceGetTemperature.side_effect = lambda *_: int(recording.at(clock())["temperature_c"])
         nvml_library.nvmlDeviceGetClockInfo.side_effect = lambda *_: int(recording.at(clock())["clock_mhz"])
         refused = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)

@@ -4,7 +4,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, TypeVar
 
 import psutil
@@ -40,7 +39,7 @@ class NvmlMeter:
         self._handle = _or_fault(lambda: _opened(uuid))
         self.unavailable: dict[str, str] = {}
         self._energy = self._usable("energy_j", lambda: 1e-3 * pynvml.nvmlDeviceGetTotalEnergyConsumption(self._handle))
-        self._power = self._usable("power_w", self._watts_now, self._watts_averaged)
+        self._power = self._usable("power_w", lambda: 1e-3 * pynvml.nvmlDeviceGetPowerUsage(self._handle))
         self._heat = self._usable("temperature_c", self._celsius)
         self._users = self._usable("memory_bytes.device", self._own_and_foreign)
         self._why_slow = self._usable("throttled", self._reasons)
@@ -61,27 +60,19 @@ class NvmlMeter:
             clock_hz=self._clock(),
         )
 
-    def _usable(self, metric: str, *ways: Callable[[], Value]) -> Callable[[], Value | None]:
-        """The first way that works."""
-        for read in ways:
-            try:
-                read()
-            except pynvml.NVMLError as error:
-                self.unavailable[metric] = f"NVML: {error}"
-                continue
-            self.unavailable.pop(metric, None)
-            return partial(_or_none, read)
-        return lambda: None
+    def _usable(self, metric: str, read: Callable[[], Value]) -> Callable[[], Value | None]:
+        try:
+            read()
+        except pynvml.NVMLError as error:
+            self.unavailable[metric] = f"NVML: {error}"
+            return lambda: None
 
-    def _watts_now(self) -> float:
-        """Since driver 530. An average still has what ran before in it: see ``benchmarks/recorded_power.py``."""
-        (told,) = pynvml.nvmlDeviceGetFieldValues(self._handle, [pynvml.NVML_FI_DEV_POWER_INSTANT])
-        if told.nvmlReturn != pynvml.NVML_SUCCESS:
-            raise pynvml.NVMLError(told.nvmlReturn)
-        return 1e-3 * float(told.value.uiVal)
+        def once() -> Value | None:
+            with contextlib.suppress(pynvml.NVMLError):
+                return read()
+            return None
 
-    def _watts_averaged(self) -> float:
-        return 1e-3 * float(pynvml.nvmlDeviceGetPowerUsage(self._handle))
+        return once
 
     def _celsius(self) -> float:
         return float(pynvml.nvmlDeviceGetTemperature(self._handle, pynvml.NVML_TEMPERATURE_GPU))
@@ -107,12 +98,6 @@ class NvmlMeter:
         if not used:
             return None, None
         return (None if None in used else int(sum(used))), len(listed) - len(used)
-
-
-def _or_none(read: Callable[[], Value]) -> Value | None:
-    with contextlib.suppress(pynvml.NVMLError):
-        return read()
-    return None
 
 
 def gpus() -> list[Mapping[str, Json]]:

@@ -5,7 +5,6 @@ import runpy
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +49,13 @@ def test_what_a_gpus_meter_reads_is_what_is_told(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     recordings: Any,
-    play: Callable[[Any, Callable[[], float]], None],
+    nvml_library: Any,
+    play: Any,
 ) -> None:
     """The processor at work, a recorded RTX 3090 under load in place of its sensor."""
     recording = recordings.load("rtx3090")
     play(recording, lambda: 1.5 + time.monotonic() % 4)
-    meter = nvml.NvmlMeter("GPU-11111111-aaaa")
+    meter = nvml.NvmlMeter(nvml_library.nvmlDeviceGetUUID(0))
     monkeypatch.setattr(sensors, "_probe_cpu", lambda: sensors.Sensors({"name": "recorded"}, meter.unavailable, meter))
     out = tmp_path / "session.json"
     options = ["bert_tiny", "--toolchain", relax.name, "--out", str(out), "--target", "host", "--minutes", "6"]

@@ -29,7 +29,7 @@ def test_readings_are_in_joules_watts_and_degrees(nvml_library: Any) -> None:
     assert found.memory_bytes == 7 << 20 and found.foreign == 1
     assert found.clock_hz == 1_410_000_000
     assert found.slowdowns == ()  # a power cap is how a busy GPU runs
-    nvml_library.nvmlDeviceGetFieldValues.assert_called_with(1, [pynvml.NVML_FI_DEV_POWER_INSTANT])
+    nvml_library.nvmlDeviceGetPowerUsage.assert_called_with(1)
 
 
 def test_why_clocks_are_held_down_is_told(nvml_library: Any) -> None:
@@ -43,28 +43,6 @@ def test_a_metric_the_gpu_does_not_have_is_none_with_the_reason(nvml_library: An
     meter = nvml.NvmlMeter(UUIDS[0])
     assert meter.read().energy_j is None and meter.read().power_w == 250.0
     assert meter.unavailable == {"energy_j": "NVML: Not Supported"}
-
-
-def told(watts: float, *, status: int = pynvml.NVML_SUCCESS) -> Any:
-    return [SimpleNamespace(nvmlReturn=status, value=SimpleNamespace(uiVal=round(1e3 * watts)))]
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [{"side_effect": pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)}, {"return_value": told(9, status=3)}],
-)
-def test_power_is_the_drivers_average_where_it_does_not_tell_of_now(nvml_library: Any, answer: dict[str, Any]) -> None:
-    nvml_library.nvmlDeviceGetFieldValues.configure_mock(**answer)
-    nvml_library.nvmlDeviceGetPowerUsage.return_value = 200_000
-    meter = nvml.NvmlMeter(UUIDS[0])
-    assert meter.read().power_w == 200.0 and meter.unavailable == {}
-
-
-def test_power_that_no_way_tells_is_none(nvml_library: Any) -> None:
-    refused = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    nvml_library.nvmlDeviceGetFieldValues.side_effect = nvml_library.nvmlDeviceGetPowerUsage.side_effect = refused
-    meter = nvml.NvmlMeter(UUIDS[0])
-    assert meter.read().power_w is None and meter.unavailable == {"power_w": "NVML: Not Supported"}
 
 
 def test_processes_by_the_hosts_numbers_say_nothing(nvml_library: Any) -> None:

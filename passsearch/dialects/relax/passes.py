@@ -57,46 +57,65 @@ def _is_for(kind: str) -> bool:
 def ConvertLayout(layout: str = "NHWC", kernel: str = "HWIO") -> Any:  # noqa: N802
     """``relax.transform.ConvertLayout`` for all convolutions, given the data layout and the kernel's.
 
-    Its inference of layouts (0.27) takes both sides of an elementwise operator for tensors and a squeezed axis for an
-    index: a plain number, as the epsilon of a folded batch norm, ends the process, and so may an axis of -1. Both are
-    written as it expects them first. Without convolutions it would only write axes anew.
+    Its inference of layouts (0.27) takes both sides of an elementwise operator for tensors, and axes of some operators
+    for indices: a plain number, as the epsilon of a folded batch norm, ends the process, and so may an axis of -1. Both
+    are written as it expects them first.
     """
-    desired = {"relax.nn.conv2d": [layout, kernel if layout == "NHWC" else "OIHW"], **_PINNED}
-    convert = transform.ConvertLayout(desired)
+    desired = [layout, kernel if layout == "NHWC" else "OIHW"]
+    convert = transform.ConvertLayout({"relax.nn.conv2d": desired, **_PINNED})
 
     def converted(module: Any) -> Any:
-        writer = _PlainlyTyped(module)
+        writer = _LayoutsInferable(module)
         for name, function in module.functions_items():
             if isinstance(function, relax.Function):
                 writer.builder_.update_func(name, writer.visit_expr(function))
-        return convert(writer.builder_.get()) if writer.met & desired.keys() else module
+        return module if writer.layouts <= {tuple(desired)} else convert(writer.builder_.get())
 
     return _pass("ConvertLayout", converted)
 
 
 @mutator
-class _PlainlyTyped(PyExprMutator):  # type: ignore[misc]
-    """Writes numbers beside tensors as constants and squeezed axes as counted from the front."""
+class _LayoutsInferable(PyExprMutator):  # type: ignore[misc]
+    """Writes numbers beside tensors as constants and axes as counted from the front; notes layouts of convolutions.
+
+    Source: ``InferLayoutBinaryEwise``, ``InferLayoutSqueeze`` and ``InferLayoutPermuteDims`` in ``src/relax/op/tensor``.
+    """
 
     def __init__(self, module: Any) -> None:
         super().__init__(module)
-        self.met: set[str] = set()
+        self.layouts: set[tuple[str, str]] = set()
 
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
-        if not isinstance(call.op, tvm.ir.Op):
-            return call
-        self.met.add(call.op.name)
-        if call.op.name == "relax.squeeze" and call.attrs.axis is not None:
-            rank = call.args[0].ty.ndim
-            return relax.op.squeeze(call.args[0], [int(axis) % rank for axis in call.attrs.axis])
-        if not hasattr(relax.op.binary, call.op.name.removeprefix("relax.")):
-            return call
-        operands = [
-            relax.const(each.value, str(each.ty.dtype)) if isinstance(each, (FloatImm, IntImm)) else each
-            for each in call.args
-        ]
-        return relax.Call(call.op, operands, call.attrs)
+        name = call.op.name.removeprefix("relax.") if isinstance(call.op, tvm.ir.Op) else ""
+        if name == "nn.conv2d" and self.builder_.current_block_is_dataflow():  # TVM's pass goes nowhere else
+            self.layouts.add((str(call.attrs.data_layout), str(call.attrs.kernel_layout)))
+        if name in _FROM_THE_FRONT:
+            return _FROM_THE_FRONT[name](call)
+        if hasattr(relax.op.binary, name) and not all(isinstance(each.ty, relax.TensorType) for each in call.args):
+            return relax.Call(call.op, [_as_tensor(each) for each in call.args], call.attrs)
+        return call
+
+
+def _as_tensor(operand: Any) -> Any:
+    if isinstance(operand, (FloatImm, IntImm)):
+        return relax.const(operand.value, str(operand.ty.dtype))
+    if isinstance(operand.ty, relax.TensorType):
+        return operand
+    raise ValueError(f"ConvertLayout takes tensors and plain numbers as operands, not {operand} of type {operand.ty}")
+
+
+def _squeeze(call: Any) -> Any:
+    axes, rank = call.attrs.axis, call.args[0].ty.ndim
+    return call if axes is None or rank < 0 else relax.op.squeeze(call.args[0], [int(axis) % rank for axis in axes])
+
+
+def _permute_dims(call: Any) -> Any:
+    axes, rank = call.attrs.axes, call.args[0].ty.ndim
+    return call if axes is None else relax.op.permute_dims(call.args[0], [int(axis) % rank for axis in axes])
+
+
+_FROM_THE_FRONT = {"squeeze": _squeeze, "permute_dims": _permute_dims}
 
 
 def CombineParallelMatmul() -> Any:  # noqa: N802
