@@ -78,7 +78,7 @@ def ConvertLayout(layout: str = "NHWC", kernel: str = "HWIO") -> Any:  # noqa: N
 class _LayoutsInferable(PyExprMutator):  # type: ignore[misc]
     """Writes numbers beside tensors as constants and axes as counted from the front; notes layouts of convolutions.
 
-    Source: ``InferLayoutBinaryEwise``, ``InferLayoutSqueeze`` and ``InferLayoutPermuteDims`` in ``src/relax/op/tensor``.
+    Source: ``InferLayoutBinaryEwise``, ``InferLayoutSqueeze``, ``InferLayoutPermuteDims`` in ``src/relax/op/tensor``.
     """
 
     def __init__(self, module: Any) -> None:
