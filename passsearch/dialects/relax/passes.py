@@ -36,6 +36,9 @@ _LEAST_DIGITS = 8
 _PINNED = {"relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
 """A transposed convolution that follows its input to NHWC has no loops: ``LegalizeOps`` leaves it as it is."""
 
+_AXES = {"squeeze": "axis", "permute_dims": "axes"}
+"""Attributes in which the inference of layouts takes axes for indices."""
+
 
 def _pass(name: str, change: Callable[[Any], Any], *, opt_level: int = 0) -> Any:
     return tvm.transform.module_pass(lambda module, _context: change(module), opt_level=opt_level, name=name)
@@ -87,11 +90,15 @@ class _LayoutsInferable(PyExprMutator):  # type: ignore[misc]
 
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
-        name = call.op.name.removeprefix("relax.") if isinstance(call.op, tvm.ir.Op) else ""
-        if name == "nn.conv2d" and self.builder_.current_block_is_dataflow():  # TVM's pass goes nowhere else
+        if not isinstance(call.op, tvm.ir.Op) or not self.builder_.current_block_is_dataflow():  # as TVM's pass
+            return call
+        name = call.op.name.removeprefix("relax.")
+        if name == "nn.conv2d":
             self.layouts.add((str(call.attrs.data_layout), str(call.attrs.kernel_layout)))
-        if name in _FROM_THE_FRONT:
-            return _FROM_THE_FRONT[name](call)
+        if name in _AXES:
+            axes, rank = getattr(call.attrs, _AXES[name]), call.args[0].ty.ndim
+            known = axes is not None and rank >= 0
+            return getattr(relax.op, name)(call.args[0], [int(each) % rank for each in axes]) if known else call
         if hasattr(relax.op.binary, name) and not all(isinstance(each.ty, relax.TensorType) for each in call.args):
             return relax.Call(call.op, [_as_tensor(each) for each in call.args], call.attrs)
         return call
@@ -103,19 +110,6 @@ def _as_tensor(operand: Any) -> Any:
     if isinstance(operand.ty, relax.TensorType):
         return operand
     raise ValueError(f"ConvertLayout takes tensors and plain numbers as operands, not {operand} of type {operand.ty}")
-
-
-def _squeeze(call: Any) -> Any:
-    axes, rank = call.attrs.axis, call.args[0].ty.ndim
-    return call if axes is None or rank < 0 else relax.op.squeeze(call.args[0], [int(axis) % rank for axis in axes])
-
-
-def _permute_dims(call: Any) -> Any:
-    axes, rank = call.attrs.axes, call.args[0].ty.ndim
-    return call if axes is None else relax.op.permute_dims(call.args[0], [int(axis) % rank for axis in axes])
-
-
-_FROM_THE_FRONT = {"squeeze": _squeeze, "permute_dims": _permute_dims}
 
 
 def CombineParallelMatmul() -> Any:  # noqa: N802
