@@ -74,7 +74,7 @@ _JOBS: dict[str, tuple[Any, ...]] = {
         ("DecomposeOpsForInference", "FoldConstant", "LegalizeOps"),
         12,
         ("DecomposeOpsForInference", "AdjustMatmulOrder"),
-        "simplify-fuse",
+        "simplify-schedule-cpu",
         "DecomposeOpsForInference",
         "bad_relax_passes",
         "relax.nn.relu",
