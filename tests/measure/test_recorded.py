@@ -54,4 +54,5 @@ def test_a_window_begins_after_what_the_driver_averages_over(read: Read, recordi
     [*early], [*settled] = (trace.within(span) for span in ((0.0, 0.5), recording.spans[0]))
     now = median(recording.at(each.time_s)["instant_w"] for each in settled)
     assert all(each.power_w < 0.75 * now for each in early)
+    assert all(each.power_w > 0.8 * now for each in settled)
     assert under_load["power_w"]["median"] == pytest.approx(now, rel=0.002)

@@ -99,6 +99,7 @@ class _LayoutsInferable(PyExprMutator):  # type: ignore[misc]
             axes, rank = getattr(call.attrs, _AXES[name]), call.args[0].ty.ndim
             known = axes is not None and rank >= 0
             return getattr(relax.op, name)(call.args[0], [int(each) % rank for each in axes]) if known else call
+        # The module holds exactly the operators of InferLayoutBinaryEwise.
         if hasattr(relax.op.binary, name) and not all(isinstance(each.ty, relax.TensorType) for each in call.args):
             return relax.Call(call.op, [_as_tensor(each) for each in call.args], call.attrs)
         return call

@@ -1,4 +1,4 @@
-"""Named sequences of the catalog on a network with batch norms after its convolutions."""
+"""A named sequence of the catalog on a network with batch norms after its convolutions."""
 
 import pytest
 
@@ -8,7 +8,6 @@ from passsearch.toolchain import Toolchain
 
 @pytest.mark.toolchain
 def test_layouts_are_converted_after_batch_norms_are_folded(relax: Toolchain) -> None:
-    """Right after ``FoldBatchnormToConv2D``, before constants are folded, ``ConvertLayout`` ends the process (0.27)."""
     names = ["default", "nhwc-schedule-cpu"]
     told = passsearch.compare("zoo:resnet_tiny", names, toolchain=relax.name, rounds=2, processes=1)
     assert ["failure" in row for row in told["rows"]] == [False, False]
