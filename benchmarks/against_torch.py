@@ -19,9 +19,9 @@ import torch
 from provenance import provenance
 
 import passsearch
-from passsearch.api.asking import network
+from passsearch.api.common import network
+from passsearch.evaluate import open_session
 from passsearch.measure import process_ratio
-from passsearch.search.setting import choose
 
 RESULTS = Path(__file__).parent / "results" / "relax" / "against_torch.json"
 WARM, ROUNDS, PROCESSES = 5, 40, 6
@@ -114,7 +114,7 @@ def main() -> None:
     module, data = resnet18(), torch.randn(1, 3, 224, 224)
     result = passsearch.tune(module, data, timeout=arguments.timeout, **asked)
     file = network(module, data, inputs=None, batch=None, toolchain=arguments.toolchain)
-    chosen = choose(file, toolchain=arguments.toolchain, target=None)
+    chosen = open_session(file, toolchain=arguments.toolchain, target=None)
     _ = result.compiled  # built once, before anything is timed
     command = [sys.executable, __file__, "--run", str(arguments.run), "--threads", str(chosen.threads)]
     document = {

@@ -17,12 +17,13 @@ from typing import Any
 from measured import KEEP, SPACES, candidate, read_space
 from provenance import read_rows, settle, write_row
 
-from passsearch.api.asking import evaluating
+from passsearch.api.common import evaluating
 from passsearch.core import Failure, PassSpec, Pipeline
-from passsearch.search import Evaluator, confirm
-from passsearch.search.closure import Closure
+from passsearch.evaluate import Evaluator, Session
+from passsearch.evaluate.closure import Closure
+from passsearch.search import confirm
 from passsearch.search.document import ratio_document
-from passsearch.search.setting import Setting, explored
+from passsearch.search.pass_selection import explored_passes
 
 RESULTS = Path(__file__).parent / "results" / "certified.json"
 REPETITIONS = 3
@@ -45,7 +46,7 @@ def main() -> None:
         print(table(read_rows(RESULTS, "spaces")))
 
 
-def certified(document: Mapping[str, Any], chosen: Setting) -> dict[str, Any]:
+def certified(document: Mapping[str, Any], chosen: Session) -> dict[str, Any]:
     """One space."""
     closure = Closure.from_json(document["graph"])
     worked = [row for row in document["builds"] if "failure" not in row]
@@ -54,7 +55,7 @@ def certified(document: Mapping[str, Any], chosen: Setting) -> dict[str, Any]:
     again_too = [row for row in kept if "compile_s" in row] or kept  # single builds do not stand beside repeated ones
     quickest = min(again_too, key=lambda row: float(row["compile_seconds"]))
     with evaluating(chosen, remember=False) as evaluator:
-        classes, _ = explored(chosen, evaluator.summary, passes=None)
+        classes, _ = explored_passes(chosen, evaluator.summary, passes=None)
         found = {
             "throughput": again(closure, fastest, evaluator=evaluator, chosen=chosen),
             "compile_time": again(closure, quickest, evaluator=evaluator, chosen=chosen),
@@ -74,7 +75,7 @@ def certified(document: Mapping[str, Any], chosen: Setting) -> dict[str, Any]:
     }
 
 
-def again(closure: Closure, row: Row, *, evaluator: Evaluator, chosen: Setting) -> dict[str, Any]:
+def again(closure: Closure, row: Row, *, evaluator: Evaluator, chosen: Session) -> dict[str, Any]:
     """The claim of the whole space about one candidate, and what fresh compiles say."""
     best = candidate(closure, row)
     twin = evaluator.built(evaluator.graph.root, chosen.dialect.baseline)

@@ -18,10 +18,10 @@ import numpy as np
 from provenance import read_rows, settle, write_row
 
 from passsearch import explore
-from passsearch.api.asking import evaluating
+from passsearch.api.common import evaluating
 from passsearch.catalog import load
 from passsearch.core import Failure, PassSpec, Pipeline
-from passsearch.search.closure import FAILED, UNTRIED, Closure
+from passsearch.evaluate.closure import FAILED, UNTRIED, Closure
 from passsearch.store import Log
 
 RESULTS = Path(__file__).parent / "results" / "close_catalog.json"

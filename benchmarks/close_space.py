@@ -14,11 +14,12 @@ from typing import Any
 
 from provenance import read_rows, settle, write_row
 
-from passsearch.api.asking import evaluating
+from passsearch.api.common import evaluating
 from passsearch.core import Pipeline
-from passsearch.search.closure import Closure
-from passsearch.search.exploration import Exploration, Limits
-from passsearch.search.setting import Setting, explored
+from passsearch.evaluate import Session
+from passsearch.evaluate.closure import Closure
+from passsearch.evaluate.exploration import Exploration, Limits
+from passsearch.search.pass_selection import explored_passes
 
 ROOT = Path(__file__).parent
 RESULTS = ROOT / "results" / "close_space.json"
@@ -57,10 +58,10 @@ def table(rows: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def closed(chosen: Setting) -> tuple[dict[str, Any], set[str]]:
+def closed(chosen: Session) -> tuple[dict[str, Any], set[str]]:
     """By passsearch; the hashes TVM gives to the states."""
     with evaluating(chosen, remember=False) as evaluator:
-        steps, _ = explored(chosen, evaluator.summary, passes=[PASSES])
+        steps, _ = explored_passes(chosen, evaluator.summary, passes=[PASSES])
         silent = {"compilers": chosen.explorers, "progress": lambda *_: None}
         growth = Exploration(evaluator, steps, limits=Limits(), **silent).run()
         closure = Closure.of(evaluator.graph, steps)
@@ -79,7 +80,7 @@ def closed(chosen: Setting) -> tuple[dict[str, Any], set[str]]:
     return row, set(hashes)
 
 
-def plain(chosen: Setting, hashes: set[str]) -> dict[str, Any]:
+def plain(chosen: Session, hashes: set[str]) -> dict[str, Any]:
     """By the plain loop, with TVM evaluating constants."""
     steps = Pipeline.parse(PASSES).passes
     request = {

@@ -17,10 +17,11 @@ import numpy as np
 from provenance import settle, write_row
 from scipy import stats
 
-from passsearch.api.asking import evaluating
+from passsearch.api.common import evaluating
 from passsearch.core import Candidate, Failure, Pipeline
+from passsearch.evaluate import FINAL_PLAN, Built, Evaluator
 from passsearch.measure import process_ratio
-from passsearch.search import BUILDS, FINAL_PLAN, Built, Evaluator
+from passsearch.search import BUILDS
 
 RESULTS = Path(__file__).parent / "results" / "collapse.json"
 LEVEL = 0.95

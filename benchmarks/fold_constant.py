@@ -18,9 +18,10 @@ from typing import Any
 from provenance import provenance, settle
 
 from passsearch.core import PassSpec, Pipeline
-from passsearch.measure import Worker, mean_ratio
-from passsearch.search.setting import Setting
+from passsearch.evaluate import Session
+from passsearch.measure import mean_ratio
 from passsearch.toolchain import get_toolchain
+from passsearch.worker import Worker
 
 RESULTS = Path(__file__).parent / "results"
 NETWORKS = ("resnet18", "mobilenet_v2", "resnet50")
@@ -31,7 +32,7 @@ BEFORE = {
 EVALUATORS = {"tvm": PassSpec.of("FoldConstant"), "numpy": PassSpec.of("FoldConstant", evaluator="numpy")}
 
 
-def fold(chosen: Setting, evaluator: str, *, log: Path) -> tuple[float, str]:
+def fold(chosen: Session, evaluator: str, *, log: Path) -> tuple[float, str]:
     """Seconds of one fold in a new process, and the state it leads to."""
     python, bridge = chosen.toolchain.python, chosen.dialect.bridge
     worker = Worker(python, bridge=bridge, target=chosen.target, threads=1, log=log)
@@ -45,14 +46,14 @@ def fold(chosen: Setting, evaluator: str, *, log: Path) -> tuple[float, str]:
     return answer["seconds"], answer["state"]
 
 
-def _ask(worker: Worker, chosen: Setting, *, request: Mapping[str, Any]) -> dict[str, Any]:
+def _ask(worker: Worker, chosen: Session, *, request: Mapping[str, Any]) -> dict[str, Any]:
     answer = worker.ask(request, deadline_s=chosen.deadline_s)
     if "state" not in answer:
         raise SystemExit(f"`{request['verb']}` failed: {answer['error']['reason']}.")
     return answer
 
 
-def folds(chosen: Setting, pairs: int) -> dict[str, Any]:
+def folds(chosen: Session, pairs: int) -> dict[str, Any]:
     """One network: both evaluators so many times."""
     seconds: dict[str, list[float]] = {evaluator: [] for evaluator in EVALUATORS}
     states = set()

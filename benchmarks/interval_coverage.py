@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from passsearch.core import BuildOptions, Candidate, Interval
+from passsearch.evaluate import FINAL_PLAN, PROCESSES
 from passsearch.measure import LEVEL, Ratio, improved
-from passsearch.search import FINAL_PLAN, PROCESSES, confirm
+from passsearch.search import confirm
 
 RESULTS = Path(__file__).parent / "results" / "interval_coverage.json"
 COMPILES, SEED = 3, 20

@@ -16,12 +16,13 @@ from measured import SPACES, write_space
 from provenance import provenance, settle
 
 from passsearch.core import Candidate, Failure
+from passsearch.evaluate import FINAL_PLAN, Built, Evaluator
+from passsearch.evaluate.closure import Closure
+from passsearch.evaluate.exploration import Exploration, Limits
 from passsearch.measure import process_ratio
-from passsearch.search import BUILDS, FINAL_PLAN, Built, Evaluator
+from passsearch.search import BUILDS
 from passsearch.search.certificate import space_document
-from passsearch.search.closure import Closure
-from passsearch.search.exploration import Exploration, Limits
-from passsearch.search.setting import explored, read
+from passsearch.search.pass_selection import analyze_network, explored_passes
 from passsearch.store import Log
 
 TOGETHER = 8
@@ -42,7 +43,7 @@ def main() -> None:
     with Log(arguments.run / "log.jsonl") as log:
         evaluator = chosen.evaluator(log, arguments.run / "artifacts")
         try:
-            steps, left_out = explored(chosen, evaluator.summary, passes=[arguments.passes])
+            steps, left_out = explored_passes(chosen, evaluator.summary, passes=[arguments.passes])
             growth = Exploration(
                 evaluator, steps, limits=Limits(), compilers=chosen.explorers, progress=lambda *_: None
             ).run()
@@ -56,7 +57,7 @@ def main() -> None:
                     chosen,
                     closure,
                     growth=growth,
-                    classes=read(chosen, evaluator.summary).class_names,
+                    classes=analyze_network(chosen, evaluator.summary).class_names,
                     left_out=left_out,
                     remembered=False,
                 ),

@@ -8,7 +8,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate
-from passsearch.search.closure import Closure
+from passsearch.evaluate.closure import Closure
 
 SPACES = Path(__file__).parent / "spaces"
 KEEP = 0.98

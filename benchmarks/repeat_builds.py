@@ -14,9 +14,9 @@ import numpy as np
 from measured import SPACES, candidate, contenders, read_space, write_space
 from provenance import provenance, settle
 
-from passsearch.api.asking import evaluating
+from passsearch.api.common import evaluating
 from passsearch.core import Failure
-from passsearch.search.closure import Closure
+from passsearch.evaluate.closure import Closure
 
 CLOSE = 1.5
 

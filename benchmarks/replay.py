@@ -29,8 +29,8 @@ from scipy.stats import bootstrap
 
 from passsearch.catalog import Catalog, Parameter, load, with_needs
 from passsearch.core import Candidate, Failure, Pipeline
+from passsearch.evaluate.closure import Closure
 from passsearch.search import BUILDS, Space
-from passsearch.search.closure import Closure
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.samplers import REJECTED, STRATEGIES, keeping, strategy
 

@@ -19,11 +19,12 @@ from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Objective, PassSpec, Pipeline
 from passsearch.dialects.contract import Array, Executable
+from passsearch.evaluate import PROCESSES, SEARCH_PLAN, Built, StateGraph
+from passsearch.evaluate.state_graph import Edge
 from passsearch.measure import WindowPlan, improved
 from passsearch.measure.processor import CpuTimes
 from passsearch.measure.rounds import RoundPlan, run_race
-from passsearch.search import PROCESSES, SEARCH_PLAN, Built, Plan, Search, StateGraph, confirm, shortlist
-from passsearch.search.states import Edge
+from passsearch.search import Plan, Search, confirm, shortlist
 
 ROOT = Path(__file__).parent
 CANDIDATES, REPETITIONS = 40, 3

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from provenance import provenance, settle
 
 from passsearch.core import Candidate, Failure, Pipeline
-from passsearch.search import FINAL_PLAN, Built
+from passsearch.evaluate import FINAL_PLAN, Built
 from passsearch.store import Log
 
 RESULTS = Path(__file__).parent / "results" / "stack_depth.json"

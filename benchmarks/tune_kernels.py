@@ -14,9 +14,9 @@ from pathlib import Path
 import yaml
 from provenance import settle
 
-from passsearch.api.asking import evaluating
+from passsearch.api.common import evaluating
 from passsearch.core import Failure, PassSpec, Pipeline
-from passsearch.search.setting import Setting
+from passsearch.evaluate import Session
 
 GUEST = Path(__file__).with_name("metaschedule.py")
 
@@ -57,7 +57,7 @@ def main() -> None:
     print(f"passsearch tune {arguments.model} --toolchain {chosen.toolchain.name} --catalog {catalog}")
 
 
-def write_kernels(chosen: Setting, pipeline: Pipeline, file: Path) -> None:
+def write_kernels(chosen: Session, pipeline: Pipeline, file: Path) -> None:
     """The network's IR after these passes."""
     with evaluating(chosen, remember=True) as evaluator:
         state = evaluator.reach(pipeline)

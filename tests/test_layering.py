@@ -17,6 +17,8 @@ STEPS = (
     {"core"},
     {"catalog", "analysis", "dialects"},
     {"measure", "store", "frontends", "toolchain"},
+    {"worker"},
+    {"evaluate"},
     {"search", "report", "export"},
     {"batch"},
     {"api"},
@@ -107,7 +109,7 @@ def test_import_loads_nothing_heavy() -> None:
 
 def test_a_worker_needs_the_standard_library_and_numpy_only() -> None:
     absent = ("psutil", "scipy", "optuna", "networkx", "yaml", "onnx", "filelock", "platformdirs", "archspec", "typer")
-    code = f"import sys; sys.modules.update(dict.fromkeys({absent!r})); import passsearch.measure.worker"
+    code = f"import sys; sys.modules.update(dict.fromkeys({absent!r})); import passsearch.worker.server"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -29,12 +29,13 @@ from selections import selections
 import passsearch
 from passsearch.catalog import Ruling, candidates, with_needs
 from passsearch.core import BuildOptions, Candidate, Failure, Fingerprint, PassSpec, Pipeline, parse_input
+from passsearch.evaluate import Session, open_session
+from passsearch.evaluate.evaluator import Built, Evaluator
 from passsearch.frontends import resolve
 from passsearch.measure import log_ratio
-from passsearch.search import setting
 from passsearch.search.comparison import CF22, PAIRED, Side, compare_candidates, with_its_needs
-from passsearch.search.evaluation import Built, Evaluator
-from passsearch.store import Log, open_memory, read_result, write_json
+from passsearch.search.pass_selection import analyze_network
+from passsearch.store import Log, open_fact_cache, read_result, write_json
 from passsearch.toolchain import cache_folder
 
 HERE = Path(__file__).parent
@@ -56,7 +57,7 @@ class Subject:
     """One network and where everything of it is."""
 
     name: str
-    chosen: setting.Setting
+    chosen: Session
     path: str
     inputs: dict[str, Any]
     folder: Path
@@ -116,7 +117,7 @@ def prepare(name: str, options: argparse.Namespace) -> Subject:
     path, inputs = str(made / described["path"]), dict(parse_input(text) for text in described["inputs"])
     file = resolve(path, inputs=inputs, folder=cache_folder() / "models")
     target = None if options.device == "cpu" else options.device
-    chosen = setting.choose(replace(file, name=name), toolchain=None, target=target)
+    chosen = open_session(replace(file, name=name), toolchain=None, target=target)
     return Subject(name, chosen, path, inputs, RUNS / chosen.memory.stem, options, {})
 
 
@@ -142,7 +143,7 @@ def asked(subject: Subject, script: str, *arguments: str) -> Any:
 def analyze(subject: Subject) -> dict[str, Any]:
     """Features, classes, the passes they leave, and what each pass of the paper does to the imported network."""
     with evaluating(subject) as evaluator:
-        reading = setting.read(subject.chosen, evaluator.summary)
+        reading = analyze_network(subject.chosen, evaluator.summary)
         catalog = subject.chosen.catalog
         version = subject.chosen.toolchain.tvm_version
         whole = candidates(catalog, (), fingerprint=Fingerprint(), tvm_version=version).kept
@@ -208,7 +209,7 @@ def audit(subject: Subject) -> dict[str, Any]:
 def compare(subject: Subject) -> dict[str, Any]:
     """The paper's selections and the best ones against -O3, in one interleaved measurement."""
     with evaluating(subject) as evaluator:
-        classes = setting.read(subject.chosen, evaluator.summary).class_names
+        classes = analyze_network(subject.chosen, evaluator.summary).class_names
         paper = selections(subject.name, classes, catalog=subject.chosen.catalog)
         contenders = [with_its_needs(subject.chosen, evaluator, candidate=each) for each in paper] + found(subject)
         slow = {each.name: row for each in contenders if (row := alone(evaluator, each, subject=subject))}
@@ -272,7 +273,7 @@ def evaluating(subject: Subject) -> Iterator[Evaluator]:
     """An evaluator that goes on where it was interrupted, with what searches on the network found out."""
     folder = subject.folder / "compare"
     folder.mkdir(parents=True, exist_ok=True)
-    with Log(folder / "log.jsonl") as log, open_memory(subject.chosen.memory) as memory, ExitStack() as stack:
+    with Log(folder / "log.jsonl") as log, open_fact_cache(subject.chosen.memory) as memory, ExitStack() as stack:
         evaluator = subject.chosen.evaluator(log, folder / "artifacts", memory=memory)
         stack.callback(evaluator.close)
         yield evaluator

@@ -76,8 +76,8 @@ def check(
     as_json: AsJson = False,
 ) -> int:
     """Hold every entry against the TVM of a toolchain; exits 1 if one does not fit."""
+    from passsearch.evaluate.catalog_check import check_entries
     from passsearch.report import checks_text
-    from passsearch.search.check import check_entries
     from passsearch.toolchain import get_toolchain
 
     chosen = get_toolchain(toolchain)

@@ -25,7 +25,7 @@ from passsearch.errors import UserError
 
 if TYPE_CHECKING:
     from passsearch.core import TensorType
-    from passsearch.search.setting import Reading
+    from passsearch.search.pass_selection import NetworkAnalysis
 
 INTERRUPTED = 130
 
@@ -205,7 +205,7 @@ def require(toolchain: str | None) -> None:
     get_toolchain(toolchain)
 
 
-def _analysis(model: str, found: "Reading") -> Mapping[str, Any]:
+def _analysis(model: str, found: "NetworkAnalysis") -> Mapping[str, Any]:
     from collections import Counter
 
     kept, dropped = found.selection.kept, found.selection.dropped

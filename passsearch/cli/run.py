@@ -80,11 +80,11 @@ def report(
 
 
 def _replay(result: "TuneResult", script: Path, *, quiet: bool) -> int:
-    from passsearch.measure import replay
     from passsearch.toolchain import get_toolchain
+    from passsearch.worker import run_script
 
     python = get_toolchain(result.document["toolchain"]["name"]).python
-    status = replay(python, script, to_stderr=quiet)
+    status = run_script(python, script, to_stderr=quiet)
     if status:
         complain(f"the replay of `{script}` failed with exit status {status}; what it said stands above")
     return status

@@ -118,7 +118,7 @@ class Bridge(Protocol):
     def load(self, source: ModelSource) -> Module:
         """The network's IR, parameters bound, types inferred."""
 
-    def save_apart(self, module: Module, path: Path) -> None:
+    def save_with_external_weights(self, module: Module, path: Path) -> None:
         """As ``save``, with what is large in files beside it, which are read faster."""
 
     def inputs(self, module: Module) -> Mapping[str, TensorType]:

@@ -58,7 +58,7 @@ class Dialect:
             passes that even the lowest level runs though a pipeline may have them itself.
         requirements: Folder with one lock file for each Python (``py311.txt``, …), and one to use in its stead
             beside frameworks (``py311-frameworks.txt``, …) for each Python that can have them.
-        imports_apart: Formats that a process of their own imports, each with what it imports before the compiler.
+        isolated_imports: Formats that a process of their own imports, each with what it imports before the compiler.
         compiler: Lock file of the compiler itself where its wheels serve other Pythons than their tag says.
         frameworks: Those its toolchain can hold, in the order of installing.
     """
@@ -73,7 +73,7 @@ class Dialect:
     default_baseline: str
     requirements: Path
     builds: tuple[BuildOptions, ...] = (BuildOptions(),)
-    imports_apart: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    isolated_imports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     compiler: CompilerWheel | None = None
     frameworks: tuple[Framework, ...] = ()
     opener: str = ""
@@ -91,7 +91,7 @@ class Dialect:
     @property
     def formats(self) -> frozenset[str]:
         """What its importers read: ONNX, its own IR, and what needs a process of its own."""
-        return frozenset({"onnx", "ir", *self.imports_apart})
+        return frozenset({"onnx", "ir", *self.isolated_imports})
 
     @property
     def baseline(self) -> Candidate:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from passsearch.dialects import dialect_for_version
 from passsearch.errors import UserError
-from passsearch.frontends.asked import Asked
 from passsearch.frontends.model_file import ModelFile, digest_files, keep_group
+from passsearch.frontends.request import Asked
 
 
 def from_path(path: Path, asked: Asked, *, name: str | None = None, toolchain: str | None = None) -> ModelFile:

@@ -9,8 +9,8 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 from passsearch.core import DeclaredInput
 from passsearch.errors import UserError
-from passsearch.frontends.asked import Asked, first_line
 from passsearch.frontends.model_file import ModelFile, digest_files, keep_bytes
+from passsearch.frontends.request import Asked, first_line
 
 # What Keras raises on a file or a call that it does not understand; TensorFlow's own come on top.
 _REFUSALS = (OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError, ImportError, tf.errors.OpError)

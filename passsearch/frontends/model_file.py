@@ -67,7 +67,7 @@ def digest_files(paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def kept_name(name: str, digest: str, *, suffix: str) -> str:
+def cache_file_name(name: str, digest: str, *, suffix: str) -> str:
     """File name from a readable name and what decides the content."""
     readable = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._") or "network"
     return f"{readable[:60]}-{digest[:16]}{suffix}"
@@ -79,7 +79,7 @@ def keep_bytes(folder: Path, data: bytes, *, name: str, suffix: str) -> Path:
     Raises:
         EnvironmentFault: The folder cannot be written.
     """
-    kept = kept_name(name, hashlib.sha256(data).hexdigest(), suffix=suffix)
+    kept = cache_file_name(name, hashlib.sha256(data).hexdigest(), suffix=suffix)
     return keep_file(folder, kept, write=lambda path: path.write_bytes(data))
 
 
@@ -92,7 +92,7 @@ def keep_file(folder: Path, name: str, *, write: Callable[[Path], object]) -> Pa
     path = folder.absolute() / name
     if path.exists():
         return path
-    with passing_folder(folder) as passing:
+    with temporary_subfolder(folder) as passing:
         write(passing / name)
         os.replace(passing / name, path)
     return path
@@ -112,10 +112,10 @@ def keep_group(folder: Path, name: str, *, write: Callable[[Path], object]) -> P
     Raises:
         EnvironmentFault: The folder cannot be written.
     """
-    with passing_folder(folder) as passing:
+    with temporary_subfolder(folder) as passing:
         write(passing / "network")
         files = sorted(passing.iterdir())
-        kept = kept_name(name, digest_files(files), suffix="")
+        kept = cache_file_name(name, digest_files(files), suffix="")
         # The JSON goes last: where it is, its parameters are.
         for file in sorted(files, key=lambda each: each.suffix == ".json"):
             os.replace(file, folder / file.name.replace("network", kept, 1))
@@ -123,7 +123,7 @@ def keep_group(folder: Path, name: str, *, write: Callable[[Path], object]) -> P
 
 
 @contextmanager
-def passing_folder(folder: Path) -> Iterator[Path]:
+def temporary_subfolder(folder: Path) -> Iterator[Path]:
     """A folder inside ``folder``, made if need be, that is gone afterwards.
 
     Raises:

@@ -13,8 +13,8 @@ import numpy as np
 from passsearch.core import TensorType
 from passsearch.errors import UserError
 from passsearch.frontends import mxnet_file
-from passsearch.frontends.asked import Asked, first_line
 from passsearch.frontends.model_file import ModelFile, keep_group
+from passsearch.frontends.request import Asked, first_line
 
 # What calling a block with symbols raises: MXNet's own errors, and those of the block's code.
 _REFUSALS = (mx.base.MXNetError, RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError)

@@ -11,8 +11,8 @@ from typing import Any
 
 from passsearch.core import DeclaredInput
 from passsearch.errors import UserError
-from passsearch.frontends.asked import Asked
 from passsearch.frontends.model_file import ModelFile, digest_files
+from passsearch.frontends.request import Asked
 
 ENDING = "-symbol.json"
 NAMES_BYTES = 1 << 22

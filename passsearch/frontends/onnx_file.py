@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from passsearch.core import DeclaredInput, Dimension, bind
 from passsearch.errors import UserError
-from passsearch.frontends.asked import Asked
 from passsearch.frontends.model_file import ModelFile, digest_files, keep_bytes
+from passsearch.frontends.request import Asked
 
 if TYPE_CHECKING:
     import onnx

@@ -7,8 +7,8 @@ from typing import Any
 
 from passsearch.core import TensorType
 from passsearch.errors import UserError
-from passsearch.frontends.asked import Asked
-from passsearch.frontends.model_file import ModelFile, digest_files, keep_file, kept_name
+from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, keep_file
+from passsearch.frontends.request import Asked
 
 ZOO = "zoo:"
 PATHS = (
@@ -131,7 +131,7 @@ def _from_zoo(text: str, asked: Asked) -> ModelFile:
     batch = int(size) if at else asked.batch or 1
     if asked.batch not in (None, batch):
         raise UserError(f"`{asked.source}` has batch {batch}, not {asked.batch}; give one of the two.")
-    made = kept_name(f"{name}-b{batch}", _zoo_edition(), suffix=".onnx")
+    made = cache_file_name(f"{name}-b{batch}", _zoo_edition(), suffix=".onnx")
     path = keep_file(
         asked.folder, made, write=lambda file: file.write_bytes(build(name, batch=batch).SerializeToString())
     )

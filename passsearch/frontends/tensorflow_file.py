@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from passsearch.frontends.asked import Asked
 from passsearch.frontends.model_file import ModelFile, digest_files
+from passsearch.frontends.request import Asked
 
 
 def from_path(path: Path, asked: Asked) -> ModelFile:

@@ -23,8 +23,8 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 from passsearch.core import DeclaredInput, TensorType
 from passsearch.errors import UserError
 from passsearch.frontends import onnx_file, torchscript_file
-from passsearch.frontends.asked import Asked, first_line
-from passsearch.frontends.model_file import ModelFile, keep_bytes, keep_file, kept_name
+from passsearch.frontends.model_file import ModelFile, cache_file_name, keep_bytes, keep_file
+from passsearch.frontends.request import Asked, first_line
 
 OPSET = 14
 """The first with words for fused attention."""
@@ -217,7 +217,7 @@ def _kept_by_torch(
         if exported and isinstance(module, torch.jit.ScriptModule):
             raise UserError(f"{told}; this compiler takes scripted modules as ONNX only.") from refusal
         raise UserError(f"{told}; give what it takes.") from refusal
-    kept = kept_name(name, _digest(archive), suffix=".pt2" if exported else ".pt")
+    kept = cache_file_name(name, _digest(archive), suffix=".pt2" if exported else ".pt")
     path = keep_file(asked.folder, kept, write=lambda path: path.write_bytes(archive.getvalue()))
     return "exported" if exported else "torchscript", path
 

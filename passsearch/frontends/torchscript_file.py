@@ -7,8 +7,8 @@ from typing import Literal
 
 from passsearch.core import TensorType, format_input
 from passsearch.errors import UserError
-from passsearch.frontends.asked import Asked
 from passsearch.frontends.model_file import ModelFile, digest_files
+from passsearch.frontends.request import Asked
 
 
 def from_path(path: Path, asked: Asked) -> ModelFile:

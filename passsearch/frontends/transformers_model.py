@@ -15,8 +15,8 @@ from safetensors import SafetensorError
 from passsearch.core import DeclaredInput, Dimension, TensorType
 from passsearch.errors import UserError
 from passsearch.frontends import torch_module
-from passsearch.frontends.asked import Asked, first_line
 from passsearch.frontends.model_file import ModelFile
+from passsearch.frontends.request import Asked, first_line
 
 SEED = 0
 """Of the weights that no file gives."""

@@ -1,4 +1,4 @@
-"""Clocks, sensors, statistics, and the processes that hold a compiler.
+"""Clocks, sensors, statistics and the protocol by which artifacts are timed.
 
 Names load on first use: the worker imports this package where neither psutil nor scipy need be, and starts often.
 """
@@ -6,10 +6,7 @@ Names load on first use: the worker imports this package where neither psutil no
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from passsearch.measure.replay import replay
-
 if TYPE_CHECKING:
-    from passsearch.measure.launcher import Worker
     from passsearch.measure.processor import cache_bytes
     from passsearch.measure.rounds import Cf22Plan, RoundPlan
     from passsearch.measure.sensors import Sensors, probe
@@ -51,7 +48,6 @@ _ELSEWHERE = {
     "has_consumption": "telemetry",
     "recording": "telemetry",
     "undisturbed": "telemetry",
-    "Worker": "launcher",
     "cache_bytes": "processor",
     "Cf22Plan": "rounds",
     "RoundPlan": "rounds",
@@ -70,7 +66,6 @@ __all__ = [
     "Sensors",
     "Trace",
     "WindowPlan",
-    "Worker",
     "cache_bytes",
     "cf22_ratio",
     "consumed_log_ratio",
@@ -88,7 +83,6 @@ __all__ = [
     "process_ratio",
     "race_critical",
     "recording",
-    "replay",
     "undisturbed",
 ]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.evaluate import Session
+from passsearch.evaluate.evaluator import Evaluator
 from passsearch.measure import LEVEL
 from passsearch.search.confirm import Confirmation, confirm
 from passsearch.search.document import ratios_document, toolchain_document
-from passsearch.search.evaluation import Evaluator
-from passsearch.search.setting import Setting
 from passsearch.store import SCHEMA
 
 OUTPUT_CASES = (101, 102, 103)
@@ -34,7 +34,7 @@ class Check:
 
 def audit_run(
     document: Mapping[str, Any],
-    chosen: Setting,
+    chosen: Session,
     *,
     evaluator: Evaluator,
     folder: Path,
@@ -80,7 +80,7 @@ def audit_run(
     }
 
 
-def _compiler(document: Mapping[str, Any], chosen: Setting) -> Check:
+def _compiler(document: Mapping[str, Any], chosen: Session) -> Check:
     recorded, here = document["toolchain"], toolchain_document(chosen)
     same = all(recorded.get(key) == here[key] for key in ("dialect", "tvm_version", "tvm_commit"))
     told = [f"{each['tvm_version']} ({(each.get('tvm_commit') or 'no commit')[:10]})" for each in (recorded, here)]
@@ -132,7 +132,7 @@ def _hashes(pipeline: Pipeline, hashes: list[str], *, recorded: list[str]) -> Ch
 
 
 def _again(
-    chosen: Setting,
+    chosen: Session,
     evaluator: Evaluator,
     *,
     winner: Candidate,

@@ -7,11 +7,11 @@ import numpy as np
 
 from passsearch.core import Failure, Pipeline
 from passsearch.errors import UserError
-from passsearch.search.applying import Applier
-from passsearch.search.closure import FAILED, UNTRIED, Closure
+from passsearch.evaluate import Session
+from passsearch.evaluate.apply import Applier
+from passsearch.evaluate.closure import FAILED, UNTRIED, Closure
+from passsearch.evaluate.exploration import Growth
 from passsearch.search.document import toolchain_document
-from passsearch.search.exploration import Growth
-from passsearch.search.setting import Setting
 
 SCHEMA = "passsearch-space/2"
 LISTED_LENGTH = 12
@@ -19,7 +19,7 @@ LISTED_LENGTH = 12
 
 
 def space_document(
-    chosen: Setting,
+    chosen: Session,
     closure: Closure,
     *,
     growth: Growth,
@@ -109,7 +109,7 @@ def check_certificate(
     document: Mapping[str, Any],
     closure: Closure,
     *,
-    chosen: Setting,
+    chosen: Session,
     applier: Applier,
     sample: int,
     seed: int,
@@ -153,7 +153,7 @@ def _certain(closure: Closure, target: int) -> bool:
 
 
 def _circumstances(
-    document: Mapping[str, Any], chosen: Setting, *, applier: Applier, closure: Closure
+    document: Mapping[str, Any], chosen: Session, *, applier: Applier, closure: Closure
 ) -> Sequence[str]:
     here = {
         "network": chosen.model.sha256,

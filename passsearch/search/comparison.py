@@ -15,6 +15,8 @@ from typing import Any
 from passsearch.catalog import with_needs
 from passsearch.core import Candidate, Failure, Measurement
 from passsearch.errors import UserError
+from passsearch.evaluate import Session
+from passsearch.evaluate.evaluator import FINAL_PLAN, FINAL_WINDOWS, Built, Evaluator
 from passsearch.measure import (
     LEVEL,
     Cf22Plan,
@@ -34,8 +36,7 @@ from passsearch.search.document import (
     ratio_document,
     toolchain_document,
 )
-from passsearch.search.evaluation import FINAL_PLAN, FINAL_WINDOWS, Built, Evaluator
-from passsearch.search.setting import Setting, read
+from passsearch.search.pass_selection import analyze_network
 from passsearch.store import SCHEMA
 
 CACHES = ("warm", "flushed")
@@ -47,7 +48,7 @@ PAIRED, CF22 = PROTOCOLS = ("paired", "cf22")
 class Side:
     """What one toolchain is to build."""
 
-    chosen: Setting
+    chosen: Session
     evaluator: Evaluator
     contenders: Sequence[Candidate]
 
@@ -254,15 +255,15 @@ def _verdict(timed: Timed, *, first: int, second: int) -> str:
     return "no significant difference"
 
 
-def with_its_needs(chosen: Setting, evaluator: Evaluator, *, candidate: Candidate) -> Candidate:
+def with_its_needs(chosen: Session, evaluator: Evaluator, *, candidate: Candidate) -> Candidate:
     """A named sequence with the passes it needs put in; what the user wrote out stays as it is."""
     if candidate.name not in chosen.catalog.sequences:
         return candidate
-    present = read(chosen, evaluator.summary).fingerprint.present()
+    present = analyze_network(chosen, evaluator.summary).fingerprint.present()
     return replace(candidate, pipeline=with_needs(candidate.pipeline, chosen.catalog, present=present))
 
 
-def _baseline(chosen: Setting, contenders: Sequence[Candidate]) -> Candidate:
+def _baseline(chosen: Session, contenders: Sequence[Candidate]) -> Candidate:
     names = {each.name for each in chosen.dialect.baselines}
     default = chosen.dialect.baseline
     if any(each.name == default.name for each in contenders):

@@ -11,6 +11,7 @@ from zlib import crc32
 
 from passsearch.core import Candidate, Failure
 from passsearch.errors import UserError
+from passsearch.evaluate.evaluator import FINAL_PLAN, FINAL_WINDOWS, SEARCH_WINDOWS, Evaluator
 from passsearch.measure import (
     CONSUMED,
     Ratio,
@@ -22,7 +23,6 @@ from passsearch.measure import (
     noise_floor,
     process_ratio,
 )
-from passsearch.search.evaluation import FINAL_PLAN, FINAL_WINDOWS, SEARCH_WINDOWS, Evaluator
 
 
 @dataclass(frozen=True)

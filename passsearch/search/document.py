@@ -8,11 +8,12 @@ from statistics import median
 from typing import Any
 
 from passsearch.core import Failure, Measurement
+from passsearch.evaluate import Session
+from passsearch.evaluate.evaluator import Built
 from passsearch.measure import CONSUMED, LEVEL, Ratio, median_interval
 from passsearch.search.confirm import Confirmation
-from passsearch.search.evaluation import Built
-from passsearch.search.plan import Scored
-from passsearch.search.setting import Reading, Setting
+from passsearch.search.pass_selection import NetworkAnalysis
+from passsearch.search.records import Scored
 from passsearch.search.study import Search
 from passsearch.store import SCHEMA
 
@@ -45,7 +46,7 @@ def measurement_document(measured: Measurement) -> dict[str, Any]:
     }
 
 
-def scored_document(scored: Scored, chosen: Setting) -> dict[str, Any]:
+def scored_document(scored: Scored, chosen: Session) -> dict[str, Any]:
     """A candidate as the search measured it."""
     measured = _measurement(
         scored,
@@ -69,9 +70,9 @@ def scored_document(scored: Scored, chosen: Setting) -> dict[str, Any]:
 
 def result_document(
     search: Search,
-    chosen: Setting,
+    chosen: Session,
     *,
-    reading: Reading,
+    reading: NetworkAnalysis,
     best: Scored,
     confirmation: Confirmation | Failure | None,
     seconds: Mapping[str, float],
@@ -106,14 +107,14 @@ def result_document(
     }
 
 
-def model_document(chosen: Setting, inputs: Mapping[str, Any], *, batch: int) -> dict[str, Any]:
+def model_document(chosen: Session, inputs: Mapping[str, Any], *, batch: int) -> dict[str, Any]:
     """What was tuned."""
     model = chosen.model
     shapes = {name: {"shape": shape, "dtype": dtype} for name, (shape, dtype) in inputs.items()}
     return {"name": model.name, "source": model.source, "sha256": model.sha256, "batch": batch, "inputs": shapes}
 
 
-def toolchain_document(chosen: Setting) -> dict[str, Any]:
+def toolchain_document(chosen: Session) -> dict[str, Any]:
     """What compiled it."""
     toolchain = chosen.toolchain
     return {
@@ -133,7 +134,7 @@ def ratio_document(ratio: Ratio | None) -> dict[str, Any] | None:
     return {"ratio": ratio.value, "interval": ratio.interval.to_json() if bounded else None}
 
 
-def _space(search: Search, reading: Reading) -> dict[str, Any]:
+def _space(search: Search, reading: NetworkAnalysis) -> dict[str, Any]:
     tally, graph = search.tally, search.evaluator.graph
     return {
         "passes": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in reading.selection.kept],
@@ -207,7 +208,7 @@ def ratios_document(confirmation: Confirmation) -> dict[str, Any]:
 
 
 def _confirmed(
-    scored: Scored, chosen: Setting, *, confirmation: Confirmation | Failure | None, is_baseline: bool
+    scored: Scored, chosen: Session, *, confirmation: Confirmation | Failure | None, is_baseline: bool
 ) -> dict[str, Any]:
     document = scored_document(scored, chosen)
     if not isinstance(confirmation, Confirmation):
@@ -225,7 +226,7 @@ def _confirmed(
 
 def _measurement(
     scored: Scored,
-    chosen: Setting,
+    chosen: Session,
     *,
     samples: Sequence[float],
     compile_s: float,
@@ -243,7 +244,7 @@ def _measurement(
     )
 
 
-def beside_time(built: Built, consumed: Sequence[Mapping[str, Any]], *, chosen: Setting) -> dict[str, Any]:
+def beside_time(built: Built, consumed: Sequence[Mapping[str, Any]], *, chosen: Session) -> dict[str, Any]:
     """The fields of a measurement that are not times: memory, power, energy, temperature, and why one is missing."""
     found = {metric: _over(metric, consumed) for metric in ("power_w", "temperature_c")}
     energies = [value for each in consumed for value in each["energy_j"] or ()]
@@ -270,7 +271,7 @@ def _over(metric: str, consumed: Sequence[Mapping[str, Any]]) -> dict[str, float
     return found | ({"start": known[0]["start"], "end": known[-1]["end"]} if "start" in known[0] else {})
 
 
-def _baselines(search: Search, chosen: Setting) -> list[Scored]:
+def _baselines(search: Search, chosen: Session) -> list[Scored]:
     """A search may also build the network as it is, without any pass, in its own way: that is a candidate."""
     scored = {each.candidate.name: each for each in search.scored.values()}
     return [scored[each.name] for each in chosen.dialect.baselines if each.name in scored]

@@ -6,8 +6,8 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
+from passsearch.evaluate.state_graph import StateGraph
 from passsearch.search.space import BUILDS, Keys, build_at, levels
-from passsearch.search.states import StateGraph
 
 STATE, LEVEL = "state", "build:opt_level"
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from passsearch.core import Failure
+from passsearch.evaluate.evaluator import FINAL_PLAN, Built
 from passsearch.measure import LEAST_GAIN, one_process_ratio, process_ratio
-from passsearch.search.evaluation import FINAL_PLAN, Built
-from passsearch.search.plan import Scored
+from passsearch.search.records import Scored
 from passsearch.search.study import Search
 
 SHORTLIST, QUICK = 5, 2

@@ -8,6 +8,8 @@ from typing import Any
 import optuna
 
 from passsearch.core import BuildOptions, Candidate, Failure, Interval, Objective, Pipeline
+from passsearch.evaluate.evaluator import SEARCH_WINDOWS, Built, Evaluator
+from passsearch.evaluate.exploration import Exploration, Limits
 from passsearch.measure import (
     CONSUMED,
     Ratio,
@@ -15,10 +17,8 @@ from passsearch.measure import (
     has_consumption,
     one_process_ratio,
 )
-from passsearch.search.evaluation import SEARCH_WINDOWS, Built, Evaluator
-from passsearch.search.exploration import Exploration, Limits
 from passsearch.search.graph_space import GraphSpace
-from passsearch.search.plan import Plan, Scored, Tally
+from passsearch.search.records import Plan, Scored, Tally
 from passsearch.search.samplers import REJECTED, Strategy, keeping, strategy
 from passsearch.search.space import Space
 

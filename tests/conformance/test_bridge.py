@@ -14,8 +14,9 @@ import passsearch
 from passsearch.core import BuildOptions
 from passsearch.dialects import dialect
 from passsearch.errors import UserError, WorkerDied
-from passsearch.measure import Worker, probe
+from passsearch.measure import probe
 from passsearch.toolchain import Toolchain, host_target
+from passsearch.worker import Worker
 
 
 @dataclass(frozen=True)

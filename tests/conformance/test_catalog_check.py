@@ -3,7 +3,7 @@
 import pytest
 
 from passsearch.catalog import load
-from passsearch.search.check import check_entries
+from passsearch.evaluate.catalog_check import check_entries
 from passsearch.toolchain import Toolchain
 
 

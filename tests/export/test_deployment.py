@@ -17,8 +17,8 @@ from passsearch.dialects import DIALECTS
 from passsearch.errors import UserError
 from passsearch.export import Deployment, read_pipeline, write_deployment
 from passsearch.frontends import zoo
-from passsearch.measure import Worker
 from passsearch.measure.outputs import digest
+from passsearch.worker import Worker
 
 FACTORIES = {
     "SimplifyInference": "tvm.relay.transform:SimplifyInference",

@@ -6,20 +6,18 @@ from importlib import import_module
 
 import pytest
 
-from passsearch.search import evaluation
-
 
 @pytest.fixture(scope="module", autouse=True)
 def short_rounds() -> Iterator[None]:
-    final = _short(evaluation.FINAL_PLAN)
+    final = _short(evaluator.FINAL_PLAN)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("comparison", "confirm", "shortlist"):
             patch.setattr(import_module(f"passsearch.search.{name}"), "FINAL_PLAN", final)
-        patch.setattr(evaluation, "SEARCH_PLAN", _short(evaluation.SEARCH_PLAN))
+        patch.setattr(evaluator, "SEARCH_PLAN", _short(evaluator.SEARCH_PLAN))
         for name in ("PROCESSES", "MOST_PROCESSES"):
-            patch.setattr(evaluation, name, 2)
+            patch.setattr(evaluator, name, 2)
         yield
 
 
-def _short(plan: evaluation.RoundPlan) -> evaluation.RoundPlan:
+def _short(plan: evaluator.RoundPlan) -> evaluator.RoundPlan:
     return replace(plan, rounds=5, run_s=0.001)

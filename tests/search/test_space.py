@@ -8,7 +8,8 @@ import pytest
 
 from passsearch.catalog import load
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
-from passsearch.search import Edge, Space, StateGraph
+from passsearch.evaluate import Edge, StateGraph
+from passsearch.search import Space
 
 CATALOG = load("relay")
 NAMES = ("SimplifyInference", "AlterOpLayout", "FoldConstant", "FuseOps", "ConvertLayout")

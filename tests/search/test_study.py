@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpec, Pipeline
-from passsearch.search import Built, Confirmation, Evaluator, Plan, Search, Subject, confirm, shortlist
+from passsearch.evaluate import Built, Evaluator, Subject
+from passsearch.search import Confirmation, Plan, Search, confirm, shortlist
 from passsearch.store import Log
 
 _SCRIPT = Path(__file__).parents[2] / "benchmarks" / "simulate_search.py"

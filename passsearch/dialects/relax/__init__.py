@@ -23,7 +23,7 @@ DIALECT = Dialect(
         Candidate(build=BuildOptions(opt_level=3), name="default"),
     ),
     default_baseline="default",
-    imports_apart={"exported": ("torch",)},
+    isolated_imports={"exported": ("torch",)},
     requirements=HERE / "requirements",
     frameworks=(Framework("torch", disk_bytes=1_200_000_000, requirement="torch==2.13.0"),),
 )

@@ -12,8 +12,8 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
 
+from passsearch.dialects.constant_table import HeldConstants
 from passsearch.dialects.contract import Array
-from passsearch.dialects.held_constants import HeldConstants
 
 
 class Constants(HeldConstants):

@@ -52,7 +52,7 @@ def save(module: object, path: Path, *, params: Mapping[str, object] | None = No
     path.write_text(tvm.ir.save_json(module))
 
 
-def save_apart(module: tvm.IRModule, path: Path) -> None:
+def save_with_external_weights(module: tvm.IRModule, path: Path) -> None:
     """As ``save`` of a module whose parameters are bound: large constants of main go beside it, ``read`` binds them."""
     values: dict[str, tvm.runtime.Tensor] = {}
     variables: dict[int, relax.Var] = {}

@@ -23,7 +23,7 @@ DIALECT = Dialect(
         BuildOptions(opt_level=0, disabled=("SimplifyExpr", "SimplifyExprPostAlterOp")),
         BuildOptions(opt_level=3),
     ),
-    imports_apart={
+    isolated_imports={
         "torchscript": ("torch",),
         "tensorflow": ("tensorflow",),
         "tflite": (),

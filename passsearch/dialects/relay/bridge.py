@@ -143,9 +143,9 @@ class RelayBridge:
         """TVM's JSON, constants and types included; ``load`` of it, as format ``ir``, has the same identity."""
         path.write_text(tvm.ir.save_json(module))
 
-    def save_apart(self, module: tvm.IRModule, path: Path) -> None:
+    def save_with_external_weights(self, module: tvm.IRModule, path: Path) -> None:
         """TVM's JSON without large constants, which go into a parameter file."""
-        ir_file.save_apart(module, path)
+        ir_file.save_with_external_weights(module, path)
 
     def open(self, artifact: Artifact, device: str) -> GraphExecutable:
         """Load onto a device."""

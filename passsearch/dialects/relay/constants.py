@@ -17,8 +17,8 @@ import numpy as np
 import tvm
 from tvm import relay
 
+from passsearch.dialects.constant_table import HeldConstants
 from passsearch.dialects.contract import Array
-from passsearch.dialects.held_constants import HeldConstants
 
 _WITHOUT_CONSTANTS = (relay.Var, relay.GlobalVar, relay.TupleGetItem, tvm.ir.Op)
 """Expressions of which no direct part is a constant."""

@@ -54,7 +54,7 @@ def save(module: object, path: Path, *, params: Mapping[str, object] | None = No
     path.write_text(tvm.ir.save_json(module))
 
 
-def save_apart(module: tvm.IRModule, path: Path) -> None:
+def save_with_external_weights(module: tvm.IRModule, path: Path) -> None:
     """As ``save`` of a module whose parameters are bound: large constants go beside it, and ``read`` binds them."""
     lifter = _Lifter()
     main = lifter.visit(module["main"])

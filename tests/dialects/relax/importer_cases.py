@@ -130,7 +130,7 @@ def kept_apart(folder: Path) -> None:
         builder.emit_func_output(result)
     module = builder.get()
     path = folder / "network.json"
-    bridge.save_apart(module, path)
+    bridge.save_with_external_weights(module, path)
     again = ir_file.read(ModelSource(path=path, format="ir", inputs={}, parameters=path.with_suffix(".params")))
     legal = PassSpec.of("LegalizeOps")
     states = [

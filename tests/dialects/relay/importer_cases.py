@@ -97,7 +97,7 @@ def apart() -> dict[str, bool]:
     module = relay.transform.InferType()(tvm.IRModule.from_expr(body))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "module.json"
-        RelayBridge("llvm").save_apart(module, path)
+        RelayBridge("llvm").save_with_external_weights(module, path)
         read = ir_file.read(ModelSource(path, "ir", {}))
         beside = tvm.runtime.load_param_dict(path.with_suffix(".params").read_bytes())
     constants = Constants()

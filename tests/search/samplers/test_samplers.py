@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from passsearch.catalog import load
 from passsearch.core import Failure, PassSpec, Pipeline
 from passsearch.errors import UserError
-from passsearch.search import BUILDS, Edge, Space, StateGraph
+from passsearch.evaluate import Edge, StateGraph
+from passsearch.search import BUILDS, Space
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.samplers import STRATEGIES, keeping, strategy
 from passsearch.search.samplers.sequences import Genes, crossed, edited

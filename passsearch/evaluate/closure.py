@@ -1,0 +1,249 @@
+"""What a state graph, closed or not, tells about its passes; works on its table alone, so also on a file's."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations, permutations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from passsearch.core import Failure, PassSpec, Pipeline
+from passsearch.evaluate.state_graph import Edge, StateGraph
+
+UNTRIED, FAILED = -1, -2
+"""In the table of edges; failure number n is ``FAILED - n``."""
+
+
+@dataclass(frozen=True)
+class Closure:
+    """The states a set of passes reaches, breadth first.
+
+    Attributes:
+        states: Identities, the root first.
+        steps: Passes with their arguments.
+        table: For every state and step the number of the state it leads to, ``UNTRIED``, or ``FAILED`` and below.
+        seconds: For every state and step the time it took.
+        failures: What the numbers below ``FAILED`` stand for.
+    """
+
+    states: tuple[str, ...]
+    steps: tuple[str, ...]
+    table: npt.NDArray[np.int32]
+    seconds: npt.NDArray[np.float64]
+    failures: tuple[Failure, ...] = ()
+
+    @classmethod
+    def of(cls, graph: StateGraph, steps: Sequence[PassSpec]) -> "Closure":
+        """The part of a graph that these passes reach."""
+        states = graph.reached(steps)
+        numbers = {state: number for number, state in enumerate(states)}
+        failures: dict[Failure, int] = {}
+        table = np.full((len(states), len(steps)), UNTRIED, "int32")
+        seconds = np.zeros(table.shape)
+        for row, state in enumerate(states):
+            for column, step in enumerate(steps):
+                edge = graph.edge(state, step)
+                if edge is None or not edge.settled:
+                    continue
+                failed = isinstance(edge.target, Failure)
+                table[row, column] = (
+                    FAILED - failures.setdefault(edge.target, len(failures)) if failed else numbers[edge.target]  # type: ignore[arg-type, index]
+                )
+                seconds[row, column] = edge.seconds
+        return cls(tuple(states), tuple(map(str, steps)), table, seconds, tuple(failures))
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of certificates and of measured spaces."""
+        return {
+            "states": list(self.states),
+            "steps": list(self.steps),
+            "table": self.table.tolist(),
+            "seconds": np.round(self.seconds, 3).tolist(),
+            "failures": [failure.to_json() for failure in self.failures],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Closure":
+        """Inverse of ``to_json``."""
+        shape = (len(data["states"]), len(data["steps"]))
+        return cls(
+            tuple(data["states"]),
+            tuple(data["steps"]),
+            np.array(data["table"], "int32").reshape(shape),
+            np.array(data["seconds"], "float64").reshape(shape),
+            tuple(Failure.from_json(each) for each in data["failures"]),
+        )
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is left to try."""
+        return not bool((self.table == UNTRIED).any())
+
+    @cached_property
+    def changes(self) -> npt.NDArray[np.bool_]:
+        """Which edges lead to another state."""
+        own = np.arange(len(self.states))[:, None]
+        changes: npt.NDArray[np.bool_] = (self.table >= 0) & (self.table != own)
+        return changes
+
+    @cached_property
+    def passes(self) -> tuple[PassSpec, ...]:
+        """The steps, read."""
+        return tuple(Pipeline.parse(step).passes[0] for step in self.steps)
+
+    @cached_property
+    def graph(self) -> StateGraph:
+        """The same as a graph, which knows depths and cheapest ways."""
+        graph = StateGraph(self.states[0])
+        for row, column in zip(*np.nonzero(self.table != UNTRIED), strict=True):
+            target = int(self.table[row, column])
+            told = self.states[target] if target >= 0 else self.failures[FAILED - target]
+            graph.add(self.states[row], self.passes[column], edge=Edge(told, float(self.seconds[row, column])))
+        return graph
+
+    @property
+    def depth(self) -> int:
+        """The fewest passes that reach the state farthest from the root."""
+        return max(self.graph.depths().values())
+
+    def idle(self) -> list[str]:
+        """Passes that work on some state of this network and change none."""
+        works: npt.NDArray[np.bool_] = np.any(self.table >= 0, axis=0)
+        return [step for column, step in enumerate(self.steps) if works[column] and not self.changes[:, column].any()]
+
+    def active(self) -> list[int]:
+        """The others, by number."""
+        return [column for column in range(len(self.steps)) if self.changes[:, column].any()]
+
+    def not_idempotent(self) -> dict[str, int]:
+        """Passes that change again what they have just changed, and on how many states they do so."""
+        again = {}
+        for column in self.active():
+            after = self.table[self.changes[:, column], column]
+            again[self.steps[column]] = int(self.changes[after, column].sum())
+        return {step: count for step, count in again.items() if count}
+
+    def commuting(self) -> tuple[list[tuple[str, str]], dict[tuple[str, str], tuple[int, int]]]:
+        """Pairs of active passes that do the same in both orders wherever both are known, and the other pairs.
+
+        These with the number of states where both orders lead to one, and where they do not or only one works.
+        """
+        together, apart = [], {}
+        for left, right in combinations(self.active(), 2):
+            one, other = self._after(self.table[:, left], right), self._after(self.table[:, right], left)
+            known = (one != UNTRIED) & (other != UNTRIED) & ((one >= 0) | (other >= 0))
+            equal = int((one[known] == other[known]).sum())
+            pair = (self.steps[left], self.steps[right])
+            if equal == known.sum() > 0:
+                together.append(pair)
+            elif known.any():
+                apart[pair] = (equal, int(known.sum()) - equal)
+        return together, apart
+
+    def enabling(self) -> dict[tuple[str, str], int]:
+        """Pairs where the second pass acts only once the first has, and on how many states that is so."""
+        return dict(self._influences(before=False, after=True))
+
+    def disabling(self) -> dict[tuple[str, str], int]:
+        """Pairs where the second pass would act but no longer does once the first has."""
+        return dict(self._influences(before=True, after=False))
+
+    def barriers(self) -> list[tuple[str, str]]:
+        """Pairs where the second pass never acts again, whatever comes between, once the first has acted."""
+        reach = self._reach()
+        found = []
+        for first, second in permutations(self.active(), 2):
+            after = self.table[self.changes[:, first], first]
+            if not self.changes[reach[after].any(axis=0), second].any():
+                found.append((self.steps[first], self.steps[second]))
+        return found
+
+    def sequences(self, length: int) -> list[tuple[int, int]]:
+        """For every length up to this one: sequences there are, and those of which every pass can be applied."""
+        ways = [0] * len(self.states)
+        ways[0], counts = 1, []
+        for number in range(length + 1):
+            counts.append((len(self.steps) ** number, sum(ways)))
+            following = [0] * len(self.states)
+            for row, count in enumerate(ways):
+                for target in self.table[row] if count else ():
+                    if target >= 0:
+                        following[target] += count
+            ways = following
+        return counts
+
+    def reached(self, columns: Sequence[int]) -> list[int]:
+        """The states that some of the steps reach, breadth first."""
+        found, rows = np.zeros(len(self.states), dtype=bool), [0]
+        found[0] = True
+        for row in rows:
+            targets = self.table[row, columns]
+            for target in dict.fromkeys(targets[targets >= 0].tolist()):
+                if not found[target]:
+                    found[target] = True
+                    rows.append(target)
+        return rows
+
+    def within(self, columns: Sequence[int]) -> "Closure":
+        """The part that some of the steps reach."""
+        rows = self.reached(columns)
+        numbers = {row: number for number, row in enumerate(rows)}
+        part = self.table[np.ix_(rows, columns)]
+        renumbered = np.vectorize(lambda target: numbers[target] if target >= 0 else target, otypes=["int32"])(part)
+        return Closure(
+            tuple(self.states[row] for row in rows),
+            tuple(self.steps[column] for column in columns),
+            renumbered,
+            self.seconds[np.ix_(rows, columns)],
+            self.failures,
+        )
+
+    def untried(self, columns: Sequence[int]) -> npt.NDArray[np.bool_]:
+        """Which edges of the part that some of the steps reach are left to try."""
+        untried: npt.NDArray[np.bool_] = self.table[np.ix_(self.reached(columns), columns)] == UNTRIED
+        return untried
+
+    def closed_part(self) -> "Closure":
+        """A part of which nothing is left to try, and a large one: some steps go, one after another, until it closes.
+
+        Each time the step without which the most states have no edge left to try, and among equals the fewest edges
+        are left.
+        """
+
+        def left(gone: int) -> tuple[int, int]:
+            untried = self.untried([each for each in columns if each != gone])
+            return -int((~untried.any(axis=1)).sum()), int(untried.sum())
+
+        columns = list(range(len(self.steps)))
+        while self.untried(columns).any():
+            columns.remove(min(columns, key=left))
+        return self.within(columns)
+
+    def _after(self, targets: npt.NDArray[np.int32], column: int) -> npt.NDArray[np.int32]:
+        """Where a pass leads from each of these states; those that are none stay what they are."""
+        return np.where(targets >= 0, self.table[np.maximum(targets, 0), column], targets)
+
+    def _influences(self, *, before: bool, after: bool) -> Iterator[tuple[tuple[str, str], int]]:
+        for first, second in permutations(self.active(), 2):
+            rows = np.flatnonzero(self.changes[:, first])
+            targets = self.table[rows, first]
+            known = (self.table[rows, second] != UNTRIED) & (self.table[targets, second] != UNTRIED)
+            hits = known & (self.changes[rows, second] == before) & (self.changes[targets, second] == after)
+            if hits.any():
+                yield (self.steps[first], self.steps[second]), int(hits.sum())
+
+    def _reach(self) -> npt.NDArray[np.bool_]:
+        """Which states can be reached from which, each from itself too."""
+        import networkx as nx
+
+        graph = nx.DiGraph()
+        graph.add_nodes_from(range(len(self.states)))
+        graph.add_edges_from(
+            (row, int(self.table[row, column])) for row, column in zip(*np.nonzero(self.changes), strict=True)
+        )
+        reach = np.eye(len(self.states), dtype=bool)
+        for row in range(len(self.states)):
+            reach[row, list(nx.descendants(graph, row))] = True
+        return reach

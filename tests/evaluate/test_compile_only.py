@@ -1,0 +1,78 @@
+"""A target that nothing here runs: compile times are searched, all else is said to be unread."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import passsearch
+from passsearch.errors import UserError
+from passsearch.evaluate import open_session
+from passsearch.frontends import resolve
+from passsearch.measure import Sensors
+from passsearch.toolchain import Toolchain
+
+A100 = "cuda -arch=sm_80"
+
+
+@pytest.fixture
+def blind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No GPU, whatever the machine has."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+
+
+@pytest.mark.usefixtures("blind")
+def test_compile_time_is_searched_without_the_device(relax: Toolchain, small_network: Path, tmp_path: Path) -> None:
+    result = passsearch.tune(
+        small_network,
+        toolchain=relax.name,
+        target=A100,
+        objective="compile_time",
+        trials=3,
+        confirm=2,
+        passes=["DecomposeOpsForInference", "LegalizeOps"],
+        out=tmp_path / "run",
+    )
+    best, verdict = result.document["best"], result.document["verdict"]
+    assert verdict["confirmed"] and verdict["ratio"] > 0 and result.document["ratios"]["throughput"] is None
+    assert best["compile_s"] > 0 and best["latency_s"] is None and "no GPU here" in best["unavailable"]["latency_s"]
+    assert best["outputs"]["deviation"] is None and "not compared: no GPU here" in str(result)
+    folder = result.export(tmp_path / "deploy")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    command = [str(relax.python), str(folder / "build_model.py")]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "outputs not checked" in done.stdout
+    audited = passsearch.audit(tmp_path / "run", confirm=2)
+    told = {each["name"]: each["detail"] for each in audited["checks"]}
+    assert all(each["ok"] for each in audited["checks"] if each["name"] != "measurement")
+    assert "not compared" in told["outputs"] and "none were" in told["recorded outputs"]
+
+
+@pytest.mark.usefixtures("blind")
+def test_cuda_without_an_architecture_and_without_a_gpu_is_refused(relax: Toolchain, small_network: Path) -> None:
+    with pytest.raises(UserError, match=r"names no architecture.*cuda -arch=sm_80"):
+        passsearch.tune(small_network, toolchain=relax.name, target="cuda", objective="compile_time")
+
+
+def test_cuda_is_the_architecture_of_the_gpu_that_will_run_it(
+    relax: Toolchain, small_network: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Sensors({"uuid": "GPU-1", "arch": "sm_90"}, {})
+    monkeypatch.setattr(session, "probe", lambda device: found if device == "cuda:0" else Sensors({}, {}))
+    network = resolve(small_network, folder=small_network.parent)
+    targets = ("cuda", "cuda -max_num_threads=512", A100, "llvm")
+    told = [open_session(network, toolchain=relax.name, target=each) for each in targets]
+    assert [each.target for each in told] == ["cuda -arch=sm_90", "cuda -max_num_threads=512 -arch=sm_90", A100, "llvm"]
+    assert [each.gpu for each in told] == ["GPU-1"] * 3 + [None]
+
+
+@pytest.mark.usefixtures("blind")
+def test_what_only_the_device_tells_is_refused_before_the_search(
+    relax: Toolchain, small_network: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="cannot be read for `cuda -arch=sm_80`: no GPU here"):
+        passsearch.tune(small_network, toolchain=relax.name, target=A100, out=tmp_path / "run")
+    with pytest.raises(UserError, match="Nothing can be timed"):
+        passsearch.compare(small_network, ["default"], toolchain=relax.name, target=A100)

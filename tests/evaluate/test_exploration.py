@@ -1,0 +1,167 @@
+"""Closing the space of a small network on a real compiler."""
+
+import json
+import shutil
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import pytest
+
+import passsearch
+from passsearch.core import Failure, PassSpec, Pipeline
+from passsearch.evaluate import Evaluator, Session, open_session
+from passsearch.evaluate import exploration as exploration_module
+from passsearch.evaluate.closure import Closure
+from passsearch.evaluate.exploration import Exploration, Growth, Limits
+from passsearch.frontends import resolve
+from passsearch.search.certificate import check_certificate, read_closure
+from passsearch.search.pass_selection import explored_passes
+from passsearch.store import Log
+from passsearch.toolchain import Toolchain
+
+DATA = Path(__file__).parent / "data"
+STEPS = ("SimplifyInference", 'FoldConstant{evaluator="numpy"}', "AlterOpLayout", "FuseOps{fuse_opt_level=2}")
+Explore = Callable[..., tuple[Evaluator, Growth, tuple[PassSpec, ...]]]
+
+
+@pytest.fixture
+def bad_passes(tmp_path: Path) -> Path:
+    for name in ("bad_passes.py", "bad_passes.yaml"):
+        shutil.copy(DATA / name, tmp_path / name)
+    return tmp_path / "bad_passes.yaml"
+
+
+@pytest.fixture
+def chosen(relay: Toolchain, small_network: Path, bad_passes: Path, tmp_path: Path) -> Session:
+    file = resolve(small_network, folder=tmp_path)
+    return open_session(file, toolchain=relay.name, target=None, catalogs=[bad_passes], deadline_s=20)
+
+
+@pytest.fixture
+def explore(chosen: Session, tmp_path: Path) -> Any:
+    """Explores in a folder of its own; the log stays from one call to the next."""
+    opened: list[Evaluator] = []
+
+    def run(passes: tuple[str, ...], *, compilers: int = 2, **limits: Any) -> Any:
+        with Log(tmp_path / "log.jsonl") as log:
+            evaluator = chosen.evaluator(log, tmp_path / "artifacts")
+            opened.append(evaluator)
+            steps, _ = explored_passes(chosen, evaluator.summary, passes=passes)
+            exploration = Exploration(
+                evaluator, steps, limits=Limits(**limits), compilers=compilers, progress=lambda *_: None
+            )
+            growth = exploration.run()
+            evaluator.close()
+            return evaluator, growth, steps
+
+    yield run
+    for each in opened:
+        each.close()
+
+
+def test_a_closed_space_holds_the_end_of_every_sequence(explore: Explore) -> None:
+    evaluator, growth, steps = explore(STEPS)
+    assert growth.ended == "closed" and not growth.unsteady
+    closure = Closure.of(evaluator.graph, steps)
+    assert closure.closed and 4 < len(closure.states) < 60
+    for sequence in product(steps, repeat=3):
+        end = evaluator.reach(Pipeline(sequence))  # nothing is applied: the evaluator is closed
+        assert isinstance(end, Failure) or end in closure.states
+
+
+def test_what_was_explored_is_not_applied_again(explore: Explore) -> None:
+    first = explore(STEPS)
+    again = explore(STEPS, compilers=1)
+    assert first[1].tried > 0 and again[1].tried == 0 and again[1].ended == "closed"
+    assert set(first[0].graph) == set(again[0].graph)
+
+
+def test_passes_that_seem_idle_wait_until_the_others_are_done(
+    explore: Explore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exploration_module, "IDLE_STATES", 1)
+    idle = ("CanonicalizeCast", "DivToMul")
+    evaluator, growth, _ = explore((*idle, *STEPS), compilers=1)
+    assert growth.ended == "closed" and set(evaluator.graph) == set(explore(STEPS)[0].graph)
+    tried = [json.loads(line[line.index(b"{") :]) for line in (tmp_path / "log.jsonl").read_bytes().splitlines()]
+    order = [each["key"].partition("|")[2] in idle for each in tried if each["kind"] == "edge"]
+    waited, went_on = ([place for place, each in enumerate(order) if each == waits] for waits in (True, False))
+    assert mean(waited) > mean(went_on) + len(order) / 10
+
+
+@pytest.mark.parametrize("limit", [{"depth": 1}, {"states": 2}])
+def test_a_limit_ends_it_and_the_rest_follows_later(explore: Explore, limit: dict[str, int]) -> None:
+    evaluator, growth, steps = explore(STEPS, **limit)
+    assert growth.ended in limit and not evaluator.graph.closed(steps)
+    evaluator, growth, steps = explore(STEPS)
+    assert growth.ended == "closed" and evaluator.graph.closed(steps)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("Crash", "crash"), ("Refuse", "compile_error")])
+def test_a_pass_that_fails_is_an_edge_that_leads_nowhere(explore: Explore, name: str, kind: str) -> None:
+    evaluator, growth, steps = explore(("SimplifyInference", name))
+    closure = Closure.of(evaluator.graph, steps)
+    assert growth.ended == "closed" and {each.kind for each in closure.failures} == {kind}
+    assert len(closure.states) == 2
+
+
+def test_a_pass_that_does_not_do_the_same_twice_is_never_merged(explore: Explore) -> None:
+    evaluator, growth, steps = explore(("SimplifyInference", "Restless"))
+    assert growth.unsteady == ["Restless"] and growth.ended == "closed"
+    closure = Closure.of(evaluator.graph, steps)
+    assert len(closure.states) == 2 and {each.kind for each in closure.failures} == {"unstable"}
+    found = evaluator.reach(Pipeline.parse("Restless"))
+    assert isinstance(found, Failure) and "two different IRs" in found.reason
+
+
+def test_states_that_only_such_a_pass_reached_do_not_count(explore: Explore) -> None:
+    evaluator, growth, _ = explore((*STEPS, "Restless"))
+    plain = explore(STEPS)
+    assert growth.ended == "closed" and set(evaluator.graph) == set(plain[0].graph)
+    assert growth.curve[-1][1:] == (len(set(plain[0].graph)),) * 2
+
+
+def test_states_outlive_the_process_that_made_them(explore: Explore) -> None:
+    """After a crash the other passes still find their states, though memory of them went with the process."""
+    evaluator, growth, _ = explore((*STEPS, "Crash"), compilers=1)
+    plain = explore(STEPS)
+    assert growth.ended == "closed" and set(evaluator.graph) == set(plain[0].graph)
+
+
+def test_a_certificate_holds_until_it_is_tampered_with(
+    explore: Explore, chosen: Session, small_network: Path, relay: Toolchain, tmp_path: Path
+) -> None:
+    document = passsearch.explore(small_network, passes=STEPS, toolchain=relay.name, remember=False)
+    assert document["closed"] and document["states"] == len(document["graph"]["states"])
+    held = passsearch.check_space(document, small_network, sample=12)
+    assert held["holds"] and held["checked"] == 12
+    edges = document["graph"]["table"]
+    edges[0] = [0] * len(STEPS)  # says that nothing changes the network
+    with Log(tmp_path / "check.jsonl") as log:
+        evaluator = chosen.evaluator(log, tmp_path / "check")
+        told: dict[str, Any] = {"sample": 1000, "seed": 0, "progress": lambda *_: None}
+        found = check_certificate(document, read_closure(document, "it"), chosen=chosen, applier=evaluator, **told)
+        evaluator.close()
+    assert not found["holds"] and "SimplifyInference" in found["problems"][0]
+    assert f"the file tells of no way to {document['graph']['states'][1]}" in found["problems"]
+
+
+def test_a_certificate_of_another_network_is_refused(small_network: Path, relay: Toolchain, tmp_path: Path) -> None:
+    document = passsearch.explore(small_network, passes=STEPS[:1], toolchain=relay.name, remember=False, depth=1)
+    document["model"]["sha256"] = "another"
+    found = passsearch.check_space(document, small_network)
+    assert not found["holds"] and found["problems"][0].startswith("network: here `")
+
+
+def test_passes_with_which_no_space_closes_must_be_asked_for(chosen: Session, tmp_path: Path) -> None:
+    with Log(tmp_path / "log.jsonl") as log:
+        evaluator = chosen.evaluator(log, tmp_path / "artifacts")
+        summary = evaluator.summary
+        evaluator.close()
+    steps, left_out = explored_passes(chosen, summary, passes=None)
+    assert left_out == ("ConvertLayout",) and "ConvertLayout" not in {step.name for step in steps}
+    steps, left_out = explored_passes(chosen, summary, passes=None, additional=["ConvertLayout"])
+    assert left_out == () and "ConvertLayout" in {step.name for step in steps}
