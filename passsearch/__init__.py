@@ -8,9 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from passsearch.api import TuneResult, analyze, audit, check_space, compare, explore, tune
+    from passsearch.api import TuneResult, analyze, audit, check_space, compare, explore, session, tune
 
-__all__ = ["TuneResult", "__version__", "analyze", "audit", "check_space", "compare", "explore", "tune"]
+__all__ = [
+    "TuneResult",
+    "__version__",
+    "analyze",
+    "audit",
+    "check_space",
+    "compare",
+    "explore",
+    "session",
+    "tune",
+]
 __version__ = "0.1.0"
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())

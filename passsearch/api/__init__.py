@@ -1,7 +1,8 @@
-"""What a notebook calls; the command line prints what they return."""
+"""The functions a notebook calls; the command line prints their results."""
 
-from passsearch.api.compare import analyze, compare
-from passsearch.api.explore import check_space, explore
-from passsearch.api.tune import Best, TuneResult, audit, tune
+from passsearch.api.common import Progress, session
+from passsearch.api.comparison import analyze, compare
+from passsearch.api.exploration import check_space, explore
+from passsearch.api.tuning import Best, TuneResult, audit, tune
 
-__all__ = ["Best", "TuneResult", "analyze", "audit", "check_space", "compare", "explore", "tune"]
+__all__ = ["Best", "Progress", "TuneResult", "analyze", "audit", "check_space", "compare", "explore", "session", "tune"]

@@ -1,4 +1,4 @@
-"""What every call is asked in the same words: a network, a toolchain, where news goes."""
+"""Arguments every API call shares, and the evaluator that calls without a run folder open."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -6,19 +6,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
-from passsearch.core import Objective, TensorType
+from passsearch.core import DEADLINE_S, Objective, TensorType
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
-from passsearch.evaluate import Evaluator, Session
+from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, open_session
 from passsearch.frontends import ModelFile, resolve
 from passsearch.store import Log, open_fact_cache
 from passsearch.toolchain import cache_folder, get_toolchain
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Told what is under way, how many candidates are evaluated and how many will be."""
+"""Callback; gets the current step in words, the number of finished items and the number of all items."""
 
 
-def network(
+def model_file(
     model: object,
     example_inputs: object,
     *,
@@ -26,7 +26,7 @@ def network(
     batch: int | None,
     toolchain: str | None,
 ) -> ModelFile:
-    """The model file of whatever the user hands over, in a format the toolchain imports where there is a choice."""
+    """Return the model file of a network, in a format that the toolchain imports where there is a choice."""
     return resolve(
         model,
         example_inputs=example_inputs,
@@ -37,35 +37,99 @@ def network(
     )
 
 
-def paths(catalogs: Sequence[str | Path]) -> list[Path]:
-    """As paths."""
+def catalog_paths(catalogs: Sequence[str | Path]) -> list[Path]:
+    """Return catalog files as paths."""
     return [Path(path) for path in catalogs]
 
 
 @contextmanager
-def evaluating(chosen: Session, *, remember: bool) -> Iterator[Evaluator]:
-    """An evaluator without a run folder; what it finds out goes to the memory, or nowhere."""
-    with TemporaryDirectory(prefix="passsearch-") as name, ExitStack() as stack:
-        folder = Path(name)
+def open_evaluator(session: Session, *, folder: Path | None = None, remember: bool) -> Iterator[WorkerEvaluator]:
+    """Open an evaluator without a run folder.
+
+    Args:
+        session: The session.
+        folder: Folder for the log and the artifacts, so that an interrupted evaluation can be continued; a temporary
+            folder by default.
+        remember: True to use and extend the fact cache.
+    """
+    with ExitStack() as stack:
+        if folder is None:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="passsearch-")))
+        folder.mkdir(parents=True, exist_ok=True)
         log = stack.enter_context(Log(folder / "log.jsonl"))
-        memory = stack.enter_context(open_fact_cache(chosen.memory)) if remember else None
-        evaluator = chosen.evaluator(log, folder, memory=memory)
-        stack.callback(evaluator.close)
+        cache = stack.enter_context(open_fact_cache(session.cache_path)) if remember else None
+        yield stack.enter_context(WorkerEvaluator(session, log=log, folder=folder / "artifacts", cache=cache))
+
+
+@contextmanager
+def session(
+    model: object,
+    example_inputs: object = None,
+    *,
+    inputs: Mapping[str, TensorType] | None = None,
+    batch: int | None = None,
+    target: str | None = None,
+    toolchain: str | None = None,
+    tolerance: float | None = None,
+    deadline: float = DEADLINE_S,
+    catalogs: Sequence[str | Path] = (),
+    plans: MeasurementPlans | None = None,
+    folder: str | Path | None = None,
+    remember: bool = True,
+) -> Iterator[WorkerEvaluator]:
+    """Open a network for evaluation: ``with passsearch.session("zoo:resnet18") as evaluator``.
+
+    The evaluator applies passes, builds states, verifies outputs and times artifacts; ``evaluator.session`` names the
+    network, the compiler and the device. Its processes end with the block.
+
+    Args:
+        model: The network, and so are ``example_inputs``, ``inputs`` and ``batch``: see ``tune``.
+        example_inputs: Inputs a torch module or a gluon block is traced with.
+        inputs: Shape and dtype by input name.
+        batch: Size of a symbolic first dimension.
+        target: TVM's target; the host CPU by default.
+        toolchain: Name of the toolchain; the first there is by default.
+        tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
+        deadline: Seconds one request to a worker may take.
+        catalogs: YAML files with the user's own passes.
+        plans: Plans by which artifacts are timed.
+        folder: Folder for the log and the artifacts; the same call with the same folder continues. A temporary folder
+            by default.
+        remember: True to use and extend the facts that runs share.
+
+    Raises:
+        UserError: An argument is impossible; the message says what to do.
+        EnvironmentFault: There is no toolchain.
+    """
+    file = model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain)
+    settings = open_session(
+        file,
+        toolchain=toolchain,
+        target=target,
+        catalogs=catalog_paths(catalogs),
+        tolerance=tolerance,
+        deadline_s=deadline,
+        plans=plans,
+    )
+    with open_evaluator(settings, folder=None if folder is None else Path(folder), remember=remember) as evaluator:
         yield evaluator
 
 
-def refuse_unreadable(objectives: Sequence[Objective], chosen: Session) -> None:
-    """An objective nothing can read is refused before anything starts."""
+def refuse_unreadable(objectives: Sequence[Objective], session: Session) -> None:
+    """Refuse an objective that no sensor can read, before anything starts.
+
+    Raises:
+        UserError: With the reason.
+    """
     metrics = {"power": "power_w", "energy": "energy_j"}
     for objective in objectives:
-        if chosen.idle and objective.name != "compile_time":
-            raise UserError(
-                f"Objective `{objective.name}` cannot be read for `{chosen.target}`: {chosen.idle}; compile_time can."
-            )
-        reason = chosen.sensors.unavailable.get(metrics.get(objective.name, ""))
+        name, obstacle = objective.name, session.cannot_run_reason
+        if obstacle and name != "compile_time":
+            raise UserError(f"Objective `{name}` cannot be read for `{session.target}`: {obstacle}; compile_time can.")
+        reason = session.sensors.unavailable.get(metrics.get(name, ""))
         if reason:
-            raise UserError(f"Objective `{objective.name}` cannot be read on `{chosen.device}`: {reason}.")
+            raise UserError(f"Objective `{name}` cannot be read on `{session.device}`: {reason}.")
 
 
 def silent(_: str, __: int, ___: int) -> None:
-    """Progress nobody asked for."""
+    """A progress callback that does nothing."""

@@ -1,21 +1,67 @@
-"""One candidate from its pipeline to its samples: passes applied, IR built, outputs verified, artifacts timed."""
+"""One candidate from its pipeline to its samples: passes applied, IR built, outputs verified, artifacts timed.
 
-from passsearch.evaluate.apply import Applier, Subject
-from passsearch.evaluate.evaluator import FINAL_PLAN, PROCESSES, SEARCH_PLAN, Built, Evaluator
-from passsearch.evaluate.session import Session, device_of, open_session
-from passsearch.evaluate.state_graph import Edge, StateGraph
+A search knows the protocol ``Evaluator`` only. ``WorkerEvaluator`` implements it by compiler processes; ``testing``
+holds implementations that need no compiler.
+"""
+
+from passsearch.evaluate.apply import Applier
+from passsearch.evaluate.build import Builder
+from passsearch.evaluate.catalog_check import CheckedEntry, check_entries
+from passsearch.evaluate.closure import FAILED, UNTRIED, Closure
+from passsearch.evaluate.code_digest import dialect_digest
+from passsearch.evaluate.evaluator import WorkerEvaluator
+from passsearch.evaluate.exploration import Exploration, Growth, Limits
+from passsearch.evaluate.plans import MeasurementPlans
+from passsearch.evaluate.protocols import Evaluator, Explorer
+from passsearch.evaluate.records import (
+    Built,
+    CandidateSamples,
+    Conditions,
+    Consumed,
+    FreshCompile,
+    Network,
+    ProcessSamples,
+    Samples,
+    TimedArtifacts,
+    TimedSamples,
+)
+from passsearch.evaluate.session import OUTPUT_CASES, Session, device_of, open_session
+from passsearch.evaluate.state_graph import Edge, EdgeKey, StateGraph
+from passsearch.evaluate.verify import DEVIATION, Agreement
 
 __all__ = [
-    "FINAL_PLAN",
-    "PROCESSES",
-    "SEARCH_PLAN",
+    "DEVIATION",
+    "FAILED",
+    "OUTPUT_CASES",
+    "UNTRIED",
+    "Agreement",
     "Applier",
+    "Builder",
     "Built",
+    "CandidateSamples",
+    "CheckedEntry",
+    "Closure",
+    "Conditions",
+    "Consumed",
     "Edge",
+    "EdgeKey",
     "Evaluator",
+    "Exploration",
+    "Explorer",
+    "FreshCompile",
+    "Growth",
+    "Limits",
+    "MeasurementPlans",
+    "Network",
+    "ProcessSamples",
+    "Samples",
     "Session",
     "StateGraph",
-    "Subject",
+    "TimedArtifacts",
+    "TimedSamples",
+    "WorkerEvaluator",
+    "check_entries",
     "device_of",
+    "dialect_digest",
     "open_session",
 ]

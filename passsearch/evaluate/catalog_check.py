@@ -1,4 +1,4 @@
-"""The catalog held against a real compiler, one request to a worker for every entry."""
+"""The catalog checked against a real compiler, one request to a worker for every entry."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,17 +18,17 @@ DEADLINE_S = 120.0
 
 
 GPU = "cuda -arch=sm_80"
-"""What passes for a GPU are tried for; that needs none."""
+"""Target on which passes for GPUs are checked. Compiling for it needs no GPU."""
 
 
 @dataclass(frozen=True)
-class Checked:
-    """What a compiler says of one entry.
+class CheckedEntry:
+    """The result of checking one entry.
 
     Attributes:
-        name: The pass.
-        problems: Each in a sentence; none if the entry holds.
-        skipped: Why it was not checked, empty if it was.
+        name: Name of the pass.
+        problems: Sentences that say what is wrong; none if the entry agrees with the compiler.
+        skipped: Reason why it was not checked; empty if it was.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Checked:
     skipped: str = ""
 
     def to_json(self) -> dict[str, Json]:
-        """The form of ``catalog check --json``."""
+        """Return the form of ``catalog check --json``."""
         return {**asdict(self), "problems": list(self.problems)}
 
 
@@ -46,29 +46,31 @@ def check_entries(
     *,
     paths: tuple[str, ...] = (),
     progress: Callable[[str, int, int], None],
-) -> tuple[Checked, ...]:
-    """Check entries one by one; one that takes its process with it is a problem of that entry alone.
+) -> tuple[CheckedEntry, ...]:
+    """Check entries one by one; an entry that crashes its process is a problem of that entry alone.
 
     Args:
-        toolchain: Whose compiler is asked.
-        entries: What to check.
+        toolchain: Toolchain of the compiler.
+        entries: Entries to check.
         paths: Import paths of the user's own passes.
-        progress: Told which entry is under way.
+        progress: Callback; gets the entry that is being checked.
 
     Raises:
         EnvironmentFault: The compiler does not start.
     """
-    checked = []
-    with _asking(toolchain, paths) as ask:
+    results = []
+    with _restarting_worker(toolchain, paths) as ask:
         for number, entry in enumerate(entries):
             progress(f"checking {entry.name}", number, len(entries))
-            checked.append(_check(toolchain, entry, ask=ask))
-    return tuple(checked)
+            results.append(_check(toolchain, entry, ask=ask))
+    return tuple(results)
 
 
-def _check(toolchain: Toolchain, entry: CatalogEntry, *, ask: Callable[[dict[str, Any]], dict[str, Any]]) -> Checked:
+def _check(
+    toolchain: Toolchain, entry: CatalogEntry, *, ask: Callable[[dict[str, Any]], dict[str, Any]]
+) -> CheckedEntry:
     if not entry.supports(toolchain.tvm_version):
-        return Checked(entry.name, skipped=f"needs TVM {entry.tvm}; this is {toolchain.tvm_version}")
+        return CheckedEntry(entry.name, skipped=f"needs TVM {entry.tvm}; this is {toolchain.tvm_version}")
     arguments = {
         "name": entry.name,
         "factory": entry.factory,
@@ -80,15 +82,17 @@ def _check(toolchain: Toolchain, entry: CatalogEntry, *, ask: Callable[[dict[str
     try:
         answer = ask(request)
     except WorkerDied as error:
-        return Checked(entry.name, (f"{error.kind}: {error}",))
+        return CheckedEntry(entry.name, (f"{error.kind}: {error}",))
     if "error" in answer:
-        return Checked(entry.name, (str(answer["error"]["reason"]),))
-    return Checked(entry.name, tuple(answer["problems"]))
+        return CheckedEntry(entry.name, (str(answer["error"]["reason"]),))
+    return CheckedEntry(entry.name, tuple(answer["problems"]))
 
 
 @contextmanager
-def _asking(toolchain: Toolchain, paths: tuple[str, ...]) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
-    """Ask a worker that is started when there is none (any more), and ended with the block."""
+def _restarting_worker(
+    toolchain: Toolchain, paths: tuple[str, ...]
+) -> Iterator[Callable[[dict[str, Any]], dict[str, Any]]]:
+    """Yield a function that sends requests to a worker, which is started again after it has died."""
     workers: list[Worker] = []
 
     def ask(request: dict[str, Any]) -> dict[str, Any]:

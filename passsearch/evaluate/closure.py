@@ -1,4 +1,4 @@
-"""What a state graph, closed or not, tells about its passes; works on its table alone, so also on a file's."""
+"""Properties of passes, computed from the table of a state graph, closed or not; a file's table serves as well."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ UNTRIED, FAILED = -1, -2
 
 @dataclass(frozen=True)
 class Closure:
-    """The states a set of passes reaches, breadth first.
+    """The states that a set of passes reaches, breadth first, and the edges between them.
 
     Attributes:
         states: Identities, the root first.
-        steps: Passes with their arguments.
-        table: For every state and step the number of the state it leads to, ``UNTRIED``, or ``FAILED`` and below.
-        seconds: For every state and step the time it took.
-        failures: What the numbers below ``FAILED`` stand for.
+        steps: Passes with their arguments, as text.
+        table: By state and step, the number of the state it leads to, ``UNTRIED``, or ``FAILED`` and below.
+        seconds: By state and step, the time it took.
+        failures: The failures that the numbers from ``FAILED`` down stand for.
     """
 
     states: tuple[str, ...]
@@ -36,7 +36,7 @@ class Closure:
 
     @classmethod
     def of(cls, graph: StateGraph, steps: Sequence[PassSpec]) -> "Closure":
-        """The part of a graph that these passes reach."""
+        """Return the part of a graph that these passes reach."""
         states = graph.reached(steps)
         numbers = {state: number for number, state in enumerate(states)}
         failures: dict[Failure, int] = {}
@@ -55,7 +55,7 @@ class Closure:
         return cls(tuple(states), tuple(map(str, steps)), table, seconds, tuple(failures))
 
     def to_json(self) -> dict[str, Any]:
-        """The form of certificates and of measured spaces."""
+        """Return the form of certificates and of measured spaces."""
         return {
             "states": list(self.states),
             "steps": list(self.steps),
@@ -78,29 +78,29 @@ class Closure:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is left to try."""
+        """True if no edge is left to try."""
         return not bool((self.table == UNTRIED).any())
 
     @cached_property
     def changes(self) -> npt.NDArray[np.bool_]:
-        """Which edges lead to another state."""
+        """By state and step, whether the edge leads to another state."""
         own = np.arange(len(self.states))[:, None]
         changes: npt.NDArray[np.bool_] = (self.table >= 0) & (self.table != own)
         return changes
 
     @cached_property
     def passes(self) -> tuple[PassSpec, ...]:
-        """The steps, read."""
+        """The steps as pass specifications."""
         return tuple(Pipeline.parse(step).passes[0] for step in self.steps)
 
     @cached_property
     def graph(self) -> StateGraph:
-        """The same as a graph, which knows depths and cheapest ways."""
+        """The same as a state graph, which knows depths and cheapest pipelines."""
         graph = StateGraph(self.states[0])
         for row, column in zip(*np.nonzero(self.table != UNTRIED), strict=True):
             target = int(self.table[row, column])
-            told = self.states[target] if target >= 0 else self.failures[FAILED - target]
-            graph.add(self.states[row], self.passes[column], edge=Edge(told, float(self.seconds[row, column])))
+            outcome = self.states[target] if target >= 0 else self.failures[FAILED - target]
+            graph.add(self.states[row], self.passes[column], edge=Edge(outcome, float(self.seconds[row, column])))
         return graph
 
     @property
@@ -108,17 +108,17 @@ class Closure:
         """The fewest passes that reach the state farthest from the root."""
         return max(self.graph.depths().values())
 
-    def idle(self) -> list[str]:
-        """Passes that work on some state of this network and change none."""
+    def no_op_passes(self) -> list[str]:
+        """Return passes that succeed on some state of this network and change none."""
         works: npt.NDArray[np.bool_] = np.any(self.table >= 0, axis=0)
         return [step for column, step in enumerate(self.steps) if works[column] and not self.changes[:, column].any()]
 
     def active(self) -> list[int]:
-        """The others, by number."""
+        """Return the numbers of the passes that change some state."""
         return [column for column in range(len(self.steps)) if self.changes[:, column].any()]
 
     def not_idempotent(self) -> dict[str, int]:
-        """Passes that change again what they have just changed, and on how many states they do so."""
+        """Return passes that change a state which they have just made, with the number of such states."""
         again = {}
         for column in self.active():
             after = self.table[self.changes[:, column], column]
@@ -126,42 +126,43 @@ class Closure:
         return {step: count for step, count in again.items() if count}
 
     def commuting(self) -> tuple[list[tuple[str, str]], dict[tuple[str, str], tuple[int, int]]]:
-        """Pairs of active passes that do the same in both orders wherever both are known, and the other pairs.
+        """Return pairs of active passes that lead to one state in both orders, and the other pairs.
 
-        These with the number of states where both orders lead to one, and where they do not or only one works.
+        Only states where both orders were tried count. Of the other pairs, the numbers of states where both orders lead
+        to one state, and where they do not or one of them fails.
         """
-        together, apart = [], {}
+        commuting, others = [], {}
         for left, right in combinations(self.active(), 2):
             one, other = self._after(self.table[:, left], right), self._after(self.table[:, right], left)
             known = (one != UNTRIED) & (other != UNTRIED) & ((one >= 0) | (other >= 0))
             equal = int((one[known] == other[known]).sum())
             pair = (self.steps[left], self.steps[right])
             if equal == known.sum() > 0:
-                together.append(pair)
+                commuting.append(pair)
             elif known.any():
-                apart[pair] = (equal, int(known.sum()) - equal)
-        return together, apart
+                others[pair] = (equal, int(known.sum()) - equal)
+        return commuting, others
 
     def enabling(self) -> dict[tuple[str, str], int]:
-        """Pairs where the second pass acts only once the first has, and on how many states that is so."""
+        """Return pairs where the second pass acts only after the first, with the number of states where that is so."""
         return dict(self._influences(before=False, after=True))
 
     def disabling(self) -> dict[tuple[str, str], int]:
-        """Pairs where the second pass would act but no longer does once the first has."""
+        """Return pairs where the second pass acts on a state but not after the first, with the number of states."""
         return dict(self._influences(before=True, after=False))
 
     def barriers(self) -> list[tuple[str, str]]:
-        """Pairs where the second pass never acts again, whatever comes between, once the first has acted."""
+        """Return pairs where the second pass never acts again once the first has acted, whatever comes between."""
         reach = self._reach()
-        found = []
+        barriers = []
         for first, second in permutations(self.active(), 2):
             after = self.table[self.changes[:, first], first]
             if not self.changes[reach[after].any(axis=0), second].any():
-                found.append((self.steps[first], self.steps[second]))
-        return found
+                barriers.append((self.steps[first], self.steps[second]))
+        return barriers
 
     def sequences(self, length: int) -> list[tuple[int, int]]:
-        """For every length up to this one: sequences there are, and those of which every pass can be applied."""
+        """Return, by length, the number of all sequences and of those whose every pass can be applied."""
         ways = [0] * len(self.states)
         ways[0], counts = 1, []
         for number in range(length + 1):
@@ -175,19 +176,19 @@ class Closure:
         return counts
 
     def reached(self, columns: Sequence[int]) -> list[int]:
-        """The states that some of the steps reach, breadth first."""
-        found, rows = np.zeros(len(self.states), dtype=bool), [0]
-        found[0] = True
+        """Return the rows of the states that some of the steps reach, breadth first."""
+        reached, rows = np.zeros(len(self.states), dtype=bool), [0]
+        reached[0] = True
         for row in rows:
             targets = self.table[row, columns]
             for target in dict.fromkeys(targets[targets >= 0].tolist()):
-                if not found[target]:
-                    found[target] = True
+                if not reached[target]:
+                    reached[target] = True
                     rows.append(target)
         return rows
 
     def within(self, columns: Sequence[int]) -> "Closure":
-        """The part that some of the steps reach."""
+        """Return the part that some of the steps reach."""
         rows = self.reached(columns)
         numbers = {row: number for number, row in enumerate(rows)}
         part = self.table[np.ix_(rows, columns)]
@@ -201,28 +202,28 @@ class Closure:
         )
 
     def untried(self, columns: Sequence[int]) -> npt.NDArray[np.bool_]:
-        """Which edges of the part that some of the steps reach are left to try."""
+        """Return which edges are untried, of the part that some of the steps reach."""
         untried: npt.NDArray[np.bool_] = self.table[np.ix_(self.reached(columns), columns)] == UNTRIED
         return untried
 
     def closed_part(self) -> "Closure":
-        """A part of which nothing is left to try, and a large one: some steps go, one after another, until it closes.
+        """Return a large part that is closed: steps are removed one by one until no edge is left to try.
 
-        Each time the step without which the most states have no edge left to try, and among equals the fewest edges
-        are left.
+        The step to remove is the one without which the most states are complete, and among equals the one without
+        which the fewest edges are untried.
         """
 
-        def left(gone: int) -> tuple[int, int]:
-            untried = self.untried([each for each in columns if each != gone])
+        def incomplete_without(removed: int) -> tuple[int, int]:
+            untried = self.untried([column for column in columns if column != removed])
             return -int((~untried.any(axis=1)).sum()), int(untried.sum())
 
         columns = list(range(len(self.steps)))
         while self.untried(columns).any():
-            columns.remove(min(columns, key=left))
+            columns.remove(min(columns, key=incomplete_without))
         return self.within(columns)
 
     def _after(self, targets: npt.NDArray[np.int32], column: int) -> npt.NDArray[np.int32]:
-        """Where a pass leads from each of these states; those that are none stay what they are."""
+        """Return the target of a pass from each of these states; entries that are no states stay as they are."""
         return np.where(targets >= 0, self.table[np.maximum(targets, 0), column], targets)
 
     def _influences(self, *, before: bool, after: bool) -> Iterator[tuple[tuple[str, str], int]]:
@@ -235,7 +236,7 @@ class Closure:
                 yield (self.steps[first], self.steps[second]), int(hits.sum())
 
     def _reach(self) -> npt.NDArray[np.bool_]:
-        """Which states can be reached from which, each from itself too."""
+        """Return which states can be reached from which; each is reached from itself."""
         import networkx as nx
 
         graph = nx.DiGraph()

@@ -1,82 +1,103 @@
-"""One compiling worker that holds whatever state it is asked about."""
+"""One compiling worker, asked about any state of the graph."""
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from passsearch.core import Failure, PassSpec
+from passsearch.core import Candidate, Failure, PassSpec
 from passsearch.errors import WorkerDied
-from passsearch.evaluate.pool import Workers
+from passsearch.evaluate.pool import WorkerPool
+from passsearch.evaluate.session import Session
 from passsearch.evaluate.state_graph import StateGraph
 from passsearch.store import Fact
 from passsearch.worker import Worker
 
+_log = logging.getLogger(__name__)
+
 
 class Compiler:
-    """Applies, builds and saves states in one process; after a crash what is needed is applied again, no more."""
+    """Applies passes to states, builds and saves them, in one process.
 
-    def __init__(
-        self,
-        workers: Workers,
-        graph: Callable[[], StateGraph],
-        *,
-        source: Mapping[str, Any],
-        factories: Mapping[str, str],
-        phases: Mapping[str, Sequence[str]],
-        deadline_s: float,
-    ) -> None:
-        """Start nothing yet.
+    After a crash, the passes that lead to a requested state are applied again in the new process, and no others.
+    """
+
+    def __init__(self, pool: WorkerPool, graph: StateGraph, *, session: Session, source: Mapping[str, Any]) -> None:
+        """Prepare a compiler; no process starts yet.
 
         Args:
-            workers: Whose compiling process is used.
-            graph: Ways to states; asked for once the network is loaded.
-            source: Model file as the worker's ``load`` takes it.
-            factories: ``module:function`` of every pass.
-            phases: In which an IR must be for a pass to be applied, by pass; any for those not named.
-            deadline_s: How long one request may take.
+            pool: Pool whose compiling worker is used.
+            graph: Pipelines to the states.
+            session: Factories and phases of the passes, and the deadline.
+            source: The model file, in the form of the request ``load``.
         """
-        self._workers, self._graph, self._source = workers, graph, source
-        self._factories, self._phases, self._deadline_s = factories, phases, deadline_s
-
-    def load(self, *, summary: bool) -> dict[str, Any]:
-        """Import the network; answers what the worker's ``load`` does."""
-        request = {"verb": "load", "source": self._source, "summary": summary}
-        return self._workers.compiler().ask(request, deadline_s=self._deadline_s)
+        self._pool, self._graph, self._session, self._source = pool, graph, session, source
 
     def apply(self, state: str, step: PassSpec, *, identify: bool = False) -> Fact:
-        """One pass on one state: ``seconds``, and ``state`` or ``failure``; ``identify`` what is unchanged as well."""
-        answer = self.ask("apply", "apply", state=state, step=step.name, identify=identify, **self.step(step))
+        """Apply one pass to one state; return ``seconds`` with ``state`` or ``failure``.
+
+        ``identify`` forces hashing even when the pass changed nothing.
+        """
+        answer = self.ask("apply", "apply", state=state, step=step.name, identify=identify, **self.step_request(step))
         return {"seconds": 0.0, **answer}
 
     def ask(self, stage: str, verb: str, *, state: str, step: str = "", **request: Any) -> dict[str, Any]:
-        """Any request about one state."""
-        told = {"verb": verb, "state": state, **request}
-        answer = self._workers.ask(partial(self._holding, state), stage, request=told, step=step)
+        """Send a request about one state."""
+        message = {"verb": verb, "state": state, **request}
+        answer = self._pool.ask(partial(self._worker_with, state), stage, request=message, step=step)
         if "missing" in answer:
             return {"failure": Failure("infra", stage, step, f"state {state} was lost").to_json()}
         return answer
 
-    def step(self, step: PassSpec) -> dict[str, Any]:
-        """A pass as requests name it."""
-        data: dict[str, Any] = {"name": step.name, "arguments": step.bound}
-        return {"pass": data, "factory": self._factories[step.name], "phases": list(self._phases.get(step.name, ()))}
+    def step_request(self, step: PassSpec) -> dict[str, Any]:
+        """Return a pass in the form of requests."""
+        return {
+            "pass": {"name": step.name, "arguments": step.bound},
+            "factory": self._session.factories[step.name],
+            "phases": list(self._session.phases.get(step.name, ())),
+        }
 
-    def _holding(self, state: str) -> Worker:
-        worker = self._workers.compiler()
+    def compile_request(self, candidate: Candidate, folder: Path) -> dict[str, Any]:
+        """Return the request to import, apply and build in one process, as a deployment does."""
+        steps = [self.step_request(step) for step in candidate.pipeline.passes]
+        return {
+            "verb": "compile",
+            "source": self._source,
+            "passes": [{**step["pass"], "factory": step["factory"], "phases": step["phases"]} for step in steps],
+            "options": candidate.build.to_json(),
+            "folder": str(folder),
+        }
+
+    def _worker_with(self, state: str) -> Worker:
+        worker = self._pool.compiler()
         if not self._holds(worker, state):
-            self._replay(worker, state)
+            self._reach_again(worker, state)
         return worker
 
     def _holds(self, worker: Worker, state: str) -> bool:
-        return bool(worker.ask({"verb": "hold", "state": state}, deadline_s=self._deadline_s).get("held"))
+        return bool(self._ask_worker(worker, {"verb": "hold", "state": state}).get("held"))
 
-    def _replay(self, worker: Worker, state: str) -> None:
-        """Apply the cheapest way to a state from the last place on it that is still held."""
-        way = self._graph().way(state)
-        held = next((place for place in range(len(way) - 1, -1, -1) if self._holds(worker, way[place][0])), None)
-        here = way[held][0] if held is not None else self.load(summary=False).get("state", "")
-        for _, step in way[held or 0 :]:
-            request = {"verb": "apply", "state": here, **self.step(step)}
-            here = worker.ask(request, deadline_s=self._deadline_s).get("state", "")
-        if here != state:
+    def _reach_again(self, worker: Worker, state: str) -> None:
+        """Apply the cheapest pipeline to a state, from the last state on it that the worker still holds."""
+        steps = self._graph.steps_to(state)
+        held = next((place for place in reversed(range(len(steps))) if self._holds(worker, steps[place][0])), None)
+        if held is None:
+            current = self._ask_worker(worker, load_request(self._source, summary=False)).get("state", "")
+        else:
+            current = steps[held][0]
+        remaining = steps[held or 0 :]
+        _log.debug("applying %d passes again to reach state %s", len(remaining), state)
+        for _, step in remaining:
+            request = {"verb": "apply", "state": current, **self.step_request(step)}
+            current = self._ask_worker(worker, request).get("state", "")
+        if current != state:
             raise WorkerDied(f"state {state} could not be reached again", kind="unstable")
+
+    def _ask_worker(self, worker: Worker, request: Mapping[str, Any]) -> dict[str, Any]:
+        return worker.ask(request, deadline_s=self._session.deadline_s)
+
+
+def load_request(source: Mapping[str, Any], *, summary: bool) -> dict[str, Any]:
+    """Return the request to import a model file."""
+    return {"verb": "load", "source": source, "summary": summary}

@@ -5,6 +5,7 @@ state (Kulkarni, Whalley, Tyson and Davidson, Practical exhaustive optimization 
 ACM TACO 6(1), 2009).
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -14,48 +15,49 @@ from time import monotonic
 from typing import TypeAlias
 
 from passsearch.core import Failure, PassSpec
-from passsearch.evaluate.apply import Applier
-from passsearch.evaluate.compiler import Compiler
-from passsearch.evaluate.state_graph import Edge
+from passsearch.evaluate.plans import MeasurementPlans
+from passsearch.evaluate.protocols import Explorer, StepCompiler
+from passsearch.evaluate.state_graph import Edge, EdgeKey
 from passsearch.store import Fact
 
 REPETITIONS = 3
-"""Changes a pass must make twice alike, each in two processes where there are two, before it is taken to be steady."""
+"""Number of changes a pass must repeat with equal results, in two processes where there are two, before it counts as
+deterministic."""
 
-IDLE_STATES = 20
-"""States a pass may change nothing on before its other edges wait until those of busier passes are done: an exploration
-that has to end early has then come further under these."""
-
-_Answer: TypeAlias = tuple[Fact, Compiler]
+_Answer: TypeAlias = tuple[Fact, StepCompiler]
 _Running: TypeAlias = dict[Future[_Answer], tuple[str, PassSpec, Fact | None]]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Where to stop; ``None`` is no limit.
+    """Limits of an exploration; ``None`` is no limit.
 
     Attributes:
         depth: Passes in a sequence.
-        states: Different IRs.
+        states: Number of different IRs.
         seconds: Wall time.
+        no_op_states: See ``MeasurementPlans.no_op_states``.
     """
 
     depth: int | None = None
     states: int | None = None
     seconds: float | None = None
+    no_op_states: int = MeasurementPlans.no_op_states
 
 
 @dataclass
 class Growth:
-    """What an exploration did.
+    """Progress and outcome of an exploration.
 
     Attributes:
         ended: ``closed``, or the limit that ended it.
-        tried: Passes it applied, repetitions included; what was known before is not among them.
+        tried: Number of passes it applied, repetitions included; edges from the log are not counted.
         seconds: Wall time.
-        curve: Seconds, states whose edges are all known, and all states, whenever one of the two has grown.
-        by_step: States first reached by each pass.
-        unsteady: Passes that led to another IR when they were repeated; their edges lead nowhere.
+        curve: Seconds, states whose edges are all known, and all states, whenever one of the two numbers has grown.
+        by_step: Number of states first reached by each pass.
+        nondeterministic: Passes that led to another IR when they were repeated; their edges lead nowhere.
     """
 
     ended: str = ""
@@ -63,76 +65,79 @@ class Growth:
     seconds: float = 0.0
     curve: list[tuple[float, int, int]] = field(default_factory=list)
     by_step: dict[str, int] = field(default_factory=dict)
-    unsteady: list[str] = field(default_factory=list)
+    nondeterministic: list[str] = field(default_factory=list)
 
 
-class _Free:
-    """The compilers that have nothing to do."""
+class _IdleCompilers:
+    """The compilers that are waiting for work."""
 
-    def __init__(self, compilers: Sequence[Compiler]) -> None:
-        self._free, self._others = list(compilers), len(compilers) > 1
+    def __init__(self, compilers: Sequence[StepCompiler]) -> None:
+        self._idle, self._several = list(compilers), len(compilers) > 1
         self._changed = Condition()
 
-    def take(self, other_than: Compiler | None) -> Compiler:
-        """Wait for one; where there are several, for one that is not this."""
-        unwanted = other_than if self._others else None
+    def take(self, other_than: StepCompiler | None) -> StepCompiler:
+        """Wait for an idle compiler and take it; with several compilers, one that is not ``other_than``."""
+        excluded = other_than if self._several else None
         with self._changed:
-            self._changed.wait_for(lambda: any(each is not unwanted for each in self._free))
-            chosen = next(each for each in self._free if each is not unwanted)
-            self._free.remove(chosen)
-        return chosen
+            self._changed.wait_for(lambda: any(compiler is not excluded for compiler in self._idle))
+            compiler = next(compiler for compiler in self._idle if compiler is not excluded)
+            self._idle.remove(compiler)
+        return compiler
 
-    def give_back(self, compiler: Compiler) -> None:
-        """It is free again."""
+    def put_back(self, compiler: StepCompiler) -> None:
+        """Return a compiler that has finished its work."""
         with self._changed:
-            self._free.append(compiler)
+            self._idle.append(compiler)
             self._changed.notify_all()
 
 
 class Exploration:
-    """One closure. ``run`` may be interrupted: what was tried is in the graph and in the log."""
+    """The closure of one graph. ``run`` may be interrupted: every edge it tried is in the graph and in the log."""
 
     def __init__(
         self,
-        applier: Applier,
+        explorer: Explorer,
         steps: Sequence[PassSpec],
         *,
         limits: Limits,
         compilers: int,
         progress: Callable[[int, int], None],
-        known: Callable[[str, PassSpec], Edge | None] | None = None,
+        cached_edge: Callable[[str, PassSpec], Edge | None] | None = None,
     ) -> None:
-        """Start nothing yet.
+        """Prepare an exploration.
 
         Args:
-            applier: Whose graph is closed.
+            explorer: Owner of the graph that is closed.
             steps: Every pass with every choice of arguments.
-            limits: Where to stop.
-            compilers: Processes that apply passes.
-            progress: Told the states whose edges are all known, and all states.
-            known: What is known of one pass on one state before it is applied; what the applier knows by default.
+            limits: Limits that end it.
+            compilers: Number of processes that apply passes.
+            progress: Callback; gets the number of states whose edges are all known, and of all states.
+            cached_edge: Looks an edge up before it is tried; the explorer's own function by default.
         """
         self.growth = Growth()
-        self._applier, self._steps, self._limits = applier, list(steps), limits
-        self._compilers, self._progress, self._known = compilers, progress, known or applier.known
-        self._depths = {applier.graph.root: 0}
-        self._left: dict[str, int] = {}
-        self._frontier: deque[tuple[str, PassSpec]] = deque()
-        self._waiting: deque[tuple[str, PassSpec]] = deque()  # edges of passes that seem idle
-        self._barren: dict[PassSpec, int] = dict.fromkeys(self._steps, 0)  # edges that led to no other state
-        self._busy: set[PassSpec] = set()
-        self._whole = 0  # states whose edges are all known
-        self._unknown: list[tuple[str, PassSpec]] = []  # edges left when a limit was met
-        self._alike: dict[PassSpec, int] = {}
+        self._explorer, self._steps, self._limits = explorer, list(steps), limits
+        self._compilers, self._progress = compilers, progress
+        self._cached_edge = cached_edge or explorer.cached_edge
+        self._depths = {explorer.graph.root: 0}
+        self._untried: dict[str, int] = {}  # edges without a result, by state
+        self._frontier: deque[EdgeKey] = deque()
+        self._postponed: deque[EdgeKey] = deque()  # edges of passes that seem to be no-ops
+        self._no_ops: dict[PassSpec, int] = dict.fromkeys(self._steps, 0)  # edges that led to no other state
+        self._active: set[PassSpec] = set()  # passes that changed some state
+        self._complete = 0  # states whose edges are all known
+        self._beyond_limit: list[EdgeKey] = []
+        self._repeated: dict[PassSpec, int] = {}  # changes that were repeated, by pass
 
     def run(self) -> Growth:
-        """Explore until there is nothing left or a limit is met."""
+        """Explore until no edge is left or a limit is met."""
         begin = monotonic()
-        self._recall()
-        self._open(self._applier.graph.root)
+        _log.info("exploring %d passes with %d compilers", len(self._steps), self._compilers)
+        # Passes that an earlier exploration found nondeterministic stay forbidden.
+        self.growth.nondeterministic = [str(step) for step in self._steps if self._explorer.is_forbidden(step)]
+        self._open(self._explorer.graph.root)
         try:
             with (
-                self._applier.compilers(self._compilers) as compilers,
+                self._explorer.compilers(self._compilers) as compilers,
                 ThreadPoolExecutor(self._compilers) as pool,
             ):
                 try:
@@ -141,108 +146,117 @@ class Exploration:
                     pool.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C nothing new starts
         finally:
             self.growth.seconds = monotonic() - begin
+        _log.info("exploration ended (%s): %d states", self.growth.ended, len(self._depths))
         return self.growth
 
-    def _work(self, compilers: Sequence[Compiler], pool: ThreadPoolExecutor, *, begin: float) -> None:
-        free = _Free(compilers)
+    def _work(self, compilers: Sequence[StepCompiler], pool: ThreadPoolExecutor, *, begin: float) -> None:
+        idle = _IdleCompilers(compilers)
 
-        def apply(state: str, step: PassSpec, *, other_than: Compiler | None = None) -> _Answer:
-            compiler = free.take(other_than)
+        def apply(state: str, step: PassSpec, *, other_than: StepCompiler | None = None) -> _Answer:
+            compiler = idle.take(other_than)
             try:
                 return compiler.apply(state, step), compiler
             finally:
-                free.give_back(compiler)
+                idle.put_back(compiler)
 
         running: _Running = {}
         while self._fill(running, lambda *edge: pool.submit(apply, *edge), begin=begin) or self._reopened():
-            for done in wait(running, return_when=FIRST_COMPLETED).done:
-                state, step, before = running.pop(done)
-                fact, compiler = done.result()
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                state, step, first = running.pop(future)
+                fact, compiler = future.result()
                 self.growth.tried += 1
-                if before is None and self._doubtful(state, step, fact=fact):
+                if first is None and self._needs_repetition(state, step, fact=fact):
                     running[pool.submit(apply, state, step, other_than=compiler)] = (state, step, fact)
                 else:
-                    self._take(state, step, fact=fact, before=before)
-                    self._note(begin)
-        self.growth.ended = self._limited(begin) if self._unknown else "depth" if self._cut() else "closed"
+                    self._finish(state, step, fact=fact, first=first)
+                    self._note_progress(begin)
+        self.growth.ended = (
+            self._limit_met(begin) if self._beyond_limit else "depth" if self._cut_by_depth() else "closed"
+        )
 
     def _fill(self, running: _Running, submit: Callable[[str, PassSpec], Future[_Answer]], *, begin: float) -> bool:
-        """Give every compiler something to do, and something to do next; whether any has.
+        """Give every compiler an edge to try, and one to try next; return whether any edge is being tried.
 
-        Past a limit only what is known is taken in.
+        Past a limit only recorded edges are added.
         """
         while len(running) < 2 * self._compilers and (edge := self._next()):
-            if self._limited(begin):
-                self._unknown.append(edge)
+            if self._limit_met(begin):
+                self._beyond_limit.append(edge)
             else:
                 running[submit(*edge)] = (*edge, None)
         return bool(running)
 
     def _reopened(self) -> bool:
-        """Whether a shorter way was found to a state that seemed too deep, so that there is more to do."""
+        """Return whether a state that seemed too deep is reached by fewer passes now, so that there is more to try."""
         if self._limits.depth is None:
             return False
-        for state, depth in self._applier.graph.depths().items():
+        for state, depth in self._explorer.graph.depths().items():
             self._depths[state] = depth
-        before = len(self._left)
+        before = len(self._untried)
         for state in list(self._depths):
             self._open(state)
-        return len(self._left) > before
+        return len(self._untried) > before
 
-    def _next(self) -> tuple[str, PassSpec] | None:
-        """The next edge nothing is known of; those that are known are taken in on the way."""
-        while self._frontier or self._waiting:
-            first = self._frontier or self._waiting
-            state, step = first.popleft()
-            edge = self._known(state, step)
+    def _next(self) -> EdgeKey | None:
+        """Return the next edge to try; recorded edges before it are settled."""
+        while self._frontier or self._postponed:
+            queue = self._frontier or self._postponed
+            state, step = queue.popleft()
+            edge = self._cached_edge(state, step)
             if edge is not None:
                 self._settle(state, step, target=edge.target)
-            elif first is self._frontier and step not in self._busy and self._barren[step] >= IDLE_STATES:
-                self._waiting.append((state, step))
+            elif queue is self._frontier and self._seems_no_op(step):
+                self._postponed.append((state, step))
             else:
                 return state, step
         return None
 
+    def _seems_no_op(self, step: PassSpec) -> bool:
+        return step not in self._active and self._no_ops[step] >= self._limits.no_op_states
+
     def _open(self, state: str) -> None:
         depth = self._depths[state]
-        if state in self._left or (self._limits.depth is not None and depth >= self._limits.depth):
+        if state in self._untried or (self._limits.depth is not None and depth >= self._limits.depth):
             return
-        self._left[state] = len(self._steps)
+        self._untried[state] = len(self._steps)
         self._frontier.extend((state, step) for step in self._steps)
 
-    def _take(self, state: str, step: PassSpec, *, fact: Fact, before: Fact | None) -> None:
-        """Take in an answer; of a pass that was repeated only if both are alike."""
-        if before is not None and "state" in fact:
-            self._alike[step] = self._alike.get(step, 0) + 1
-            if before["state"] != fact["state"]:
-                if str(step) not in self.growth.unsteady:
-                    self._applier.forbid(step, f"applied twice to {state} it led to two different IRs")
-                    self.growth.unsteady.append(str(step))
-                    self._drop_unreached()
+    def _finish(self, state: str, step: PassSpec, *, fact: Fact, first: Fact | None) -> None:
+        """Record an answer; a repeated pass must have led to the same state both times."""
+        if first is not None and "state" in fact:
+            self._repeated[step] = self._repeated.get(step, 0) + 1
+            if first["state"] != fact["state"]:
+                self._forbid(state, step)
                 self._settle(state, step, target=None)
                 return
-        edge = self._applier.learn(state, step, fact=before or fact)
+        edge = self._explorer.record_edge(state, step, fact=first or fact)
         self._settle(state, step, target=edge.target)
 
+    def _forbid(self, state: str, step: PassSpec) -> None:
+        if str(step) not in self.growth.nondeterministic:
+            self._explorer.forbid(step, f"applied twice to {state} it led to two different IRs")
+            self.growth.nondeterministic.append(str(step))
+            self._drop_unreached()
+
     def _drop_unreached(self) -> None:
-        """States that only a pass reached whose edges now lead nowhere."""
-        reached = set(self._applier.graph)
+        """Forget states that only a forbidden pass reached."""
+        reached = set(self._explorer.graph)
         for state in set(self._depths) - reached:
             del self._depths[state]
-            self._whole -= self._left.pop(state, 1) == 0
+            self._complete -= self._untried.pop(state, 1) == 0
         self._frontier = deque(edge for edge in self._frontier if edge[0] in reached)
-        self._waiting = deque(edge for edge in self._waiting if edge[0] in reached)
+        self._postponed = deque(edge for edge in self._postponed if edge[0] in reached)
 
     def _settle(self, state: str, step: PassSpec, *, target: str | Failure | None) -> None:
-        if state not in self._left:
+        if state not in self._untried:
             return
-        self._left[state] -= 1
-        self._whole += self._left[state] == 0
+        self._untried[state] -= 1
+        self._complete += self._untried[state] == 0
         if not isinstance(target, str) or target == state:
-            self._barren[step] += 1
+            self._no_ops[step] += 1
             return
-        self._wake(step)
-        if self._applier.forbidden(step):
+        self._mark_active(step)
+        if self._explorer.is_forbidden(step):
             return
         depth = self._depths[state] + 1
         if target not in self._depths:
@@ -251,31 +265,27 @@ class Exploration:
             self._depths[target] = depth
         self._open(target)
 
-    def _doubtful(self, state: str, step: PassSpec, *, fact: Fact) -> bool:
+    def _needs_repetition(self, state: str, step: PassSpec, *, fact: Fact) -> bool:
         changes = "state" in fact and fact["state"] != state
-        return changes and self._alike.get(step, 0) < REPETITIONS
+        return changes and self._repeated.get(step, 0) < REPETITIONS
 
-    def _recall(self) -> None:
-        """Passes that an earlier exploration found unsteady stay so."""
-        self.growth.unsteady = [str(step) for step in self._steps if self._applier.forbidden(step)]
+    def _mark_active(self, step: PassSpec) -> None:
+        """Note that a pass changed a state; its edges are postponed no longer."""
+        if step not in self._active:
+            self._active.add(step)
+            self._frontier.extend(edge for edge in self._postponed if edge[1] == step)
+            self._postponed = deque(edge for edge in self._postponed if edge[1] != step)
 
-    def _wake(self, step: PassSpec) -> None:
-        """A pass that acts waits no longer."""
-        if step not in self._busy:
-            self._busy.add(step)
-            self._frontier.extend(edge for edge in self._waiting if edge[1] == step)
-            self._waiting = deque(edge for edge in self._waiting if edge[1] != step)
-
-    def _note(self, begin: float) -> None:
-        sizes = (self._whole, len(self._depths))
+    def _note_progress(self, begin: float) -> None:
+        sizes = (self._complete, len(self._depths))
         if not self.growth.curve or sizes != self.growth.curve[-1][1:]:
             self.growth.curve.append((round(monotonic() - begin, 2), *sizes))
             self._progress(*sizes)
 
-    def _cut(self) -> bool:
-        return any(state not in self._left for state in self._depths)
+    def _cut_by_depth(self) -> bool:
+        return any(state not in self._untried for state in self._depths)
 
-    def _limited(self, begin: float) -> str:
+    def _limit_met(self, begin: float) -> str:
         limits = self._limits
         if limits.seconds is not None and monotonic() - begin >= limits.seconds:
             return "seconds"

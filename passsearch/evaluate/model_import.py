@@ -1,90 +1,90 @@
-"""A network of another framework, imported once by a process of its own and kept as the compiler's IR."""
+"""A network in a framework's format, imported once by a process of its own and kept as the compiler's IR."""
 
 import hashlib
 import json
+import logging
 import os
 from dataclasses import replace
 from pathlib import Path
 
-from passsearch import dialects
-from passsearch.dialects import Dialect
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
-from passsearch.frontends import ModelFile, cache_file_name, digest_files, temporary_subfolder
+from passsearch.evaluate.code_digest import dialect_digest
+from passsearch.evaluate.session import Session
+from passsearch.frontends import ModelFile, cache_file_name, temporary_subfolder
 from passsearch.store import NETWORK
-from passsearch.toolchain import Toolchain
 from passsearch.worker import Worker
 
 ADVICE = "run: passsearch toolchain install {dialect} --with {name} (or install it beside your own TVM)"
 
+_log = logging.getLogger(__name__)
 
-def imported(
-    model: ModelFile, *, toolchain: Toolchain, dialect: Dialect, target: str, folder: Path, deadline_s: float
-) -> ModelFile:
-    """The model file as every worker can load it; one that needs no framework is returned as it is.
 
-    Frameworks live in a process that ends with the import: some die beside others, some only load before the compiler,
-    all have threads, and a compiling worker forks.
+def loadable_model(session: Session, folder: Path) -> ModelFile:
+    """Return the session's model as a file that every worker can load.
+
+    A file of a framework is imported by a process that ends with the import: some frameworks crash beside others, some
+    only load before the compiler, and all start threads, which a forking worker must not have.
 
     Args:
-        model: As the user gave it.
-        toolchain: Whose interpreter imports it.
-        dialect: Of the toolchain.
-        target: Of the compiler.
-        folder: Where what was imported is kept, under a name made from everything that decides it.
-        deadline_s: Longest time the import may take.
+        session: The session.
+        folder: Folder for imported networks. Their names are made from everything that decides their content.
 
     Raises:
         UserError: The toolchain lacks the framework, or the importer refuses the network.
         EnvironmentFault: The importing process died.
     """
-    if model.format not in dialect.isolated_imports:
+    model = session.model
+    if model.format not in session.dialect.isolated_imports:
         return model
-    kept = folder / cache_file_name(model.name, _digest(model, toolchain=toolchain), suffix="")
-    if not kept.exists():
+    imported = folder / cache_file_name(model.name, _digest(session), suffix="")
+    if not imported.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        first = {name: ADVICE.format(dialect=dialect.name, name=name) for name in dialect.isolated_imports[model.format]}
-        log = folder / "import.log"
-        worker = Worker(toolchain.python, bridge=dialect.bridge, target=target, threads=1, log=log, first=first)
-        try:
-            with temporary_subfolder(folder) as passing:
-                _import(worker, model, made=passing / "made", deadline_s=deadline_s)
-                _put(passing / "made", kept)
-        except WorkerDied as error:
-            told = (
-                f"Importing `{model.source}` ended the process ({error}), last words in `{log}`; export ONNX instead."
-            )
-            raise EnvironmentFault(told) from error
-        finally:
-            worker.close()
-    return replace(model, path=kept / NETWORK, format="ir", inputs={}, batch=None, parameters=None)
+        _log.info("importing %s in a process of its own", model.source)
+        _import_into(imported, session, log=folder / "import.log")
+    return replace(model, path=imported / NETWORK, format="ir", inputs={}, batch=None, parameters=None)
 
 
-def dialect_digest(name: str) -> str:
-    """Of the code that decides what a network's IR is and what passes make of it."""
-    home = Path(dialects.__file__).parent
-    return digest_files([home / "contract.py", home / "constant_table.py", *sorted((home / name).rglob("*.py"))])
-
-
-def _put(made: Path, kept: Path) -> None:
+def _import_into(imported: Path, session: Session, *, log: Path) -> None:
+    model, dialect = session.model, session.dialect
+    first = {name: ADVICE.format(dialect=dialect.name, name=name) for name in dialect.isolated_imports[model.format]}
+    worker = Worker(
+        session.toolchain.python, bridge=dialect.bridge, target=session.target, threads=1, log=log, first=first
+    )
     try:
-        os.replace(made, kept)
+        with temporary_subfolder(imported.parent) as temporary:
+            _import(worker, session, folder=temporary / "imported")
+            _publish(temporary / "imported", imported)
+    except WorkerDied as error:
+        raise EnvironmentFault(
+            f"The process that imported `{model.source}` crashed ({error}). Its last output is in `{log}`; "
+            "export ONNX instead."
+        ) from error
+    finally:
+        worker.close()
+
+
+def _publish(folder: Path, imported: Path) -> None:
+    try:
+        os.replace(folder, imported)
     except OSError:
-        if not kept.exists():  # else another process was quicker
+        if not imported.exists():  # another process may have imported the same network meanwhile
             raise
 
 
-def _import(worker: Worker, model: ModelFile, *, made: Path, deadline_s: float) -> None:
-    made.mkdir()
-    request = {"verb": "import", "source": model.to_request(), "path": str(made / NETWORK)}
-    answer = worker.ask(request, deadline_s=deadline_s)
+def _import(worker: Worker, session: Session, *, folder: Path) -> None:
+    folder.mkdir()
+    request = {"verb": "import", "source": session.model.to_request(), "path": str(folder / NETWORK)}
+    answer = worker.ask(request, deadline_s=session.deadline_s)
+    source = session.model.source
     if answer.get("error", {}).get("kind") in ("infra", "oom"):
-        raise EnvironmentFault(f"Cannot import `{model.source}`: {answer['error']['reason']}; make room and try again.")
+        raise EnvironmentFault(f"Cannot import `{source}`: {answer['error']['reason']}; make room and try again.")
     if "error" in answer:
-        raise UserError(f"Cannot import `{model.source}`: {answer['error']['reason']}; export ONNX instead.")
+        raise UserError(f"Cannot import `{source}`: {answer['error']['reason']}; export ONNX instead.")
 
 
-def _digest(model: ModelFile, *, toolchain: Toolchain) -> str:
-    """Of the network, of how its inputs are bound and of what imports it."""
+def _digest(session: Session) -> str:
+    """Return a digest of the network, of how its inputs are bound, and of the code that imports it."""
+    model, toolchain = session.model, session.toolchain
     request = model.to_request()
     identity = {
         "model": [model.sha256, model.format, request["inputs"], model.batch],

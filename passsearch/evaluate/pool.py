@@ -1,5 +1,6 @@
-"""The processes of one run: one that compiles, one that times, and passing ones for what must be fresh."""
+"""The compiler processes of one session: one that compiles, one that times, and short-lived ones for fresh requests."""
 
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -11,57 +12,76 @@ from filelock import FileLock
 
 from passsearch.core import Failure
 from passsearch.errors import WorkerDied
+from passsearch.evaluate.session import Session
+from passsearch.store import STATES
 from passsearch.worker import Worker
 
 ON_DEVICE = frozenset({"verify", "measure", "consume", "expect"})
 """Requests that run kernels."""
 
+_log = logging.getLogger(__name__)
 
-class Workers:
-    """Started when they are needed and again when they have died; every second they take is put down to a stage.
+
+class WorkerPool:
+    """Workers that start when they are needed, and again when they have died.
 
     Attributes:
-        seconds: Wall time by stage: ``apply``, ``build``, ``measure``.
-        turn: Held while kernels run on the device; whoever holds it may take it again.
+        seconds: Wall time of the requests by stage: ``apply``, ``build``, ``measure``.
+        device_turn: Lock that is held while kernels run on the device. Its holder may take it again.
     """
 
-    def __init__(
-        self, start: Callable[[int], Worker], *, threads: int, deadline_s: float, lock: Path | None = None
-    ) -> None:
-        """Start nothing yet.
+    def __init__(self, session: Session, folder: Path) -> None:
+        """Prepare a pool; no process starts yet.
 
         Args:
-            start: Starts a worker with so many kernel threads.
-            threads: Kernel threads while timing.
-            deadline_s: How long one request may take.
-            lock: File that whoever runs kernels on the device locks meanwhile; ``None`` where nobody asks for turns.
+            session: Toolchain, target and deadline of the workers.
+            folder: Folder for the workers' log and for the states they share.
         """
-        self._start, self._threads, self._deadline_s = start, threads, deadline_s
-        self.turn: AbstractContextManager[object] = nullcontext() if lock is None else FileLock(lock)
+        self._session, self._folder = session, folder
+        lock = session.device_lock
+        self.device_turn: AbstractContextManager[object] = nullcontext() if lock is None else FileLock(lock)
         self._compiler: Worker | None = None
         self._timer: Worker | None = None
-        self._starter = current_thread()
+        self._compiler_thread = current_thread()
         self.seconds = {"apply": 0.0, "build": 0.0, "measure": 0.0}
 
     def compiler(self) -> Worker:
-        """The one that holds states; it runs no kernels, so one thread is enough and forking it is safe."""
-        # A process dies with the thread that started it, a moment later.
-        if self._compiler is None or not self._compiler.alive or not self._starter.is_alive():
+        """Return the worker that holds states. It runs no kernels, so it needs one thread and may fork safely."""
+        # The system kills a worker a moment after the thread that started it has ended (PR_SET_PDEATHSIG). Until then
+        # the worker looks alive.
+        if self._compiler is None or not self._compiler.alive or not self._compiler_thread.is_alive():
             if self._compiler is not None:
+                _log.info("the compiling process has ended; starting another one")
                 self._compiler.close()
-            self._compiler, self._starter = self._start(1), current_thread()
+            self._compiler, self._compiler_thread = self.start(threads=1), current_thread()
         return self._compiler
 
     def timer(self) -> Worker:
-        """The one whose forks run kernels."""
+        """Return the worker whose forks run kernels."""
         if self._timer is None or not self._timer.alive:
             if self._timer is not None:
+                _log.info("the timing process has ended; starting another one")
                 self._timer.close()
-            self._timer = self._start(self._threads)
+            self._timer = self.start(threads=self._session.threads)
         return self._timer
 
+    def start(self, *, threads: int) -> Worker:
+        """Start a worker whose kernels may use this many threads."""
+        session = self._session
+        return Worker(
+            session.toolchain.python,
+            bridge=session.dialect.bridge,
+            target=session.target,
+            threads=threads,
+            log=self._folder / "workers.log",
+            paths=session.paths,
+            gpu=session.gpu,
+            states=self._folder / STATES,
+            sharers=session.explorers,
+        )
+
     def close(self) -> None:
-        """End both."""
+        """End the workers."""
         for worker in (self._compiler, self._timer):
             if worker is not None:
                 worker.close()
@@ -74,44 +94,53 @@ class Workers:
         *,
         request: Mapping[str, Any],
         step: str = "",
-        more_s: float = 0.0,
+        extra_s: float = 0.0,
     ) -> dict[str, Any]:
-        """Ask, and turn whatever goes wrong with the candidate into a typed failure.
+        """Send a request; an error of the candidate becomes a typed failure in the answer.
 
-        ``more_s`` lengthens the deadline of a request that takes long by intent.
+        Args:
+            worker: Returns the worker to ask, started if need be.
+            stage: Stage that the time is charged to.
+            request: The request.
+            step: Pass that a failure names.
+            extra_s: Time that the deadline is extended by, for requests that are long by intent.
         """
         with self._turn_for(request):
             start = monotonic()
             try:
-                answer = worker().ask(request, deadline_s=self._deadline_s + more_s)
+                answer = worker().ask(request, deadline_s=self._session.deadline_s + extra_s)
             except WorkerDied as error:
                 answer = {"error": {"kind": error.kind, "reason": str(error)}}
             finally:
                 self.seconds[stage] += monotonic() - start
+        _log.debug("%s %s took %.2f s", request["verb"], step or request.get("state", ""), monotonic() - start)
         if "error" in answer:
-            found = answer["error"]
-            return {"failure": Failure(found["kind"], stage, step, found["reason"]).to_json()}
+            kind, reason = answer["error"]["kind"], answer["error"]["reason"]
+            return {"failure": Failure(kind, stage, step, reason).to_json()}
         return answer
 
-    def ask_new(self, stage: str, request: Mapping[str, Any], *, more_s: float = 0.0) -> dict[str, Any]:
-        """Ask a process that is started for this request alone: a build has one thread, a measurement all.
+    def ask_new(self, stage: str, request: Mapping[str, Any], *, extra_s: float = 0.0) -> dict[str, Any]:
+        """Send a request to a process that is started for it alone, with one thread to build and all to measure.
 
-        The answer's ``wall_s`` is what all of it took.
+        ``wall_s`` in the answer is the time of the process from start to end.
         """
         started: list[Worker] = []
 
         def start() -> Worker:
-            started.append(self._start(1 if stage == "build" else self._threads))
+            started.append(self.start(threads=1 if stage == "build" else self._session.threads))
             return started[0]
 
         with self._turn_for(request):
-            began = monotonic()
+            begin = monotonic()
             try:
-                return {**self.ask(start, stage, request=request, more_s=more_s), "wall_s": monotonic() - began}
+                return {**self.ask(start, stage, request=request, extra_s=extra_s), "wall_s": monotonic() - begin}
             finally:
                 for worker in started:
                     worker.close()
 
     def _turn_for(self, request: Mapping[str, Any]) -> AbstractContextManager[object]:
-        """Whoever else measures on the device is waited for; that time is nobody's."""
-        return self.turn if request["verb"] in ON_DEVICE else nullcontext()
+        """Return the lock of the device for requests that run kernels.
+
+        Waiting for it is not charged to any stage.
+        """
+        return self.device_turn if request["verb"] in ON_DEVICE else nullcontext()

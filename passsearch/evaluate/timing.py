@@ -1,29 +1,33 @@
-"""How artifacts are asked for their samples: processes, orders of loading, and the meter that watches meanwhile."""
+"""Samples of artifacts: which processes take them, in which order artifacts are loaded, and which meter is read."""
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from passsearch.evaluate.pool import Workers
-from passsearch.measure import Cf22Plan, Meter, RoundPlan, WindowPlan, consumption, recording, undisturbed
+from passsearch.evaluate.pool import WorkerPool
+from passsearch.evaluate.records import Network
+from passsearch.evaluate.session import Session
+from passsearch.measure import Cf22Plan, RoundPlan, WindowPlan, consumption, recording, undisturbed
 from passsearch.store import Fact
 
 LONGEST_RUN_S = 2.0
-"""What a run of the paper's protocol, which has over a thousand of each artifact, may take on the average."""
+"""Longest average run under the paper's protocol, which takes over a thousand runs of each artifact."""
+
+_log = logging.getLogger(__name__)
 
 
 class Timing:
     """Times artifacts on one device; a failure is an answer like any other."""
 
-    def __init__(self, workers: Workers, *, meter: Meter | None, device: str, inputs: Mapping[str, Any]) -> None:
-        self._workers, self._meter = workers, meter
-        self._where = {"device": device, "inputs": inputs}
+    def __init__(self, session: Session, *, network: Network, pool: WorkerPool) -> None:
+        self._session, self._network, self._pool = session, network, pool
 
     def in_one(self, folders: Sequence[str], plan: RoundPlan) -> Fact:
-        """Samples from a fork of the process that times candidates."""
+        """Return samples from a fork of the process that times candidates."""
         request = self._request("measure", folders, plan=plan)
-        return self._watched(lambda: self._workers.ask(self._workers.timer, "measure", request=request))
+        return self._watched(lambda: self._pool.ask(self._pool.timer, "measure", request=request))
 
     def in_several(
         self,
@@ -35,47 +39,59 @@ class Timing:
         least_s: float,
         turn: int = 0,
     ) -> Fact:
-        """Samples from so many new processes, by process; they take turns in the order they load the artifacts in.
+        """Return samples from several new processes, by process. The order of loading changes from one to the next.
 
-        As many again follow, ``most`` in all, as often as they fit into ``least_s`` by what the first took.
+        As many processes again follow as fit into ``least_s``, judged by the time the first ones took.
+
+        Args:
+            folders: Folders of the artifacts.
+            plan: Plan of each process.
+            processes: Number of processes.
+            most: Largest number of processes.
+            least_s: Time to fill with further processes.
+            turn: Number of the first process.
         """
-        answers = self._in_turn(folders, plan, range(turn, turn + processes))
+        answers = self._by_turns(folders, plan, range(turn, turn + processes))
         if "failure" not in answers[-1]:
-            times = min(most // processes, int(least_s / sum(each["wall_s"] for each in answers)))
-            answers += self._in_turn(folders, plan, range(turn + processes, turn + processes * times))
+            times = min(most // processes, int(least_s / sum(answer["wall_s"] for answer in answers)))
+            answers += self._by_turns(folders, plan, range(turn + processes, turn + processes * times))
         if "failure" in answers[-1]:
             return answers[-1]
         return {
-            "processes": [each["samples"] for each in answers],
-            "conditions": [each["conditions"] for each in answers],
-            "wall_s": sum(each["wall_s"] for each in answers),
+            "processes": [answer["samples"] for answer in answers],
+            "conditions": [answer["conditions"] for answer in answers],
+            "wall_s": sum(answer["wall_s"] for answer in answers),
         }
 
-    def _in_turn(self, folders: Sequence[str], plan: RoundPlan | Cf22Plan, turns: range) -> list[Fact]:
-        """What each process answers, up to the first that fails."""
+    def _by_turns(self, folders: Sequence[str], plan: RoundPlan | Cf22Plan, turns: range) -> list[Fact]:
+        """Return the answer of each process, up to the first failure."""
         answers: list[Fact] = []
         for turn in turns:
-            answers.append(self._rotated(list(folders), plan, turn=turn))
+            _log.info("timing %d artifacts in process %d", len(folders), turn + 1)
+            answers.append(self._in_new_process(list(folders), plan, turn=turn))
             if "failure" in answers[-1]:
                 break
         return answers
 
     def consumption(self, folders: Sequence[str], plan: WindowPlan) -> Fact:
-        """What artifacts consume, ``consumed`` as ``measure.consumption`` has it, from one new process."""
-        assert self._meter is not None
+        """Return the consumption of artifacts from one new process; ``consumed`` is ``measure.consumption``'s."""
+        meter = self._session.sensors.meter
+        assert meter is not None
         expected_s = 2 * len(folders) * plan.windows * (plan.window_s + plan.settle_s)
-        with self._workers.turn, recording(self._meter) as trace:
-            answer = self._workers.ask_new("measure", self._request("consume", folders, plan=plan), more_s=expected_s)
+        with self._pool.device_turn, recording(meter) as trace:
+            answer = self._pool.ask_new("measure", self._request("consume", folders, plan=plan), extra_s=expected_s)
         if "failure" in answer:
             return answer
         return {"consumed": consumption(answer["windows"], trace), "wall_s": answer["wall_s"]}
 
-    def _rotated(self, folders: list[str], plan: RoundPlan | Cf22Plan, *, turn: int) -> Fact:
+    def _in_new_process(self, folders: list[str], plan: RoundPlan | Cf22Plan, *, turn: int) -> Fact:
+        # The place in memory that an artifact is loaded to depends on the order, and decides how fast it runs.
         shift = turn % len(folders)
         request = self._request("measure", _rotated(folders, shift), plan=replace(plan, seed=plan.seed + 100 * turn))
         long_s = LONGEST_RUN_S * plan.runs * len(folders) if isinstance(plan, Cf22Plan) else 0.0
-        ask = partial(self._workers.ask_new, "measure", request, more_s=long_s)
-        answer = ask() if isinstance(plan, Cf22Plan) else self._watched(ask)  # its runs in a row are one span
+        ask = partial(self._pool.ask_new, "measure", request, extra_s=long_s)
+        # The paper's runs in a row are one span, so no part of them can be left out as disturbed.
+        answer = ask() if isinstance(plan, Cf22Plan) else self._watched(ask)
         if "failure" in answer:
             return answer
         conditions = {**answer["conditions"]}
@@ -84,15 +100,17 @@ class Timing:
         return {**answer, "samples": _rotated(answer["samples"], -shift), "conditions": conditions}
 
     def _watched(self, measure: Callable[[], Fact]) -> Fact:
-        """A measurement without the rounds in which the device was disturbed, where its meter tells."""
-        if self._meter is None or not self._meter.watches:
+        """Measure, and leave out the rounds in which the device was disturbed, where its meter reports that."""
+        meter = self._session.sensors.meter
+        if meter is None or not meter.watches:
             return measure()
-        with self._workers.turn, recording(self._meter) as trace:
+        with self._pool.device_turn, recording(meter) as trace:
             answer = measure()
         return answer if "failure" in answer else undisturbed(answer, trace)
 
     def _request(self, verb: str, folders: Sequence[str], *, plan: RoundPlan | Cf22Plan | WindowPlan) -> dict[str, Any]:
-        return {"verb": verb, "folders": list(folders), "plan": asdict(plan), **self._where}
+        where = {"device": self._session.device, "inputs": self._network.inputs_to_json()}
+        return {"verb": verb, "folders": list(folders), "plan": asdict(plan), **where}
 
 
 def _rotated(items: list[Any], shift: int) -> list[Any]:

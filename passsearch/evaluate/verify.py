@@ -1,5 +1,6 @@
-"""The gate before timing: whether outputs are near enough to the reference's, and to the class it gives."""
+"""The check before timing: outputs must be near the reference's, and give the same class."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from passsearch.core import Failure, Json
@@ -7,35 +8,65 @@ from passsearch.dialects.contract import SCALES
 from passsearch.store import Fact
 
 DEVIATION = "outputs deviate"
-"""How the reason begins where values are wrong, and not the type or shape of an output."""
+"""Beginning of the reason where values are wrong; other reasons name the type or the shape of an output."""
 
 NO_SCORES = "not exactly one output is a table of class scores"
 NEAR_TIES = "the reference's first two classes are nearer to each other than outputs may deviate"
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """How outputs that passed stand to the reference's.
+class VerifyFact:
+    """Comparison of one artifact's outputs with the reference.
 
     Attributes:
-        deviation: The largest, as a share of the largest output; ``None`` where nothing ran.
-        limit: What was allowed.
-        top1_agreement: Share of the random inputs whose class is the reference's; ``None`` where that cannot be told.
-        unavailable: Why not.
-        unread: Why nothing ran.
+        deviation: Largest deviation, as a share of the largest reference output.
+        case: Inputs on which it was found: a seed, or one of ``SCALES``.
+        leads: By random input, how far the reference's class leads the artifact's scores; negative where the artifact
+            has another class. ``None`` where outputs are no class scores.
+        peak_rss: Memory the artifact adds to a process that runs it, in bytes.
+    """
+
+    deviation: float
+    case: int | str
+    leads: tuple[float, ...] | None = None
+    peak_rss: int | None = None
+
+    @classmethod
+    def from_fact(cls, fact: Fact) -> "VerifyFact":
+        """Read the answer to ``verify``."""
+        leads: Sequence[float] | None = fact["leads"]
+        return cls(fact["deviation"], fact["case"], None if leads is None else tuple(leads), fact.get("peak_rss"))
+
+    @property
+    def text(self) -> str:
+        """The deviation and the inputs it was found on, in words."""
+        inputs = f"inputs `{self.case}`" if self.case in SCALES else f"inputs of seed {self.case}"
+        return f"{DEVIATION} on {inputs} by {self.deviation:.2g} of the largest"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Agreement of admitted outputs with the reference's.
+
+    Attributes:
+        deviation: Largest deviation, as a share of the largest output; ``None`` where nothing ran.
+        limit: Largest deviation that is allowed.
+        top1_agreement: Share of the random inputs that get the reference's class; ``None`` where it is undefined.
+        unavailable: Reason for an undefined ``top1_agreement``.
+        cannot_run_reason: Reason why nothing ran; empty where outputs were compared.
     """
 
     deviation: float | None = 0.0
     limit: float = 0.0
     top1_agreement: float | None = None
     unavailable: str = NO_SCORES
-    unread: str = ""
+    cannot_run_reason: str = ""
 
     def to_json(self) -> dict[str, Json]:
-        """The form of results."""
+        """Return the form of results."""
         reason: dict[str, Json] = {} if self.top1_agreement is not None else {"top1_agreement": self.unavailable}
         if self.deviation is None:
-            reason = dict.fromkeys(("deviation", "top1_agreement"), self.unread)
+            reason = dict.fromkeys(("deviation", "top1_agreement"), self.cannot_run_reason)
         return {
             "deviation": self.deviation,
             "tolerance": self.limit,
@@ -44,35 +75,25 @@ class Agreement:
         }
 
 
-def judge(verified: Fact, limit: float, *, unread: str = "") -> Agreement | Failure:
-    """Hold what ``passsearch.measure.outputs.verify`` found against a limit.
+def judge(verification: VerifyFact, limit: float) -> Agreement | Failure:
+    """Compare a verification with the limit of one candidate.
 
-    ``unread`` says why nothing ran, where that is so. Where the reference's two largest scores are nearer to each other
-    than the limit there is no class to agree on.
+    Where the reference's two largest scores are nearer to each other than the limit, there is no class to agree on.
     """
-    if unread:
-        return Agreement(None, limit, unread=unread)
-    if not verified["deviation"] <= limit:
-        return wrong(f"{deviation_text(verified)}; {limit:.2g} is allowed")
-    if verified["leads"] is None:
-        return Agreement(verified["deviation"], limit)
-    clear = [lead for lead in verified["leads"] if abs(lead) > limit]
+    if not verification.deviation <= limit:
+        return wrong_result(f"{verification.text}; {limit:.2g} is allowed")
+    if verification.leads is None:
+        return Agreement(verification.deviation, limit)
+    clear = [lead for lead in verification.leads if abs(lead) > limit]
     lost = [-lead for lead in clear if lead < 0]
     if lost:
         lead = f"by up to {max(lost):.2g} of the largest, {limit:.2g} is a tie"
-        return wrong(
+        return wrong_result(
             f"{DEVIATION}: {len(lost)} of {len(clear)} have another class than the reference's, that led {lead}"
         )
-    return Agreement(verified["deviation"], limit, 1.0 if clear else None, NEAR_TIES)
+    return Agreement(verification.deviation, limit, 1.0 if clear else None, NEAR_TIES)
 
 
-def wrong(reason: str) -> Failure:
-    """Outputs that no limit admits, or not this candidate's."""
+def wrong_result(reason: str) -> Failure:
+    """Return the failure of a candidate whose outputs are not admitted."""
     return Failure("wrong_result", "measure", "", reason)
-
-
-def deviation_text(verified: Fact) -> str:
-    """How far outputs deviate, and on which inputs."""
-    case = verified["case"]
-    inputs = f"inputs `{case}`" if case in SCALES else f"inputs of seed {case}"
-    return f"{DEVIATION} on {inputs} by {verified['deviation']:.2g} of the largest"

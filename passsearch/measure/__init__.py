@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from passsearch.measure.artifact_consumption import CONSUMED, Consumption
     from passsearch.measure.processor import cache_bytes
     from passsearch.measure.rounds import Cf22Plan, RoundPlan
     from passsearch.measure.sensors import Sensors, probe
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
         race_critical,
     )
     from passsearch.measure.telemetry import (
-        CONSUMED,
         Meter,
         Trace,
         consumed_log_ratio,
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from passsearch.measure.windows import WindowPlan
 
 _ELSEWHERE = {
-    "CONSUMED": "telemetry",
+    "CONSUMED": "artifact_consumption",
+    "Consumption": "artifact_consumption",
     "Meter": "telemetry",
     "Trace": "telemetry",
     "WindowPlan": "windows",
@@ -60,6 +61,7 @@ __all__ = [
     "LEAST_GAIN",
     "LEVEL",
     "Cf22Plan",
+    "Consumption",
     "Meter",
     "Ratio",
     "RoundPlan",

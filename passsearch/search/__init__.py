@@ -1,20 +1,60 @@
-"""The search space, the state graph, the study loop and the confirmation of its winner."""
+"""The search: the space, the samplers, the study loop, the confirmation of a winner, comparisons and audits."""
 
-from passsearch.search.confirm import Confirmation, confirm
-from passsearch.search.records import Plan, Scored, Tally
+from passsearch.search.audit import OUTPUT_CASES, audit_run
+from passsearch.search.certificate import check_certificate, read_closure, space_document
+from passsearch.search.comparison import CACHES, CF22, PAIRED, PROTOCOLS, ComparisonOptions, Side, compare_candidates
+from passsearch.search.confirm import Confirmation, confirm, require_repetitions
+from passsearch.search.document import Document, toolchain_document
+from passsearch.search.options import RunOptions
+from passsearch.search.pass_selection import (
+    NetworkAnalysis,
+    analyze_network,
+    explored_passes,
+    first_trials,
+    named_candidate,
+    with_prerequisites,
+)
+from passsearch.search.records import Scored, SearchOutcome, Tally
+from passsearch.search.run import Progress, Run
+from passsearch.search.scoring import Scoring
 from passsearch.search.shortlist import shortlist
 from passsearch.search.space import BUILDS, Space
 from passsearch.search.study import BaselineFailed, Search
 
 __all__ = [
     "BUILDS",
+    "CACHES",
+    "CF22",
+    "OUTPUT_CASES",
+    "PAIRED",
+    "PROTOCOLS",
     "BaselineFailed",
+    "ComparisonOptions",
     "Confirmation",
-    "Plan",
+    "Document",
+    "NetworkAnalysis",
+    "Progress",
+    "Run",
+    "RunOptions",
     "Scored",
+    "Scoring",
     "Search",
+    "SearchOutcome",
+    "Side",
     "Space",
     "Tally",
+    "analyze_network",
+    "audit_run",
+    "check_certificate",
+    "compare_candidates",
     "confirm",
+    "explored_passes",
+    "first_trials",
+    "named_candidate",
+    "read_closure",
+    "require_repetitions",
     "shortlist",
+    "space_document",
+    "toolchain_document",
+    "with_prerequisites",
 ]

@@ -1,31 +1,34 @@
-"""The first pass that made outputs wrong, and a reproducer for the compiler's developers."""
+"""The first pass that made outputs wrong, found by bisection, and a reproducer for the compiler's developers."""
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from passsearch.core import Candidate, Failure, PassSpec, TensorType
+from passsearch.core import Candidate, Failure, PassSpec
 from passsearch.dialects.contract import case_inputs
-from passsearch.evaluate.evaluator import Evaluator
+from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.store import write_json
 
 REPORT = "report.json"
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
-class Culprit:
-    """Where a pipeline went wrong.
+class FaultyPasses:
+    """The passes of a pipeline that made its outputs wrong.
 
     Attributes:
-        candidate: What was found wrong.
+        candidate: The candidate with wrong outputs.
         steps: The passes between the last state whose outputs are right and the first whose outputs are wrong: one,
-            unless states between do not build.
+            unless states between them do not build.
         before: That last state.
         after: That first state.
-        failure: What is wrong with it.
+        failure: The failure of the first state.
     """
 
     candidate: Candidate
@@ -36,76 +39,84 @@ class Culprit:
 
     @property
     def folder(self) -> str:
-        """Where its reproducer stands in the run folder."""
+        """Folder of the reproducer in the run folder."""
         return "reproducers/" + "-".join(step.name for step in self.steps)
 
 
-def culprit(evaluator: Evaluator, candidate: Candidate) -> Culprit | None:
-    """Bisect a pipeline whose outputs are wrong; every step costs a build, unless the run has made it already.
+def bisect_wrong_result(
+    candidate: Candidate, states: Sequence[str], build: Callable[[str, Candidate], Built | Failure]
+) -> FaultyPasses | None:
+    """Find the passes that made a pipeline's outputs wrong; every probe costs a build, unless the run has made it.
 
-    ``None`` where the outputs are wrong before the first pass: then it is the build that is wrong. States that do not
-    build say nothing.
+    Return ``None`` where outputs are wrong before the first pass: then the build is wrong. States that do not build
+    prove nothing.
+
+    Args:
+        candidate: The candidate with wrong outputs.
+        states: The root and the state after every pass.
+        build: Builds a state and judges its outputs.
     """
-    states = evaluator.states(candidate.pipeline)
     outcomes: dict[int, Failure | None] = {}
 
-    def wrong(place: int) -> bool | None:
+    def is_wrong(place: int) -> bool | None:
         if place not in outcomes:
-            built = evaluator.built(states[place], candidate)
+            built = build(states[place], candidate)
             outcomes[place] = built if isinstance(built, Failure) else None
         failure = outcomes[place]
         return False if failure is None else True if failure.kind == "wrong_result" else None
 
-    right, broken = 0, len(states) - 1
-    if wrong(right) is not False or not wrong(broken):
+    right, wrong = 0, len(states) - 1
+    if is_wrong(right) is not False or not is_wrong(wrong):
         return None
-    while (probe := next(_between(right, broken, wrong=wrong), None)) is not None:
-        right, broken = (right, probe) if wrong(probe) else (probe, broken)
-    failure = outcomes[broken]
+    while (probe := next(_probes(right, wrong, is_wrong=is_wrong), None)) is not None:
+        right, wrong = (right, probe) if is_wrong(probe) else (probe, wrong)
+    failure = outcomes[wrong]
     assert failure is not None
-    return Culprit(candidate, candidate.pipeline.passes[right:broken], states[right], states[broken], failure)
+    return FaultyPasses(candidate, candidate.pipeline.passes[right:wrong], states[right], states[wrong], failure)
 
 
-def _between(right: int, broken: int, *, wrong: Callable[[int], bool | None]) -> Iterator[int]:
-    """Places between two, the middle first, that can be told right from wrong."""
-    middle = (right + broken) // 2
-    ordered = sorted(range(right + 1, broken), key=lambda place: abs(place - middle))
-    return (place for place in ordered if wrong(place) is not None)
+def _probes(right: int, wrong: int, *, is_wrong: Callable[[int], bool | None]) -> Iterator[int]:
+    """Iterate over the places between two that build, the middle first."""
+    middle = (right + wrong) // 2
+    ordered = sorted(range(right + 1, wrong), key=lambda place: abs(place - middle))
+    return (place for place in ordered if is_wrong(place) is not None)
 
 
-def write_reproducer(evaluator: Evaluator, found: Culprit, *, folder: Path, told: Mapping[str, Any]) -> bool:
-    """IR before and after, the inputs, and what was done, in one folder; whether the IR could be written.
+def write_reproducer(
+    evaluator: WorkerEvaluator, faulty: FaultyPasses, *, folder: Path, context: Mapping[str, Any]
+) -> bool:
+    """Write the IR before and after, the inputs and the passes to one folder; return whether the IR could be written.
 
-    The report comes last: where it stands, an earlier start of the run has written all of it.
+    The report is written last: where it exists, an earlier start of the run has written the rest.
 
     Args:
-        evaluator: Of the run.
-        found: What to reproduce.
-        folder: Made if need be.
-        told: Compiler, target and network, as the result names them.
+        evaluator: The evaluator of the run.
+        faulty: The passes to reproduce.
+        folder: Folder of the reproducer; it is made if need be.
+        context: Compiler, target and network, in the form of the result.
     """
     if (folder / REPORT).exists():
         return True
+    _log.info("writing a reproducer of %s to %s", ", ".join(map(str, faulty.steps)), folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, state in (("before.json", found.before), ("after.json", found.after)):
-        if not evaluator.save(state, folder / name):
+    for name, state in (("before.json", faulty.before), ("after.json", faulty.after)):
+        if not evaluator.applier.save(state, folder / name):
             return False
-    types = {name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in evaluator.inputs.items()}
     arrays = {
         f"{case}/{name}": array
-        for case in evaluator.subject.output_cases
-        for name, array in case_inputs(types, case).items()
+        for case in evaluator.session.output_cases
+        for name, array in case_inputs(evaluator.network.inputs, case).items()
     }
     np.savez_compressed(folder / "inputs.npz", **arrays)  # type: ignore[arg-type]
+    factories = evaluator.session.factories
     report = {
         "passes": [
-            {"name": step.name, "arguments": step.bound, "factory": evaluator.subject.factories[step.name]}
-            for step in found.steps
+            {"name": step.name, "arguments": step.bound, "factory": factories[step.name]} for step in faulty.steps
         ],
-        "build": found.candidate.build.to_json(),
-        "pipeline": str(found.candidate.pipeline),
-        "failure": found.failure.to_json(),
-        **told,
+        "build": faulty.candidate.build.to_json(),
+        "pipeline": str(faulty.candidate.pipeline),
+        "failure": faulty.failure.to_json(),
+        **context,
     }
     write_json(folder / REPORT, report)
     return True

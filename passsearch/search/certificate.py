@@ -1,50 +1,51 @@
-"""A space that was explored, as a document others can check: every state, every edge, and what follows from them."""
+"""An explored space as a document that others can check: every state, every edge, and what follows from them."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from passsearch.core import Failure, Pipeline
+from passsearch.core import Failure, Json, Pipeline
 from passsearch.errors import UserError
-from passsearch.evaluate import Session
-from passsearch.evaluate.apply import Applier
-from passsearch.evaluate.closure import FAILED, UNTRIED, Closure
-from passsearch.evaluate.exploration import Growth
-from passsearch.search.document import toolchain_document
+from passsearch.evaluate import FAILED, UNTRIED, Closure, Growth, Session, WorkerEvaluator
+from passsearch.search.document import Document, toolchain_document
 
 SCHEMA = "passsearch-space/2"
-LISTED_LENGTH = 12
+COUNTED_LENGTH = 12
 """Longest sequences that are counted."""
+
+_log = logging.getLogger(__name__)
 
 
 def space_document(
-    chosen: Session,
+    session: Session,
     closure: Closure,
     *,
     growth: Growth,
     classes: Sequence[str],
     left_out: Sequence[str],
     remembered: bool,
-) -> dict[str, Any]:
-    """What ``explore --json`` prints and ``--out`` writes.
+) -> Document:
+    """Return what ``explore --json`` prints and ``--out`` writes.
 
     Args:
-        chosen: What was explored by what.
+        session: Network and compiler.
         closure: The states and edges.
-        growth: How they were found.
-        classes: Of the network.
-        left_out: Passes that must be asked for, as the space never closes with them.
-        remembered: Whether later runs know it too.
+        growth: Progress and outcome of the exploration.
+        classes: Architecture classes of the network.
+        left_out: Passes that are explored on request only, because the space never closes with them.
+        remembered: True if later runs know the space too.
     """
-    together, apart = closure.commuting()
+    commuting, others = closure.commuting()
     part = closure if closure.closed else closure.closed_part()
     depth = closure.depth
+    crashed = ("crash", "timeout", "oom")
     return {
         "schema": SCHEMA,
-        "model": {"name": chosen.model.name, "source": chosen.model.source, "sha256": chosen.model.sha256},
-        "target": chosen.target,
-        "toolchain": toolchain_document(chosen),
+        "model": {"name": session.model.name, "source": session.model.source, "sha256": session.model.sha256},
+        "target": session.target,
+        "toolchain": toolchain_document(session),
         "classes": list(classes),
         "closed": closure.closed,
         "ended": growth.ended,
@@ -55,16 +56,16 @@ def space_document(
         "depth": depth,
         "sequences": [
             {"length": length, "all": count, "valid": valid}
-            for length, (count, valid) in enumerate(closure.sequences(max(depth, LISTED_LENGTH)))
+            for length, (count, valid) in enumerate(closure.sequences(max(depth, COUNTED_LENGTH)))
         ],
         "steps": list(closure.steps),
         "left_out": list(left_out),
-        "given_up": sorted({each.step for each in closure.failures if each.kind in ("crash", "timeout", "oom")}),
-        "idle": closure.idle(),
-        "unsteady": growth.unsteady,
+        "given_up": sorted({failure.step for failure in closure.failures if failure.kind in crashed}),
+        "idle": closure.no_op_passes(),
+        "unsteady": growth.nondeterministic,
         "not_idempotent": closure.not_idempotent(),
-        "commuting": [list(pair) for pair in together],
-        "not_commuting": _counted(apart, "equal", "different"),
+        "commuting": [list(pair) for pair in commuting],
+        "not_commuting": _counted(others, "equal", "different"),
         "enabling": _counted(closure.enabling(), "states"),
         "disabling": _counted(closure.disabling(), "states"),
         "barriers": [list(pair) for pair in closure.barriers()] if closure.closed else None,
@@ -78,8 +79,10 @@ def space_document(
     }
 
 
-def _counted(pairs: Mapping[tuple[str, str], Any], *names: str) -> list[dict[str, Any]]:
-    rows = []
+def _counted(
+    pairs: Mapping[tuple[str, str], int] | Mapping[tuple[str, str], tuple[int, int]], *names: str
+) -> list[Document]:
+    rows: list[Document] = []
     for (first, second), counts in pairs.items():
         numbers = counts if isinstance(counts, tuple) else (counts,)
         rows.append({"first": first, "second": second, **dict(zip(names, numbers, strict=True))})
@@ -87,20 +90,20 @@ def _counted(pairs: Mapping[tuple[str, str], Any], *names: str) -> list[dict[str
 
 
 def read_closure(document: Mapping[str, Any], place: str) -> Closure:
-    """The graph in a certificate.
+    """Return the graph in a certificate.
 
     Raises:
-        UserError: The file is not one, or not whole.
+        UserError: The file is no certificate, or it is incomplete.
     """
     if document.get("schema") != SCHEMA:
-        found = document.get("schema", "none")
-        raise UserError(f"`{place}` is not an explored space: its schema is `{found}`, wanted is `{SCHEMA}`.")
+        schema = document.get("schema", "none")
+        raise UserError(f"`{place}` is not an explored space: its schema is `{schema}`, this version reads `{SCHEMA}`.")
     try:
         closure = Closure.from_json(document["graph"])
-        told = (document["model"]["sha256"], document["target"], document["toolchain"]["tvm_version"])
+        identity = (document["model"]["sha256"], document["target"], document["toolchain"]["tvm_version"])
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"The explored space `{place}` is not whole: {error}.") from None
-    if not closure.states or not all(isinstance(each, str) for each in told):
+    if not closure.states or not all(isinstance(each, str) for each in identity):
         raise UserError(f"The explored space `{place}` is not whole: it has no states or does not name its network.")
     return closure
 
@@ -109,37 +112,44 @@ def check_certificate(
     document: Mapping[str, Any],
     closure: Closure,
     *,
-    chosen: Session,
-    applier: Applier,
+    evaluator: WorkerEvaluator,
     sample: int,
     seed: int,
     progress: Callable[[int, int], None],
-) -> dict[str, Any]:
-    """Apply a random sample of the edges again, in new processes, each from the network by the way it says.
+) -> dict[str, Json]:
+    """Apply a random sample of the edges again, each from the network by the pipeline that the certificate states.
 
-    An edge holds if it leads to the state with the same hash, made anew, or is refused again. Crashes and time limits
-    are not tried again, nor passes that were found unsteady: they prove nothing about the IR.
+    An edge agrees if it leads to the state with the same hash, computed again, or fails again. Crashes and timeouts are
+    not tried again, nor are nondeterministic passes: they prove nothing about the IR.
+
+    Args:
+        document: The certificate.
+        closure: Its graph.
+        evaluator: An evaluator of the same network, with an empty log.
+        sample: Number of edges.
+        seed: Seed of the sample.
+        progress: Callback; gets the number of checked edges and of all edges in the sample.
     """
-    problems = [*_circumstances(document, chosen, applier=applier, closure=closure)]
-    told = closure.table.tolist()
+    problems = _mismatches(document, evaluator, closure=closure)
     edges = [
         (row, column)
-        for row, targets in enumerate(told)
+        for row, targets in enumerate(closure.table.tolist())
         for column, target in enumerate(targets)
-        if _certain(closure, target)
+        if _can_be_checked(closure, target)
     ]
     drawn = np.random.default_rng(seed).choice(edges, min(sample, len(edges)), replace=False)
     reached = closure.graph.depths()
+    _log.info("checking %d of %d edges", len(drawn), len(edges))
     for number, (row, column) in enumerate(sorted(drawn.tolist()) if not problems else ()):
         progress(number, len(drawn))
         if closure.states[row] in reached:
-            problems += _check_edge(closure, row, column=column, applier=applier)
+            problems += _check_edge(closure, row, column=column, evaluator=evaluator)
         else:
-            problems.append(f"the file tells of no way to {closure.states[row]}")
+            problems.append(f"the file names no way to {closure.states[row]}")
     return {
         "schema": SCHEMA,
         "holds": not problems,
-        "problems": problems,
+        "problems": list(problems),
         "checked": len(drawn) if not problems else None,
         "edges": len(edges),
         "closed": closure.closed,
@@ -148,39 +158,41 @@ def check_certificate(
     }
 
 
-def _certain(closure: Closure, target: int) -> bool:
+def _can_be_checked(closure: Closure, target: int) -> bool:
     return target >= 0 or (target <= FAILED and closure.failures[FAILED - target].kind == "compile_error")
 
 
-def _circumstances(
-    document: Mapping[str, Any], chosen: Session, *, applier: Applier, closure: Closure
-) -> Sequence[str]:
+def _mismatches(document: Mapping[str, Any], evaluator: WorkerEvaluator, *, closure: Closure) -> list[str]:
+    """Compare network, target and compiler with those of the certificate."""
+    session = evaluator.session
     here = {
-        "network": chosen.model.sha256,
-        "target": chosen.target,
-        "TVM": toolchain_document(chosen)["tvm_version"],
-        "first state": applier.graph.root,
+        "network": session.model.sha256,
+        "target": session.target,
+        "TVM": session.toolchain.tvm_version,
+        "first state": evaluator.graph.root,
     }
-    told = {
+    recorded = {
         "network": document["model"]["sha256"],
         "target": document["target"],
         "TVM": document["toolchain"]["tvm_version"],
         "first state": closure.states[0],
     }
-    return [f"{what}: here `{here[what]}`, in the file `{told[what]}`" for what in here if here[what] != told[what]]
+    return [
+        f"{what}: here `{here[what]}`, in the file `{recorded[what]}`" for what in here if here[what] != recorded[what]
+    ]
 
 
-def _check_edge(closure: Closure, row: int, *, column: int, applier: Applier) -> list[str]:
-    way, _ = closure.graph.cheapest(closure.states[row])
-    pipeline = Pipeline((*way.passes, closure.passes[column]))
-    edges = applier.path(pipeline, identify=True)
+def _check_edge(closure: Closure, row: int, *, column: int, evaluator: WorkerEvaluator) -> list[str]:
+    prefix, _ = closure.graph.cheapest(closure.states[row])
+    pipeline = Pipeline((*prefix.passes, closure.passes[column]))
+    edges = evaluator.applier.path(pipeline, identify=True)
+    actual = edges[-1].target
     if len(edges) < len(pipeline):
-        failed = edges[-1].target
-        assert isinstance(failed, Failure)
-        return [f"`{pipeline}` no longer reaches {closure.states[row]}: {failed.reason}"]
-    told, found = int(closure.table[row, column]), edges[-1].target
-    if isinstance(found, Failure):
-        kind = None if told >= 0 else closure.failures[FAILED - told].kind
-        return [] if kind == found.kind else [f"`{pipeline}` fails ({found.kind}); the file has another outcome"]
-    wanted = closure.states[told] if told >= 0 else "a failure"
-    return [] if found == wanted else [f"`{pipeline}` leads to {found}; the file has {wanted}"]
+        assert isinstance(actual, Failure)
+        return [f"`{pipeline}` no longer reaches {closure.states[row]}: {actual.reason}"]
+    target = int(closure.table[row, column])
+    if isinstance(actual, Failure):
+        kind = None if target >= 0 else closure.failures[FAILED - target].kind
+        return [] if kind == actual.kind else [f"`{pipeline}` fails ({actual.kind}); the file has another outcome"]
+    recorded = closure.states[target] if target >= 0 else "a failure"
+    return [] if actual == recorded else [f"`{pipeline}` leads to {actual}; the file has {recorded}"]

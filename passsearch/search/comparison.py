@@ -1,25 +1,31 @@
-"""Named pipelines against each other: built, checked, and sampled interleaved in several processes.
+"""Named pipelines against each other: built, verified, and sampled interleaved in several processes.
 
-Pipelines of one toolchain are interleaved in the same process, round by round. Two compilers cannot share a process, so
+Pipelines of one toolchain are interleaved in one process, round by round. Two compilers cannot share a process, so
 several toolchains take turns process by process, and ratios between them are of processes that follow each other.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import Any
 
-from passsearch.catalog import with_needs
-from passsearch.core import Candidate, Failure, Measurement
+from passsearch.core import Candidate, Failure
 from passsearch.errors import UserError
-from passsearch.evaluate import Session
-from passsearch.evaluate.evaluator import FINAL_PLAN, FINAL_WINDOWS, Built, Evaluator
+from passsearch.evaluate import (
+    Built,
+    Conditions,
+    ProcessSamples,
+    Samples,
+    TimedArtifacts,
+    TimedSamples,
+    WorkerEvaluator,
+)
 from passsearch.measure import (
     LEVEL,
     Cf22Plan,
+    Consumption,
     Ratio,
     RoundPlan,
     cache_bytes,
@@ -29,222 +35,309 @@ from passsearch.measure import (
     noise_floor,
     process_ratio,
 )
-from passsearch.search.document import (
-    beside_time,
-    measurement_document,
-    model_document,
-    ratio_document,
-    toolchain_document,
-)
-from passsearch.search.pass_selection import analyze_network
+from passsearch.search.document import Document, model_document, ratio_document, toolchain_document
+from passsearch.search.measurement import measured, measurement_document
+from passsearch.search.pass_selection import analyze_network, with_prerequisites
 from passsearch.store import SCHEMA
 
 CACHES = ("warm", "flushed")
 PAIRED, CF22 = PROTOCOLS = ("paired", "cf22")
 """The project's own protocol, and the paper's."""
 
+BASELINE = 0
+"""Index of the baseline among the timed pipelines; failures get index -1."""
+
+
+@dataclass(frozen=True)
+class ComparisonOptions:
+    """Options of one comparison.
+
+    Attributes:
+        rounds: Rounds of each process.
+        processes: Number of processes; as many as the verdicts need if ``None``.
+        protocol: One of ``PROTOCOLS``.
+        cache: One of ``CACHES``.
+    """
+
+    rounds: int = 6
+    processes: int | None = None
+    protocol: str = PAIRED
+    cache: str = "warm"
+
 
 @dataclass(frozen=True)
 class Side:
-    """What one toolchain is to build."""
+    """One toolchain with the pipelines it builds."""
 
-    chosen: Session
-    evaluator: Evaluator
-    contenders: Sequence[Candidate]
+    evaluator: WorkerEvaluator
+    candidates: Sequence[Candidate]
 
-    def prepared(self, *, alone: bool) -> "Side":
-        """With the passes that named sequences need; beside others the toolchain is part of every name."""
-        known = [with_its_needs(self.chosen, self.evaluator, candidate=each) for each in self.contenders]
-        return replace(self, contenders=[each if alone else self._named(each) for each in known])
-
-    def _named(self, candidate: Candidate) -> Candidate:
-        name = candidate.name or str(candidate.pipeline)
-        return replace(candidate, name=f"{self.chosen.toolchain.name}:{name}")
+    def prepared(self, *, qualified: bool) -> "Side":
+        """Return the side with prerequisite passes inserted; ``qualified`` names begin with the toolchain's."""
+        session = self.evaluator.session
+        analysis = analyze_network(session, self.evaluator.network.summary)
+        candidates = [with_prerequisites(session, analysis, candidate) for candidate in self.candidates]
+        if qualified:
+            prefix = session.toolchain.name
+            candidates = [replace(each, name=f"{prefix}:{each.name or each.pipeline}") for each in candidates]
+        return replace(self, candidates=candidates)
 
 
 @dataclass(frozen=True)
 class Contender:
-    """One pipeline, whose it is, what became of it, and its place among the timed; -1 if it failed."""
+    """One pipeline of a comparison.
+
+    Attributes:
+        side: Its toolchain.
+        candidate: The pipeline with its build options.
+        outcome: Its artifact, or its failure.
+        index: Its place among the timed pipelines.
+    """
 
     side: Side
     candidate: Candidate
     outcome: Built | Failure
-    place: int
+    index: int
 
 
 @dataclass(frozen=True)
 class Timed:
-    """What the timing processes said.
+    """Samples of all pipelines of a comparison.
 
     Attributes:
-        processes: By turn, the samples of baseline, its twin and the pipelines.
-        conditions: By place, as the first process noted them.
+        processes: Samples by turn. One turn has one process of each toolchain; they count as one process here.
+        conditions: Conditions of each pipeline by index, in the first turn.
         protocol: One of ``PROTOCOLS``.
-        level: Of the intervals that decide verdicts, corrected for their number.
+        level: Level of the intervals that decide verdicts, corrected for their number.
         baseline: Digest of the baseline's binary.
-        consumed: By place, what it consumed; empty where the device has no meter.
+        consumption: Consumption of each pipeline by index; empty where some device has no meter.
     """
 
-    processes: Sequence[Sequence[Sequence[float]]]
-    conditions: Sequence[Mapping[str, Any]]
+    processes: Sequence[ProcessSamples]
+    conditions: Sequence[Conditions]
     protocol: str
     level: float
     baseline: str
-    consumed: Sequence[Mapping[str, Any]] = ()
+    consumption: Sequence[Consumption] = ()
 
-    def ratio(self, place: int, *, reference: int = 0, level: float = LEVEL) -> Ratio:
-        """One artifact's throughput as a multiple of another's."""
-        if self.protocol == CF22:
-            return cf22_ratio(self.processes, place, reference=reference)
-        return process_ratio(self.processes, place, reference=reference, level=level)
+    def samples(self, process: ProcessSamples, index: int) -> Samples:
+        """Return the samples of one pipeline in one process."""
+        return process.baseline if index == BASELINE else process.candidates[index - 1]
+
+    def ratio(self, index: int, *, reference: int = BASELINE, level: float = LEVEL) -> Ratio:
+        """Return one pipeline's throughput as a multiple of another's."""
+        pairs = [(self.samples(each, reference), self.samples(each, index)) for each in self.processes]
+        return cf22_ratio(pairs, 1) if self.protocol == CF22 else process_ratio(pairs, 1, level=level)
 
     @property
     def floor(self) -> float:
-        """What the baseline reads against its twin; infinite where there are too few processes to say."""
-        return noise_floor(self.ratio(1))
+        """Share by which the baseline differs from its twin; infinite for too few processes."""
+        pairs = [(each.baseline, each.twin) for each in self.processes]
+        return noise_floor(cf22_ratio(pairs, 1) if self.protocol == CF22 else process_ratio(pairs, 1))
 
 
 def compare_candidates(
-    sides: Sequence[Side],
-    *,
-    rounds: int,
-    processes: int | None,
-    protocol: str,
-    cache: str,
-    progress: Callable[[str, int, int], None],
-) -> dict[str, Any]:
-    """Rows of a table: every pipeline's measurement and its ratio to the baseline, or its failure.
+    sides: Sequence[Side], options: ComparisonOptions, *, progress: Callable[[str, int, int], None]
+) -> Document:
+    """Return a table: every pipeline's measurement and its ratio to the baseline, or its failure.
 
-    The baseline is of the first side. Every process of its toolchain times it twice (its twin: what it reads against
-    itself is the noise of this comparison), and all pipelines, those that are one binary included. There is one compile
-    of each. Without any pipeline the baseline is compared with itself. Verdicts are corrected for the number of pairs
-    (Bonferroni), and without a number of processes there are as many as these verdicts need.
+    The baseline belongs to the first side. Every process of its toolchain times it twice: the ratio to this twin is the
+    noise of the comparison. Pipelines that are one binary are timed separately. There is one compile of each. Without
+    any pipeline the baseline is compared with itself. Verdicts are corrected for the number of pairs (Bonferroni).
+
+    Args:
+        sides: Toolchains with their pipelines.
+        options: Options of the comparison.
+        progress: Callback; gets a text, the number of finished pipelines and the number of all.
+
+    Raises:
+        UserError: The baseline fails, or the toolchains import the network with different inputs.
     """
-    chosen, evaluator = sides[0].chosen, sides[0].evaluator
-    baseline = _baseline(chosen, sides[0].contenders)
-    if not any(side.contenders for side in sides):
-        sides = [replace(sides[0], contenders=(baseline, baseline))]
-    alone = len(sides) == 1
-    sides = [side.prepared(alone=alone) for side in sides]
-    [baseline] = replace(sides[0], contenders=[baseline]).prepared(alone=alone).contenders
-    # The reference of all outputs is the first toolchain's: an importer that misreads the network wins nothing.
-    evaluator.built(evaluator.graph.root, chosen.dialect.baselines[0])
-    for side in sides[1:]:
-        side.evaluator.judge_by(evaluator)
-    number = sum(len(side.contenders) for side in sides)
-    [reference] = _built(evaluator, [baseline], done=0, of=number, progress=progress)
-    if isinstance(reference, Failure):
-        told = f"{reference.kind} in {reference.stage}: {reference.reason}"
-        raise UserError(f"The baseline `{baseline.name}` fails on this network, {told}.")
-    contenders: list[Contender] = []
-    for side in sides:
-        built = _built(side.evaluator, side.contenders, done=len(contenders), of=number, progress=progress)
-        for candidate, outcome in zip(side.contenders, built, strict=True):
-            place = _place(reference if side is sides[0] else None, outcome, taken=[each.place for each in contenders])
-            contenders.append(Contender(side, candidate, outcome, place))
+    evaluator = sides[0].evaluator
+    baseline = _baseline(evaluator, sides[0].candidates)
+    if not any(side.candidates for side in sides):
+        sides = [replace(sides[0], candidates=(baseline, baseline))]
+    several = len(sides) > 1
+    sides = [side.prepared(qualified=several) for side in sides]
+    [baseline] = replace(sides[0], candidates=[baseline]).prepared(qualified=several).candidates
+    _share_reference(sides)
+    number = sum(len(side.candidates) for side in sides)
+    reference = _built_baseline(evaluator, baseline, progress=lambda text: progress(text, 0, number))
+    contenders = _contenders(sides, reference, progress=lambda text, done: progress(text, done, number))
     progress("measuring", number, number)
-    timed = _time(sides, contenders, reference=reference, plan=_plan(protocol, cache, rounds=rounds), number=processes)
-    rows = [
-        {**_named(each.candidate), "failure": each.outcome.to_json()}
-        if isinstance(each.outcome, Failure)
-        else _row(each, built=each.outcome, timed=timed)
-        for each in contenders
-    ]
-    document = {
+    timed = _time(sides, contenders, reference=reference, options=options)
+    rows = [_row(contender, timed) for contender in contenders]
+    return {
         "schema": SCHEMA,
-        "model": model_document(chosen, evaluator.inputs, batch=evaluator.batch),
-        "target": chosen.target,
-        "toolchain": toolchain_document(chosen),
-        "device": chosen.sensors.device,
+        "model": model_document(evaluator.session, evaluator.network),
+        "target": evaluator.session.target,
+        "toolchain": toolchain_document(evaluator.session),
+        "device": evaluator.session.sensors.device,
         "baseline": baseline.name,
-        "protocol": protocol,
-        "cache": cache,
+        "protocol": options.protocol,
+        "cache": options.cache,
         "level": LEVEL,
         "processes": len(timed.processes),
         "noise_floor": timed.floor if math.isfinite(timed.floor) else None,
         "rows": rows,
-        "pairs": [] if protocol == CF22 else _pairs(rows, [each.place for each in contenders], timed=timed),
+        "pairs": [] if options.protocol == CF22 else _pairs(rows, [each.index for each in contenders], timed=timed),
+        **({"toolchains": [toolchain_document(side.evaluator.session) for side in sides]} if several else {}),
     }
-    if not alone:
-        document["toolchains"] = [toolchain_document(side.chosen) for side in sides]
-    return document
 
 
-def _plan(protocol: str, cache: str, *, rounds: int) -> RoundPlan | Cf22Plan:
-    if protocol == CF22:
+def _share_reference(sides: Sequence[Side]) -> None:
+    """Compare all outputs with the first toolchain's, so that an importer that misreads the network wins nothing."""
+    first = sides[0].evaluator
+    first.build(first.graph.root, first.session.dialect.baselines[0])
+    for side in sides[1:]:
+        side.evaluator.judge_against(first)
+
+
+def _built_baseline(evaluator: WorkerEvaluator, baseline: Candidate, *, progress: Callable[[str], None]) -> Built:
+    [outcome] = _built(evaluator, [baseline], progress=lambda text, _: progress(text))
+    if isinstance(outcome, Failure):
+        detail = f"{outcome.kind} in {outcome.stage}: {outcome.reason}"
+        raise UserError(f"The baseline `{baseline.name}` fails on this network, {detail}.")
+    return outcome
+
+
+def _contenders(sides: Sequence[Side], reference: Built, *, progress: Callable[[str, int], None]) -> list[Contender]:
+    contenders: list[Contender] = []
+    for side in sides:
+        before = len(contenders)
+        outcomes = _built(side.evaluator, side.candidates, progress=progress, before=before)
+        for candidate, outcome in zip(side.candidates, outcomes, strict=True):
+            used = [contender.index for contender in contenders]
+            index = _index(outcome, reference if side is sides[0] else None, used=used)
+            contenders.append(Contender(side, candidate, outcome, index))
+    return contenders
+
+
+def _index(outcome: Built | Failure, reference: Built | None, *, used: Sequence[int]) -> int:
+    """Return the place of a pipeline among the timed ones. Failures get index -1.
+
+    A baseline that is named twice is timed once more for each further time.
+    """
+    if isinstance(outcome, Failure):
+        return -1
+    if reference is not None and outcome.key == reference.key and BASELINE not in used:
+        return BASELINE
+    return max([BASELINE, *used]) + 1
+
+
+def _plan(options: ComparisonOptions, rounds: RoundPlan) -> RoundPlan | Cf22Plan:
+    if options.protocol == CF22:
         return Cf22Plan()
-    return replace(FINAL_PLAN, rounds=rounds, flush_bytes=2 * cache_bytes() if cache == "flushed" else 0)
+    flush_bytes = 2 * cache_bytes() if options.cache == "flushed" else 0
+    return replace(rounds, rounds=options.rounds, flush_bytes=flush_bytes)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """The artifacts that one toolchain times in every turn."""
+
+    evaluator: WorkerEvaluator
+    built: tuple[Built, ...]
+    artifacts: TimedArtifacts
+
+    def key(self, plan: RoundPlan | Cf22Plan, what: str) -> str:
+        """Return the name of the samples in the log."""
+        identity = json.dumps([asdict(plan), [each.key for each in self.built]])
+        return f"{what} {hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+
+
+def _jobs(sides: Sequence[Side], contenders: Sequence[Contender], *, reference: Built) -> Iterator[_Job]:
+    for number, side in enumerate(sides):
+        own = tuple(
+            each.outcome
+            for each in contenders
+            if each.index > BASELINE and each.side is side and isinstance(each.outcome, Built)
+        )
+        folders = tuple(built.folder for built in own)
+        if number == 0:
+            artifacts = TimedArtifacts(reference.folder, folders, twin=reference.folder)
+            yield _Job(side.evaluator, (reference, reference, *own), artifacts)
+        elif own:
+            yield _Job(side.evaluator, own, TimedArtifacts(None, folders))
 
 
 def _time(
-    sides: Sequence[Side],
-    contenders: Sequence[Contender],
-    *,
-    reference: Built,
-    plan: RoundPlan | Cf22Plan,
-    number: int | None,
+    sides: Sequence[Side], contenders: Sequence[Contender], *, reference: Built, options: ComparisonOptions
 ) -> Timed:
-    protocol = CF22 if isinstance(plan, Cf22Plan) else PAIRED
-    extra = [each for each in contenders if each.place > 0]
-    level = 1 - (1 - LEVEL) / max(1, math.comb(len(extra) + 1, 2))
-    number = number or (1 if protocol == CF22 else least_repetitions(level))
-    asked: list[tuple[Side, list[Built]]] = []
-    for side in sides:
-        own = [each.outcome for each in extra if each.side is side and isinstance(each.outcome, Built)]
-        asked.append((side, [reference, reference, *own] if side is sides[0] else own))
-    asked = [(side, artifacts) for side, artifacts in asked if artifacts]
-    answers = [_turn(asked, plan=plan, turn=turn) for turn in range(number)]
-    consumed: list[Mapping[str, Any]] = []
-    for side, artifacts in asked:
-        folders = [str(each.folder) for each in artifacts]
-        read = side.evaluator.consumption(_key(artifacts, plan, "consume"), folders, plan=FINAL_WINDOWS)
-        consumed += [] if read is None or isinstance(read, Failure) else read["consumed"]
-    processes = [[samples for answer in turn for samples in answer["processes"][0]] for turn in answers]
-    conditions = [
-        answer["conditions"][0] for (_, artifacts), answer in zip(asked, answers[0], strict=True) for _ in artifacts
-    ]
-    complete = consumed if len(consumed) == len(conditions) else ()
-    return Timed(processes, conditions, protocol, level, reference.digest, complete)
+    plan = _plan(options, sides[0].evaluator.plans.final_rounds)
+    timed = sum(contender.index > BASELINE for contender in contenders)
+    level = 1 - (1 - LEVEL) / max(1, math.comb(timed + 1, 2))
+    number = options.processes or (1 if options.protocol == CF22 else least_repetitions(level))
+    jobs = list(_jobs(sides, contenders, reference=reference))
+    turns = [_turn(jobs, plan, turn=turn) for turn in range(number)]
+    conditions = [turns[0][0].conditions]
+    for process in turns[0]:
+        conditions += [process.conditions] * len(process.candidates)
+    return Timed(
+        processes=[_merged(turn) for turn in turns],
+        conditions=conditions,
+        protocol=options.protocol,
+        level=level,
+        baseline=reference.digest,
+        consumption=_consumption(jobs, plan),
+    )
 
 
-def _turn(
-    asked: Sequence[tuple[Side, Sequence[Built]]], *, plan: RoundPlan | Cf22Plan, turn: int
-) -> list[Mapping[str, Any]]:
-    """One process of each toolchain, in the order of the sides; every other turn the last goes first."""
-    places = range(len(asked)) if turn % 2 == 0 else reversed(range(len(asked)))
-    answers = {place: _ask(*asked[place], plan=plan, turn=turn) for place in places}
-    return [answers[place] for place in sorted(answers)]
+def _turn(jobs: Sequence[_Job], plan: RoundPlan | Cf22Plan, *, turn: int) -> list[ProcessSamples]:
+    """Time one process of each toolchain; every other turn the last toolchain goes first."""
+    order = range(len(jobs)) if turn % 2 == 0 else reversed(range(len(jobs)))
+    samples = {number: _sample(jobs[number], plan, turn=turn) for number in order}
+    return [samples[number] for number in sorted(samples)]
 
 
-def _ask(side: Side, artifacts: Sequence[Built], *, plan: RoundPlan | Cf22Plan, turn: int) -> Mapping[str, Any]:
-    """One process of one toolchain."""
-    folders = [str(each.folder) for each in artifacts]
-    key = _key(artifacts, plan, f"compare {turn}")
-    answer = side.evaluator.time_fresh(key, folders, plan=plan, processes=1, turn=turn)
-    if isinstance(answer, Failure):
-        raise UserError(f"The measurement failed: {answer.reason}.")
-    return answer
+def _sample(job: _Job, plan: RoundPlan | Cf22Plan, *, turn: int) -> ProcessSamples:
+    key = job.key(plan, f"compare {turn}")
+    timed = job.evaluator.time_fresh(key, job.artifacts, plan=plan, processes=1, turn=turn)
+    if isinstance(timed, Failure):
+        raise UserError(f"The measurement failed: {timed.reason}.")
+    assert isinstance(timed, TimedSamples)
+    return timed.processes[0]
 
 
-def _key(artifacts: Sequence[Built], plan: RoundPlan | Cf22Plan, what: str) -> str:
-    asked = json.dumps([asdict(plan), [each.key for each in artifacts]])
-    return f"{what} {hashlib.sha256(asked.encode()).hexdigest()[:16]}"
+def _merged(processes: Sequence[ProcessSamples]) -> ProcessSamples:
+    """Return the processes of one turn as one; the first one timed the baseline."""
+    candidates = tuple(samples for process in processes for samples in process.candidates)
+    return replace(processes[0], candidates=candidates)
 
 
-def _pairs(rows: Sequence[Mapping[str, Any]], places: Sequence[int], *, timed: Timed) -> list[dict[str, Any]]:
-    """Every two pipelines: the second's throughput as a multiple of the first's, and what that proves."""
-    found = []
-    measured = [number for number, place in enumerate(places) if place >= 0]
-    for first, second in combinations(measured, 2):
+def _consumption(jobs: Sequence[_Job], plan: RoundPlan | Cf22Plan) -> tuple[Consumption, ...]:
+    """Return the consumption by index; empty if some toolchain's artifacts could not be read."""
+    by_index: list[Consumption] = []
+    for job in jobs:
+        windows = job.evaluator.plans.final_windows
+        consumed = job.evaluator.measure_consumption(job.key(plan, "consume"), job.artifacts.folders, plan=windows)
+        if consumed is None or isinstance(consumed, Failure):
+            return ()
+        has_twin = job.artifacts.twin is not None
+        by_index += [each for number, each in enumerate(consumed.artifacts) if not (has_twin and number == 1)]
+    return tuple(by_index)
+
+
+def _pairs(rows: Sequence[Document], indices: Sequence[int], *, timed: Timed) -> list[Document]:
+    """Return, for every two pipelines, the second's throughput as a multiple of the first's, with the verdict."""
+    pairs = []
+    measured_rows = [number for number, index in enumerate(indices) if index >= BASELINE]
+    for first, second in combinations(measured_rows, 2):
         left, right = rows[first], rows[second]
-        names = {"first": left["name"] or left["pipeline"], "second": right["name"] or right["pipeline"]}
-        ratio = timed.ratio(places[second], reference=places[first], level=timed.level)
-        verdict = "same binary"
-        if left["binary"] != right["binary"]:
-            verdict = _verdict(timed, first=places[first], second=places[second])
-        numbers = {"rows": [first, second], "level": timed.level}
-        found.append({**names, **numbers, **(ratio_document(ratio) or {}), "verdict": verdict})
-    return found
+        ratio = timed.ratio(indices[second], reference=indices[first], level=timed.level)
+        same = left["binary"] == right["binary"]
+        verdict = "same binary" if same else _verdict(timed, first=indices[first], second=indices[second])
+        pairs.append(
+            {
+                "first": left["name"] or left["pipeline"],
+                "second": right["name"] or right["pipeline"],
+                "rows": [first, second],
+                "level": timed.level,
+                **(ratio_document(ratio) or {}),
+                "verdict": verdict,
+            }
+        )
+    return pairs
 
 
 def _verdict(timed: Timed, *, first: int, second: int) -> str:
@@ -255,74 +348,63 @@ def _verdict(timed: Timed, *, first: int, second: int) -> str:
     return "no significant difference"
 
 
-def with_its_needs(chosen: Session, evaluator: Evaluator, *, candidate: Candidate) -> Candidate:
-    """A named sequence with the passes it needs put in; what the user wrote out stays as it is."""
-    if candidate.name not in chosen.catalog.sequences:
-        return candidate
-    present = analyze_network(chosen, evaluator.summary).fingerprint.present()
-    return replace(candidate, pipeline=with_needs(candidate.pipeline, chosen.catalog, present=present))
-
-
-def _baseline(chosen: Session, contenders: Sequence[Candidate]) -> Candidate:
-    names = {each.name for each in chosen.dialect.baselines}
-    default = chosen.dialect.baseline
-    if any(each.name == default.name for each in contenders):
-        return default
-    return next((each for each in contenders if each.name in names), default)
+def _baseline(evaluator: WorkerEvaluator, candidates: Sequence[Candidate]) -> Candidate:
+    """Return the default baseline if it is named or no other is, else the first named baseline."""
+    dialect = evaluator.session.dialect
+    names = {baseline.name for baseline in dialect.baselines}
+    if any(candidate.name == dialect.baseline.name for candidate in candidates):
+        return dialect.baseline
+    return next((candidate for candidate in candidates if candidate.name in names), dialect.baseline)
 
 
 def _built(
-    evaluator: Evaluator,
+    evaluator: WorkerEvaluator,
     candidates: Sequence[Candidate],
     *,
-    done: int,
-    of: int,
-    progress: Callable[[str, int, int], None],
+    progress: Callable[[str, int], None],
+    before: int = 0,
 ) -> list[Built | Failure]:
     outcomes: list[Built | Failure] = []
     for number, candidate in enumerate(candidates):
-        progress(f"building {candidate.name}", done + number, of)
+        progress(f"building {candidate.name}", before + number)
         state = evaluator.reach(candidate.pipeline)
-        outcomes.append(state if isinstance(state, Failure) else evaluator.built(state, candidate))
+        outcomes.append(state if isinstance(state, Failure) else evaluator.build(state, candidate))
     return [each if isinstance(each, Failure) else evaluator.restore(each) for each in outcomes]
 
 
-def _place(reference: Built | None, outcome: Built | Failure, *, taken: Sequence[int]) -> int:
-    """Where one stands among the timed: the baseline first, its twin second, then the others in turn.
+def _row(contender: Contender, timed: Timed) -> Document:
+    candidate, built, session = contender.candidate, contender.outcome, contender.side.evaluator.session
+    identity = {"name": candidate.name, "pipeline": str(candidate.pipeline), "build": candidate.build.to_json()}
+    if isinstance(built, Failure):
+        return {**identity, "failure": built.to_json()}
+    return {
+        **identity,
+        "toolchain": session.toolchain.name,
+        "state": built.state,
+        "binary": built.digest,
+        "ratio": ratio_document(timed.ratio(contender.index)),
+        "outputs": built.agreement.to_json(),
+        "improved": _improves(timed, contender.index, digest=built.digest),
+        **_measurement(contender, built, timed=timed),
+    }
 
-    A baseline named twice is timed once more for every further time; what failed has the place of nobody, -1.
-    """
-    if isinstance(outcome, Failure):
-        return -1
-    if reference is not None and outcome.key == reference.key and 0 not in taken:
-        return 0
-    return max(1, *taken, 0) + 1
+
+def _improves(timed: Timed, index: int, *, digest: str) -> bool:
+    ratio = timed.ratio(index, level=timed.level)
+    return digest != timed.baseline and improved(ratio, floor=timed.floor)
 
 
-def _named(candidate: Candidate) -> dict[str, Any]:
-    return {"name": candidate.name, "pipeline": str(candidate.pipeline), "build": candidate.build.to_json()}
-
-
-def _row(contender: Contender, *, built: Built, timed: Timed) -> dict[str, Any]:
-    chosen, evaluator, place = contender.side.chosen, contender.side.evaluator, contender.place
-    apply_s = evaluator.apply_seconds(contender.candidate.pipeline)
-    measured = Measurement(
-        latency_s=tuple(value for process in timed.processes for value in process[place]),
+def _measurement(contender: Contender, built: Built, *, timed: Timed) -> Mapping[str, object]:
+    evaluator, index = contender.side.evaluator, contender.index
+    apply_s = evaluator.applier.apply_seconds(contender.candidate.pipeline)
+    measurement = measured(
+        built,
+        evaluator.session,
+        samples=[value for process in timed.processes for value in timed.samples(process, index)],
         compile_s=apply_s + built.seconds,
         apply_s=apply_s,
         batch=evaluator.batch,
-        artifact_bytes=built.bytes,
-        conditions=timed.conditions[place],
-        **beside_time(built, timed.consumed[place : place + 1], chosen=chosen),
+        conditions=timed.conditions[index],
+        consumption=timed.consumption[index : index + 1],
     )
-    ratio = timed.ratio(place, level=timed.level)
-    return {
-        **_named(contender.candidate),
-        "toolchain": chosen.toolchain.name,
-        "state": built.state,
-        "binary": built.digest,
-        "ratio": ratio_document(timed.ratio(place)),
-        "outputs": built.agreement.to_json(),
-        "improved": built.digest != timed.baseline and improved(ratio, floor=timed.floor),
-        **measurement_document(measured),
-    }
+    return measurement_document(measurement)

@@ -1,8 +1,9 @@
-"""Confirm a winner on samples that had no part in choosing it: fresh compiles, fresh processes, every time."""
+"""The confirmation of a winner on samples that did not choose it: fresh compiles in fresh processes, repeated."""
 
+import logging
 import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
@@ -11,12 +12,20 @@ from zlib import crc32
 
 from passsearch.core import Candidate, Failure
 from passsearch.errors import UserError
-from passsearch.evaluate.evaluator import FINAL_PLAN, FINAL_WINDOWS, SEARCH_WINDOWS, Evaluator
+from passsearch.evaluate import (
+    Conditions,
+    Consumed,
+    Evaluator,
+    FreshCompile,
+    ProcessSamples,
+    Samples,
+    TimedArtifacts,
+    TimedSamples,
+)
 from passsearch.measure import (
     CONSUMED,
+    Consumption,
     Ratio,
-    consumed_log_ratio,
-    has_consumption,
     improved,
     log_ratio,
     mean_ratio,
@@ -24,27 +33,43 @@ from passsearch.measure import (
     process_ratio,
 )
 
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ConsumptionTurn:
+    """Consumption of baseline, twin and candidate that ran in turns."""
+
+    baseline: Consumption
+    twin: Consumption
+    candidate: Consumption
+
+    def has(self, objective: str) -> bool:
+        """Return whether an objective was read of all three."""
+        return all(each.has(objective) for each in (self.baseline, self.twin, self.candidate))
+
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What fresh compiles in fresh processes said.
+    """The result of fresh compiles in fresh processes.
 
     Attributes:
-        throughput: Candidate's over the baseline's; like ``twin`` ``None`` where nothing runs.
-        compile_time: How many times less time the candidate takes to compile.
-        twin: The baseline against another compile of itself: what the machine calls equal.
-        repetitions: Fresh compiles of either.
-        processes: New processes that timed them.
-        reproducible: Whether every compile of a candidate gave the same binary, byte for byte.
-        same_binary: Whether candidate and baseline are one binary: then neither can be faster.
-        compile_s: Candidate's compile times, one per repetition.
-        baseline_compile_s: The baseline's.
-        apply_s: The pipeline's part of ``compile_s``.
-        latency_s: Candidate's samples, all repetitions in a row.
-        baseline_latency_s: The baseline's.
-        conditions: By process, as it noted them.
+        throughput: Throughput of the candidate over the baseline's; ``None`` where nothing runs.
+        compile_time: Number of times the candidate compiles faster.
+        twin: Throughput of another compile of the baseline over the baseline's, which shows what the machine calls
+            equal; ``None`` where nothing runs.
+        repetitions: Number of fresh compiles of either.
+        processes: Number of new processes that timed them.
+        reproducible: True if every compile of a candidate gave the same binary, byte for byte.
+        same_binary: True if candidate and baseline are one binary, so that neither can be faster.
+        compile_s: Compile times of the candidate, one per repetition.
+        baseline_compile_s: Compile times of the baseline.
+        apply_s: Time to apply the candidate's pipeline, which is part of ``compile_s``.
+        latency_s: Samples of the candidate, all repetitions in a row.
+        baseline_latency_s: Samples of the baseline.
+        conditions: Conditions of each process.
         seconds: Wall time of all compiles and all timing, starts of processes included.
-        consumed: By repetition, what baseline, twin and candidate consumed; empty where the device has no meter.
+        consumption: Consumption by repetition; empty where the device has no meter.
     """
 
     throughput: Ratio | None
@@ -57,55 +82,57 @@ class Confirmation:
     compile_s: tuple[float, ...]
     baseline_compile_s: tuple[float, ...]
     apply_s: tuple[float, ...]
-    latency_s: tuple[float, ...]
-    baseline_latency_s: tuple[float, ...]
-    conditions: list[dict[str, Any]]
+    latency_s: Samples
+    baseline_latency_s: Samples
+    conditions: Sequence[Conditions]
     seconds: float
-    consumed: Sequence[Sequence[Mapping[str, Any]]] = ()
+    consumption: Sequence[ConsumptionTurn] = ()
 
     def ratio(self, objective: str) -> Ratio | None:
-        """How many times better the candidate is; ``None`` for what is not measured again."""
+        """Return how many times better the candidate is; ``None`` for what is not measured again."""
         if objective in CONSUMED:
-            return self._consumption(objective, 2)
+            return self._consumption_ratio(objective, lambda turn: turn.candidate)
         return {"compile_time": self.compile_time, "memory": None}.get(objective, self.throughput)
 
     def floor(self, objective: str) -> float:
-        """Share by which the baseline may differ from itself in an objective; compile times have no twin.
+        """Return the share by which the baseline may differ from itself in an objective.
 
-        Infinite for what was not read.
+        It is 0 for compile times, which have no twin, and infinite for what was not read.
         """
         if objective == "compile_time":
             return 0.0
-        twin = self._consumption(objective, 1) if objective in CONSUMED else self.twin
+        twin = self.twin
+        if objective in CONSUMED:
+            twin = self._consumption_ratio(objective, lambda turn: turn.twin)
         return noise_floor(twin) if twin else math.inf
 
-    def _consumption(self, objective: str, place: int) -> Ratio | None:
-        """One process of a repetition tells what artifacts consume, so a repetition is one value."""
-        if not self.consumed or not all(has_consumption(each, objective) for turn in self.consumed for each in turn):
+    def _consumption_ratio(self, objective: str, other: Callable[[ConsumptionTurn], Consumption]) -> Ratio | None:
+        # One process measures the consumption in each repetition, so a repetition is one value.
+        if not self.consumption or not all(turn.has(objective) for turn in self.consumption):
             return None
-        return mean_ratio([consumed_log_ratio(turn[0], turn[place], objective=objective) for turn in self.consumed])
+        return mean_ratio([turn.baseline.log_ratio(other(turn), objective=objective) for turn in self.consumption])
 
     def keeps(self, objective: str, least: float) -> bool:
-        """Whether a gain in something else leaves this share of the throughput; one binary cannot lose any."""
+        """Return whether a gain in another objective leaves this share of the throughput; one binary loses none."""
         if objective in ("throughput", "latency") or self.same_binary:
             return True
         return least <= 0 if self.throughput is None else self.throughput.interval.low >= least
 
     def improves(self, objective: str, *, keep_throughput: float) -> bool:
-        """The rule of every verdict. One binary is never better than itself, but may compile faster."""
+        """Apply the rule of every verdict. One binary is never better than itself, but may compile faster."""
         ratio = self.ratio(objective)
         if ratio is None or (self.same_binary and objective != "compile_time"):
             return False
         return self.keeps(objective, keep_throughput) and improved(ratio, floor=self.floor(objective))
 
     @property
-    def summary(self) -> dict[str, Any]:
-        """The conditions of all processes in one: the first's, with means of what was read in each."""
+    def summary(self) -> Conditions:
+        """Conditions of all processes in one: those of the first, with means of what changes from one to the next."""
         if not self.conditions:
             return {}
-        read = ("steal_percent", "foreign_percent", "rounds_dropped")
-        means = {name: round(fmean(each[name] for each in self.conditions), 2) for name in read}
-        return {**self.conditions[0], **means}
+        names = ("steal_percent", "foreign_percent", "rounds_dropped")
+        rows: Any = self.conditions
+        return {**rows[0], **{name: round(fmean(row[name] for row in rows), 2) for name in names}}
 
     @property
     def noise_floor(self) -> float:
@@ -115,25 +142,44 @@ class Confirmation:
 
 @dataclass(frozen=True)
 class _Repetition:
-    """One fresh compile of both, timed in several processes.
+    """One fresh compile of baseline and candidate, timed in several processes."""
+
+    baseline: FreshCompile
+    candidate: FreshCompile
+    timed: TimedSamples
+    consumed: Consumed | None
+
+    @property
+    def seconds(self) -> float:
+        consumed_s = self.consumed.wall_s if self.consumed else 0.0
+        return self.baseline.wall_s + self.candidate.wall_s + self.timed.wall_s + consumed_s
+
+
+@dataclass(frozen=True)
+class _Pairing:
+    """The two candidates of a confirmation, and what is read of them.
 
     Attributes:
-        processes: By process, the samples of baseline, twin and candidate, each in its better load.
-        compile_s: Of baseline and candidate.
-        apply_s: The candidate's pipeline's part.
-        digests: Of the two binaries.
-        conditions: By process, as it noted them.
-        seconds: All that it took.
-        consumed: By baseline, twin and candidate; empty without a meter.
+        baseline: The baseline.
+        candidate: The winner of the search.
+        twin: Folder of an earlier build of the baseline.
+        objective: Objective of the run.
     """
 
-    processes: list[list[Sequence[float]]]
-    compile_s: tuple[float, float]
-    apply_s: float
-    digests: tuple[str, str]
-    conditions: list[dict[str, Any]]
-    seconds: float
-    consumed: Sequence[Mapping[str, Any]]
+    baseline: Candidate
+    candidate: Candidate
+    twin: Path
+    objective: str
+
+    @property
+    def slug(self) -> str:
+        """Name of the candidate in the log."""
+        return f"{crc32(f'{self.candidate.pipeline}|{self.candidate.build.to_json()}'.encode()):08x}"
+
+    @property
+    def is_consumed(self) -> bool:
+        """True if power or energy is the objective, so that it is read in every repetition."""
+        return self.objective in CONSUMED
 
 
 def require_repetitions(repetitions: int) -> None:
@@ -156,97 +202,111 @@ def confirm(
     objective: str,
     progress: Callable[[str], None],
 ) -> Confirmation | Failure:
-    """Compile baseline and candidate afresh, each in its own process, and time them in another; repeat.
+    """Compile baseline and candidate, each in a process of its own, and time them in other processes; repeat.
 
     Args:
-        evaluator: Of the run.
-        candidate: The winner.
-        baseline: What it is compared with.
+        evaluator: Evaluates the candidates.
+        candidate: The winner of the search.
+        baseline: The candidate it is compared with.
         twin: Folder of an earlier build of the baseline, timed beside every fresh one.
         repetitions: At least 2, or there is no interval.
-        objective: Of the run; power and energy are read in every repetition if it is one of them, else once.
-        progress: Told what is under way.
+        objective: Objective of the run. Power and energy are read in every repetition if it is one of them, else once.
+        progress: Callback; gets the current repetition in words.
     """
+    pairing = _Pairing(baseline, candidate, twin, objective)
     results: list[_Repetition] = []
     for turn in range(repetitions):
         progress(f"confirming: fresh compile {turn + 1} of {repetitions}")
-        outcome = _repeat(evaluator, candidate, baseline=baseline, twin=twin, turn=turn, objective=objective)
-        if isinstance(outcome, Failure):
-            return outcome
-        results.append(outcome)
+        _log.info("confirming %s: repetition %d of %d", candidate.pipeline, turn + 1, repetitions)
+        result = _repeat(evaluator, pairing, turn=turn)
+        if isinstance(result, Failure):
+            return result
+        results.append(result)
     return _summary(results)
 
 
-def _repeat(
-    evaluator: Evaluator, candidate: Candidate, *, baseline: Candidate, twin: Path, turn: int, objective: str
-) -> _Repetition | Failure:
-    weighed = objective in CONSUMED
-    identity = f"{candidate.pipeline}|{candidate.build.to_json()}"
-    slug = f"{crc32(identity.encode()):08x}"
-    pair = [(f"fresh-{turn}-{slug}-baseline", baseline), (f"fresh-{turn}-{slug}-best", candidate)]
-    kinds = ("timed", "consumed") if weighed else ("timed",)
-    compiled = {}
-    for key, each in pair if turn % 2 == 0 else reversed(pair):
-        answer = evaluator.fresh(key, each, timed=f"{turn}-{slug}", kinds=kinds)
-        if isinstance(answer, Failure):
-            return answer
-        compiled[key] = answer
-    first, second = (compiled[key] for key, _ in pair)
-    folders = [first["folder"], str(twin), second["folder"]]
-    # The interval narrows with the number of processes, and where compiling is slow they cost little beside it.
-    compiled_s = first["wall_s"] + second["wall_s"]
-    plan = replace(FINAL_PLAN, seed=1000 + turn)
-    timed = evaluator.time_fresh(f"{turn}-{slug}", folders, plan=plan, least_s=compiled_s)
-    windows = replace(FINAL_WINDOWS if weighed else SEARCH_WINDOWS, seed=turn)
-    consumed = evaluator.consumption(f"{turn}-{slug}", folders, plan=windows) if weighed or turn == 0 else None
-    for folder in (first["folder"], second["folder"]):
-        shutil.rmtree(folder, ignore_errors=True)
+def _repeat(evaluator: Evaluator, pairing: _Pairing, *, turn: int) -> _Repetition | Failure:
+    compiles = _compile_both(evaluator, pairing, turn=turn)
+    if isinstance(compiles, Failure):
+        return compiles
+    baseline, candidate = compiles
+    artifacts = TimedArtifacts(baseline.folder, (candidate.folder,), twin=pairing.twin)
+    # The interval narrows with the number of processes. Where compiling is slow, more processes cost little beside it.
+    compile_s = baseline.wall_s + candidate.wall_s
+    plan = replace(evaluator.plans.final_rounds, seed=1000 + turn)
+    timed = evaluator.time_fresh(f"{turn}-{pairing.slug}", artifacts, plan=plan, least_s=compile_s)
+    consumed = _measure_consumption(evaluator, pairing, artifacts=artifacts, turn=turn)
+    for compiled in compiles:
+        shutil.rmtree(compiled.folder, ignore_errors=True)
     if isinstance(timed, Failure):
         return timed
-    if isinstance(consumed, Failure) and weighed:
-        return consumed
-    totals = (first["apply_s"] + first["seconds"], second["apply_s"] + second["seconds"])
-    digests = (first["digest"], second["digest"])
-    seconds, read = sum(each["wall_s"] for each in (first, second, timed)), ()
-    if consumed and not isinstance(consumed, Failure):
-        seconds, read = seconds + consumed["wall_s"], consumed["consumed"]
-    return _Repetition(timed["processes"], totals, second["apply_s"], digests, timed["conditions"], seconds, read)
+    if isinstance(consumed, Failure):
+        if pairing.is_consumed:
+            return consumed
+        consumed = None
+    return _Repetition(baseline, candidate, timed, consumed)
+
+
+def _compile_both(evaluator: Evaluator, pairing: _Pairing, *, turn: int) -> tuple[FreshCompile, FreshCompile] | Failure:
+    """Compile baseline and candidate; the order changes with every repetition."""
+    name = f"fresh-{turn}-{pairing.slug}"
+    jobs = [(f"{name}-baseline", pairing.baseline), (f"{name}-best", pairing.candidate)]
+    kinds = ("timed", "consumed") if pairing.is_consumed else ("timed",)
+    compiled: dict[str, FreshCompile] = {}
+    for key, candidate in jobs if turn % 2 == 0 else reversed(jobs):
+        result = evaluator.compile_fresh(key, candidate, timing_key=f"{turn}-{pairing.slug}", kinds=kinds)
+        if isinstance(result, Failure):
+            return result
+        compiled[key] = result
+    return compiled[jobs[0][0]], compiled[jobs[1][0]]
+
+
+def _measure_consumption(
+    evaluator: Evaluator, pairing: _Pairing, *, artifacts: TimedArtifacts, turn: int
+) -> Consumed | Failure | None:
+    if turn > 0 and not pairing.is_consumed:
+        return None
+    plans = evaluator.plans
+    windows = replace(plans.final_windows if pairing.is_consumed else plans.search_windows, seed=turn)
+    return evaluator.measure_consumption(f"{turn}-{pairing.slug}", artifacts.folders, plan=windows)
 
 
 def _summary(results: list[_Repetition]) -> Confirmation:
-    baseline_s = tuple(each.compile_s[0] for each in results)
-    candidate_s = tuple(each.compile_s[1] for each in results)
-    digests = {each.digests for each in results}
+    baseline_s = tuple(result.baseline.compile_s for result in results)
+    candidate_s = tuple(result.candidate.compile_s for result in results)
+    digests = {(result.baseline.digest, result.candidate.digest) for result in results}
     reproducible = len(digests) == 1
-    processes = [process for each in results for process in each.processes]
+    processes = [process for result in results for process in result.timed.processes]
     return Confirmation(
-        throughput=_ratio(results, 2, reproducible=reproducible),
+        throughput=_ratio(results, lambda process: process.candidates[0], reproducible=reproducible),
         compile_time=mean_ratio([math.log(a / b) for a, b in zip(baseline_s, candidate_s, strict=True)]),
-        twin=_ratio(results, 1, reproducible=reproducible),
+        twin=_ratio(results, lambda process: process.twin, reproducible=reproducible),
         repetitions=len(results),
         processes=len(processes),
         reproducible=reproducible,
         same_binary=len({digest for pair in digests for digest in pair}) == 1,
         compile_s=candidate_s,
         baseline_compile_s=baseline_s,
-        apply_s=tuple(each.apply_s for each in results),
-        latency_s=tuple(value for process in processes for value in process[2]),
-        baseline_latency_s=tuple(value for process in processes for value in process[0]),
-        conditions=[each for result in results for each in result.conditions],
-        seconds=sum(each.seconds for each in results),
-        consumed=[each.consumed for each in results if each.consumed],
+        apply_s=tuple(result.candidate.apply_s for result in results),
+        latency_s=tuple(value for process in processes for value in process.candidates[0]),
+        baseline_latency_s=tuple(value for process in processes for value in process.baseline),
+        conditions=[process.conditions for process in processes],
+        seconds=sum(result.seconds for result in results),
+        consumption=[ConsumptionTurn(*result.consumed.artifacts) for result in results if result.consumed],
     )
 
 
-def _ratio(results: list[_Repetition], place: int, *, reproducible: bool) -> Ratio | None:
-    """Over all processes where every compile made the same binary; else over the compiles, where the variance lives.
+def _ratio(
+    results: list[_Repetition], other: Callable[[ProcessSamples], Samples], *, reproducible: bool
+) -> Ratio | None:
+    """Return a ratio over all processes where every compile made the same binary, else over the compiles.
 
     Source: Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM 2013: repeat at the highest level that
     varies. Compiles that give the same file, byte for byte, do not vary.
     """
-    if not all(each.processes for each in results):
+    if not all(result.timed.processes for result in results):
         return None
+    pairs = [[(process.baseline, other(process)) for process in result.timed.processes] for result in results]
     if reproducible:
-        return process_ratio([process for each in results for process in each.processes], place)
-    medians = [[log_ratio(process[0], process[place]) for process in each.processes] for each in results]
-    return mean_ratio([median(each) for each in medians])
+        return process_ratio([pair for repetition in pairs for pair in repetition], 1)
+    return mean_ratio([median(log_ratio(*pair) for pair in repetition) for repetition in pairs])

@@ -1,4 +1,4 @@
-"""The known states of a graph as a space of two keys: the number of a state, and the level of the build after it."""
+"""The known states of a graph as a space of two keys: the number of a state, and the opt level of its build."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -6,40 +6,41 @@ from typing import Any
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
-from passsearch.evaluate.state_graph import StateGraph
+from passsearch.evaluate import StateGraph
 from passsearch.search.space import BUILDS, Keys, build_at, levels
 
 STATE, LEVEL = "state", "build:opt_level"
 
 
 class GraphSpace:
-    """Grows with its graph: states keep their numbers, new ones get the next."""
+    """Grows with its graph: states keep their numbers, and new states get the next ones."""
 
     def __init__(
         self,
         graph: StateGraph,
         reach: Callable[[Pipeline], str | Failure],
         *,
-        census: Callable[[str], Mapping[str, int]],
+        op_counts: Callable[[str], Mapping[str, int]],
         steps: Collection[PassSpec] = (),
         builds: tuple[BuildOptions, ...] = BUILDS,
     ) -> None:
         """Number the states known so far.
 
         Args:
-            graph: The states.
-            reach: The state a pipeline leads to.
-            census: What a state consists of, counted.
-            steps: What they reach comes first, breadth first, in whatever order it was found; all else by identity.
-            builds: What is built after a state, each by its level.
+            graph: The graph.
+            reach: Returns the state a pipeline leads to.
+            op_counts: Returns the operator counts of a state.
+            steps: Passes whose states come first, breadth first, so that numbers do not depend on the order in which
+                states were discovered; all other states follow by identity.
+            builds: Builds after a state, each named by its opt level.
         """
-        self._graph, self._reach, self._census, self._builds = graph, reach, census, builds
+        self._graph, self._reach, self._op_counts, self._builds = graph, reach, op_counts, builds
         first = graph.reached(steps)
         self._states = [*first, *sorted(set(graph) - set(first))]
         self._numbers = {state: number for number, state in enumerate(self._states)}
 
     def distributions(self) -> dict[str, BaseDistribution]:
-        """The keys an Optuna sampler chooses."""
+        """Return the keys that an Optuna sampler chooses."""
         for state in self._graph:
             if state not in self._numbers:
                 self._numbers[state] = len(self._states)
@@ -47,18 +48,18 @@ class GraphSpace:
         return {STATE: IntDistribution(0, len(self._states) - 1), LEVEL: CategoricalDistribution(levels(self._builds))}
 
     def decode(self, keys: Mapping[str, Any]) -> Candidate:
-        """The cheapest known pipeline to that state, built at that level."""
+        """Return the cheapest known pipeline to a state, built at a level."""
         pipeline, _ = self._graph.cheapest(self._states[keys[STATE]])
         return Candidate(pipeline, build_at(keys[LEVEL], self._builds))
 
     def encode(self, candidate: Candidate) -> Keys | None:
-        """Keys of the state a candidate leads to; ``None`` if it fails or is built in another way."""
+        """Return the keys of the state a candidate leads to; ``None`` if it fails or is built with other options."""
         state = self._reach(candidate.pipeline)
         self.distributions()
         if isinstance(state, Failure) or candidate.build not in self._builds:
             return None
         return {STATE: self._numbers[state], LEVEL: candidate.build.opt_level}
 
-    def census(self, number: int) -> Mapping[str, int]:
-        """What a state consists of, counted."""
-        return self._census(self._states[number])
+    def op_counts(self, number: int) -> Mapping[str, int]:
+        """Return the operator counts of a state by its number."""
+        return self._op_counts(self._states[number])

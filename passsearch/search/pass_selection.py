@@ -1,6 +1,6 @@
 """Which passes a search takes from the catalog for one network, and the sequences it starts from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from passsearch.analysis import ClassRule, classify, fingerprint
@@ -14,7 +14,14 @@ from passsearch.search.space import Space, build_at
 
 @dataclass(frozen=True)
 class NetworkAnalysis:
-    """What the analyzer makes of a network, and what the catalog makes of that."""
+    """The analysis of a network, and the passes that the catalog selects for it.
+
+    Attributes:
+        summary: The dataflow graph.
+        fingerprint: Features of the graph.
+        classes: Architecture classes with their evidence.
+        selection: The catalog's passes, kept and dropped, each with the reason.
+    """
 
     summary: ModuleSummary
     fingerprint: Fingerprint
@@ -23,57 +30,66 @@ class NetworkAnalysis:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Names of the classes."""
+        """Names of the architecture classes."""
         return tuple(each.name for each in self.classes)
 
     def space(self, catalog: Catalog, only: Sequence[str] | None = None) -> Space:
-        """The sequences the network's classes leave."""
+        """Return the space of the selected passes, or of the passes named in ``only``."""
         entries = [ruling.entry for ruling in self.selection.kept]
         if only is not None:
             entries = [entry for entry in entries if entry.name in only]
         return Space(catalog, tuple(entries), self.fingerprint.present(), dialect(catalog.dialect).builds)
 
 
-def analyze_network(session: Session, summary: Mapping[str, object], *, wanted: Sequence[str] = ()) -> NetworkAnalysis:
-    """Fingerprint a network, find its classes and let them divide the catalog."""
-    graph = ModuleSummary.from_json(summary)
-    features = fingerprint(graph)
+def analyze_network(
+    session: Session, summary: ModuleSummary, *, requested_passes: Sequence[str] = ()
+) -> NetworkAnalysis:
+    """Fingerprint a network, find its architecture classes, and select passes by them.
+
+    Args:
+        session: Catalog and compiler.
+        summary: The network's dataflow graph.
+        requested_passes: Passes to select whatever the classes say.
+    """
+    features = fingerprint(summary)
     classes = classify(features, tuple(ClassRule.from_json(rule) for rule in session.catalog.rules))
     names = [each.name for each in classes]
     version = session.toolchain.tvm_version
     kind = session.device_kind
-    selection = candidates(session.catalog, names, fingerprint=features, wanted=wanted, tvm_version=version, device=kind)
-    return NetworkAnalysis(graph, features, classes, selection)
+    selection = candidates(
+        session.catalog, names, fingerprint=features, wanted=requested_passes, tvm_version=version, device=kind
+    )
+    return NetworkAnalysis(summary, features, classes, selection)
 
 
 def explored_passes(
     session: Session,
-    summary: Mapping[str, object],
+    summary: ModuleSummary,
     *,
     passes: Sequence[str] | None,
     additional: Sequence[str] = (),
     every: bool = False,
 ) -> tuple[tuple[PassSpec, ...], tuple[str, ...]]:
-    """The passes whose space is explored, with every choice of arguments, and the names of those left out.
+    """Return the passes to explore, with every choice of arguments, and the names of those left out.
 
-    Left out are passes with which the space would never close, unless they are asked for.
+    Passes with which the space would never close are left out, unless they are named in ``additional``.
 
     Args:
-        session: Gives the catalog.
-        summary: Of the network.
-        passes: These alone, each a name (all its choices) or written out with its arguments.
-        additional: Passes to add that must be asked for.
-        every: Take the catalog's candidates whatever the network's classes and features.
+        session: Catalog and compiler.
+        summary: The network's dataflow graph.
+        passes: The only passes to explore, each a name (all its choices) or written out with its arguments.
+        additional: Passes to add that are explored on request only.
+        every: True to take the catalog's candidates whatever the network's classes and features.
 
     Raises:
         UserError: The catalog has no such pass, or it takes no such argument.
     """
     if passes is not None:
-        written = [step for text in passes for step in Pipeline.parse(text).passes]
-        if not written:
+        steps = [step for text in passes for step in Pipeline.parse(text).passes]
+        if not steps:
             raise UserError("No pass to explore; give for example: --passes SimplifyInference,FoldConstant,FuseOps")
-        bind_pipeline(Pipeline(tuple(step for step in written if step.arguments)), session.catalog)
-        variants = [[step] if step.arguments else session.catalog.entry(step.name).variants() for step in written]
+        bind_pipeline(Pipeline(tuple(step for step in steps if step.arguments)), session.catalog)
+        variants = [[step] if step.arguments else session.catalog.entry(step.name).variants() for step in steps]
         return tuple(dict.fromkeys(spec for specs in variants for spec in specs)), ()
     if every:
         selection = candidates(
@@ -85,47 +101,61 @@ def explored_passes(
             device=session.device_kind,
         )
     else:
-        selection = analyze_network(session, summary, wanted=additional).selection
+        selection = analyze_network(session, summary, requested_passes=additional).selection
     entries = [ruling.entry for ruling in selection.kept]
     left_out = tuple(entry.name for entry in entries if entry.unbounded and entry.name not in additional)
     return tuple(spec for entry in entries if entry.name not in left_out for spec in entry.variants()), left_out
 
 
-def first_trials(session: Session, analysis: NetworkAnalysis, *, only: Sequence[str] | None = None) -> tuple[Candidate, ...]:
-    """The catalog's named sequences for this device, passes they need put in: knowledge before the sampler starts.
+def first_trials(
+    session: Session, analysis: NetworkAnalysis, *, only: Sequence[str] | None = None
+) -> tuple[Candidate, ...]:
+    """Return the catalog's named sequences for this device, with prerequisite passes inserted.
 
-    The baseline's own passes, ``O3-passes`` and the like, come first: they usually make its very binary by a quicker
-    way, and cannot lose then. After these the shortest. Where the user names the passes to search, a sequence with any
-    other is left out.
+    A search evaluates them before its sampler starts. The baseline's own passes (``O3-passes`` and the like) come
+    first: they usually make its very binary in less time, and then they cannot lose. The shortest sequences follow.
+    Where the user names the passes to search, sequences with other passes are left out.
     """
     entries, kind = session.catalog.entries, session.device_kind
     present = analysis.fingerprint.present()
     sequences = [
         replace(
-            each.candidate(),
-            pipeline=with_needs(each.pipeline, session.catalog, present=present),
-            build=build_at(each.build.opt_level, session.dialect.builds),
+            sequence.candidate(),
+            pipeline=with_needs(sequence.pipeline, session.catalog, present=present),
+            build=build_at(sequence.build.opt_level, session.dialect.builds),
         )
-        for each in session.catalog.sequences.values()
-        if each.tried and all(kind in (entries[step.name].devices or (kind,)) for step in each.pipeline.passes)
+        for sequence in session.catalog.sequences.values()
+        if sequence.tried and all(kind in (entries[step.name].devices or (kind,)) for step in sequence.pipeline.passes)
     ]
-    allowed = [each for each in sequences if only is None or {step.name for step in each.pipeline.passes} <= set(only)]
+    allowed = [
+        candidate
+        for candidate in sequences
+        if only is None or {step.name for step in candidate.pipeline.passes} <= set(only)
+    ]
     own = f"{session.dialect.default_baseline}-passes"
     return tuple(sorted(allowed, key=lambda each: (not each.name.startswith(own), len(each.pipeline))))
 
 
 def named_candidate(session: Session, name: str) -> Candidate:
-    """A candidate from what the user typed: a baseline, a named sequence or a pipeline written out.
+    """Return the candidate a user names: a baseline, a named sequence or a pipeline written out.
 
     Raises:
-        UserError: It is none of these.
+        UserError: The name is none of these.
     """
     for baseline in session.dialect.baselines:
         if baseline.name == name:
             return baseline
     if name in session.catalog.sequences:
         return session.catalog.sequence(name).candidate()
-    known = ", ".join([*(each.name for each in session.dialect.baselines), *session.catalog.sequences])
+    names = ", ".join([*(each.name for each in session.dialect.baselines), *session.catalog.sequences])
     if "," not in name and "{" not in name and name not in session.catalog.entries:
-        raise UserError(f"Unknown pipeline `{name}`; give a pipeline file, passes, or one of: {known}.")
+        raise UserError(f"Unknown pipeline `{name}`; give a pipeline file, passes, or one of: {names}.")
     return Candidate(Pipeline.parse(name), name=name)
+
+
+def with_prerequisites(session: Session, analysis: NetworkAnalysis, candidate: Candidate) -> Candidate:
+    """Return a named sequence with prerequisite passes inserted; a pipeline written out stays as it is."""
+    if candidate.name not in session.catalog.sequences:
+        return candidate
+    present = analysis.fingerprint.present()
+    return replace(candidate, pipeline=with_needs(candidate.pipeline, session.catalog, present=present))

@@ -1,13 +1,15 @@
-"""What a search is asked to do, and what it keeps of what it has done."""
+"""Records of a search: its evaluated candidates, its counts, and its outcome."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
-from passsearch.core import Candidate, Failure, Objective
-from passsearch.evaluate.evaluator import Built
-from passsearch.measure import Ratio
-from passsearch.search.samplers import AUTO
+from passsearch.core import Candidate, Failure
+from passsearch.evaluate import Built, Conditions, Samples
+from passsearch.measure import Consumption, Ratio
+
+Pair: TypeAlias = tuple[Consumption, Consumption]
+"""Consumption of the baseline and of the candidate that ran in turns with it."""
 
 
 @dataclass(frozen=True)
@@ -21,29 +23,37 @@ class Scored:
         latency_s: Its samples.
         baseline_latency_s: The baseline's samples of the same rounds.
         compile_s: Seconds to apply and build it.
-        apply_s: The pipeline's part of that.
+        apply_s: Seconds to apply it.
         batch: Samples per inference.
-        conditions: As the timing process noted them.
-        process_ratios: The shortlist's throughput ratio in each of its processes.
-        consumed: What the baseline and the candidate consumed in turn, where that is an objective.
+        conditions: Conditions of the timing process.
+        process_ratios: Throughput ratio in each process of the shortlist.
+        consumption: Consumption of the baseline and of the candidate, where it is an objective.
     """
 
     candidate: Candidate
     built: Built
     ratio: Ratio | None
-    latency_s: tuple[float, ...]
-    baseline_latency_s: tuple[float, ...]
+    latency_s: Samples
+    baseline_latency_s: Samples
     compile_s: float
     apply_s: float
     batch: int = 1
-    conditions: dict[str, object] = field(default_factory=dict)
+    conditions: Conditions = field(default_factory=dict)
     process_ratios: tuple[float, ...] = ()
-    consumed: tuple[Mapping[str, Any], ...] = ()
+    consumption: Pair | None = None
 
 
 @dataclass
 class Tally:
-    """What a search has gone through so far."""
+    """Counts of a search so far.
+
+    Attributes:
+        asked: Sequences that were proposed, baselines left out.
+        evaluated: Candidates that were evaluated, baselines left out.
+        duplicates: Sequences that led to an evaluated candidate.
+        invalid: Sequences with a pass that failed.
+        failures: Failed candidates, each with its failure.
+    """
 
     asked: int = 0
     evaluated: int = 0
@@ -53,25 +63,36 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a search is asked to do.
+class SpaceCoverage:
+    """The part of the space that a search has seen.
 
     Attributes:
-        objectives: One, or two for a Pareto front.
-        trials: Candidates to evaluate beyond the baselines; sequences that lead to a known one are free.
-        timeout_s: Wall time for the whole run, ``None`` for no limit.
-        seed: Seed of the sampler.
-        keep_throughput: Least throughput, as a share of the baseline's, where throughput is not the objective.
-        sampler: Name of the strategy.
-        explore_s: Longest time for closing the space before the sampler starts; 0 explores as the sampler asks.
-        compilers: Processes that apply passes side by side.
+        states: Number of different IRs.
+        closed: True if every sequence of the space's passes leads to a known state.
+        closed_without: Passes to leave out for the space to close; empty if it is closed, or does not close so either.
+        sampler: Name of the strategy that proposed candidates.
+        ended: Reason why it proposed no more.
     """
 
-    objectives: tuple[Objective, ...]
-    trials: int
-    timeout_s: float | None
-    seed: int
-    keep_throughput: float
-    sampler: str = AUTO
-    explore_s: float = 0.0
-    compilers: int = 1
+    states: int
+    closed: bool
+    closed_without: tuple[str, ...]
+    sampler: str
+    ended: str
+
+
+@dataclass(frozen=True)
+class SearchOutcome:
+    """The result of a search, from which documents are made.
+
+    Attributes:
+        baseline: The baseline to beat, as measured against itself.
+        scored: Evaluated candidates and baselines by key of the build.
+        tally: Counts.
+        coverage: The part of the space that was seen.
+    """
+
+    baseline: Scored
+    scored: Mapping[str, Scored]
+    tally: Tally
+    coverage: SpaceCoverage

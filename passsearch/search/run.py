@@ -1,229 +1,250 @@
-"""One run from start to result: analyse, search, shortlist, confirm, write down."""
+"""One run from start to result: analyse, search, shortlist, confirm, write the result."""
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 from zlib import crc32
 
-from passsearch.core import Candidate, Failure, Objective
+from passsearch.core import Candidate, Failure, Json
 from passsearch.errors import PassSearchError, UserError
-from passsearch.evaluate import Session
-from passsearch.evaluate.evaluator import Evaluator
-from passsearch.evaluate.model_import import dialect_digest
-from passsearch.evaluate.verify import DEVIATION
-from passsearch.search.bisection import Culprit, culprit, write_reproducer
+from passsearch.evaluate import DEVIATION, MeasurementPlans, Session, WorkerEvaluator, dialect_digest
+from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
 from passsearch.search.confirm import Confirmation, confirm, require_repetitions
-from passsearch.search.document import result_document
+from passsearch.search.document import Document, result_document
+from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, first_trials
-from passsearch.search.records import Plan, Scored, Tally
-from passsearch.search.samplers import AUTO, require_strategy
+from passsearch.search.records import Scored
+from passsearch.search.samplers import require_strategy
+from passsearch.search.scoring import Scoring
 from passsearch.search.shortlist import shortlist
 from passsearch.search.study import BaselineFailed, Search
 from passsearch.store import RunFolder, open_fact_cache
 
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Callback; gets the current step in words, the number of evaluated candidates and the number of trials."""
+
 LOG_VERSION = 6
-"""Grows when facts of the log change their meaning; a run made before then cannot be continued."""
+"""Grows when facts of the log change their meaning; a run of an earlier version cannot be continued."""
 
-
-EXPLORE_S, EXPLORE_SHARE = 300.0, 0.2
-"""Longest time for closing the space before the sampler starts, and the share of a time limit it may take."""
+GROWING = ("trials", "timeout_s")
+"""Settings that may be larger when a run is continued."""
 
 REPRODUCERS = 3
-"""Most passes a run writes a reproducer for; each has the network's constants twice."""
+"""Most passes a run writes a reproducer for; each holds the network's constants twice."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Tuning:
-    """A run that was asked for; the attributes are ``api.tune``'s."""
+class Run:
+    """A run that can be started and continued.
 
-    chosen: Session
-    objectives: tuple[Objective, ...]
-    trials: int
-    timeout_s: float | None
-    seed: int
-    repetitions: int
-    keep_throughput: float
-    passes: Sequence[str] | None
-    additional: Sequence[str]
-    sampler: str = AUTO
-    remember: bool = True
+    Attributes:
+        session: Network, compiler and device.
+        options: The options of the run.
+    """
+
+    session: Session
+    options: RunOptions
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """What must be the same for a run to be continued (``trials`` and ``timeout_s`` may grow)."""
+    def settings(self) -> dict[str, Json]:
+        """Settings that must be equal for a run to be continued, apart from those in ``GROWING``."""
+        session, options, model = self.session, self.options, self.session.model
         return {
-            # What was found out where nothing ran is not enough where something does.
-            **({"idle": True} if self.chosen.idle else {}),
+            **self._exceptional_settings,
             "log_version": LOG_VERSION,
-            "model": self.chosen.model.sha256,
-            "inputs": self.chosen.model.to_request()["inputs"],
-            "batch": self.chosen.model.batch,
-            "dialect_code": dialect_digest(self.chosen.toolchain.dialect),
-            "catalogs": self.chosen.catalogs_sha256,
-            "threads": self.chosen.threads,
-            "target": self.chosen.target,
-            "toolchain": self.chosen.toolchain.name,
-            "tvm_version": self.chosen.toolchain.tvm_version,
-            "tvm_commit": self.chosen.toolchain.tvm_commit,
-            "objectives": [objective.name for objective in self.objectives],
-            "seed": self.seed,
-            "tolerance": self.chosen.tolerance,
-            "keep_throughput": self.keep_throughput,
-            "passes": list(self.passes) if self.passes is not None else None,
-            "additional": list(self.additional),
-            "sampler": self.sampler,
-            "repetitions": self.repetitions,
-            "trials": self.trials,
-            "timeout_s": self.timeout_s,
+            "model": model.sha256,
+            "inputs": model.to_request()["inputs"],
+            "batch": model.batch,
+            "dialect_code": dialect_digest(session.toolchain.dialect),
+            "catalogs": session.catalogs_sha256,
+            "threads": session.threads,
+            "target": session.target,
+            "toolchain": session.toolchain.name,
+            "tvm_version": session.toolchain.tvm_version,
+            "tvm_commit": session.toolchain.tvm_commit,
+            "objectives": [objective.name for objective in options.objectives],
+            "seed": options.seed,
+            "tolerance": session.tolerance,
+            "keep_throughput": options.keep_throughput,
+            "passes": list(options.passes) if options.passes is not None else None,
+            "additional": list(options.additional),
+            "sampler": options.sampler,
+            "repetitions": options.repetitions,
+            "trials": options.trials,
+            "timeout_s": options.timeout_s,
         }
 
-    def default_folder(self, parent: Path) -> Path:
-        """A folder of this run's own, found again by the same call."""
-        growing = ("trials", "timeout_s")
-        identity = repr(sorted((key, value) for key, value in self.settings.items() if key not in growing))
-        return parent / f"{self.chosen.model.name}-{crc32(identity.encode()):08x}"
+    @property
+    def _exceptional_settings(self) -> dict[str, Json]:
+        """Settings that are written only where they differ from the usual."""
+        # A run where nothing could be timed cannot be continued where something can.
+        settings: dict[str, Json] = {"idle": True} if self.session.cannot_run_reason else {}
+        if self.session.plans != MeasurementPlans():
+            settings["plans"] = repr(asdict(self.session.plans))
+        return settings
 
-    def run(self, folder: Path, progress: Callable[[str, int, int], None]) -> dict[str, Any]:
-        """Start or continue the run; an interruption ends it early with what is known."""
+    def default_folder(self, parent: Path) -> Path:
+        """Return a folder of this run's own, found again by the same call."""
+        identity = repr(sorted((key, value) for key, value in self.settings.items() if key not in GROWING))
+        return parent / f"{self.session.model.name}-{crc32(identity.encode()):08x}"
+
+    def execute(self, folder: Path, progress: Progress) -> Document:
+        """Start or continue the run and return its result; an interruption ends it early with what is known.
+
+        Raises:
+            UserError: An option is impossible, the network cannot be imported, or its baseline fails.
+            EnvironmentFault: The compiler does not start.
+        """
         self._check()
-        opened = RunFolder(folder, self.settings)
+        run_folder = RunFolder(folder, self.settings)
         try:
             with ExitStack() as stack:
-                progress("importing the network", 0, self.trials)
-                memory = stack.enter_context(open_fact_cache(self.chosen.memory)) if self.remember else None
-                evaluator = self.chosen.evaluator(opened.log, opened.artifacts, memory=memory)
-                stack.callback(evaluator.close)
-                return self._run(opened, evaluator, progress=progress)
+                progress("importing the network", 0, self.options.trials)
+                remember = self.options.remember
+                cache = stack.enter_context(open_fact_cache(self.session.cache_path)) if remember else None
+                evaluator = stack.enter_context(
+                    WorkerEvaluator(self.session, log=run_folder.log, folder=run_folder.artifacts, cache=cache)
+                )
+                return _Execution(self, run_folder, evaluator, progress).execute()
         except PassSearchError:
-            opened.abandon()
+            run_folder.abandon()
             raise
         finally:
-            opened.close()
+            run_folder.close()
 
     def _check(self) -> None:
-        """Refuse what cannot be before anything is written."""
-        for name in (*(self.passes or ()), *self.additional):
-            self.chosen.catalog.entry(name)
-        if self.repetitions:
-            require_repetitions(self.repetitions)
-        require_strategy(self.sampler, objectives=len(self.objectives))
+        """Refuse impossible options before anything is written."""
+        for name in self.options.requested_passes:
+            self.session.catalog.entry(name)
+        if self.options.repetitions:
+            require_repetitions(self.options.repetitions)
+        require_strategy(self.options.sampler, objectives=len(self.options.objectives))
 
-    def _run(
-        self, folder: RunFolder, evaluator: Evaluator, *, progress: Callable[[str, int, int], None]
-    ) -> dict[str, Any]:
-        wanted = (*(self.passes or ()), *self.additional)
-        reading = analyze_network(self.chosen, evaluator.summary, wanted=wanted)
-        search = self._search(evaluator, reading, folder=folder, progress=progress)
-        best, confirmation, interrupted = self._outcome(search, progress)
-        if best is None or search.baseline is None:
-            raise KeyboardInterrupt  # nothing to report yet; the log keeps what is known
-        spent = dict(evaluator.seconds)
-        total = folder.log.seconds
-        document = result_document(
-            search,
-            self.chosen,
-            reading=reading,
-            best=best,
-            confirmation=confirmation,
-            seconds={**spent, "search": total - sum(spent.values()), "total": total},
-            interrupted=interrupted,
-        )
-        document["reproducers"], document["deployment"] = [], None
-        if not interrupted:
-            deployment = evaluator.deployment(best.candidate, folder.path) or {}
-            document["deployment"] = {**deployment, "paths": list(self.chosen.paths)} if deployment else None
-        if not (interrupted and (folder.path / "result.json").exists()):
-            folder.write_result(document)
-        if not interrupted:
-            progress("looking for the passes that made outputs wrong", self.trials, self.trials)
-            document["reproducers"] = self._reproducers(search, document, folder=folder)
-            folder.write_result(document)
+
+class _Execution:
+    """One start of a run."""
+
+    def __init__(self, run: Run, folder: RunFolder, evaluator: WorkerEvaluator, progress: Progress) -> None:
+        self._session, self._options, self._folder = run.session, run.options, folder
+        self._evaluator, self._progress = evaluator, progress
+        requested = run.options.requested_passes
+        self._analysis = analyze_network(run.session, evaluator.network.summary, requested_passes=requested)
+        self._search = self._make_search(self._analysis)
+
+    def execute(self) -> Document:
+        best, confirmation, interrupted = self._find_best()
+        if best is None or self._search.scoring is None:
+            raise KeyboardInterrupt  # there is no result yet; the log keeps the facts
+        document = self._document(self._search.scoring, best, confirmation=confirmation, interrupted=interrupted)
+        if interrupted:
+            if not (self._folder.path / "result.json").exists():
+                self._folder.write_result(document)
+            return document
+        deployment = self._evaluator.deployment(best.candidate, self._folder.path)
+        document["deployment"] = {**deployment, "paths": list(self._session.paths)} if deployment else None
+        self._folder.write_result(document)
+        self._report("looking for the passes that made outputs wrong", self._options.trials)
+        document["reproducers"] = self._reproducers(document)
+        self._folder.write_result(document)
         return document
 
-    def _reproducers(self, search: Search, document: Mapping[str, Any], *, folder: RunFolder) -> list[dict[str, Any]]:
-        """For passes that make outputs deviate; another type or shape of an output explains itself."""
-        told = {key: document[key] for key in ("toolchain", "target", "model")}
-        deviating = [each for each, failure in search.tally.failures if failure.reason.startswith(DEVIATION)]
-        found: list[Culprit] = []
-        for candidate in deviating:
-            steps = set(candidate.pipeline.passes)
-            if len(found) < REPRODUCERS and not any(steps >= set(each.steps) for each in found):
-                found += filter(None, [culprit(search.evaluator, candidate)])
+    def _document(
+        self, scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None, interrupted: bool
+    ) -> Document:
+        stages, total = dict(self._evaluator.seconds), self._folder.log.seconds
+        document = result_document(
+            self._search.outcome,
+            scoring,
+            self._session,
+            network=self._evaluator.network,
+            analysis=self._analysis,
+            best=best,
+            confirmation=confirmation,
+            seconds={**stages, "search": total - sum(stages.values()), "total": total},
+            interrupted=interrupted,
+        )
+        return {**document, "reproducers": [], "deployment": None}
+
+    def _make_search(self, analysis: NetworkAnalysis) -> Search:
+        session, options, plans = self._session, self._options, self._session.plans
+        timeout_s = options.timeout_s
+        limit_s = plans.explore_s if timeout_s is None else min(plans.explore_s, plans.explore_share * timeout_s)
+        return Search(
+            self._evaluator,
+            analysis.space(session.catalog, options.passes),
+            options=options,
+            baselines=session.dialect.baselines,
+            default_baseline=session.dialect.default_baseline,
+            first=first_trials(session, analysis, only=options.passes),
+            elapsed_s=lambda: self._folder.log.clock_s,
+            progress=lambda tally, _: self._report("searching", tally.evaluated),
+            explorer=self._evaluator.applier,
+            explore_s=limit_s,
+            compilers=session.explorers,
+        )
+
+    def _report(self, text: str, evaluated: int) -> None:
+        self._progress(text, min(evaluated, self._options.trials), self._options.trials)
+
+    def _find_best(self) -> tuple[Scored | None, Confirmation | Failure | None, bool]:
+        """Search and confirm; return the winner, its confirmation, and whether the user interrupted the search."""
+        search = self._search
+        try:
+            self._report("measuring the baselines", 0)
+            search.run()
+            assert search.scoring is not None
+            self._report("measuring the shortlist side by side", search.tally.evaluated)
+            finalists = shortlist(self._evaluator, search.scoring, search.ranked())
+            if not finalists:
+                return search.scoring.baseline, None, False
+            return finalists[0], self._confirm(finalists[0], search.scoring), False
+        except BaselineFailed as error:
+            detail = f"{error.failure.kind} in {error.failure.stage}: {error.failure.reason}"
+            raise UserError(f"The baseline fails on this network, {detail}.") from error
+        except KeyboardInterrupt:
+            best = next(iter(search.ranked()), search.scoring.baseline) if search.scoring else None
+            return best, None, True
+
+    def _confirm(self, best: Scored, scoring: Scoring) -> Confirmation | Failure | None:
+        if self._options.repetitions < 1:
+            return None
+        twin = self._evaluator.restore(scoring.baseline.built)
+        if isinstance(twin, Failure):
+            return twin
+        return confirm(
+            self._evaluator,
+            Candidate(best.candidate.pipeline, best.candidate.build),
+            baseline=scoring.baseline.candidate,
+            twin=twin.folder,
+            repetitions=self._options.repetitions,
+            objective=scoring.objective.name,
+            progress=lambda text: self._report(text, self._search.tally.evaluated),
+        )
+
+    def _reproducers(self, document: Document) -> list[Document]:
+        """Write reproducers of passes that made outputs deviate; another type or shape of an output explains itself."""
+        context = {key: document[key] for key in ("toolchain", "target", "model")}
         return [
-            {"passes": [str(step) for step in each.steps], "folder": each.folder, "reason": each.failure.reason}
-            for each in found
-            if write_reproducer(search.evaluator, each, folder=folder.path / each.folder, told=told)
+            {
+                "passes": [str(step) for step in faulty.steps],
+                "folder": faulty.folder,
+                "reason": faulty.failure.reason,
+            }
+            for faulty in self._faulty_passes()
+            if write_reproducer(self._evaluator, faulty, folder=self._folder.path / faulty.folder, context=context)
         ]
 
-    def _search(
-        self,
-        evaluator: Evaluator,
-        reading: NetworkAnalysis,
-        *,
-        folder: RunFolder,
-        progress: Callable[[str, int, int], None],
-    ) -> Search:
-        def report(tally: Tally, _: Scored | None) -> None:
-            progress("searching", min(tally.evaluated, self.trials), self.trials)
-
-        plan = Plan(
-            self.objectives,
-            self.trials,
-            self.timeout_s,
-            self.seed,
-            self.keep_throughput,
-            sampler=self.sampler,
-            explore_s=EXPLORE_S if self.timeout_s is None else min(EXPLORE_S, EXPLORE_SHARE * self.timeout_s),
-            compilers=self.chosen.explorers,
-        )
-        return Search(
-            evaluator,
-            reading.space(self.chosen.catalog, self.passes),
-            plan=plan,
-            baselines=self.chosen.dialect.baselines,
-            default_baseline=self.chosen.dialect.default_baseline,
-            first=first_trials(self.chosen, reading, only=self.passes),
-            elapsed_s=lambda: folder.log.clock_s,
-            progress=report,
-        )
-
-    def _outcome(
-        self, search: Search, progress: Callable[[str, int, int], None]
-    ) -> tuple[Scored | None, Confirmation | Failure | None, bool]:
-        try:
-            progress("measuring the baselines", 0, self.trials)
-            search.run()
-            done = min(search.tally.evaluated, self.trials)
-            progress("measuring the shortlist side by side", done, self.trials)
-            contenders = shortlist(search)
-            if not contenders:
-                return search.default_scored, None, False
-            return *self._confirm(search, contenders[0], progress=progress), False
-        except BaselineFailed as error:
-            found = error.failure
-            raise UserError(
-                f"The baseline fails on this network, {found.kind} in {found.stage}: {found.reason}."
-            ) from error
-        except KeyboardInterrupt:
-            return search.best_so_far(), None, True
-
-    def _confirm(
-        self, search: Search, best: Scored, *, progress: Callable[[str, int, int], None]
-    ) -> tuple[Scored, Confirmation | Failure | None]:
-        if self.repetitions < 1:
-            return best, None
-        assert search.baseline is not None
-        twin = search.evaluator.restore(search.baseline)
-        if isinstance(twin, Failure):
-            return best, twin
-        return best, confirm(
-            search.evaluator,
-            Candidate(best.candidate.pipeline, best.candidate.build),
-            baseline=search.default_scored.candidate,
-            twin=twin.folder,
-            repetitions=self.repetitions,
-            objective=self.objectives[0].name,
-            progress=lambda text: progress(text, min(search.tally.evaluated, self.trials), self.trials),
-        )
+    def _faulty_passes(self) -> list[FaultyPasses]:
+        faulty: list[FaultyPasses] = []
+        for candidate, failure in self._search.tally.failures:
+            steps = set(candidate.pipeline.passes)
+            explained = any(steps >= set(each.steps) for each in faulty)
+            if failure.reason.startswith(DEVIATION) and len(faulty) < REPRODUCERS and not explained:
+                states = self._evaluator.applier.states(candidate.pipeline)
+                faulty += filter(None, [bisect_wrong_result(candidate, states, self._evaluator.build)])
+        return faulty

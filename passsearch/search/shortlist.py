@@ -1,90 +1,114 @@
-"""The last candidates of a search, measured again side by side in new processes; the winner first."""
+"""The shortlist: the best candidates of a search, measured again side by side in new processes; the winner first."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from passsearch.core import Failure
-from passsearch.evaluate.evaluator import FINAL_PLAN, Built
+from passsearch.evaluate import Built, Evaluator, TimedArtifacts, TimedSamples
 from passsearch.measure import LEAST_GAIN, one_process_ratio, process_ratio
 from passsearch.search.records import Scored
-from passsearch.search.study import Search
+from passsearch.search.scoring import Scoring
 
 SHORTLIST, QUICK = 5, 2
-"""Candidates measured side by side, and how many of them for compiling fast at about the best throughput."""
+"""Number of candidates measured side by side, and how many of them are taken for compiling fast."""
+
+NEAR_BEST = 0.98
+"""Share of the best candidate's gain from which a candidate counts as nearly as good."""
 
 
-def shortlist(search: Search) -> list[Scored]:
-    """The best candidates measured again, side by side, except the baseline's own binary; the winner first."""
-    assert search.baseline is not None
-    contenders = _one_a_binary([each for each in search.ranked() if each.built.key != search.baseline.key])
-    if not contenders or len(search.plan.objectives) > 1:
-        return contenders[:SHORTLIST]
-    same = [each for each in contenders if search.same(each.built)]
-    chosen = _promising(search, [each for each in contenders if not search.same(each.built)])
-    return _by_preference(search, [*_side_by_side(search, chosen), *same])
+def shortlist(evaluator: Evaluator, scoring: Scoring, ranked: Sequence[Scored]) -> list[Scored]:
+    """Measure the best candidates again, side by side; return them with the winner first.
+
+    Args:
+        evaluator: Evaluates the candidates.
+        scoring: Gains over the baseline.
+        ranked: Candidates, the best first.
+    """
+    baseline = scoring.baseline.built
+    candidates = _one_per_binary([scored for scored in ranked if scored.built.key != baseline.key])
+    if not candidates or len(scoring.options.objectives) > 1:
+        return candidates[:SHORTLIST]
+    # The baseline's own binary needs no measurement: its ratio is exactly 1.
+    same = [scored for scored in candidates if scoring.is_baseline_binary(scored.built)]
+    different = [scored for scored in candidates if not scoring.is_baseline_binary(scored.built)]
+    promising = _promising(scoring, different)
+    return _by_preference(scoring, [*_measured_again(evaluator, scoring, promising), *same])
 
 
-def _side_by_side(search: Search, chosen: list[Scored]) -> list[Scored]:
-    """Measured again in new processes; as they were if that fails."""
-    assert search.baseline is not None
-    restored = [search.evaluator.restore(built) for built in (search.baseline, *(each.built for each in chosen))]
-    folders = [str(each.folder) for each in restored if isinstance(each, Built)]
-    if not chosen or len(folders) < len(restored):
-        return chosen
-    key = "shortlist:" + ";".join(each.built.key for each in chosen)
-    timed = search.evaluator.time_fresh(key, folders, plan=replace(FINAL_PLAN, seed=search.plan.seed + 1))
-    if isinstance(timed, Failure) or not timed["processes"]:
-        return chosen
-    return [_remeasured(each, timed["processes"], place=place) for place, each in enumerate(chosen, 1)]
+def _measured_again(evaluator: Evaluator, scoring: Scoring, candidates: list[Scored]) -> list[Scored]:
+    """Measure candidates in new processes; return them unchanged if that fails."""
+    artifacts = [scoring.baseline.built, *(scored.built for scored in candidates)]
+    folders = [built.folder for built in map(evaluator.restore, artifacts) if isinstance(built, Built)]
+    if not candidates or len(folders) < len(artifacts):
+        return candidates
+    timed = _timed(evaluator, scoring, candidates, folders=folders)
+    if isinstance(timed, Failure) or not timed.processes:
+        return candidates
+    return [_with_samples(scored, timed, number=number) for number, scored in enumerate(candidates)]
 
 
-def _promising(search: Search, contenders: list[Scored]) -> list[Scored]:
-    """The best by the objective, and the fastest to compile among those within 2 % of the best."""
-    if not contenders:
+def _timed(
+    evaluator: Evaluator, scoring: Scoring, candidates: Sequence[Scored], *, folders: Sequence[Path]
+) -> TimedSamples | Failure:
+    key = "shortlist:" + ";".join(scored.built.key for scored in candidates)
+    plan = replace(evaluator.plans.final_rounds, seed=scoring.options.seed + 1)
+    return evaluator.time_fresh(key, TimedArtifacts(folders[0], tuple(folders[1:])), plan=plan)
+
+
+def _promising(scoring: Scoring, candidates: list[Scored]) -> list[Scored]:
+    """Return the best by the objective, and the fastest to compile among those nearly as good as the best."""
+    if not candidates:
         return []
-    objective = search.plan.objectives[0]
-    best = search.gain(objective, contenders[0])
-    near = [each for each in contenders if search.gain(objective, each) >= best * 0.98]
-    quick = sorted(near, key=lambda each: each.compile_s)[:QUICK]
-    rest = [each for each in contenders if each not in quick]
+    least = NEAR_BEST * scoring.gain(scoring.objective, candidates[0])
+    near = [scored for scored in candidates if scoring.gain(scoring.objective, scored) >= least]
+    quick = sorted(near, key=lambda scored: scored.compile_s)[:QUICK]
+    rest = [scored for scored in candidates if scored not in quick]
     return [*quick, *rest[: SHORTLIST - len(quick)]]
 
 
-def _by_preference(search: Search, again: list[Scored]) -> list[Scored]:
-    """The winner first: the best by the objective, or the one that compiles fastest where none is really better.
-
-    A gain that some process does not see is not worth a loss: then the baseline's own binary by a quicker pipeline,
-    which cannot lose, comes before candidates that read about the same.
-    """
-    admitted = [each for each in again if search.admissible(each)]
-    if not admitted:
+def _by_preference(scoring: Scoring, candidates: list[Scored]) -> list[Scored]:
+    """Return the winner first: the best by the objective, or the fastest to compile where none is really better."""
+    admissible = [scored for scored in candidates if scoring.is_admissible(scored)]
+    if not admissible:
         return []
-    objective = search.plan.objectives[0]
-    best = max(admitted, key=lambda each: search.gain(objective, each))
-    if objective.name in ("throughput", "latency"):
-        ratios = {each.built.key: each.ratio.value for each in admitted if each.ratio}
-        equal = [each for each in admitted if ratios[each.built.key] >= ratios[best.built.key] * (1 - LEAST_GAIN)]
-        if not all(ratio > 1 + LEAST_GAIN for ratio in best.process_ratios):
-            quicker = [each for each in admitted if each.compile_s < search.default_scored.compile_s]
-            equal = [each for each in quicker if search.same(each.built)] or equal
-        best = min(equal, key=lambda each: each.compile_s)
-    return [best, *(each for each in admitted if each is not best)]
+    best = max(admissible, key=lambda scored: scoring.gain(scoring.objective, scored))
+    if scoring.objective.name in ("throughput", "latency"):
+        best = min(_equally_fast(scoring, admissible, best=best), key=lambda scored: scored.compile_s)
+    return [best, *(scored for scored in admissible if scored is not best)]
 
 
-def _remeasured(scored: Scored, processes: Sequence[Sequence[Sequence[float]]], *, place: int) -> Scored:
+def _equally_fast(scoring: Scoring, candidates: list[Scored], *, best: Scored) -> list[Scored]:
+    """Return the candidates as fast as the best one.
+
+    A gain that some process does not see is not worth the risk of a loss. The baseline's own binary by a quicker
+    pipeline, which cannot lose, is then preferred to candidates that read about the same.
+    """
+    if not all(ratio > 1 + LEAST_GAIN for ratio in best.process_ratios):
+        quicker = [scored for scored in candidates if scored.compile_s < scoring.baseline.compile_s]
+        same = [scored for scored in quicker if scoring.is_baseline_binary(scored.built)]
+        if same:
+            return same
+    assert best.ratio is not None
+    least = best.ratio.value * (1 - LEAST_GAIN)
+    return [scored for scored in candidates if scored.ratio is not None and scored.ratio.value >= least]
+
+
+def _with_samples(scored: Scored, timed: TimedSamples, *, number: int) -> Scored:
+    pairs = [(process.baseline, process.candidates[number]) for process in timed.processes]
     return replace(
         scored,
-        ratio=process_ratio(processes, place),
-        latency_s=tuple(value for process in processes for value in process[place]),
-        baseline_latency_s=tuple(value for process in processes for value in process[0]),
-        process_ratios=tuple(one_process_ratio(each[0], each[place]).value for each in processes),
+        ratio=process_ratio(pairs, 1),
+        latency_s=tuple(value for _, candidate in pairs for value in candidate),
+        baseline_latency_s=tuple(value for baseline, _ in pairs for value in baseline),
+        process_ratios=tuple(one_process_ratio(*pair).value for pair in pairs),
     )
 
 
-def _one_a_binary(ranked: Sequence[Scored]) -> list[Scored]:
-    """Of candidates that are one binary the one that compiles fastest, in the place of the first."""
+def _one_per_binary(ranked: Sequence[Scored]) -> list[Scored]:
+    """Return one candidate per binary, the fastest to compile, in the place of the first with that binary."""
     best: dict[str, Scored] = {}
-    for each in ranked:
-        known = best.get(each.built.digest)
-        best[each.built.digest] = each if known is None or each.compile_s < known.compile_s else known
+    for scored in ranked:
+        current = best.get(scored.built.digest)
+        best[scored.built.digest] = scored if current is None or scored.compile_s < current.compile_s else current
     return list(best.values())

@@ -1,8 +1,8 @@
-"""Selection and order as a fixed number of keys, so that any Optuna sampler can search them.
+"""Selection and order of passes as a fixed number of keys, so that any Optuna sampler can search them.
 
 Every slot (a pass, or one of its repetitions) has a choice, ``off`` or one of the pass's variants, and a rank in
-[0, 1]; the chosen slots sorted by rank are the sequence (random keys: Bean, Genetic algorithms and random keys for
-sequencing and optimization, ORSA Journal on Computing 6(2), 1994).
+[0, 1]. The slots that are not off, sorted by rank, are the sequence (random keys: Bean, Genetic algorithms and random
+keys for sequencing and optimization, ORSA Journal on Computing 6(2), 1994).
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,20 +16,20 @@ from passsearch.core import BuildOptions, Candidate, PassSpec, Pipeline
 
 OFF = "off"
 BUILDS = (BuildOptions(), BuildOptions(opt_level=3))
-"""Mandatory lowering only, or the compiler's whole own pipeline on top of the explicit one; see ``Dialect.builds``."""
+"""Mandatory lowering only, or the compiler's whole own pipeline after the explicit one; see ``Dialect.builds``."""
 
 Keys: TypeAlias = Mapping[str, str | int | float]
 
 
 @dataclass(frozen=True)
 class Space:
-    """The sequences and build options one search draws from.
+    """The sequences and build options that one search draws from.
 
     Attributes:
-        catalog: Of the dialect; knows which passes need which.
+        catalog: Catalog of the dialect; it states which passes need which.
         entries: Candidate passes.
         features: Features of the network; they decide which needs apply.
-        builds: What is built after a sequence, each by its level.
+        builds: Builds after a sequence, each named by its opt level.
     """
 
     catalog: Catalog
@@ -39,7 +39,7 @@ class Space:
 
     @property
     def steps(self) -> tuple[PassSpec, ...]:
-        """Every pass with every choice of arguments the search may use."""
+        """Every pass with every choice of arguments."""
         return tuple(spec for entry in self.entries for spec in entry.variants())
 
     @property
@@ -49,11 +49,11 @@ class Space:
 
     @property
     def bounded(self) -> tuple[PassSpec, ...]:
-        """The steps of all others."""
+        """The steps of all passes that are not unbounded."""
         return tuple(step for step in self.steps if step.name not in self.unbounded)
 
     def distributions(self) -> dict[str, BaseDistribution]:
-        """The keys an Optuna sampler chooses."""
+        """Return the keys that an Optuna sampler chooses."""
         keys: dict[str, BaseDistribution] = {"build:opt_level": CategoricalDistribution(levels(self.builds))}
         for entry, slot in self._slots():
             choices = (OFF, *(str(spec) for spec in entry.variants()))
@@ -62,16 +62,16 @@ class Space:
         return keys
 
     def decode(self, keys: Keys) -> Candidate:
-        """The candidate a set of keys stands for, with needed passes put before those that need them."""
+        """Return the candidate that a set of keys stands for, with prerequisite passes inserted."""
         variants = {str(spec): spec for spec in self.steps}
-        chosen = [slot for _, slot in self._slots() if keys[f"use:{slot}"] != OFF]
-        ordered = sorted(chosen, key=lambda slot: float(keys[f"rank:{slot}"]))
-        chosen_passes = Pipeline(tuple(variants[str(keys[f"use:{slot}"])] for slot in ordered))
-        pipeline = with_needs(chosen_passes, self.catalog, present=self.features)
+        used = [slot for _, slot in self._slots() if keys[f"use:{slot}"] != OFF]
+        ordered = sorted(used, key=lambda slot: float(keys[f"rank:{slot}"]))
+        selected = Pipeline(tuple(variants[str(keys[f"use:{slot}"])] for slot in ordered))
+        pipeline = with_needs(selected, self.catalog, present=self.features)
         return Candidate(pipeline, build_at(int(keys["build:opt_level"]), self.builds))
 
     def encode(self, candidate: Candidate) -> Keys | None:
-        """Keys that decode to a candidate; ``None`` if it lies outside this space."""
+        """Return the keys that decode to a candidate; ``None`` if it lies outside this space."""
         if candidate.build not in self.builds:
             return None
         free = {slot: {str(spec) for spec in entry.variants()} for entry, slot in self._slots()}
@@ -96,10 +96,10 @@ class Space:
 
 
 def levels(builds: Iterable[BuildOptions]) -> tuple[int, ...]:
-    """By which each goes."""
+    """Opt level of each build."""
     return tuple(each.opt_level for each in builds)
 
 
 def build_at(level: int, builds: Iterable[BuildOptions]) -> BuildOptions:
-    """The build of one level: the dialect's own, if a search has one of that level."""
+    """Return the build of one level: the dialect's own, if there is one of that level."""
     return next((each for each in builds if each.opt_level == level), BuildOptions(opt_level=level))

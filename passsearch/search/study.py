@@ -1,45 +1,40 @@
-"""The search: Optuna proposes sequences, equal IR is evaluated once, the best few are measured against each other."""
+"""The search: Optuna proposes sequences, equal IR is evaluated once, every outcome is reported back."""
 
-import math
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import optuna
 
-from passsearch.core import BuildOptions, Candidate, Failure, Interval, Objective, Pipeline
-from passsearch.evaluate.evaluator import SEARCH_WINDOWS, Built, Evaluator
-from passsearch.evaluate.exploration import Exploration, Limits
-from passsearch.measure import (
-    CONSUMED,
-    Ratio,
-    consumed_log_ratio,
-    has_consumption,
-    one_process_ratio,
-)
+from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.evaluate import Built, CandidateSamples, EdgeKey, Evaluator, Exploration, Explorer, Limits
+from passsearch.measure import CONSUMED, Ratio, one_process_ratio
 from passsearch.search.graph_space import GraphSpace
-from passsearch.search.records import Plan, Scored, Tally
-from passsearch.search.samplers import REJECTED, Strategy, keeping, strategy
+from passsearch.search.options import RunOptions
+from passsearch.search.records import Pair, Scored, SearchOutcome, SpaceCoverage, Tally
+from passsearch.search.samplers import Strategy, make_strategy
+from passsearch.search.scoring import SAME_BINARY, Scoring
 from passsearch.search.space import Space
 
 PATIENCE = 150
-"""Sequences in a row that lead to nothing new before a search gives up: its sampler has nothing new to propose."""
+"""Number of sequences in a row that lead to nothing new before a search ends."""
 
-KEPT = 8
-"""Built networks kept on disk for the shortlist; one can be as large as the network's parameters."""
+KEPT_ARTIFACTS = 8
+"""Number of artifacts kept on disk for the shortlist; one can be as large as the network's parameters."""
 
-SAME = Ratio(1.0, Interval(1.0, 1.0))
+EXPANDED_STATES = 5
+"""Number of best states to which all passes are applied, where the space is not closed."""
 
-EXPANDED = 5
-"""Where the space is not closed, passes are applied to a measured state if it is one of so many best."""
+_log = logging.getLogger(__name__)
 
 
 class Search:
-    """One search over one evaluator. ``run`` may be interrupted; what is known then stands in its attributes.
+    """One search over one evaluator. ``run`` may be interrupted; ``outcome`` then holds everything evaluated so far.
 
     Attributes:
-        sampler: Name of the strategy that proposed.
-        ended: Why it proposed no more.
+        scored: Evaluated candidates and baselines by key of the build.
+        tally: Counts.
+        scoring: Gains over the baseline; ``None`` until the baseline is measured.
     """
 
     def __init__(
@@ -47,330 +42,329 @@ class Search:
         evaluator: Evaluator,
         space: Space,
         *,
-        plan: Plan,
+        options: RunOptions,
         baselines: Sequence[Candidate],
         default_baseline: str,
         first: Sequence[Candidate],
         elapsed_s: Callable[[], float],
         progress: Callable[[Tally, Scored | None], None],
+        explorer: Explorer | None = None,
+        explore_s: float = 0.0,
+        compilers: int = 1,
     ) -> None:
-        self.evaluator, self.space, self.plan = evaluator, space, plan
+        """Prepare a search.
+
+        Args:
+            evaluator: Evaluates the candidates.
+            space: The sequences to search.
+            options: The options of the run.
+            baselines: Named candidates that are measured like any other.
+            default_baseline: Name of the baseline to beat.
+            first: Candidates to evaluate before the sampler starts.
+            elapsed_s: Returns how long the run has lasted.
+            progress: Callback; gets the counts and the newest candidate, ``None`` where it failed.
+            explorer: Grows the state graph; without one, no state is looked for beyond those that candidates reach.
+            explore_s: Longest time to close the space before the sampler starts.
+            compilers: Number of processes that apply passes side by side.
+        """
+        self._evaluator, self._explorer, self._space, self._options = evaluator, explorer, space, options
+        self._baselines, self._first = baselines, first
+        self._default = next(candidate for candidate in baselines if candidate.name == default_baseline)
+        self._elapsed_s, self._progress = elapsed_s, progress
+        self._explore_s, self._compilers = explore_s, compilers
         self.tally = Tally()
         self.scored: dict[str, Scored] = {}
-        self._known: dict[str, Scored | Failure] = {}
-        self._noted: set[tuple[str, str]] = set()
-        self._free: set[int] = set()  # failures, by identity, that exploring met: no candidate was spent
-        self._baselines, self._first = baselines, first
-        self._default = next(each for each in baselines if each.name == default_baseline)
-        self._elapsed_s, self._progress = elapsed_s, progress
-        self.baseline: Built | None = None
-        self.sampler = plan.sampler
-        self.ended = "interrupted"
+        self.scoring: Scoring | None = None
+        self._outcomes: dict[str, Scored | Failure] = {}  # by state and build
+        self._counted_edges: set[EdgeKey] = set()  # failed edges that some candidate ran into
+        self._explored_edges: set[EdgeKey] = set()  # failed edges that exploration found: they cost no trial
+        self._listed_failures: set[tuple[str, str]] = set()  # pass and kind
+        self._sampler, self._ended = options.sampler, "interrupted"
 
     def run(self) -> None:
-        """The baseline, then named sequences, then whatever the sampler proposes in the space as far as it is known."""
-        known: list[tuple[Candidate, Scored | Failure]] = [(self._default, self._measure_baseline())]
-        # The compiler's other levels rarely win: a short search has one sequence that may before it comes to them.
-        known += self._tried(self._first[:1]) + self._other_baselines() + self._tried(self._first[1:])
+        """Evaluate the baseline, then named sequences, then the sampler's proposals.
+
+        Raises:
+            BaselineFailed: There is nothing to compare with.
+        """
+        evaluated: list[tuple[Candidate, Scored | Failure]] = [(self._default, self._measure_baseline())]
+        # The compiler's other levels rarely win, so a short search evaluates its most promising sequence before them.
+        evaluated += self._evaluate_all(self._first[:1]) + self._other_baselines() + self._evaluate_all(self._first[1:])
         self._explore()
-        evaluator = self.evaluator
-        graph = GraphSpace(
-            evaluator.graph,
-            evaluator.reach,
-            census=evaluator.census,
-            steps=self.space.steps,
-            builds=self.space.builds,
-        )
-        names = {"seed": self.plan.seed, "objectives": len(self.plan.objectives)}
-        chosen = strategy(self.plan.sampler, self.space, graph=graph, **names)
-        self.sampler = chosen.name
+        strategy = self._strategy()
+        self._sampler = strategy.name
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        study = optuna.create_study(directions=["maximize"] * len(self.plan.objectives), sampler=chosen.sampler)
-        for candidate, outcome in known:
-            self._tell_known(study, chosen, candidate=candidate, outcome=outcome)
-        self._optimise(study, chosen)
-        self._note_failures()
-
-    def values(self, scored: Scored) -> list[float]:
-        """Per objective, the log of how many times better than the baseline; larger is always better."""
-        return [math.log(self.gain(objective, scored)) for objective in self.plan.objectives]
-
-    def gain(self, objective: Objective, scored: Scored) -> float:
-        """How many times better than the baseline, by the search's own (unconfirmed) measurement."""
-        if objective.name in ("throughput", "latency"):
-            assert scored.ratio is not None
-            return scored.ratio.value
-        if objective.name == "compile_time":
-            return self.default_scored.compile_s / scored.compile_s
-        if objective.name in CONSUMED:
-            if self.same(scored.built):
-                return 1.0
-            baseline, candidate = scored.consumed
-            return math.exp(consumed_log_ratio(baseline, candidate, objective=objective.name))
-        return (self.default_scored.built.peak_rss or 1) / max(scored.built.peak_rss or 1, 1)
+        study = optuna.create_study(directions=["maximize"] * len(self._options.objectives), sampler=strategy.sampler)
+        for candidate, outcome in evaluated:
+            self._add_trial(study, strategy, candidate=candidate, outcome=outcome)
+        _log.info("sampling by %s, %d candidates evaluated so far", strategy.name, self.tally.evaluated)
+        self._optimise(study, strategy)
+        self._list_exploration_failures()
 
     @property
-    def default_scored(self) -> Scored:
-        """The baseline to beat, as measured against itself."""
-        assert self.baseline is not None
-        return self.scored[self.baseline.key]
+    def outcome(self) -> SearchOutcome:
+        """The result so far; the baseline must be measured."""
+        assert self.scoring is not None
+        coverage = SpaceCoverage(
+            states=self._evaluator.graph.states,
+            closed=self._closed,
+            closed_without=self._closed_without,
+            sampler=self._sampler,
+            ended=self._ended,
+        )
+        return SearchOutcome(self.scoring.baseline, self.scored, self.tally, coverage)
 
-    def best_so_far(self) -> Scored | None:
-        """The best of what is known, for a search that was interrupted."""
-        if self.baseline is None or self.baseline.key not in self.scored:
-            return None
-        return next(iter(self.ranked()), self.default_scored)
+    def ranked(self) -> list[Scored]:
+        """Return the admissible candidates whose pipelines still lead to a state, the best first."""
+        assert self.scoring is not None
+        return self.scoring.rank(scored for scored in self.scored.values() if self._is_deterministic(scored))
+
+    def _strategy(self) -> Strategy:
+        graph = GraphSpace(
+            self._evaluator.graph,
+            self._evaluator.reach,
+            op_counts=self._evaluator.op_counts,
+            steps=self._space.steps,
+            builds=self._space.builds,
+        )
+        number, seed = len(self._options.objectives), self._options.seed
+        return make_strategy(self._options.sampler, self._space, graph=graph, seed=seed, objectives=number)
 
     def _measure_baseline(self) -> Scored:
-        """The one to beat; without it there is nothing to compare with."""
-        state = self.evaluator.graph.root
-        reference = self.evaluator.built(state, Candidate())  # of all outputs; it would be built by itself else
-        if isinstance(reference, Failure):
-            raise BaselineFailed(reference)
-        baseline = self.evaluator.built(state, self._default)
-        if isinstance(baseline, Failure):
-            raise BaselineFailed(baseline)
-        self.baseline = baseline
+        root = self._evaluator.graph.root
+        # All outputs are compared with those of the unoptimised build, which is made first.
+        reference = self._evaluator.build(root, Candidate())
+        built = reference if isinstance(reference, Failure) else self._evaluator.build(root, self._default)
+        if isinstance(built, Failure):
+            raise BaselineFailed(built)
+        self._baseline = built
         outcome = self._evaluate(self._default, is_baseline=True)
         if isinstance(outcome, Failure):
             raise BaselineFailed(outcome)
         return outcome
 
-    def _tried(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Scored | Failure]]:
-        return [(each, self._evaluate(each)) for each in candidates if not self._over()]
+    def _evaluate_all(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Scored | Failure]]:
+        return [(candidate, self._evaluate(candidate)) for candidate in candidates if not self._over()]
 
     def _other_baselines(self) -> list[tuple[Candidate, Scored | Failure]]:
-        """Of the compiler's other levels those that the time suffices for; they cost no trial."""
-        others = [each for each in self._baselines if each is not self._default]
-        return [(each, self._evaluate(each, is_baseline=True)) for each in others if not self._late()]
+        """Evaluate the compiler's other levels while time is left; they cost no trial."""
+        others = [candidate for candidate in self._baselines if candidate is not self._default]
+        return [(candidate, self._evaluate(candidate, is_baseline=True)) for candidate in others if not self._late()]
 
     def _explore(self) -> None:
-        """Close the space, if the time suffices; a run that goes on takes in what was known then.
+        """Close the space, if the time suffices; a resumed run takes the edges that were known when it first explored.
 
-        The time is that of all runs on the network together, so that later ones have their first trials at once.
-        Passes with which it would never close are applied to the best states only, while the sampler proposes.
+        The time limit is for all runs on the network together, so that later runs have their first trials at once.
+        Passes with which the space would never close are applied to the best states only, while the sampler proposes.
         """
-        if self.plan.explore_s <= 0 or self._over():
+        explorer = self._explorer
+        if explorer is None or self._explore_s <= 0 or self._over():
             return
-        again = self.evaluator.explored
-        steps = self.space.bounded
-        seconds = 0.0 if again else max(self.plan.explore_s - self.evaluator.explored_s(steps), 0.0)
-        known = self.evaluator.known_when_explored if again else self.evaluator.known
-
-        def told(_: int, __: int) -> None:
-            self._progress(self.tally, None)
-
-        limits, compilers = Limits(seconds=seconds), self.plan.compilers
-        exploration = Exploration(self.evaluator, steps, limits=limits, compilers=compilers, progress=told, known=known)
+        resumed, steps = explorer.explored, self._space.bounded
+        seconds = 0.0 if resumed else max(self._explore_s - explorer.explored_s(steps), 0.0)
+        exploration = Exploration(
+            explorer,
+            steps,
+            limits=Limits(seconds=seconds, no_op_states=self._evaluator.plans.no_op_states),
+            compilers=self._compilers,
+            progress=lambda *_: self._progress(self.tally, None),
+            cached_edge=explorer.cached_edge_before_sampling if resumed else explorer.cached_edge,
+        )
         growth = exploration.run()
-        if not again:
-            self.evaluator.note_explored(steps, seconds=growth.seconds)
-        self._note_failures()
+        if not resumed:
+            explorer.record_exploration(steps, seconds=growth.seconds)
+        self._list_exploration_failures()
 
-    def _note_failures(self) -> None:
-        """Passes that failed while the space was explored, one line for each way to fail; no candidate was spent."""
-        graph = self.evaluator.graph
-        noted = {id(failure) for _, failure in self.tally.failures}
-        for state, step, failure in graph.failures(self.space.steps):
-            self._free.add(id(failure))
-            if id(failure) not in noted and (failure.step, failure.kind) not in self._noted:
-                pipeline = Pipeline((*graph.cheapest(state)[0].passes, step))
-                self.tally.failures.append((Candidate(pipeline), failure))
-            self._noted.add((failure.step, failure.kind))
-
-    @property
-    def closed(self) -> bool:
-        """Whether every sequence of the space's passes leads to a known state."""
-        return self.evaluator.graph.closed(self.space.steps)
+    def _list_exploration_failures(self) -> None:
+        """List passes that failed while the space was explored, once for each kind of failure; they cost no trial."""
+        graph = self._evaluator.graph
+        for failed in graph.failures(self._space.steps):
+            self._explored_edges.add(failed.key)
+            kind = (failed.failure.step, failed.failure.kind)
+            if failed.key not in self._counted_edges and kind not in self._listed_failures:
+                pipeline = Pipeline((*graph.cheapest(failed.state)[0].passes, failed.step))
+                self._counted_edges.add(failed.key)
+                self.tally.failures.append((Candidate(pipeline), failed.failure))
+            self._listed_failures.add(kind)
 
     @property
-    def closed_without(self) -> tuple[str, ...]:
-        """The passes without which that is so, where it is not so with them."""
-        return self.space.unbounded if not self.closed and self.evaluator.graph.closed(self.space.bounded) else ()
+    def _closed(self) -> bool:
+        return self._evaluator.graph.closed(self._space.steps)
 
-    def _optimise(self, study: optuna.Study, chosen: Strategy) -> None:
-        idle = 0
-        while not self._over() and idle < PATIENCE:
-            if chosen.name == "graph":
+    @property
+    def _closed_without(self) -> tuple[str, ...]:
+        """Passes to leave out for the space to close."""
+        bounded = not self._closed and self._evaluator.graph.closed(self._space.bounded)
+        return self._space.unbounded if bounded else ()
+
+    def _optimise(self, study: optuna.Study, strategy: Strategy) -> None:
+        unproductive = 0  # proposals in a row that led to nothing new
+        while not self._over() and unproductive < PATIENCE:
+            if strategy.name == "graph":
                 self._expand_best()
-                if not self._unmeasured():
-                    self.ended = "the space is closed and every state of it is measured"
+                if not self._has_unmeasured():
+                    self._ended = "the space is closed and every state of it is measured"
                     return
-            trial = study.ask(chosen.space.distributions())
+            trial = study.ask(strategy.space.distributions())
             before = self.tally.evaluated
-            candidate = chosen.space.decode(trial.params)
-            outcome = self._evaluate(candidate)
-            values, attributes = self._told(outcome)
+            outcome = self._evaluate(strategy.space.decode(trial.params))
+            values, attributes = self._trial_values(outcome)
             for name, value in attributes.items():
                 trial.set_user_attr(name, value)
             study.tell(trial, values)
-            idle = 0 if self.tally.evaluated > before else idle + 1
+            unproductive = 0 if self.tally.evaluated > before else unproductive + 1
         nothing_new = f"the sampler proposed nothing new {PATIENCE} times in a row"
-        self.ended = nothing_new if idle >= PATIENCE else "all trials done" if self._done() else "time limit"
+        self._ended = nothing_new if unproductive >= PATIENCE else "all trials done" if self._done() else "time limit"
 
     def _expand_best(self) -> None:
-        """Find the neighbours of the best states, baselines and named sequences among them; known ones cost nothing."""
-        for each in self.ranked()[:EXPANDED]:
-            state = self.evaluator.reach(each.candidate.pipeline)
-            if isinstance(state, str) and not self._over():
-                self.evaluator.expand(state, self.space.steps)
+        """Find the neighbours of the best states, baselines and named sequences included; recorded ones are free."""
+        for scored in self.ranked()[:EXPANDED_STATES] if self._explorer else ():
+            state = self._evaluator.reach(scored.candidate.pipeline)
+            if isinstance(state, str) and not self._over() and self._explorer:
+                self._explorer.expand(state, self._space.steps)
 
-    def _unmeasured(self) -> bool:
-        """Whether there is a state left to measure; where none is known, the nearest unknown ones are looked for."""
-        graph = self.evaluator.graph
-        while all(_key(state, build) in self._known for state in graph for build in self.space.builds):
-            open_ = graph.first_untried(self.space.steps)
-            if open_ is None:
+    def _has_unmeasured(self) -> bool:
+        """Return whether a state is left to measure; where none is known, the neighbours of known states are found."""
+        graph = self._evaluator.graph
+        while all(_key(state, build) in self._outcomes for state in graph for build in self._space.builds):
+            incomplete = graph.first_untried(self._space.steps) if self._explorer else None
+            if incomplete is None or self._explorer is None:
                 return False
             if self._over():
                 break
-            self.evaluator.expand(open_, self.space.steps)
+            self._explorer.expand(incomplete, self._space.steps)
         return True
 
-    def _tell_known(
-        self, study: optuna.Study, chosen: Strategy, *, candidate: Candidate, outcome: Scored | Failure
+    def _add_trial(
+        self, study: optuna.Study, strategy: Strategy, *, candidate: Candidate, outcome: Scored | Failure
     ) -> None:
-        keys = chosen.space.encode(candidate)
-        values, attributes = self._told(outcome)
-        if keys is not None:
-            trial = optuna.trial.create_trial(
-                params=dict(keys),
-                distributions=chosen.space.distributions(),
-                values=values,
-                user_attrs=attributes,
-            )
-            study.add_trial(trial)
+        """Tell the sampler about a candidate that it did not propose."""
+        keys = strategy.space.encode(candidate)
+        if keys is None:
+            return
+        values, attributes = self._trial_values(outcome)
+        trial = optuna.trial.create_trial(
+            params=dict(keys),
+            distributions=strategy.space.distributions(),
+            values=values,
+            user_attrs=dict(attributes),
+        )
+        study.add_trial(trial)
 
-    def _told(self, outcome: Scored | Failure) -> tuple[list[float], dict[str, float]]:
-        """Values and attributes of a trial."""
-        if isinstance(outcome, Failure):
-            return [REJECTED] * len(self.plan.objectives), {}
-        values = self.values(outcome)
-        if not self._keeps:
-            return values, {}
-        assert outcome.ratio is not None
-        value, attributes = keeping(values[0], ratio=outcome.ratio.value, least=self.plan.keep_throughput)
-        return [value], attributes
-
-    def admissible(self, scored: Scored) -> bool:
-        """Whether a candidate keeps enough throughput, where that is a condition and not the objective.
-
-        By what it reads: whether it is certain is for the confirmation to say.
-        """
-        return not self._keeps or (scored.ratio is not None and scored.ratio.value >= self.plan.keep_throughput)
-
-    @property
-    def _keeps(self) -> bool:
-        """Whether throughput is a condition."""
-        one = len(self.plan.objectives) == 1 and self.plan.objectives[0].name not in ("throughput", "latency")
-        return one and self.plan.keep_throughput > 0
+    def _trial_values(self, outcome: Scored | Failure) -> tuple[list[float], Mapping[str, float]]:
+        assert self.scoring is not None
+        return self.scoring.trial_values(outcome)
 
     def _over(self) -> bool:
         return self._late() or self._done()
 
     def _late(self) -> bool:
-        return self.plan.timeout_s is not None and self._elapsed_s() >= self.plan.timeout_s
+        return self._options.timeout_s is not None and self._elapsed_s() >= self._options.timeout_s
 
     def _done(self) -> bool:
-        return self.tally.evaluated >= self.plan.trials
+        return self.tally.evaluated >= self._options.trials
 
     def _evaluate(self, candidate: Candidate, *, is_baseline: bool = False) -> Scored | Failure:
         self.tally.asked += not is_baseline
-        state = self.evaluator.reach(candidate.pipeline)
+        state = self._evaluator.reach(candidate.pipeline)
         if isinstance(state, Failure):
             self.tally.invalid += 1
-            return self._failed(candidate, state)
+            return self._failed_to_apply(candidate, state)
         key = _key(state, candidate.build)
-        known = self._known.get(key)
-        if known is not None:
+        if key in self._outcomes:
             self.tally.duplicates += 1
-            return known
-        # Outputs are judged by what would be deployed: a pass that changed nothing here excuses no deviation.
-        pipeline, apply_s = self.evaluator.graph.cheapest(state)
+            return self._outcomes[key]
+        # The outputs of the cheapest pipeline are judged, as it would be deployed: a pass that may change numerics but
+        # changed nothing here excuses no deviation.
+        pipeline, apply_s = self._evaluator.graph.cheapest(state)
         candidate = replace(candidate, pipeline=pipeline)
-        outcome = self._known[key] = self._measure(state, candidate, apply_s=apply_s)
+        outcome = self._outcomes[key] = self._measure(state, candidate, apply_s=apply_s)
         if isinstance(outcome, Failure):
-            return self._failed(candidate, outcome)
-        self.tally.evaluated += not is_baseline
-        self.scored[outcome.built.key] = outcome
-        self._tidy()
-        self._progress(self.tally, outcome)
+            self._count_failure(candidate, outcome)
+            return outcome
+        self._count(outcome, is_baseline=is_baseline)
         return outcome
 
-    def _tidy(self) -> None:
-        """Keep the files of the baseline and of candidates that may make the shortlist."""
-        for each in self.ranked()[KEPT:] if len(self.scored) > KEPT else ():
-            if self.baseline is None or each.built.key != self.baseline.key:
-                self.evaluator.discard(each.built)
+    def _count(self, scored: Scored, *, is_baseline: bool) -> None:
+        if self.scoring is None:
+            self.scoring = Scoring(self._options, scored)
+        self.tally.evaluated += not is_baseline
+        self.scored[scored.built.key] = scored
+        self._discard_losers()
+        self._progress(self.tally, scored)
 
-    def _failed(self, candidate: Candidate, failure: Failure) -> Failure:
-        """Count a failure once, however many sequences run into it; it took its time, so it is an evaluation too."""
-        if id(failure) not in self._free and not any(failure is each for _, each in self.tally.failures):
-            self.tally.failures.append((candidate, failure))
-            self.tally.evaluated += 1
-            self._progress(self.tally, None)
+    def _discard_losers(self) -> None:
+        """Delete the files of candidates that will not make the shortlist."""
+        for scored in self.ranked()[KEPT_ARTIFACTS:] if len(self.scored) > KEPT_ARTIFACTS else ():
+            if scored.built.key != self._baseline.key:
+                self._evaluator.discard(scored.built)
+
+    def _failed_to_apply(self, candidate: Candidate, failure: Failure) -> Failure:
+        """Count a failed edge once, however many sequences run into it."""
+        edge = self._evaluator.graph.failed_edge(candidate.pipeline)
+        if edge not in self._explored_edges and edge not in self._counted_edges:
+            self._counted_edges.add(edge)
+            self._count_failure(candidate, failure)
         return failure
 
+    def _count_failure(self, candidate: Candidate, failure: Failure) -> None:
+        """Count a failure as an evaluation, because it took time as well."""
+        self.tally.failures.append((candidate, failure))
+        self.tally.evaluated += 1
+        self._progress(self.tally, None)
+
     def _measure(self, state: str, candidate: Candidate, *, apply_s: float) -> Scored | Failure:
-        assert self.baseline is not None
-        built = self.evaluator.built(state, candidate)
+        built = self._evaluator.build(state, candidate)
         if isinstance(built, Failure):
             return built
-        answer = self.evaluator.samples(self.baseline, built)
-        if isinstance(answer, Failure):
-            return answer
-        baseline_s, latency_s = answer["samples"]
-        consumed = self._consumption(built)
-        if isinstance(consumed, Failure):
-            return consumed
+        samples = self._evaluator.sample(self._baseline, built)
+        if isinstance(samples, Failure):
+            return samples
+        consumption = self._consumption(built)
+        if isinstance(consumption, Failure):
+            return consumption
+        same = built.digest == self._baseline.digest
         return Scored(
             candidate=candidate,
             built=built,
-            ratio=self.same(built) or (one_process_ratio(baseline_s, latency_s) if latency_s else None),
-            latency_s=tuple(latency_s),
-            baseline_latency_s=tuple(baseline_s),
+            ratio=SAME_BINARY if same else _ratio(samples),
+            latency_s=samples.candidate,
+            baseline_latency_s=samples.baseline,
             compile_s=apply_s + built.seconds,
             apply_s=apply_s,
-            batch=self.evaluator.batch,
-            conditions=answer["conditions"],
-            consumed=tuple(consumed),
+            batch=self._evaluator.batch,
+            conditions=samples.conditions,
+            consumption=consumption,
         )
 
-    def _consumption(self, built: Built) -> Sequence[Mapping[str, Any]] | Failure:
-        """Of baseline and candidate in turn, where it is an objective; else of nobody."""
-        assert self.baseline is not None
-        wanted = [objective.name for objective in self.plan.objectives if objective.name in CONSUMED]
-        if not wanted:
-            return ()
-        folders = [str(self.baseline.folder), str(built.folder)]
-        answer = self.evaluator.consumption(built.digest, folders, plan=SEARCH_WINDOWS)
-        if answer is None:  # what an earlier run built is remembered, its files are gone
-            for each in (self.baseline, built):
-                self.evaluator.restore(each)
-            answer = self.evaluator.consumption(built.digest, folders, plan=SEARCH_WINDOWS)
-        if isinstance(answer, Failure):
-            return answer
-        read: list[dict[str, Any]] = answer["consumed"] if answer else []
-        if not read or not all(has_consumption(each, objective) for each in read for objective in wanted):
-            return Failure("infra", "measure", "", f"the device did not tell its {' and '.join(wanted)}")
-        return read
+    def _consumption(self, built: Built) -> Pair | Failure | None:
+        """Measure the consumption of baseline and candidate, where it is an objective."""
+        objectives = [objective.name for objective in self._options.objectives if objective.name in CONSUMED]
+        if not objectives:
+            return None
+        folders, plan = [str(self._baseline.folder), str(built.folder)], self._evaluator.plans.search_windows
+        consumed = self._evaluator.measure_consumption(built.digest, folders, plan=plan)
+        if consumed is None:  # an earlier run built the artifact; its facts are in the fact cache, its files are not
+            for artifact in (self._baseline, built):
+                self._evaluator.restore(artifact)
+            consumed = self._evaluator.measure_consumption(built.digest, folders, plan=plan)
+        if isinstance(consumed, Failure):
+            return consumed
+        artifacts = consumed.artifacts if consumed else ()
+        if not artifacts or not all(each.has(objective) for each in artifacts for objective in objectives):
+            return Failure("infra", "measure", "", f"the device did not report its {' and '.join(objectives)}")
+        baseline, candidate = artifacts
+        return baseline, candidate
 
-    def same(self, built: Built) -> Ratio | None:
-        """Exactly 1 for the very binary the baseline is, whatever pipeline made it."""
-        assert self.baseline is not None
-        return SAME if built.digest == self.baseline.digest else None
-
-    def _stands(self, scored: Scored) -> bool:
-        """Whether its pipeline has no pass that was found unsteady later."""
-        if not self.evaluator.graph.forbids:
+    def _is_deterministic(self, scored: Scored) -> bool:
+        """Return whether no pass of a pipeline was found nondeterministic after it was evaluated."""
+        if not self._evaluator.graph.has_forbidden:
             return True
-        return isinstance(self.evaluator.reach(scored.candidate.pipeline), str)
+        return isinstance(self._evaluator.reach(scored.candidate.pipeline), str)
 
-    def ranked(self) -> list[Scored]:
-        """Admissible candidates, the best by the first objective first."""
-        first = self.plan.objectives[0]
-        admitted = [each for each in self.scored.values() if self.admissible(each) and self._stands(each)]
-        return sorted(admitted, key=lambda each: -self.gain(first, each))
+
+def _ratio(samples: CandidateSamples) -> Ratio | None:
+    return one_process_ratio(samples.baseline, samples.candidate) if samples.candidate else None
 
 
 def _key(state: str, build: BuildOptions) -> str:

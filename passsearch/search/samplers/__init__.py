@@ -1,10 +1,8 @@
-"""Strategies: every one is an Optuna sampler that chooses the next candidate of a space."""
+"""Strategies: each is an Optuna sampler with the space it samples."""
 
-from passsearch.search.samplers.genetic import PassGASampler
 from passsearch.search.samplers.graph import GraphSampler
-from passsearch.search.samplers.local import LocalSampler
-from passsearch.search.samplers.strategies import AUTO, STRATEGIES, Strategy, require_strategy, strategy
-from passsearch.search.samplers.telling import GAIN, MARGIN, REJECTED, keeping
+from passsearch.search.samplers.strategies import AUTO, STRATEGIES, Strategy, make_strategy, require_strategy
+from passsearch.search.samplers.trial_values import GAIN, MARGIN, REJECTED, values_under_constraint
 
 __all__ = [
     "AUTO",
@@ -13,10 +11,8 @@ __all__ = [
     "REJECTED",
     "STRATEGIES",
     "GraphSampler",
-    "LocalSampler",
-    "PassGASampler",
     "Strategy",
-    "keeping",
+    "make_strategy",
     "require_strategy",
-    "strategy",
+    "values_under_constraint",
 ]

@@ -1,11 +1,11 @@
-"""A strategy that knows the graph: asks only for states that are not measured, the most promising first.
+"""A strategy over the states of a graph: it proposes states that are not measured yet, the most promising first.
 
-What a state promises is learned from those measured so far by a Gaussian process over what states consist of (operators
-with their layouts, groups, constants): the next one has the largest expected improvement (Jones, Schonlau and Welch,
-Efficient global optimization of expensive black-box functions, Journal of Global Optimization 13, 1998).
+A Gaussian process predicts the value of a state from its counts of operators (with their layouts), fused groups and
+constants. The next state has the largest expected improvement (Jones, Schonlau and Welch, Efficient global optimization
+of expensive black-box functions, Journal of Global Optimization 13, 1998).
 
-Where throughput is to be kept, a second process learns what keeps it; the improvement counts times the probability of
-that (Gardner et al., Bayesian optimization with inequality constraints, ICML 2014).
+Where throughput must be kept, a second process predicts the margin, and the improvement is weighted with the
+probability of keeping it (Gardner et al., Bayesian optimization with inequality constraints, ICML 2014).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,68 +22,68 @@ from scipy.spatial.distance import cdist
 from scipy.stats import norm
 
 from passsearch.search.graph_space import LEVEL, STATE
-from passsearch.search.samplers.telling import GAIN, MARGIN
+from passsearch.search.samplers.trial_values import GAIN, MARGIN
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 Choice: TypeAlias = tuple[int, int]
-"""Number of a state, and level of the build that follows."""
+"""Number of a state, and opt level of the build after it."""
 
-FAR = 0.1
-"""A margin; how much farther from the least tells nothing more."""
-FEWEST = 2
-"""Measured states from which something can be learned."""
-LENGTHS, LIKENESSES, NOISES = (0.5, 1.0, 2.0, 4.0), (0.1, 0.5, 0.9), (1e-4, 1e-2, 1e-1)
-"""What the process's parameters are chosen from: length scale in median distances, how alike two levels are, noise."""
+FAR_MARGIN = 0.1
+"""Margins are cut off here: a larger distance from the limit carries no more information."""
+FEWEST_MEASURED = 2
+"""Number of measured states from which the process can predict."""
+LENGTHS, LEVEL_CORRELATIONS, NOISES = (0.5, 1.0, 2.0, 4.0), (0.1, 0.5, 0.9), (1e-4, 1e-2, 1e-1)
+"""Grid of the process's parameters: length scale in median distances, correlation between two opt levels, noise."""
 
 
 class GraphSampler(optuna.samplers.BaseSampler):
-    """For a ``GraphSpace``: the keys are a state's number and a build level."""
+    """Samples a ``GraphSpace``, whose keys are a state's number and an opt level."""
 
     def __init__(
         self,
         distributions: Callable[[], Mapping[str, BaseDistribution]],
-        census: Callable[[int], Mapping[str, int]],
+        op_counts: Callable[[int], Mapping[str, int]],
         *,
         seed: int | None = None,
     ) -> None:
-        """Take what is known of the graph.
+        """Prepare a sampler.
 
         Args:
-            distributions: The keys; states are added while a graph grows.
-            census: What a state consists of, counted.
-            seed: Of the random choices.
+            distributions: Returns the keys, which grow with the graph.
+            op_counts: Returns the operator counts of a state by its number.
+            seed: Seed of the random choices.
         """
-        self._distributions, self._census = distributions, census
+        self._distributions, self._op_counts = distributions, op_counts
         self._counts: dict[int, Mapping[str, int]] = {}
         self._rng = np.random.default_rng(seed)
 
     def reseed_rng(self) -> None:
-        """For workers of one study."""
+        """Draw a new seed, as Optuna asks of samplers that several processes share."""
         self._rng = np.random.default_rng()
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        """Both keys together."""
+        """Return both keys, which are sampled together."""
         return dict(self._distributions())
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """The most promising unmeasured choice; of equal ones any."""
+        """Return the most promising unmeasured choice, a random one among equals."""
         trials = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
         measured = {(each.params[STATE], each.params[LEVEL]): each for each in trials}
-        left = [choice for choice in self.choices() if choice not in measured]
-        if not left:
+        candidates = [choice for choice in self.choices() if choice not in measured]
+        if not candidates:
             state, level = next(iter(measured))
-        elif len(measured) < FEWEST:
-            state, level = left[self._rng.integers(len(left))]
+        elif len(measured) < FEWEST_MEASURED:
+            state, level = candidates[self._rng.integers(len(candidates))]
         else:
-            promise = self._promise(measured, left)
+            promise = self._promise(measured, candidates)
             best = np.flatnonzero(promise >= promise.max() * (1 - 1e-9))
-            state, level = left[best[self._rng.integers(len(best))]]
+            state, level = candidates[best[self._rng.integers(len(best))]]
         return {STATE: state, LEVEL: level}
 
     def choices(self) -> list[Choice]:
-        """All there are to measure."""
+        """Return all choices of a state and a level."""
         kinds: Any = self._distributions()
         return list(product(range(kinds[STATE].high + 1), kinds[LEVEL].choices))
 
@@ -94,28 +94,30 @@ class GraphSampler(optuna.samplers.BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        """Never needed: both keys are chosen together."""
+        """Refuse: both keys are sampled together."""
         raise NotImplementedError
 
-    def _promise(self, measured: Mapping[Choice, FrozenTrial], left: Sequence[Choice]) -> Vector:
-        features = self._features([*measured, *left])
-        levels = np.array([level for _, level in [*measured, *left]])
+    def _promise(self, measured: Mapping[Choice, FrozenTrial], candidates: Sequence[Choice]) -> Vector:
+        features = self._features([*measured, *candidates])
+        levels = np.array([level for _, level in [*measured, *candidates]])
         values = np.array([each.user_attrs.get(GAIN, each.values[0]) for each in measured.values()])
-        worked = values[values > values.max() - 3]  # a failure says that it is bad, not how bad
+        # The value of a failure is arbitrary: it only has to be worse than that of every candidate that worked.
+        worked = values[values > values.max() - 3]
         mean, deviation = _posterior(features, levels, values=np.maximum(values, worked.min()))
         if not any(MARGIN in each.user_attrs for each in measured.values()):
             return _improvement(mean, deviation, best=values.max())
-        margins = np.array([each.user_attrs.get(MARGIN, -FAR) for each in measured.values()])
-        above, spread = _posterior(features, levels, values=np.clip(margins, -FAR, FAR))
-        kept = values[margins >= 0]
-        improvement = _improvement(mean, deviation, best=kept.max() if len(kept) else worked.min())
+        margins = np.array([each.user_attrs.get(MARGIN, -FAR_MARGIN) for each in measured.values()])
+        above, spread = _posterior(features, levels, values=np.clip(margins, -FAR_MARGIN, FAR_MARGIN))
+        admissible = values[margins >= 0]
+        best = admissible.max() if len(admissible) else worked.min()
+        improvement = _improvement(mean, deviation, best=best)
         keeps: Vector = norm.cdf(above / spread)
         return improvement * keeps
 
     def _features(self, choices: Sequence[Choice]) -> Vector:
         for state, _ in choices:
             if state not in self._counts:
-                self._counts[state] = self._census(state)
+                self._counts[state] = self._op_counts(state)
         names = sorted({name for state, _ in choices for name in self._counts[state]})
         counts = np.array([[self._counts[state].get(name, 0) for name in names] for state, _ in choices], float)
         scaled = np.log1p(counts)
@@ -125,7 +127,7 @@ class GraphSampler(optuna.samplers.BaseSampler):
 
 
 def _improvement(mean: Vector, deviation: Vector, *, best: float) -> Vector:
-    """The expected improvement over the best."""
+    """Return the expected improvement over the best."""
     gap = mean - best
     ahead = gap / deviation
     improvement: Vector = gap * norm.cdf(ahead) + deviation * norm.pdf(ahead)
@@ -133,22 +135,25 @@ def _improvement(mean: Vector, deviation: Vector, *, best: float) -> Vector:
 
 
 def _posterior(features: Vector, levels: npt.NDArray[Any], *, values: Vector) -> tuple[Vector, Vector]:
-    """Mean and deviation at the points without a value, which come last; parameters by marginal likelihood."""
-    known = len(values)
-    distances = cdist(features, features[:known]) if features.shape[1] else np.zeros((len(features), known))
+    """Return mean and deviation at the points without a value, which come last.
+
+    The parameters are those of the largest marginal likelihood.
+    """
+    number = len(values)
+    distances = cdist(features, features[:number]) if features.shape[1] else np.zeros((len(features), number))
     typical = np.median(distances[distances > 0]) if (distances > 0).any() else 1.0
-    alike = levels[:, None] == levels[None, :known]
+    same_level = levels[:, None] == levels[None, :number]
     centre, scale = values.mean(), max(values.std(), 1e-6)
     targets = (values - centre) / scale
     best: tuple[float, Any] | None = None
-    for length, likeness, noise in product(LENGTHS, LIKENESSES, NOISES):
+    for length, correlation, noise in product(LENGTHS, LEVEL_CORRELATIONS, NOISES):
         near = np.sqrt(5) * distances / (length * typical)
-        kernel = (1 + near + near**2 / 3) * np.exp(-near) * np.where(alike, 1.0, likeness)
-        lower = cholesky(kernel[:known] + noise * np.eye(known), lower=True)
+        kernel = (1 + near + near**2 / 3) * np.exp(-near) * np.where(same_level, 1.0, correlation)
+        lower = cholesky(kernel[:number] + noise * np.eye(number), lower=True)
         weights = cho_solve((lower, True), targets)
         likelihood = -0.5 * targets @ weights - np.log(np.diag(lower)).sum()
         if best is None or likelihood > best[0]:
-            best = (likelihood, (kernel[known:], lower, weights))
+            best = (likelihood, (kernel[number:], lower, weights))
     assert best is not None
     across, lower, weights = best[1]
     solved = cho_solve((lower, True), across.T)

@@ -1,6 +1,5 @@
-"""The strategies by name, and which of them a search takes by itself."""
+"""The strategies by name, and the one that a search takes by default."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,15 +7,13 @@ import optuna
 
 from passsearch.errors import UserError
 from passsearch.search.graph_space import GraphSpace
-from passsearch.search.samplers.genetic import PassGASampler
 from passsearch.search.samplers.graph import GraphSampler
-from passsearch.search.samplers.local import LocalSampler
 from passsearch.search.space import Space
 
 AUTO = "auto"
 PARETO_POPULATION = 16
-SEVERAL = ("nsga2", "tpe", "random", "states")
-"""Those that know several objectives."""
+MULTI_OBJECTIVE = ("nsga2", "random", "states")
+"""Strategies that take several objectives."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +21,9 @@ class Strategy:
     """A sampler with the space it samples.
 
     Attributes:
-        name: As ``--sampler`` takes it.
-        space: Turns its keys into candidates and back.
-        sampler: Optuna's.
+        name: Name as ``--sampler`` takes it.
+        space: Turns the sampler's keys into candidates and back.
+        sampler: Optuna's sampler.
     """
 
     name: str
@@ -42,58 +39,46 @@ def _states(_: Space, graph: GraphSpace, seed: int) -> Strategy:
     return Strategy("states", graph, optuna.samplers.RandomSampler(seed=seed))
 
 
-def _tpe(space: Space, _: GraphSpace, seed: int) -> Strategy:
-    return Strategy("tpe", space, optuna.samplers.TPESampler(seed=seed, n_startup_trials=8, multivariate=True))
-
-
 def _nsga2(space: Space, _: GraphSpace, seed: int) -> Strategy:
     sampler = optuna.samplers.NSGAIISampler(seed=seed, population_size=PARETO_POPULATION)
     return Strategy("nsga2", space, sampler)
 
 
-def _genetic(space: Space, _: GraphSpace, seed: int) -> Strategy:
-    return Strategy("genetic", space, PassGASampler(space.distributions(), seed=seed))
-
-
-def _local(space: Space, _: GraphSpace, seed: int) -> Strategy:
-    return Strategy("local", space, LocalSampler(space.distributions(), seed=seed))
-
-
 def _graph(_: Space, graph: GraphSpace, seed: int) -> Strategy:
-    return Strategy("graph", graph, GraphSampler(graph.distributions, graph.census, seed=seed))
+    return Strategy("graph", graph, GraphSampler(graph.distributions, graph.op_counts, seed=seed))
 
 
 STRATEGIES: dict[str, Callable[[Space, GraphSpace, int], Strategy]] = {
     "random": _random,
     "states": _states,
-    "tpe": _tpe,
     "nsga2": _nsga2,
-    "genetic": _genetic,
-    "local": _local,
     "graph": _graph,
 }
-"""Random keys, random states, Optuna's TPE and NSGA-II on keys, and ours."""
+"""Random keys, random states, Optuna's NSGA-II on keys, and a Gaussian process on states."""
 
 
-def strategy(name: str, space: Space, *, graph: GraphSpace, seed: int, objectives: int = 1) -> Strategy:
-    """One by name; ``require_strategy`` says whether there is one."""
+def make_strategy(name: str, space: Space, *, graph: GraphSpace, seed: int, objectives: int = 1) -> Strategy:
+    """Return a strategy by name; ``auto`` is ``graph`` for one objective and ``nsga2`` for two.
+
+    Raises:
+        UserError: See ``require_strategy``.
+    """
     require_strategy(name, objectives=objectives)
     if name == AUTO:
         name = "graph" if objectives == 1 else "nsga2"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        return STRATEGIES[name](space, graph, seed)
+    return STRATEGIES[name](space, graph, seed)
 
 
 def require_strategy(name: str, *, objectives: int) -> None:
-    """Refuse a sampler that does not exist, or that knows one objective where there are two.
+    """Refuse a strategy that does not exist, or that takes one objective where there are two.
 
     Raises:
-        UserError: With the names there are.
+        UserError: Unknown strategy, or one that does not take two objectives; lists the strategies that fit.
     """
     if name == AUTO:
         return
     if name not in STRATEGIES:
         raise UserError(f"Unknown sampler `{name}`; choose from: {', '.join([AUTO, *STRATEGIES])}.")
-    if objectives > 1 and name not in SEVERAL:
-        raise UserError(f"Sampler `{name}` knows one objective; for two choose from: {AUTO}, {', '.join(SEVERAL)}.")
+    if objectives > 1 and name not in MULTI_OBJECTIVE:
+        allowed = ", ".join((AUTO, *MULTI_OBJECTIVE))
+        raise UserError(f"Sampler `{name}` takes one objective; for two choose from: {allowed}.")

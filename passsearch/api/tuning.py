@@ -1,24 +1,28 @@
-"""``tune`` and ``audit``: a search, and its claim made again."""
+"""``tune`` and ``audit``: a search, and the check of its claim."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
-from passsearch.api.common import Progress, network, paths, refuse_unreadable, silent
-from passsearch.api.load import opened
+from passsearch.api.common import (
+    Progress,
+    catalog_paths,
+    model_file,
+    open_evaluator,
+    refuse_unreadable,
+    silent,
+)
+from passsearch.api.compiled_function import compiled_function
 from passsearch.core import DEADLINE_S, BuildOptions, Objective, TensorType
 from passsearch.errors import UserError
-from passsearch.evaluate import open_session
+from passsearch.evaluate import MeasurementPlans, open_session
 from passsearch.export import export_run
 from passsearch.frontends import ModelFile, digest_files
 from passsearch.report import result_html, result_text
-from passsearch.search.audit import OUTPUT_CASES, audit_run
-from passsearch.search.confirm import require_repetitions
-from passsearch.search.run import Tuning
-from passsearch.store import NETWORK, Log, read_deployment, read_result
+from passsearch.search import OUTPUT_CASES, Document, Run, RunOptions, audit_run, require_repetitions
+from passsearch.store import NETWORK, read_deployment, read_result
 from passsearch.toolchain import cache_folder
 
 Objectives: TypeAlias = str | Sequence[str]
@@ -26,12 +30,12 @@ Objectives: TypeAlias = str | Sequence[str]
 
 @dataclass(frozen=True)
 class Best:
-    """The candidate a search came out with.
+    """The winner of a search.
 
     Attributes:
-        pipeline: Its passes, as text; ``Pipeline.parse`` reads it.
+        pipeline: Its passes as text; ``Pipeline.parse`` reads it.
         build: Options of the build after them.
-        measurement: As in the result file.
+        measurement: Its measurement, in the form of the result file.
     """
 
     pipeline: str
@@ -40,7 +44,7 @@ class Best:
 
 
 class TuneResult:
-    """What a run found. Prints as a table, in a notebook too.
+    """The result of a run. Prints as a table, in a notebook too.
 
     Attributes:
         document: The content of ``result.json``.
@@ -53,7 +57,7 @@ class TuneResult:
 
     @classmethod
     def read(cls, run: str | Path) -> "TuneResult":
-        """The result of an earlier run."""
+        """Read the result of an earlier run."""
         return cls(read_result(Path(run)), Path(run))
 
     @property
@@ -64,7 +68,7 @@ class TuneResult:
 
     @property
     def verdict(self) -> Mapping[str, Any]:
-        """Whether it is one, with the interval."""
+        """Verdict on the winner: ``improved``, the ratio and its interval."""
         verdict: Mapping[str, Any] = self.document["verdict"]
         return verdict
 
@@ -76,12 +80,12 @@ class TuneResult:
     def compiled(self) -> Callable[..., Any]:
         """The winner built and loaded into this process: a function of tensors, which are not copied (DLPack).
 
-        Made by the exported script on first use, all its checks included, and kept in the run folder.
+        The exported script builds it on first use, all checks included; the files stay in the run folder.
 
         Raises:
             UserError: This interpreter does not have the TVM that compiled it, or the script's checks fail.
         """
-        return opened(self.document, self.run)
+        return compiled_function(self.document, self.run)
 
     def __str__(self) -> str:
         return result_text(self.document)
@@ -114,67 +118,69 @@ def tune(
     catalogs: Sequence[str | Path] = (),
     sampler: str = "auto",
     remember: bool = True,
+    plans: MeasurementPlans | None = None,
     progress: Progress | None = None,
 ) -> TuneResult:
     """Search pass selection and order for one network on one device.
 
     Args:
         model: ``zoo:NAME[@batch]``, a path, or an object of a framework (docs/tutorial.md lists them).
-        example_inputs: What a torch module or a gluon block is run with to see what it does.
+        example_inputs: Inputs a torch module or a gluon block is traced with.
         inputs: Shape and dtype by input name, where the file leaves them open.
-        batch: Binds a symbolic first dimension.
-        objective: One of throughput, latency, compile_time, memory, and where there is a meter power and energy; or two
-            of them for a Pareto front.
-        trials: Candidates to evaluate beyond the baselines; sequences that lead to known IR cost nothing.
-        timeout: Wall time in seconds for the search, the time before a resume included; what confirms the
-            winner comes on top.
+        batch: Size of a symbolic first dimension.
+        objective: One of throughput, latency, compile_time and memory, and where there is a meter power and energy; or
+            two of them for a Pareto front.
+        trials: Candidates to evaluate beyond the baselines; sequences that lead to a known IR are free.
+        timeout: Wall time of the search in seconds, the time before a resume included. The confirmation of the winner
+            comes on top.
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is by default.
         out: Run folder; the same call again continues it. A new one in the cache folder by default.
         seed: Seed of the sampler.
-        confirm: Fresh compiles that confirm the winner, timed in three to nine processes each; 0 leaves it unconfirmed.
+        confirm: Fresh compiles that confirm the winner, each timed in three to nine processes; 0 leaves it unconfirmed.
         keep_throughput: Least share of the baseline's throughput where throughput is not an objective.
         tolerance: Largest deviation of outputs from the reference, as a share of the largest output, of pipelines with
             a pass that may change numerics; without it they are judged as strictly as all others.
         deadline: Seconds one request to a worker may take before its process group is killed.
-        passes: Search these passes only, whatever the classes say.
-        additional: Passes to search that the catalog leaves to the user's intent.
+        passes: The only passes to search, whatever the classes say.
+        additional: Further passes to search, which the catalog leaves to the user's intent.
         catalogs: YAML files with the user's own passes.
-        sampler: Strategy: auto, graph, genetic, local, tpe, nsga2, random or states.
-        remember: Use and keep what other runs on this network, compiler and device find out; what confirms the winner
-            is always measured anew.
-        progress: Told how far it is.
+        sampler: Strategy: auto, graph, nsga2, random or states.
+        remember: True to use and extend the facts that runs on this network, compiler and device share. The
+            confirmation of the winner is always measured anew.
+        plans: Plans by which artifacts are timed; the defaults are those of docs/measurement.md.
+        progress: Callback; gets the current step, the number of evaluated candidates and the number of trials.
 
     Raises:
-        UserError: Something asked for cannot be; says what to do.
-        EnvironmentFault: No toolchain, no C compiler, no room.
+        UserError: An argument is impossible; the message says what to do.
+        EnvironmentFault: There is no toolchain, no C compiler, or no disk space.
     """
     objectives = _objectives(objective)
-    file = network(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain)
-    chosen = open_session(
-        file,
+    settings = open_session(
+        model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain),
         toolchain=toolchain,
         target=target,
-        catalogs=paths(catalogs),
+        catalogs=catalog_paths(catalogs),
         tolerance=tolerance,
         deadline_s=deadline,
+        plans=plans,
     )
-    refuse_unreadable(objectives, chosen)
-    tuning = Tuning(
-        chosen,
-        objectives=objectives,
-        trials=trials,
+    refuse_unreadable(objectives, settings)
+    options = RunOptions(
+        objectives,
+        trials,
         timeout_s=timeout,
         seed=seed,
         repetitions=confirm,
-        keep_throughput=0.0 if chosen.idle else keep_throughput,
+        keep_throughput=0.0 if settings.cannot_run_reason else keep_throughput,
         passes=passes,
         additional=additional,
         sampler=sampler,
         remember=remember,
     )
-    run = Path(out) if out is not None else tuning.default_folder(cache_folder() / "runs")
-    return TuneResult(tuning.run(run, progress or silent), run)
+    run = Run(settings, options)
+    folder = Path(out) if out is not None else run.default_folder(cache_folder() / "runs")
+    return TuneResult(run.execute(folder, progress or silent), folder)
 
 
 def audit(
@@ -183,51 +189,52 @@ def audit(
     toolchain: str | None = None,
     confirm: int = 3,
     deadline: float = DEADLINE_S,
+    plans: MeasurementPlans | None = None,
     progress: Progress | None = None,
-) -> dict[str, Any]:
-    """Make a run's winner again from what the run wrote down, and sign its claim off or refuse.
+) -> Document:
+    """Rebuild a run's winner from the run's record, and sign its claim off or refuse it.
 
-    Compares every IR hash, the outputs on inputs no search has seen, and measures it against the baseline again.
+    The audit compares every IR hash and the outputs on inputs that no search has used, and measures the winner against
+    the baseline again.
 
     Args:
         run: A finished run folder.
         toolchain: Name of the toolchain; the run's own by default.
-        confirm: Fresh compiles of winner and baseline, timed in three to nine processes each.
+        confirm: Fresh compiles of winner and baseline, each timed in three to nine processes.
         deadline: Seconds one request to a worker may take.
-        progress: Told how far it is.
+        plans: Plans by which artifacts are timed.
+        progress: Callback; gets the current step in words.
 
     Raises:
         UserError: The run has no finished winner.
-        EnvironmentFault: Its toolchain is not there.
+        EnvironmentFault: Its toolchain is not installed.
     """
     folder = Path(run)
     document = read_result(folder)
     recorded = read_deployment(document, folder)
     require_repetitions(confirm)
-    model = document["model"]
-    network = (folder / NETWORK).resolve()
-    file = ModelFile(network, "ir", model["name"], model["source"], digest_files([network]))
-    chosen = replace(
+    settings = replace(
         open_session(
-            file,
+            _saved_network(document, folder),
             toolchain=toolchain or document["toolchain"]["name"],
             target=document["target"],
             tolerance=recorded["tolerance"],
             deadline_s=deadline,
+            plans=plans,
         ),
         own_factories=recorded["factories"],
         paths=tuple(recorded.get("paths", ())),
+        output_cases=OUTPUT_CASES,
     )
-    refuse_unreadable((Objective.parse(document["verdict"]["objective"]),), chosen)
-    with TemporaryDirectory(prefix="passsearch-") as name, Log(Path(name) / "log.jsonl") as log:
-        evaluator = chosen.evaluator(log, Path(name), output_cases=OUTPUT_CASES)
-        told = progress or silent
-        try:
-            return audit_run(
-                document, chosen, evaluator=evaluator, folder=Path(name), repetitions=confirm, progress=told
-            )
-        finally:
-            evaluator.close()
+    refuse_unreadable((Objective.parse(document["verdict"]["objective"]),), settings)
+    with open_evaluator(settings, remember=False) as evaluator:
+        return audit_run(document, evaluator, folder=evaluator.folder, repetitions=confirm, progress=progress or silent)
+
+
+def _saved_network(document: Mapping[str, Any], folder: Path) -> ModelFile:
+    """Return the network that a run saved, under the name the user gave it."""
+    model, network = document["model"], (folder / NETWORK).resolve()
+    return ModelFile(network, "ir", model["name"], model["source"], digest_files([network]))
 
 
 def _objectives(objective: Objectives) -> tuple[Objective, ...]:

@@ -1,4 +1,4 @@
-"""A run's winner as a function in the user's own process."""
+"""The winner of a run as a function in the user's own process."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -18,38 +18,39 @@ from passsearch.worker import run_script
 COMPILED = "compiled"
 
 
-def opened(document: Mapping[str, Any], run: Path) -> Callable[..., Any]:
-    """Build it by its exported script, which checks every IR and the outputs, unless that was done; then load it.
+def compiled_function(document: Mapping[str, Any], run: Path) -> Callable[..., Any]:
+    """Load the winner of a run; the first call builds it by its exported script, all checks included.
 
     Raises:
         UserError: This interpreter does not have the TVM that compiled it, or the script's checks fail.
     """
-    told = document["toolchain"]
-    chosen = dialect(told["dialect"])
-    if not chosen.opener:
-        raise UserError(f"A network compiled by {chosen.name} does not load into a process; use its exported script.")
-    if _own_version() != told["tvm_version"]:
+    toolchain = document["toolchain"]
+    compiler = dialect(toolchain["dialect"])
+    if not compiler.opener:
+        raise UserError(f"A network compiled by {compiler.name} does not load into a process; use its exported script.")
+    if _own_version() != toolchain["tvm_version"]:
         raise UserError(
-            f"This needs TVM {told['tvm_version']} in the interpreter you call it from, which has "
-            f"{_own_version() or 'none'}; run there: pip install 'passsearch[{chosen.name}]'"
+            f"This needs TVM {toolchain['tvm_version']} in the interpreter you call it from, which has "
+            f"{_own_version() or 'none'}; run there: pip install 'passsearch[{compiler.name}]'"
         )
     if not document["deployment"]["expected"]:
         raise UserError(
             f"Nothing here runs what is compiled for `{document['target']}`; take the exported script there."
         )
-    # A run that goes on may come to another winner.
+    # A continued run may find another winner, so the folder is named after the winner.
     winner = f"{document['best']['pipeline']}|{document['best']['build']}"
     folder = run.absolute() / f"{COMPILED}-{crc32(winner.encode()):08x}"
     if not folder.exists():
         _build(document, run, folder=folder)
-    home, _, function = chosen.opener.partition(":")
-    device = device_of(document["target"])
-    function_of_tensors: Callable[..., Any] = getattr(import_module(home), function)(folder, device)
+    home, _, function = compiler.opener.partition(":")
+    function_of_tensors: Callable[..., Any] = getattr(import_module(home), function)(
+        folder, device_of(document["target"])
+    )
     return function_of_tensors
 
 
 def _own_version() -> str:
-    """Of the TVM in this interpreter; empty without any."""
+    """Return the version of the TVM in this interpreter; empty without one."""
     try:
         return get_toolchain("this").tvm_version
     except UserError:
@@ -58,8 +59,8 @@ def _own_version() -> str:
 
 def _build(document: Mapping[str, Any], run: Path, *, folder: Path) -> None:
     python = get_toolchain(document["toolchain"]["name"]).python
-    with temporary_subfolder(run.absolute()) as passing:
-        script = export_run(document, run, to=passing / "deploy") / SCRIPT
+    with temporary_subfolder(run.absolute()) as temporary:
+        script = export_run(document, run, to=temporary / "deploy") / SCRIPT
         if run_script(python, script, to_stderr=True):
-            raise UserError(f"The script that builds the winner of `{run}` failed; what it said stands above.")
+            raise UserError(f"The script that builds the winner of `{run}` failed; its messages stand above.")
         os.replace(script.parent / BUILT, folder)

@@ -1,0 +1,155 @@
+"""``analyze`` and ``compare``: questions about a network that need no search."""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from passsearch.api.common import Progress, catalog_paths, model_file, open_evaluator, session, silent
+from passsearch.catalog import bind_pipeline
+from passsearch.core import DEADLINE_S, Candidate, TensorType
+from passsearch.errors import UserError
+from passsearch.evaluate import MeasurementPlans, Session, open_session
+from passsearch.export import read_pipeline
+from passsearch.search import (
+    CACHES,
+    CF22,
+    PAIRED,
+    PROTOCOLS,
+    ComparisonOptions,
+    Document,
+    NetworkAnalysis,
+    Side,
+    analyze_network,
+    compare_candidates,
+    named_candidate,
+)
+from passsearch.toolchain import get_toolchain
+
+_QUALIFIED = re.compile(r"([A-Za-z0-9_.-]+):(.+)")
+
+
+def analyze(
+    model: object,
+    example_inputs: object = None,
+    *,
+    inputs: Mapping[str, TensorType] | None = None,
+    batch: int | None = None,
+    toolchain: str | None = None,
+    catalogs: Sequence[str | Path] = (),
+) -> NetworkAnalysis:
+    """Return operators, features, architecture classes with evidence, and candidate passes with reasons."""
+    network = {"inputs": inputs, "batch": batch, "toolchain": toolchain, "catalogs": catalogs}
+    with session(model, example_inputs, remember=False, **network) as evaluator:  # type: ignore[arg-type]
+        return analyze_network(evaluator.session, evaluator.network.summary)
+
+
+def compare(
+    model: object,
+    pipelines: Sequence[str],
+    *,
+    example_inputs: object = None,
+    inputs: Mapping[str, TensorType] | None = None,
+    batch: int | None = None,
+    target: str | None = None,
+    toolchain: str | None = None,
+    tolerance: float | None = None,
+    deadline: float = DEADLINE_S,
+    rounds: int = 6,
+    processes: int | None = None,
+    protocol: str = PAIRED,
+    cache: str = "warm",
+    catalogs: Sequence[str | Path] = (),
+    plans: MeasurementPlans | None = None,
+    progress: Progress | None = None,
+) -> Document:
+    """Measure pipelines against each other, interleaved in several processes.
+
+    Args:
+        model: The network, and so are ``example_inputs``, ``inputs`` and ``batch``: see ``tune``.
+        pipelines: Names, pipeline files, or pipelines written out. ``TOOLCHAIN:PIPELINE`` is built by that toolchain,
+            to compare compilers. The baseline is the first that has a baseline's name, else the default of the first
+            toolchain.
+        example_inputs: Inputs a torch module or a gluon block is traced with.
+        inputs: Shape and dtype by input name.
+        batch: Size of a symbolic first dimension.
+        target: TVM's target; the host CPU by default.
+        toolchain: Name of the toolchain; the first there is by default.
+        tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
+        deadline: Seconds one request to a worker may take.
+        rounds: Rounds of each process.
+        processes: Number of processes; as many as the verdicts need by default.
+        protocol: ``paired``, or ``cf22``: each pipeline runs by itself 1000 times as in the paper, which proves nothing
+            and gives no verdict.
+        cache: ``warm``, or ``flushed``: the processor's caches hold nothing of the network when a run begins.
+        catalogs: YAML files with the user's own passes.
+        plans: Plans by which artifacts are timed.
+        progress: Callback; gets the current step, the number of finished pipelines and the number of all.
+
+    Returns:
+        The table as JSON: a row for each pipeline and a verdict for each pair.
+
+    Raises:
+        UserError: An argument is impossible; the message says what to do.
+        EnvironmentFault: There is no toolchain.
+    """
+    options = ComparisonOptions(rounds, processes, protocol, cache)
+    by_toolchain = _by_toolchain(pipelines, toolchain)
+    _check_options(options, toolchains=len(by_toolchain))
+    with ExitStack() as stack:
+        sides = []
+        for name, texts in by_toolchain.items():
+            settings = open_session(
+                model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=name),
+                toolchain=name,
+                target=target,
+                catalogs=catalog_paths(catalogs),
+                tolerance=tolerance,
+                deadline_s=deadline,
+                plans=plans,
+            )
+            _check_device(settings, options)
+            candidates = [_candidate(settings, text) for text in texts]
+            sides.append(Side(stack.enter_context(open_evaluator(settings, remember=False)), candidates))
+        return compare_candidates(sides, options, progress=progress or silent)
+
+
+def _check_options(options: ComparisonOptions, *, toolchains: int) -> None:
+    choices = (("protocol", options.protocol, PROTOCOLS), ("cache state", options.cache, CACHES))
+    for what, value, allowed in choices:
+        if value not in allowed:
+            raise UserError(f"Unknown {what} `{value}`; choose from: {', '.join(allowed)}.")
+    if options.protocol == CF22 and options.cache != "warm":
+        raise UserError("Protocol `cf22` measures with warm caches, as the paper did; leave the cache state out.")
+    if options.protocol == CF22 and toolchains > 1:
+        raise UserError("Protocol `cf22` runs all pipelines in one process, so it takes those of one toolchain.")
+
+
+def _check_device(settings: Session, options: ComparisonOptions) -> None:
+    if settings.cannot_run_reason:
+        raise UserError(f"Nothing can be timed for `{settings.target}`: {settings.cannot_run_reason}.")
+    if options.cache != "warm" and settings.device != "cpu":
+        raise UserError(f"Caches of `{settings.target}` cannot be flushed; leave the cache state out.")
+
+
+def _by_toolchain(pipelines: Sequence[str], default: str | None) -> dict[str | None, list[str]]:
+    """Group pipelines by toolchain, in the order the toolchains are first named."""
+    matches = [_QUALIFIED.match(text) for text in pipelines]
+    if not any(matches):
+        return {default: list(pipelines)}
+    default = get_toolchain(default).name
+    groups: dict[str | None, list[str]] = {}
+    for text, match in zip(pipelines, matches, strict=True):
+        name, pipeline = (match[1], match[2]) if match else (default, text)
+        groups.setdefault(name, []).append(pipeline)
+    return groups
+
+
+def _candidate(settings: Session, text: str) -> Candidate:
+    if text.endswith(".json"):
+        file = read_pipeline(Path(text))
+        candidate = Candidate(file.pipeline, file.build, Path(text).stem)
+    else:
+        candidate = named_candidate(settings, text)
+    bind_pipeline(candidate.pipeline, settings.catalog)
+    return candidate

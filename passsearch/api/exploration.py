@@ -1,0 +1,140 @@
+"""``explore`` and ``check_space``: all states that a set of passes can make of a network."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from passsearch.api.common import Progress, session, silent
+from passsearch.catalog import bind_pipeline
+from passsearch.core import DEADLINE_S, Json, Pipeline, TensorType
+from passsearch.evaluate import Closure, Exploration, Limits
+from passsearch.search import (
+    Document,
+    analyze_network,
+    check_certificate,
+    explored_passes,
+    read_closure,
+    space_document,
+)
+
+
+def explore(
+    model: object,
+    example_inputs: object = None,
+    *,
+    inputs: Mapping[str, TensorType] | None = None,
+    batch: int | None = None,
+    passes: Sequence[str] | None = None,
+    additional: Sequence[str] = (),
+    every: bool = False,
+    depth: int | None = None,
+    states: int | None = None,
+    timeout: float | None = None,
+    target: str | None = None,
+    toolchain: str | None = None,
+    deadline: float = DEADLINE_S,
+    catalogs: Sequence[str | Path] = (),
+    remember: bool = True,
+    progress: Progress | None = None,
+) -> Document:
+    """Apply the passes in every order, any number of times, until no new IR appears or a limit is met.
+
+    The edges go to the fact cache, so the same call again continues, and ``tune`` starts from them.
+
+    Args:
+        model: The network, and so are ``example_inputs``, ``inputs`` and ``batch``: see ``tune``.
+        example_inputs: Inputs a torch module or a gluon block is traced with.
+        inputs: Shape and dtype by input name.
+        batch: Size of a symbolic first dimension.
+        passes: The only passes to apply: names (all choices of arguments) or passes written out.
+        additional: Passes that are applied on request only: those the catalog leaves to the user's intent, and those
+            with which a space never closes.
+        every: True to take the catalog's candidates whatever the network's classes and features.
+        depth: Length of the longest sequence.
+        states: Largest number of states.
+        timeout: Wall time in seconds.
+        target: TVM's target; the host CPU by default.
+        toolchain: Name of the toolchain; the first there is by default.
+        deadline: Seconds one pass may take.
+        catalogs: YAML files with the user's own passes.
+        remember: True to use and extend the fact cache.
+        progress: Callback; gets the number of states whose edges are all known, and of all states.
+
+    Returns:
+        The explored space with its certificate: the states, the edges and what follows from them.
+
+    Raises:
+        UserError: An argument is impossible; the message says what to do.
+        EnvironmentFault: There is no toolchain.
+    """
+    report = progress or silent
+    network = {"inputs": inputs, "batch": batch, "target": target, "toolchain": toolchain}
+    options = {"deadline": deadline, "catalogs": catalogs, "remember": remember}
+    with session(model, example_inputs, **network, **options) as evaluator:  # type: ignore[arg-type]
+        summary = evaluator.network.summary
+        steps, left_out = explored_passes(evaluator.session, summary, passes=passes, additional=additional, every=every)
+        exploration = Exploration(
+            evaluator.applier,
+            steps,
+            limits=Limits(depth, states, timeout),
+            compilers=evaluator.session.explorers,
+            progress=lambda done, number: report("exploring", done, number),
+        )
+        growth = exploration.run()
+        return space_document(
+            evaluator.session,
+            Closure.of(evaluator.graph, steps),
+            growth=growth,
+            classes=analyze_network(evaluator.session, summary).class_names,
+            left_out=left_out,
+            remembered=evaluator.is_shared,
+        )
+
+
+def check_space(
+    document: Mapping[str, Any],
+    model: object,
+    *,
+    example_inputs: object = None,
+    inputs: Mapping[str, TensorType] | None = None,
+    batch: int | None = None,
+    sample: int = 50,
+    seed: int = 0,
+    toolchain: str | None = None,
+    deadline: float = DEADLINE_S,
+    catalogs: Sequence[str | Path] = (),
+    progress: Progress | None = None,
+) -> dict[str, Json]:
+    """Apply a random sample of an explored space's edges again, without the fact cache, and compare.
+
+    Args:
+        document: The result of ``explore``.
+        model: The network it was made from, and so are ``example_inputs``, ``inputs`` and ``batch``: see ``tune``.
+        example_inputs: Inputs a torch module or a gluon block is traced with.
+        inputs: Shape and dtype by input name.
+        batch: Size of a symbolic first dimension.
+        sample: Number of edges.
+        seed: Seed of the sample.
+        toolchain: Name of the toolchain; the document's own by default.
+        deadline: Seconds one pass may take.
+        catalogs: YAML files with the user's own passes.
+        progress: Callback; gets the number of checked edges and of all edges in the sample.
+
+    Raises:
+        UserError: The document is not an explored space.
+        EnvironmentFault: Its toolchain is not installed.
+    """
+    closure = read_closure(document, "the document")
+    report = progress or silent
+    network = {"inputs": inputs, "batch": batch, "toolchain": toolchain or str(document["toolchain"]["name"])}
+    options = {"target": document["target"], "deadline": deadline, "catalogs": catalogs, "remember": False}
+    with session(model, example_inputs, **network, **options) as evaluator:  # type: ignore[arg-type]
+        bind_pipeline(Pipeline(closure.passes), evaluator.session.catalog)
+        return check_certificate(
+            document,
+            closure,
+            evaluator=evaluator,
+            sample=sample,
+            seed=seed,
+            progress=lambda done, number: report("checking", done, number),
+        )

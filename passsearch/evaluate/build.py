@@ -1,0 +1,171 @@
+"""Artifacts: states built with options, verified against the reference, deleted and restored."""
+
+import logging
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from passsearch.core import BuildOptions, Candidate, Failure, strict_limit
+from passsearch.evaluate.apply import Applier
+from passsearch.evaluate.facts import FactStore, read_fact
+from passsearch.evaluate.pool import WorkerPool
+from passsearch.evaluate.records import BuildFact, Built, FreshCompile, Network
+from passsearch.evaluate.session import Session
+from passsearch.evaluate.verify import Agreement, VerifyFact, judge, wrong_result
+from passsearch.store import Fact
+
+_log = logging.getLogger(__name__)
+
+
+class Builder:
+    """Builds each state with each set of options once, and judges the outputs for every candidate.
+
+    Attributes:
+        reference: File with the outputs that all others are compared with.
+    """
+
+    def __init__(
+        self, session: Session, *, network: Network, facts: FactStore, pool: WorkerPool, applier: Applier, folder: Path
+    ) -> None:
+        """Build nothing yet; artifacts will go to ``folder``."""
+        self._session, self._network, self._facts = session, network, facts
+        self._pool, self._applier, self._folder = pool, applier, folder
+        self.reference = folder / "reference.npz"
+        self._strict_limit = strict_limit(network.summary.computed_types)
+
+    def limit(self, candidate: Candidate) -> float:
+        """Return the largest deviation that a candidate's outputs may have, as a share of the largest output."""
+        return self._session.deviation_limit(candidate, strict=self._strict_limit)
+
+    def build(self, state: str, candidate: Candidate) -> Built | Failure:
+        """Build a state with a candidate's options, and judge its outputs by the candidate's limit.
+
+        The reference is the imported network built without optimisation, and is made first. The deviation is a fact of
+        the build; whether it is too large is judged for every candidate.
+        """
+        key = f"{state}|{options_key(candidate.build)}"
+        folder = self._folder / key.replace("|", "-").replace("+", "x")
+        fact = self._facts.recall_or_record("build", key, lambda: self._build(state, candidate.build, folder=folder))
+        record = read_fact(fact, BuildFact.from_fact)
+        if isinstance(record, Failure):
+            return record
+        agreement = self._judge(record, candidate)
+        if isinstance(agreement, Failure):
+            _delete(folder)
+            return agreement
+        return Built(
+            state=state,
+            options=candidate.build,
+            key=key,
+            folder=folder,
+            digest=record.digest,
+            kernels=record.kernels,
+            seconds=record.seconds,
+            bytes=record.bytes,
+            plan_bytes=record.plan_bytes,
+            peak_rss=record.verification.peak_rss if record.verification else None,
+            agreement=agreement,
+        )
+
+    def _judge(self, record: BuildFact, candidate: Candidate) -> Agreement | Failure:
+        limit, reason = self.limit(candidate), self._session.cannot_run_reason
+        if reason:
+            return Agreement(None, limit, cannot_run_reason=reason)
+        assert record.verification is not None
+        return judge(record.verification, limit)
+
+    def restore(self, built: Built) -> Built | Failure:
+        """Make sure that the files exist: a resumed run may have lost them, a search may have deleted them."""
+        if built.folder.exists():
+            return built
+        return read_fact(self._build(built.state, built.options, folder=built.folder), lambda _: built)
+
+    def discard(self, built: Built) -> None:
+        """Delete the files of an artifact; ``restore`` makes them again."""
+        _delete(built.folder)
+
+    def compile_fresh(
+        self, key: str, candidate: Candidate, *, timing_key: str, kinds: Sequence[str]
+    ) -> FreshCompile | Failure:
+        """Compile a candidate in a process of its own; see ``Evaluator.compile_fresh``."""
+        fact = self._facts.recall("fresh", key)
+        lost = fact is not None and "failure" not in fact and not Path(fact["folder"]).exists()
+        if fact is None or (lost and any(self._facts.recall(kind, timing_key) is None for kind in kinds)):
+            fact = self._facts.record("fresh", key, fact=self._compile_fresh(key, candidate))
+        return read_fact(fact, FreshCompile.from_fact)
+
+    def expected_outputs(self, built: Built, *, seed: int) -> list[Any] | None:
+        """Return digests of an artifact's outputs on random inputs; empty where nothing runs, ``None`` if it fails."""
+        if self._session.cannot_run_reason:
+            return []
+        request = {**self._device_request("expect", built.folder), "seed": seed}
+        answer = self._pool.ask(self._pool.timer, "measure", request=request)
+        return None if "failure" in answer else answer["expected"]
+
+    def _build(self, state: str, options: BuildOptions, *, folder: Path) -> Fact:
+        """Build into a folder that gets its name only when it is complete and its outputs are compared."""
+        runs, root = not self._session.cannot_run_reason, self._applier.graph.root
+        if runs and not self.reference.exists() and (state, options) != (root, BuildOptions()):
+            reference = self._build(root, BuildOptions(), folder=self._folder / "reference")
+            if "failure" in reference:
+                return reference
+        _log.info("building state %s with %s", state, options_key(options))
+        unfinished = folder.with_name(folder.name + ".partial")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        request: dict[str, Any] = {"options": options.to_json(), "folder": str(unfinished)}
+        answer = self._applier.compiler.ask("build", "build", state=state, **request)
+        verified = answer if "failure" in answer or not runs else self._verify(unfinished)
+        if "failure" in verified:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            return verified
+        shutil.rmtree(folder, ignore_errors=True)
+        unfinished.rename(folder)
+        return {**answer, **{name: verified.get(name) for name in ("peak_rss", "deviation", "case", "leads")}}
+
+    def _verify(self, folder: Path) -> Fact:
+        """Compare outputs with the reference, or make the reference; a mismatch is a failure of the build."""
+        request = {
+            **self._device_request("verify", folder),
+            "cases": self._session.output_cases,
+            "outputs": str(self.reference),
+            "reference": str(self.reference) if self.reference.exists() else None,
+        }
+        answer = self._pool.ask(self._pool.timer, "measure", request=request)
+        if "failure" not in answer and not math.isfinite(answer["deviation"]):
+            reason = answer["mismatch"] or VerifyFact.from_fact(answer).text
+            return {"failure": wrong_result(reason).to_json()}
+        return answer
+
+    def _device_request(self, verb: str, folder: Path) -> dict[str, Any]:
+        inputs = self._network.inputs_to_json()
+        return {"verb": verb, "folder": str(folder), "device": self._session.device, "inputs": inputs}
+
+    def _compile_fresh(self, key: str, candidate: Candidate) -> Fact:
+        folder = self._folder / key
+        shutil.rmtree(folder, ignore_errors=True)
+        _log.info("compiling %s in a new process", candidate.name or candidate.pipeline)
+        answer = self._pool.ask_new("build", self._applier.compiler.compile_request(candidate, folder))
+        if "failure" in answer:
+            return answer
+        if answer["state"] != self._applier.reach(candidate.pipeline):
+            reason = "a fresh process reached another IR by the same pipeline"
+            return {"failure": Failure("unstable", "apply", "", reason).to_json()}
+        return {**answer, "folder": str(folder)}
+
+
+def _delete(folder: Path) -> None:
+    """Delete a folder, renamed first so that an interruption leaves no half of it under its own name."""
+    if folder.exists():
+        obsolete = folder.with_name(folder.name + ".partial")
+        shutil.rmtree(obsolete, ignore_errors=True)
+        folder.rename(obsolete)
+        shutil.rmtree(obsolete, ignore_errors=True)
+
+
+def options_key(options: BuildOptions) -> str:
+    """Return build options as one word, as keys of the log name them."""
+    parts = [f"O{options.opt_level}", *(f"+{name}" for name in options.required)]
+    parts += [f"-{name}" for name in options.disabled] + [f"{key}={value}" for key, value in options.config]
+    return ",".join(parts)

@@ -1,0 +1,82 @@
+"""The facts of a run: looked up in its log and in the fact cache, recorded once, and read as typed records."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from passsearch.core import Failure
+from passsearch.store import Fact, Log
+
+SHARED_KINDS = frozenset({"load", "edge", "steady", "census", "hash", "build", "samples", "exploring"})
+"""Kinds of facts that hold for later runs too. The facts that confirm a winner are never among them."""
+
+LASTING_FAILURES = frozenset({None, "compile_error", "crash", "wrong_result"})
+"""Kinds of failures that hold for later runs too. A full disk or a busy machine does not."""
+
+Record = TypeVar("Record")
+
+_log = logging.getLogger(__name__)
+
+
+class FactStore:
+    """The log of one run, and behind it the fact cache that all runs on the network share."""
+
+    def __init__(self, log: Log, cache: Log | None, *, deadline_s: float, seconds: Mapping[str, float]) -> None:
+        """Combine a log with a fact cache.
+
+        Args:
+            log: The log of this run.
+            cache: Facts of earlier runs on the same network, compiler and device; ``None`` to use none.
+            deadline_s: Deadline of one request. It is stored with every fact, so that a timeout can be tried again
+                under a longer deadline.
+            seconds: Wall time by stage. It is stored with every fact, so that a resumed run goes on counting.
+        """
+        self._run_log, self._cache = log, cache
+        self._deadline_s, self._seconds = deadline_s, seconds
+
+    @property
+    def is_shared(self) -> bool:
+        """True if new facts reach later runs; false while another run writes the fact cache."""
+        return self._cache is not None and self._cache.writable
+
+    def recall(self, kind: str, key: str) -> Fact | None:
+        """Return a recorded fact, or ``None``. A timeout under a shorter deadline than today's does not count."""
+        fact = self._run_log.recall(kind, key)
+        if fact is None and self._cache is not None and kind in SHARED_KINDS:
+            fact = self._cache.recall(kind, key)
+            fact = fact and self._run_log.record(kind, key, fact={**fact, "spent": self._spent}, durable=False)
+        if fact is None or fact.get("failure", {}).get("kind") != "timeout":
+            return fact
+        return fact if fact.get("deadline_s", 0.0) >= self._deadline_s else None
+
+    def record(self, kind: str, key: str, *, fact: Fact) -> Fact:
+        """Write a fact to the log, and to the fact cache if it holds for later runs; return it as it was written."""
+        fact = {**fact, "deadline_s": self._deadline_s}
+        failure = fact.get("failure", {}).get("kind")
+        in_cache = False
+        if self._cache is not None and kind in SHARED_KINDS and (kind == "steady" or failure in LASTING_FAILURES):
+            self._cache.record(kind, key, fact=fact)
+            in_cache = self._cache.writable
+        if failure is not None:
+            _log.info("%s %s failed: %s", kind, key or "(network)", fact["failure"]["reason"])
+        # A fact that the fact cache has synced to disk need not be synced again.
+        return self._run_log.record(kind, key, fact={**fact, "spent": self._spent}, durable=not in_cache)
+
+    def recall_or_record(self, kind: str, key: str, make: Callable[[], Fact]) -> Fact:
+        """Return the recorded fact, or make and record it."""
+        fact = self.recall(kind, key)
+        return self.record(kind, key, fact=make()) if fact is None else fact
+
+    def precedes_sampling(self, kind: str, key: str) -> bool:
+        """Return whether this run had the fact when its sampler started."""
+        times = self._run_log.times
+        return (kind, key) in times and times[kind, key] <= times["explored", ""]
+
+    @property
+    def _spent(self) -> dict[str, float]:
+        return {stage: round(seconds, 3) for stage, seconds in self._seconds.items()}
+
+
+def read_fact(fact: Fact, record: Callable[[Fact], Record]) -> Record | Failure:
+    """Return the failure a fact holds, else the record made from it."""
+    return Failure.from_json(fact["failure"]) if "failure" in fact else record(fact)

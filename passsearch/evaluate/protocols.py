@@ -1,0 +1,142 @@
+"""The seam between searching and evaluating: what a search needs of an evaluator, and what an exploration needs."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from passsearch.core import Candidate, Failure, PassSpec, Pipeline
+from passsearch.evaluate.plans import MeasurementPlans
+from passsearch.evaluate.records import (
+    Built,
+    CandidateSamples,
+    Consumed,
+    FreshCompile,
+    TimedArtifacts,
+    TimedSamples,
+)
+from passsearch.evaluate.state_graph import Edge, StateGraph
+from passsearch.measure import Cf22Plan, RoundPlan, WindowPlan
+from passsearch.store import Fact
+
+
+class Evaluator(Protocol):
+    """Evaluates candidates of one network: from the pipeline over the state and the build to samples.
+
+    ``WorkerEvaluator`` asks compiler processes; ``testing.SimulatedEvaluator`` and ``testing.RecordedEvaluator`` need
+    no compiler. A failure of a candidate is returned, not raised.
+
+    Attributes:
+        graph: The states reached so far.
+        batch: Samples per inference.
+        plans: Plans by which artifacts are timed.
+    """
+
+    graph: StateGraph
+    batch: int
+    plans: MeasurementPlans
+
+    def reach(self, pipeline: Pipeline) -> str | Failure:
+        """Return the state a pipeline leads to."""
+
+    def op_counts(self, state: str) -> Mapping[str, int]:
+        """Return the counts of operators, fused groups and constants of a state; empty if they are unavailable."""
+
+    def build(self, state: str, candidate: Candidate) -> Built | Failure:
+        """Build a state with a candidate's options and judge its outputs by the candidate's limit."""
+
+    def restore(self, built: Built) -> Built | Failure:
+        """Make sure that the files of an artifact exist."""
+
+    def discard(self, built: Built) -> None:
+        """Delete the files of an artifact; ``restore`` makes them again."""
+
+    def sample(self, baseline: Built, candidate: Built) -> CandidateSamples | Failure:
+        """Time a candidate of a search against the baseline, interleaved in one process."""
+
+    def time_fresh(
+        self,
+        key: str,
+        artifacts: TimedArtifacts,
+        *,
+        plan: RoundPlan | Cf22Plan,
+        processes: int | None = None,
+        least_s: float = 0.0,
+        turn: int = 0,
+    ) -> TimedSamples | Failure:
+        """Time artifacts against each other in new processes.
+
+        Args:
+            key: Names the samples in the log.
+            artifacts: Artifacts to time.
+            plan: Plan of each process.
+            processes: Number of processes; those of a shortlist by default.
+            least_s: Time to fill with further processes, up to ``plans.most_processes`` in all.
+            turn: Number of the first process; it decides the order in which artifacts are loaded.
+        """
+
+    def measure_consumption(self, key: str, folders: Sequence[str], *, plan: WindowPlan) -> Consumed | Failure | None:
+        """Measure power, energy, temperature and device memory of artifacts in a new process.
+
+        Return ``None`` without a meter, or where no result is recorded and the files no longer exist.
+        """
+
+    def compile_fresh(
+        self, key: str, candidate: Candidate, *, timing_key: str, kinds: Sequence[str]
+    ) -> FreshCompile | Failure:
+        """Compile a candidate in a process of its own, as a deployment does, and check the state it reaches.
+
+        Args:
+            key: Names this compile in the log, and its folder.
+            candidate: Candidate to compile.
+            timing_key: Key of the samples it is compiled for.
+            kinds: Kinds of facts under that key. Once all of them are recorded the files are not needed.
+        """
+
+
+class StepCompiler(Protocol):
+    """Applies one pass to one state."""
+
+    def apply(self, state: str, step: PassSpec, *, identify: bool = False) -> Fact:
+        """Return ``seconds`` with ``state`` or ``failure``."""
+
+
+class Explorer(Protocol):
+    """Grows a state graph edge by edge, and remembers what was explored.
+
+    Attributes:
+        graph: The states reached so far.
+        explored: True if this run has spent its time for exploration; a resumed run does not explore further.
+    """
+
+    graph: StateGraph
+
+    @property
+    def explored(self) -> bool:
+        """See the class."""
+
+    def cached_edge(self, state: str, step: PassSpec) -> Edge | None:
+        """Return the edge of a pass on a state if it is recorded or known to fail; apply nothing."""
+
+    def cached_edge_before_sampling(self, state: str, step: PassSpec) -> Edge | None:
+        """Return a cached edge only if this run had it when its sampler started."""
+
+    def record_edge(self, state: str, step: PassSpec, *, fact: Fact) -> Edge:
+        """Record the answer of ``StepCompiler.apply``."""
+
+    def expand(self, state: str, steps: Sequence[PassSpec]) -> None:
+        """Apply every one of these passes to a state, where that is not recorded."""
+
+    def forbid(self, step: PassSpec, reason: str) -> None:
+        """Make a nondeterministic pass fail on every state from now on."""
+
+    def is_forbidden(self, step: PassSpec) -> bool:
+        """Return whether a pass was found to be nondeterministic, by this run or an earlier one."""
+
+    def compilers(self, number: int) -> AbstractContextManager[Sequence[StepCompiler]]:
+        """Open several compilers that work side by side and share their states."""
+
+    def explored_s(self, steps: Sequence[PassSpec]) -> float:
+        """Return how long this and earlier runs have explored these passes, in seconds."""
+
+    def record_exploration(self, steps: Sequence[PassSpec], *, seconds: float) -> None:
+        """Record exploration time."""

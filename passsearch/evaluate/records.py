@@ -1,0 +1,233 @@
+"""Typed records of what the compiler processes answer, each read from its fact in one place."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from passsearch.core import BuildOptions, Json, ModuleSummary, TensorType
+from passsearch.evaluate.verify import Agreement, VerifyFact
+from passsearch.measure import Consumption
+from passsearch.store import Fact
+
+Conditions: TypeAlias = Mapping[str, Json]
+"""Conditions of a measurement as the timing process reports them: threads, clocks, steal, load and others."""
+
+Samples: TypeAlias = tuple[float, ...]
+"""Seconds per inference, one value a round."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """The imported network.
+
+    Attributes:
+        root: The state of the IR that no pass has changed.
+        inputs: Types by input name, in order.
+        summary: The dataflow graph.
+    """
+
+    root: str
+    inputs: Mapping[str, TensorType]
+    summary: ModuleSummary
+
+    @classmethod
+    def from_fact(cls, fact: Fact) -> "Network":
+        """Read the answer to ``load``."""
+        inputs = {name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in fact["inputs"].items()}
+        return cls(fact["state"], inputs, ModuleSummary.from_json(fact["summary"]))
+
+    @property
+    def batch(self) -> int:
+        """First dimension of the first input."""
+        shape = next((kind.shape for kind in self.inputs.values()), ())
+        return int(shape[0] or 1) if shape else 1
+
+    def inputs_to_json(self) -> dict[str, Json]:
+        """Return the input types in the form of worker requests."""
+        return {name: [list(kind.shape), kind.dtype] for name, kind in self.inputs.items()}
+
+
+@dataclass(frozen=True)
+class BuildFact:
+    """One build.
+
+    Attributes:
+        digest: Digest of the binary.
+        kernels: Digest of the lowered functions and of the order of their calls; the binary's where there is none.
+        seconds: Time to build and to write the files.
+        bytes: Size of the files.
+        plan_bytes: Memory the compiler planned; ``None`` where it planned none.
+        verification: Comparison of its outputs with the reference; ``None`` where nothing runs.
+    """
+
+    digest: str
+    kernels: str
+    seconds: float
+    bytes: int
+    plan_bytes: int | None
+    verification: VerifyFact | None
+
+    @classmethod
+    def from_fact(cls, fact: Fact) -> "BuildFact":
+        """Read the answers to ``build`` and ``verify``, which are recorded as one fact."""
+        return cls(
+            digest=fact["digest"],
+            kernels=fact["kernels"] or fact["digest"],
+            seconds=fact["seconds"],
+            bytes=fact["bytes"],
+            plan_bytes=fact["plan_bytes"],
+            verification=VerifyFact.from_fact(fact) if fact.get("deviation") is not None else None,
+        )
+
+
+@dataclass(frozen=True)
+class Built:
+    """A state built with options, judged for one candidate.
+
+    Equal ``digest`` means one binary. Equal ``kernels`` means the same code called in the same order, on parameters
+    that may have other values; such artifacts take the same time.
+
+    Attributes:
+        state: The state.
+        options: Options of the build.
+        key: Names state and options.
+        folder: Folder of the artifact.
+        digest: Digest of the binary.
+        kernels: Digest of the lowered functions and of the order of their calls.
+        seconds: Time to build and to write the files.
+        bytes: Size of the files.
+        plan_bytes: Memory the compiler planned.
+        peak_rss: Memory the artifact adds to a process that runs it, in bytes.
+        agreement: Agreement of its outputs with the reference.
+    """
+
+    state: str
+    options: BuildOptions
+    key: str
+    folder: Path
+    digest: str
+    kernels: str
+    seconds: float
+    bytes: int
+    plan_bytes: int | None
+    peak_rss: int | None
+    agreement: Agreement = field(default_factory=Agreement)
+
+
+@dataclass(frozen=True)
+class CandidateSamples:
+    """Samples of a candidate and of the baseline from one process of a search; both empty where nothing runs."""
+
+    baseline: Samples
+    candidate: Samples
+    conditions: Conditions
+
+    @classmethod
+    def from_fact(cls, fact: Fact) -> "CandidateSamples":
+        """Read a fact of kind ``samples``."""
+        baseline, candidate = fact["samples"]
+        return cls(tuple(baseline), tuple(candidate), fact["conditions"])
+
+
+@dataclass(frozen=True)
+class TimedArtifacts:
+    """Artifacts that one process times against each other.
+
+    Attributes:
+        baseline: Folder of the baseline; ``None`` where another toolchain's process times it.
+        twin: Folder of another build of the baseline, which shows what the machine calls equal.
+        candidates: Folders of the candidates.
+    """
+
+    baseline: Path | None
+    candidates: tuple[Path, ...]
+    twin: Path | None = None
+
+    @property
+    def folders(self) -> list[str]:
+        """All folders in the order of the request: baseline, twin, candidates."""
+        return [str(folder) for folder in (self.baseline, self.twin, *self.candidates) if folder is not None]
+
+    def split(self, samples: Sequence[Sequence[float]], conditions: Conditions) -> "ProcessSamples":
+        """Return one process's samples, which come in the order of ``folders``, by role."""
+        rows = [tuple(row) for row in samples]
+        baseline = rows.pop(0) if self.baseline is not None else ()
+        twin = rows.pop(0) if self.twin is not None else ()
+        return ProcessSamples(baseline, twin, tuple(rows), conditions)
+
+
+@dataclass(frozen=True)
+class ProcessSamples:
+    """Samples of one timing process; empty for a role that it did not time."""
+
+    baseline: Samples
+    twin: Samples
+    candidates: tuple[Samples, ...]
+    conditions: Conditions
+
+
+@dataclass(frozen=True)
+class TimedSamples:
+    """Samples of several new processes; none where nothing runs.
+
+    Attributes:
+        processes: The processes, in the order they ran.
+        wall_s: Wall time of all of them, starts included.
+    """
+
+    processes: tuple[ProcessSamples, ...]
+    wall_s: float
+
+    @classmethod
+    def from_fact(cls, fact: Fact, artifacts: TimedArtifacts) -> "TimedSamples":
+        """Read a fact of kind ``timed``."""
+        rows = zip(fact["processes"], fact["conditions"], strict=True)
+        return cls(tuple(artifacts.split(*row) for row in rows), fact["wall_s"])
+
+
+@dataclass(frozen=True)
+class FreshCompile:
+    """One compile in a process of its own, as a deployment compiles.
+
+    Attributes:
+        folder: Folder of the artifact.
+        digest: Digest of the binary.
+        apply_s: Time to apply the pipeline.
+        build_s: Time to build and to write the files.
+        wall_s: Wall time of the process.
+    """
+
+    folder: Path
+    digest: str
+    apply_s: float
+    build_s: float
+    wall_s: float
+
+    @classmethod
+    def from_fact(cls, fact: Fact) -> "FreshCompile":
+        """Read a fact of kind ``fresh``."""
+        return cls(Path(fact["folder"]), fact["digest"], fact["apply_s"], fact["seconds"], fact["wall_s"])
+
+    @property
+    def compile_s(self) -> float:
+        """Time to apply and to build."""
+        return self.apply_s + self.build_s
+
+
+@dataclass(frozen=True)
+class Consumed:
+    """Consumption of several artifacts that ran in turns.
+
+    Attributes:
+        artifacts: The consumption of each artifact, in the order of the request.
+        wall_s: Wall time of the process.
+    """
+
+    artifacts: tuple[Consumption, ...]
+    wall_s: float
+
+    @classmethod
+    def from_fact(cls, fact: Fact) -> "Consumed":
+        """Read a fact of kind ``consumed``."""
+        return cls(tuple(map(Consumption.from_json, fact["consumed"])), fact["wall_s"])

@@ -1,0 +1,116 @@
+"""The measurement of one candidate, made in one place from its artifact, its samples and its consumption."""
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from passsearch.core import Json, Measurement
+from passsearch.evaluate import Built, Conditions, Session
+from passsearch.measure import Consumption, median_interval
+
+NOT_READ = "read over long windows, of the baseline and the winner only"
+NOT_RUN = ("latency_s", "throughput_per_s", "memory_bytes.peak_rss")
+NOT_REPORTED = "the device did not report it while the windows ran"
+
+
+def measured(
+    built: Built,
+    session: Session,
+    *,
+    samples: Sequence[float],
+    compile_s: float,
+    apply_s: float,
+    batch: int,
+    conditions: Conditions,
+    consumption: Sequence[Consumption] = (),
+) -> Measurement:
+    """Return the measurement of an artifact; what could not be read is ``None`` with a reason.
+
+    Args:
+        built: The artifact.
+        session: The session; its sensors state what cannot be read.
+        samples: Seconds per inference.
+        compile_s: Seconds to apply and build.
+        apply_s: Seconds to apply.
+        batch: Samples per inference.
+        conditions: Conditions while it was timed.
+        consumption: Consumption in each repetition.
+    """
+    power_w, temperature_c = (
+        _over_repetitions([getattr(each, name) for each in consumption]) for name in ("power_w", "temperature_c")
+    )
+    energies = [value for each in consumption for value in each.energy_j or ()]
+    energy_j = median(energies) if energies else None
+    device_bytes = max((each.memory_bytes for each in consumption if each.memory_bytes is not None), default=None)
+    readings = {
+        "power_w": power_w,
+        "temperature_c": temperature_c,
+        "energy_j": energy_j,
+        "memory_bytes.device": device_bytes,
+    }
+    return Measurement(
+        latency_s=tuple(samples),
+        compile_s=compile_s,
+        apply_s=apply_s,
+        batch=batch,
+        artifact_bytes=built.bytes,
+        conditions=conditions,
+        power_w=power_w,
+        temperature_c=temperature_c,
+        energy_j=energy_j,
+        memory_bytes={"plan": built.plan_bytes, "peak_rss": built.peak_rss, "device": device_bytes},
+        unavailable=_unavailable(built, session, readings=readings, was_read=bool(consumption)),
+    )
+
+
+def _unavailable(built: Built, session: Session, *, readings: Mapping[str, object], was_read: bool) -> dict[str, str]:
+    """Return the reason for every metric that is missing."""
+    reason = session.cannot_run_reason or (NOT_REPORTED if was_read else NOT_READ)
+    missing = dict.fromkeys([name for name, value in readings.items() if value is None], reason)
+    reasons = {**missing, **session.sensors.unavailable}
+    if session.cannot_run_reason:
+        reasons |= dict.fromkeys(NOT_RUN, session.cannot_run_reason)
+    if built.plan_bytes is None:
+        reasons["memory_bytes.plan"] = "the compiler planned none"
+    return reasons
+
+
+def _over_repetitions(readings: Sequence[Mapping[str, float] | None]) -> dict[str, float] | None:
+    """Combine repetitions: first start, last end, highest maximum, and the median of the medians."""
+    available = [reading for reading in readings if reading is not None]
+    if not available:
+        return None
+    combined = {
+        "median": median(reading["median"] for reading in available),
+        "max": max(reading["max"] for reading in available),
+    }
+    has_ends = "start" in available[0]
+    return combined | ({"start": available[0]["start"], "end": available[-1]["end"]} if has_ends else {})
+
+
+def measurement_document(measurement: Measurement) -> dict[str, Json]:
+    """Return a measurement in the form of results: statistics beside the raw samples they come from."""
+    middle = median(measurement.latency_s) if measurement.latency_s else None
+    latency: Any = middle and {
+        "median": middle,
+        "interval": median_interval(measurement.latency_s).to_json(),
+        "samples": list(measurement.latency_s),
+        "n": len(measurement.latency_s),
+    }
+    return {
+        "latency_s": latency,
+        "throughput_per_s": measurement.batch / middle if middle else None,
+        "compile_s": measurement.compile_s,
+        "apply_s": measurement.apply_s,
+        "memory_bytes": {"plan": None, "peak_rss": None, "device": None, **measurement.memory_bytes},
+        "artifact_bytes": measurement.artifact_bytes,
+        "power_w": _json(measurement.power_w),
+        "energy_j": measurement.energy_j,
+        "temperature_c": _json(measurement.temperature_c),
+        "unavailable": dict(measurement.unavailable),
+        "conditions": dict(measurement.conditions),
+    }
+
+
+def _json(reading: Mapping[str, float] | None) -> Json:
+    return None if reading is None else dict(reading)

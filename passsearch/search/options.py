@@ -1,0 +1,41 @@
+"""The options of one run, stated once and passed on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from passsearch.core import Objective
+from passsearch.search.samplers import AUTO
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of one run, as ``api.tune`` takes them.
+
+    Attributes:
+        objectives: One objective, or two for a Pareto front.
+        trials: Candidates to evaluate beyond the baselines; sequences that lead to a known state are free.
+        timeout_s: Wall time of the search, ``None`` for no limit.
+        seed: Seed of the sampler.
+        repetitions: Fresh compiles that confirm the winner; 0 leaves it unconfirmed.
+        keep_throughput: Least throughput, as a share of the baseline's, where throughput is not the objective.
+        passes: Names of the only passes to search; ``None`` leaves them to the network's classes.
+        additional: Names of further passes to search.
+        sampler: Name of the strategy.
+        remember: True to use and extend the fact cache.
+    """
+
+    objectives: tuple[Objective, ...]
+    trials: int
+    timeout_s: float | None = None
+    seed: int = 0
+    repetitions: int = 0
+    keep_throughput: float = 0.98
+    passes: Sequence[str] | None = None
+    additional: Sequence[str] = ()
+    sampler: str = AUTO
+    remember: bool = True
+
+    @property
+    def requested_passes(self) -> tuple[str, ...]:
+        """Names of all passes that the user asked for."""
+        return (*(self.passes or ()), *self.additional)

@@ -1,0 +1,90 @@
+"""The value of a candidate: its gain over the baseline by each objective, and whether it keeps enough throughput."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from passsearch.core import Failure, Interval, Objective
+from passsearch.evaluate import Built
+from passsearch.measure import CONSUMED, Ratio
+from passsearch.search.options import RunOptions
+from passsearch.search.records import Scored
+from passsearch.search.samplers import REJECTED, values_under_constraint
+
+SAME_BINARY = Ratio(1.0, Interval(1.0, 1.0))
+"""Ratio of a binary to itself, whatever pipelines made the two."""
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Compares candidates with the baseline by the objectives of a run.
+
+    Attributes:
+        options: The options of the run.
+        baseline: The baseline, as measured against itself.
+    """
+
+    options: RunOptions
+    baseline: Scored
+
+    @property
+    def objective(self) -> Objective:
+        """The first objective, by which candidates are ranked."""
+        return self.options.objectives[0]
+
+    def gain(self, objective: Objective, scored: Scored) -> float:
+        """Return how many times better than the baseline a candidate is, by the search's own measurement."""
+        if objective.name in ("throughput", "latency"):
+            assert scored.ratio is not None
+            return scored.ratio.value
+        if objective.name == "compile_time":
+            return self.baseline.compile_s / scored.compile_s
+        if objective.name in CONSUMED:
+            return self._consumption_gain(objective, scored)
+        return (self.baseline.built.peak_rss or 1) / max(scored.built.peak_rss or 1, 1)
+
+    def _consumption_gain(self, objective: Objective, scored: Scored) -> float:
+        if self.is_baseline_binary(scored.built):
+            return 1.0
+        assert scored.consumption is not None
+        baseline, candidate = scored.consumption
+        return math.exp(baseline.log_ratio(candidate, objective=objective.name))
+
+    def values(self, scored: Scored) -> list[float]:
+        """Return the log of the gain by each objective; larger is always better."""
+        return [math.log(self.gain(objective, scored)) for objective in self.options.objectives]
+
+    def is_baseline_binary(self, built: Built) -> bool:
+        """Return whether an artifact is the very binary the baseline is."""
+        return built.digest == self.baseline.built.digest
+
+    def is_admissible(self, scored: Scored) -> bool:
+        """Return whether a candidate keeps enough throughput, where that is a condition and not the objective.
+
+        The measured ratio decides. The confirmation decides whether it is certain.
+        """
+        least = self.options.keep_throughput
+        return not self._constrained or (scored.ratio is not None and scored.ratio.value >= least)
+
+    def rank(self, candidates: Iterable[Scored]) -> list[Scored]:
+        """Return the admissible candidates, the best by the first objective first."""
+        admissible = [scored for scored in candidates if self.is_admissible(scored)]
+        return sorted(admissible, key=lambda scored: -self.gain(self.objective, scored))
+
+    def trial_values(self, outcome: Scored | Failure) -> tuple[list[float], Mapping[str, float]]:
+        """Return the values and the attributes of an Optuna trial."""
+        if isinstance(outcome, Failure):
+            return [REJECTED] * len(self.options.objectives), {}
+        values = self.values(outcome)
+        if not self._constrained:
+            return values, {}
+        assert outcome.ratio is not None
+        least = self.options.keep_throughput
+        value, attributes = values_under_constraint(values[0], ratio=outcome.ratio.value, least=least)
+        return [value], attributes
+
+    @property
+    def _constrained(self) -> bool:
+        """True if throughput is a condition."""
+        single = len(self.options.objectives) == 1 and self.objective.name not in ("throughput", "latency")
+        return single and self.options.keep_throughput > 0
