@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from passsearch.measure.artifact_consumption import CONSUMED, Consumption
-    from passsearch.measure.processor import cache_bytes
-    from passsearch.measure.rounds import Cf22Plan, RoundPlan
+    from passsearch.measure.processor import CpuTimes, cache_bytes
+    from passsearch.measure.rounds import Cf22Plan, RoundPlan, run_race
     from passsearch.measure.sensors import Sensors, probe
     from passsearch.measure.statistics import (
         LEAST_GAIN,
@@ -51,6 +51,8 @@ _ELSEWHERE = {
     "undisturbed": "telemetry",
     "cache_bytes": "processor",
     "Cf22Plan": "rounds",
+    "CpuTimes": "processor",
+    "run_race": "rounds",
     "RoundPlan": "rounds",
     "Sensors": "sensors",
     "probe": "sensors",
@@ -62,6 +64,7 @@ __all__ = [
     "LEVEL",
     "Cf22Plan",
     "Consumption",
+    "CpuTimes",
     "Meter",
     "Ratio",
     "RoundPlan",
@@ -85,6 +88,7 @@ __all__ = [
     "process_ratio",
     "race_critical",
     "recording",
+    "run_race",
     "undisturbed",
 ]
 

@@ -12,6 +12,7 @@ from passsearch.search.pass_selection import (
     explored_passes,
     first_trials,
     named_candidate,
+    starting_sequences,
     with_prerequisites,
 )
 from passsearch.search.records import Scored, SearchOutcome, Tally
@@ -55,6 +56,7 @@ __all__ = [
     "require_repetitions",
     "shortlist",
     "space_document",
+    "starting_sequences",
     "toolchain_document",
     "with_prerequisites",
 ]

@@ -110,30 +110,46 @@ def explored_passes(
 def first_trials(
     session: Session, analysis: NetworkAnalysis, *, only: Sequence[str] | None = None
 ) -> tuple[Candidate, ...]:
-    """Return the catalog's named sequences for this device, with prerequisite passes inserted.
+    """Return the catalog's named sequences for a session's device; see ``starting_sequences``."""
+    present, kind = analysis.fingerprint.present(), session.device_kind
+    return starting_sequences(session.catalog, present=present, device_kind=kind, only=only)
+
+
+def starting_sequences(
+    catalog: Catalog, *, present: frozenset[str], device_kind: str, only: Sequence[str] | None = None
+) -> tuple[Candidate, ...]:
+    """Return the catalog's named sequences for one kind of device, with prerequisite passes inserted.
 
     A search evaluates them before its sampler starts. The baseline's own passes (``O3-passes`` and the like) come
     first: they usually make its very binary in less time, and then they cannot lose. The shortest sequences follow.
-    Where the user names the passes to search, sequences with other passes are left out.
+
+    Args:
+        catalog: Catalog with the sequences.
+        present: Features of the network; they decide which prerequisites apply.
+        device_kind: ``cpu`` or ``gpu``.
+        only: Names of the passes that are searched; sequences with other passes are left out.
     """
-    entries, kind = session.catalog.entries, session.device_kind
-    present = analysis.fingerprint.present()
+    compiler = dialect(catalog.dialect)
     sequences = [
         replace(
             sequence.candidate(),
-            pipeline=with_needs(sequence.pipeline, session.catalog, present=present),
-            build=build_at(sequence.build.opt_level, session.dialect.builds),
+            pipeline=with_needs(sequence.pipeline, catalog, present=present),
+            build=build_at(sequence.build.opt_level, compiler.builds),
         )
-        for sequence in session.catalog.sequences.values()
-        if sequence.tried and all(kind in (entries[step.name].devices or (kind,)) for step in sequence.pipeline.passes)
+        for sequence in catalog.sequences.values()
+        if sequence.tried and _runs_on(device_kind, sequence.pipeline, catalog)
     ]
-    allowed = [
-        candidate
-        for candidate in sequences
-        if only is None or {step.name for step in candidate.pipeline.passes} <= set(only)
-    ]
-    own = f"{session.dialect.default_baseline}-passes"
+    allowed = [candidate for candidate in sequences if only is None or _names(candidate) <= set(only)]
+    own = f"{compiler.default_baseline}-passes"
     return tuple(sorted(allowed, key=lambda each: (not each.name.startswith(own), len(each.pipeline))))
+
+
+def _runs_on(device_kind: str, pipeline: Pipeline, catalog: Catalog) -> bool:
+    return all(device_kind in (catalog.entries[step.name].devices or (device_kind,)) for step in pipeline.passes)
+
+
+def _names(candidate: Candidate) -> set[str]:
+    return {step.name for step in candidate.pipeline.passes}
 
 
 def named_candidate(session: Session, name: str) -> Candidate:

@@ -1,12 +1,11 @@
-"""Strategies compared on spaces that are measured already, without a compiler: ``python benchmarks/replay.py``.
+"""Strategies compared on measured spaces, without a compiler: ``python benchmarks/compare_strategies.py``.
 
-Every strategy searches every space of ``benchmarks/spaces`` with 200 seeds. It is charged for each different binary it
-asks for, builds that fail included, as a real search is; a binary it knows costs nothing, and neither does a
-sequence with a pass that fails: the closed graph has told so. What is noted after each of these measurements is the
-regret: how far the best so far stays behind the best there is, as a share of it. Random search without repetition
-needs no seeds: its expected regret is exact. A search starts ``blind``, with nothing known; or
-``plain``, with -O3 measured; or from the ``catalog``, with -O0, -O3 and the named sequences first, the shortest before
-all others (``tune`` puts the baseline's own passes before these).
+Every strategy searches every space of ``benchmarks/spaces`` with 200 seeds, by the search that ``tune`` runs. It is
+charged for each different binary it measures, failed builds included, as a real search is; a known binary is free, and
+so is a sequence with a pass that fails, because the closed graph shows it. After each of these measurements the regret
+is noted: the share by which the best candidate so far stays behind the best there is. Random search without repetition
+needs no seeds: its expected regret is exact. A search starts ``plain``, with -O3 measured; or from the ``catalog``,
+with -O3, -O0 and the named sequences first, as ``tune`` does.
 
 ``--table`` prints the Markdown of ``docs/search.md`` from the committed JSON, ``--draw FILE`` draws it.
 """
@@ -27,19 +26,21 @@ import optuna
 from measured import KEEP, SPACES, read_space
 from scipy.stats import bootstrap
 
-from passsearch.catalog import Catalog, Parameter, load, with_needs
-from passsearch.core import Candidate, Failure, Pipeline
-from passsearch.evaluate.closure import Closure
-from passsearch.search import BUILDS, Space
-from passsearch.search.graph_space import GraphSpace
-from passsearch.search.samplers import REJECTED, STRATEGIES, keeping, strategy
+from passsearch.catalog import Catalog, Parameter, load
+from passsearch.core import Candidate, Failure, Objective
+from passsearch.evaluate import Closure
+from passsearch.evaluate.testing import RecordedBuild, RecordedEvaluator
+from passsearch.search import BUILDS, RunOptions, Search, Space, starting_sequences
+from passsearch.search.samplers import REJECTED, STRATEGIES, values_under_constraint
 
-RESULTS = Path(__file__).parent / "results" / "replay.json"
+RESULTS = Path(__file__).parent / "results" / "strategies.json"
 OBJECTIVES = ("throughput", "compile_time")
-TRIALS = 80
-"""Of one search; what proposes known binaries again and again comes to fewer measurements."""
-STARTS = {"blind": ("states", "graph"), "plain": tuple(STRATEGIES), "catalog": ("states", "graph")}
-"""From where which strategies start."""
+STARTS = {"plain": tuple(STRATEGIES), "catalog": ("states", "graph")}
+"""Strategies by the start they are compared from."""
+
+LOWEST, O3 = (Candidate(build=build, name=f"O{build.opt_level}") for build in BUILDS)
+NO_LIMIT = 10_000
+"""Trials of one search; the number of measurements ends it before."""
 
 
 @dataclass(frozen=True)
@@ -47,29 +48,29 @@ class Measured:
     """One space with a value for every state and level.
 
     Attributes:
-        name: Of the file.
+        name: Name of the file.
         closure: The graph.
-        values: By state and level the log of how many times better than -O3, ``REJECTED`` where it fails.
-        attributes: What a sampler is told beside them.
-        binaries: By state and level what is measured together.
-        census: By state what it consists of.
+        values: Log of how many times better than -O3, ``REJECTED`` for a failure, by state and level.
+        binaries: Name of what is measured together, by state and level.
+        builds: The recorded builds by state and level.
+        op_counts: Operator counts by state.
     """
 
     name: str
     closure: Closure
-    values: Mapping[tuple[int, int], float]
-    attributes: Mapping[tuple[int, int], Mapping[str, float]]
-    binaries: Mapping[tuple[int, int], str]
-    census: Sequence[Mapping[str, int]]
-
-    @cached_property
-    def numbers(self) -> Mapping[str, int]:
-        """Of the states."""
-        return {state: number for number, state in enumerate(self.closure.states)}
+    values: Mapping[tuple[str, int], float]
+    binaries: Mapping[tuple[str, int], str]
+    builds: Mapping[tuple[str, int], RecordedBuild | Failure]
+    op_counts: Mapping[str, Mapping[str, int]]
 
     @property
+    def o3(self) -> tuple[str, int]:
+        """-O3 on the network as it is."""
+        return self.closure.states[0], O3.build.opt_level
+
+    @cached_property
     def best(self) -> float:
-        """The value of the best there is."""
+        """The value of the best candidate there is."""
         return max(self.values.values())
 
     @property
@@ -85,105 +86,77 @@ class Measured:
 def measured(file: Path, objective: str) -> Measured:
     """Read a space for one objective."""
     document = read_space(file)
-    baseline = document["builds"][0]
-    values, attributes, binaries = {}, {}, {}
+    closure, baseline = Closure.from_json(document["graph"]), document["builds"][0]
+    values, binaries, builds = {}, {}, {}
     for row in document["builds"]:
-        key = (row["state"], row["opt_level"])
+        key = (closure.states[row["state"]], row["opt_level"])
         if "failure" in row:
-            values[key], attributes[key], binaries[key] = REJECTED, {}, f"failed {key}"
+            values[key], binaries[key], builds[key] = REJECTED, f"failed {key}", Failure.from_json(row["failure"])
             continue
-        # By its binary a compile time is not known, so there every state is a measurement of its own.
+        # Equal kernels take equal time, but compile times of equal kernels differ: each is a measurement of its own.
         binaries[key] = row["kernels"] if objective == "throughput" else str(key)
-        if objective == "throughput":
-            values[key], attributes[key] = math.log(row["ratio"]), {}
-        else:
+        builds[key] = RecordedBuild(row["ratio"], row["compile_seconds"], row["binary"], row["kernels"])
+        values[key] = math.log(row["ratio"])
+        if objective == "compile_time":
             gain = math.log(baseline["compile_seconds"] / row["compile_seconds"])
-            values[key], attributes[key] = keeping(gain, ratio=row["ratio"], least=KEEP)
-    closure = Closure.from_json(document["graph"])
-    return Measured(file.name.removesuffix(".json.gz"), closure, values, attributes, binaries, document["census"])
+            values[key], _ = values_under_constraint(gain, ratio=row["ratio"], least=KEEP)
+    counts = dict(zip(closure.states, document["census"], strict=True))
+    return Measured(file.name.removesuffix(".json.gz"), closure, values, binaries, builds, counts)
 
 
-class Replay:
-    """One search on a measured space, charged for every binary it had not seen.
+class Charges:
+    """The measurements that one search is charged for.
 
     Attributes:
-        regrets: After every measurement.
+        regrets: Regret after every measurement.
     """
 
-    def __init__(self, file: Path, objective: str, *, start: str) -> None:
-        self.space = measured(file, objective)
-        self.graph = self.space.closure.graph
+    def __init__(self, space: Measured, evaluator: RecordedEvaluator) -> None:
+        self._space, self._evaluator = space, evaluator
+        self._best, self._known = -math.inf, {space.binaries[space.o3]}
+        self._read = 0
         self.regrets: list[float] = []
-        self._best = -math.inf
-        self._seen = set() if start == "blind" else {self.space.binaries[0, 3]}
 
-    def reach(self, pipeline: Pipeline) -> str | Failure:
-        """Where a pipeline leads; a pass that is not of this space is a mistake of this script."""
-        state = self.graph.root
-        for step in pipeline.passes:
-            edge = self.graph.edge(state, step)
-            assert edge is not None, f"`{step}` is not in this space"
-            if isinstance(edge.target, Failure):
-                return edge.target
-            state = edge.target
-        return state
-
-    def census(self, state: str) -> Mapping[str, int]:
-        """What a state consists of."""
-        return self.space.census[self.space.numbers[state]]
+    def update(self) -> None:
+        """Charge for the builds that were measured since the last call."""
+        keys = list(self._evaluator.measured)
+        for key in keys[self._read :]:
+            self._best = max(self._best, self._space.values[key])
+            if self._space.binaries[key] not in self._known:
+                self._known.add(self._space.binaries[key])
+                self.regrets.append(self.regret)
+        self._read = len(keys)
 
     @property
     def regret(self) -> float:
-        """How far the best that is known stays behind the best there is."""
-        return 1 - math.exp(self._best - self.space.best)
-
-    def told(self, candidate: Candidate) -> tuple[float, Mapping[str, float]]:
-        """What a search is told: value and attributes; a binary it had not seen is a measurement."""
-        state = self.reach(candidate.pipeline)
-        if isinstance(state, Failure):
-            return REJECTED, {}
-        key = (self.space.numbers[state], candidate.build.opt_level)
-        self._best = max(self._best, self.space.values[key])
-        if self.space.binaries[key] not in self._seen:
-            self._seen.add(self.space.binaries[key])
-            self.regrets.append(self.regret)
-        return self.space.values[key], self.space.attributes[key]
+        """The share by which the best measured candidate stays behind the best there is."""
+        return 1 - math.exp(self._best - self._space.best)
 
 
-def replay(file: Path, objective: str, *, name: str, start: str, seed: int, most: int) -> list[float]:
-    """One search; the regret after each of its measurements."""
-    search = Replay(file, objective, start=start)
-    catalog = _catalog(file)
-    entries = {step.name: catalog.entry(step.name) for step in search.space.closure.passes}
-    keyed = Space(catalog, tuple(entries.values()), frozenset())
-    chosen = strategy(name, keyed, graph=GraphSpace(search.graph, search.reach, census=search.census), seed=seed)
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(direction="maximize", sampler=chosen.sampler)
-    for candidate in _first(catalog, search.space.closure, start=start):
-        (value, attributes), keys = search.told(candidate), chosen.space.encode(candidate)
-        if keys is not None:
-            study.add_trial(
-                optuna.trial.create_trial(
-                    params=dict(keys),
-                    distributions=chosen.space.distributions(),
-                    values=[value],
-                    user_attrs=dict(attributes),
-                )
-            )
-    for _ in range(TRIALS):
-        if len(search.regrets) >= most:
-            break
-        trial = study.ask(chosen.space.distributions())
-        value, attributes = search.told(chosen.space.decode(trial.params))
-        for attribute, each in attributes.items():
-            trial.set_user_attr(attribute, each)
-        study.tell(trial, value)
-    return (search.regrets + [search.regret] * most)[:most]
+def search_once(file: Path, objective: str, *, name: str, start: str, seed: int, most: int) -> list[float]:
+    """Run one search; return the regret after each of its measurements."""
+    space, catalog = measured(file, objective), _catalog(file)
+    evaluator = RecordedEvaluator(space.closure, space.builds, space.op_counts)
+    charges = Charges(space, evaluator)
+    entries = {step.name: catalog.entry(step.name) for step in space.closure.passes}
+    options = RunOptions((Objective.parse(objective),), NO_LIMIT, 1.0, seed, keep_throughput=KEEP, sampler=name)
+    search = Search(
+        evaluator,
+        Space(catalog, tuple(entries.values()), frozenset()),
+        options=options,
+        baselines=[O3, LOWEST] if start == "catalog" else [O3],
+        default_baseline=O3.name,
+        first=_sequences(catalog, space.closure) if start == "catalog" else [],
+        elapsed_s=lambda: math.inf if len(charges.regrets) >= most else 0.0,
+        progress=lambda *_: charges.update(),
+    )
+    search.run()
+    return (charges.regrets + [charges.regret] * most)[:most]
 
 
 @cache
 def _catalog(file: Path) -> Catalog:
-    """The catalog with the choices of arguments this space was explored with, so that keys and needs lead into it."""
+    """Return the catalog with the arguments this space was explored with, so that keys and needs stay inside it."""
     catalog = load("relay")
     as_explored = dict(catalog.entries)
     steps = measured(file, OBJECTIVES[0]).closure.passes
@@ -194,26 +167,19 @@ def _catalog(file: Path) -> Catalog:
     return replace(catalog, entries=as_explored)
 
 
-def _first(catalog: Catalog, closure: Closure, *, start: str) -> list[Candidate]:
-    """What is measured before the sampler starts; the catalog's sequences of this space's passes, shortest first."""
-    if start == "blind":
-        return []
-    levels = [Candidate(Pipeline(), build) for build in reversed(BUILDS)]
-    if start != "catalog":
-        return levels[:1]
+def _sequences(catalog: Catalog, closure: Closure) -> list[Candidate]:
+    """Return the catalog's sequences that consist of this space's passes, in the order of ``tune``."""
     steps = set(closure.steps)
-    named = [with_needs(each.pipeline, catalog, present=frozenset()) for each in catalog.sequences.values()]
-    inside = [each for each in named if {str(step) for step in each.passes} <= steps]
-    return [*levels, *(Candidate(each) for each in sorted(inside, key=len))]
+    sequences = starting_sequences(catalog, present=frozenset(), device_kind="cpu")
+    inside = [each for each in sequences if {str(step) for step in each.pipeline.passes} <= steps]
+    return [replace(each, build=LOWEST.build) for each in inside]
 
 
-def random_regret(space: Measured, most: int, *, blind: bool) -> list[float]:
-    """The exact expectation of drawing different binaries at random, none twice; beside -O3 unless blind."""
+def random_regret(space: Measured, most: int) -> list[float]:
+    """Return the exact expected regret of drawing different binaries at random, with -O3 measured before."""
     values = sorted(space.singles, reverse=True)
-    first = space.binaries[0, 3]
-    own = -math.inf if blind else max(space.values[key] for key in space.values if space.binaries[key] == first)
-    if not blind:
-        values.remove(own)
+    own = max(space.values[key] for key in space.values if space.binaries[key] == space.binaries[space.o3])
+    values.remove(own)
     regrets = [1 - math.exp(max(value, own) - space.best) for value in values]
     total = len(values)
     expected = []
@@ -226,7 +192,7 @@ def random_regret(space: Measured, most: int, *, blind: bool) -> list[float]:
 
 
 def summary(file: Path, objective: str, *, seeds: int, most: int) -> dict[str, Any]:
-    """All strategies on one space and one objective."""
+    """Compare all strategies on one space and one objective."""
     space = measured(file, objective)
     rows = {}
     with ProcessPoolExecutor() as pool:
@@ -252,22 +218,22 @@ def summary(file: Path, objective: str, *, seeds: int, most: int) -> dict[str, A
         "candidates": len(space.values),
         "binaries": len(space.singles),
         "within_1_percent": within,
-        "o3_regret": 1 - math.exp(space.values[0, 3] - space.best),
+        "o3_regret": 1 - math.exp(space.values[space.o3] - space.best),
         "seeds": seeds,
         "random": {
-            "blind": [round(value, 5) for value in random_regret(space, most, blind=True)],
-            "plain": [round(value, 5) for value in random_regret(space, most, blind=False)],
+            "plain": [round(value, 5) for value in random_regret(space, most)],
         },
         "strategies": rows,
     }
 
 
 def _run(seed: int, **what: Any) -> list[float]:
-    return replay(seed=seed, **what)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return search_once(seed=seed, **what)
 
 
 def described(curves: np.ndarray) -> dict[str, Any]:
-    """Mean regret with its interval at 95 % (bootstrap), the median, and the median count that comes within 1 %."""
+    """Return the mean regret with its interval at 95 % (bootstrap), the median, and the measurements to within 1 %."""
     intervals = [_mean_interval(column) for column in curves.T]
     reached = [next((place + 1 for place, value in enumerate(curve) if value <= 0.01), math.inf) for curve in curves]
     middle = float(np.median(reached))
@@ -286,11 +252,12 @@ def _mean_interval(values: np.ndarray) -> list[float]:
     return [round(float(found.low), 5), round(float(found.high), 5)]
 
 
-SHOWN = ("tpe, plain", "nsga2, plain", "genetic, plain", "local, plain", "graph, plain", "graph, catalog")
+SHOWN = ("random, plain", "nsga2, plain", "states, plain", "graph, plain", "graph, catalog")
+"""Columns of the table."""
 
 
 def table(documents: Sequence[Mapping[str, Any]]) -> str:
-    """The Markdown of ``docs/search.md``: mean regret after a tenth of the states, or five where that is more."""
+    """Return the Markdown of ``docs/search.md``: mean regret after a tenth of the states, at least five."""
     heads = ["space", "objective", "to measure", "-O3's regret", "after", "random, exact", *SHOWN, "to 1 %"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for each in documents:
@@ -313,7 +280,7 @@ def table(documents: Sequence[Mapping[str, Any]]) -> str:
 
 
 def draw(documents: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Mean regret over measurements, a panel for every space and objective."""
+    """Draw the mean regret over measurements, one panel for every space and objective."""
     import matplotlib.pyplot as plt
 
     spaces = list(dict.fromkeys(each["space"] for each in documents))
@@ -344,7 +311,7 @@ def draw(documents: Sequence[Mapping[str, Any]], file: Path) -> None:
 
 
 def main() -> None:
-    """Replay, or show the committed result."""
+    """Compare the strategies, or show the committed result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--most", type=int, default=20, help="measurements of a search")
@@ -354,21 +321,21 @@ def main() -> None:
     parser.add_argument("--draw", type=Path)
     arguments = parser.parse_args()
     if arguments.table:
-        print(table(json.loads(RESULTS.read_text())["replays"]))
+        print(table(json.loads(RESULTS.read_text())["comparisons"]))
     elif arguments.draw:
-        draw(json.loads(RESULTS.read_text())["replays"], arguments.draw)
+        draw(json.loads(RESULTS.read_text())["comparisons"], arguments.draw)
     else:
         files = sorted(SPACES.glob("*.json.gz"))
         chosen = [
             file for file in files if not arguments.spaces or file.name.removesuffix(".json.gz") in arguments.spaces
         ]
-        known = json.loads(RESULTS.read_text())["replays"] if RESULTS.exists() else []
+        known = json.loads(RESULTS.read_text())["comparisons"] if RESULTS.exists() else []
         for file in chosen:
             for objective in arguments.objectives:
                 row = summary(file, objective, seeds=arguments.seeds, most=arguments.most)
                 others = [each for each in known if (each["space"], each["objective"]) != (row["space"], objective)]
                 known = sorted([*others, row], key=lambda each: (each["space"], each["objective"]))
-                RESULTS.write_text(json.dumps({"keep_throughput": KEEP, "replays": known}) + "\n")
+                RESULTS.write_text(json.dumps({"keep_throughput": KEEP, "comparisons": known}) + "\n")
 
 
 if __name__ == "__main__":

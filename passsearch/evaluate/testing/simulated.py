@@ -1,0 +1,180 @@
+"""Candidates of known speed on a simulated machine, whose clock advances by what every run takes.
+
+Runs are slowed by drift, by bursts of other work, by spikes, and by the place on the stack at which they begin. The
+sizes of these disturbances were read on the machine of docs/results.md, the stack's by ``benchmarks/stack_depth.py``.
+"""
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from passsearch.core import Candidate, Failure, Pipeline
+from passsearch.dialects.contract import Array, Executable
+from passsearch.evaluate.plans import MeasurementPlans
+from passsearch.evaluate.records import (
+    Built,
+    CandidateSamples,
+    Conditions,
+    FreshCompile,
+    Samples,
+    TimedArtifacts,
+    TimedSamples,
+)
+from passsearch.evaluate.state_graph import Edge, StateGraph
+from passsearch.measure import Cf22Plan, CpuTimes, RoundPlan, WindowPlan, run_race
+
+LATENCY_S = 0.07
+APPLY_S, BUILD_S = 1.0, 20.0
+QUIET: Conditions = {"steal_percent": 0.0, "foreign_percent": 0.0, "rounds_dropped": 0}
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Disturbances of a machine; all sizes are shares of the undisturbed time.
+
+    Attributes:
+        run: Standard deviation of single runs.
+        spikes: Share of runs that a spike hits.
+        spike: Mean size of a spike.
+        drift: Amplitude of a slow wave.
+        drift_s: Period of that wave in seconds.
+        burst_every_s: Mean time between bursts of other work.
+        burst_s: Mean length of a burst.
+        burst: Size of a burst.
+        stack: Mean cost of a place on the stack.
+        process: Standard deviation of an artifact's speed from process to process.
+    """
+
+    run: float = 0.004
+    spikes: float = 0.05
+    spike: float = 0.12
+    drift: float = 0.03
+    drift_s: float = 120.0
+    burst_every_s: float = 8.0
+    burst_s: float = 1.5
+    burst: float = 0.27
+    stack: float = 0.08
+    process: float = 0.003
+
+
+class Machine:
+    """A clock, and the slowness of the machine at every time."""
+
+    def __init__(self, noise: Noise, seed: int) -> None:
+        self.noise = noise
+        self.rng = random.Random(seed)  # noqa: S311
+        self._now_s = 0.0
+        self._phase = self.rng.random()
+        self._burst_from_s = self.rng.expovariate(1 / noise.burst_every_s)
+        self._burst_to_s = self._burst_from_s + self.rng.expovariate(1 / noise.burst_s)
+
+    def now(self) -> float:
+        """Return the time since the start in seconds."""
+        return self._now_s
+
+    def spend(self, seconds: float) -> None:
+        """Advance the clock by a run that takes ``seconds`` undisturbed."""
+        noise = self.noise
+        while self._now_s > self._burst_to_s:
+            self._burst_from_s = self._burst_to_s + self.rng.expovariate(1 / noise.burst_every_s)
+            self._burst_to_s = self._burst_from_s + self.rng.expovariate(1 / noise.burst_s)
+        slow = 1 + noise.drift * math.sin(2 * math.pi * (self._now_s / noise.drift_s + self._phase))
+        slow *= 1 + noise.burst * (self._now_s >= self._burst_from_s)
+        slow *= 1 + noise.spike * self.rng.expovariate(1) * (self.rng.random() < noise.spikes)
+        self._now_s += seconds * slow * math.exp(self.rng.gauss(0, noise.run))
+
+
+class LoadedArtifact(Executable):
+    """An artifact loaded into one process of the machine."""
+
+    def __init__(self, machine: Machine, seconds: float) -> None:
+        self._machine = machine
+        self._seconds = seconds * math.exp(machine.rng.gauss(0, machine.noise.process))
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        """Return the inputs; nothing is computed."""
+        return list(inputs.values())
+
+    def spin(self, number: int) -> None:
+        """Run a number of inferences from a new place on the stack."""
+        rng, stack = self._machine.rng, self._machine.noise.stack
+        self._machine.spend(number * self._seconds * (1 + rng.expovariate(1 / stack)))
+
+
+class SimulatedEvaluator:
+    """Candidates of one pass each; every one is a binary of its own with a known speed.
+
+    Implements the protocol ``Evaluator``. The protocol of rounds and all statistics are the real ones.
+    """
+
+    def __init__(self, machine: Machine, gains: Mapping[str, float], *, plans: MeasurementPlans | None = None) -> None:
+        """Simulate a network.
+
+        Args:
+            machine: The machine.
+            gains: Speed as a multiple of the baseline's, by pipeline; 1 for a pipeline that is not named.
+            plans: Plans by which artifacts are timed.
+        """
+        self._machine, self._gains = machine, gains
+        self.graph, self.batch, self.plans = StateGraph("root"), 1, plans or MeasurementPlans()
+
+    def reach(self, pipeline: Pipeline) -> str | Failure:
+        """Return a state of its own for every pipeline."""
+        if not pipeline.passes:
+            return self.graph.root
+        if self.graph.edge(self.graph.root, pipeline.passes[0]) is None:
+            self.graph.add(self.graph.root, pipeline.passes[0], edge=Edge(str(pipeline), APPLY_S))
+        return str(pipeline)
+
+    def op_counts(self, state: str) -> Mapping[str, int]:
+        """Return no counts: states are not told apart by their operators."""
+        return {}
+
+    def build(self, state: str, candidate: Candidate) -> Built | Failure:
+        """Return an artifact without files."""
+        return Built(state, candidate.build, state, Path(state), state, state, BUILD_S, 0, 0, 0)
+
+    def restore(self, built: Built) -> Built | Failure:
+        """Return the artifact: it has no files that could be lost."""
+        return built
+
+    def discard(self, built: Built) -> None:
+        """Do nothing: there are no files."""
+
+    def sample(self, baseline: Built, candidate: Built) -> CandidateSamples | Failure:
+        """Race both in one process."""
+        samples = self._time([baseline.digest, candidate.digest], self.plans.search_rounds)
+        return CandidateSamples(samples[0], samples[1], {})
+
+    def time_fresh(
+        self,
+        key: str,
+        artifacts: TimedArtifacts,
+        *,
+        plan: RoundPlan | Cf22Plan,
+        processes: int | None = None,
+        least_s: float = 0.0,
+        turn: int = 0,
+    ) -> TimedSamples | Failure:
+        """Time artifacts in several new processes."""
+        assert isinstance(plan, RoundPlan)
+        names = [Path(folder).name for folder in artifacts.folders]
+        rows = [self._time(names, plan) for _ in range(processes or self.plans.processes)]
+        return TimedSamples(tuple(artifacts.split(row, QUIET) for row in rows), 0.0)
+
+    def measure_consumption(self, key: str, folders: Sequence[str], *, plan: WindowPlan) -> None:
+        """Return ``None``: the machine has no meter."""
+
+    def compile_fresh(
+        self, key: str, candidate: Candidate, *, timing_key: str, kinds: Sequence[str]
+    ) -> FreshCompile | Failure:
+        """Return a compile that gives the same binary again."""
+        state = str(self.reach(candidate.pipeline))
+        return FreshCompile(Path(state), state, APPLY_S, BUILD_S, 0.0)
+
+    def _time(self, names: Sequence[str], plan: RoundPlan) -> list[Samples]:
+        loaded = [LoadedArtifact(self._machine, LATENCY_S / self._gains.get(name, 1.0)) for name in names]
+        idle = CpuTimes(0.0, 0.0, 0.0, 0.0)
+        return [tuple(row) for row in run_race(loaded, plan, watch=lambda: idle, now=self._machine.now).samples()]
