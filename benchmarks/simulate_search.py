@@ -22,10 +22,11 @@ from passsearch.search import RunOptions, Search, Space, confirm, shortlist
 ROOT = Path(__file__).parent
 PROCESSES = MeasurementPlans().processes
 CANDIDATES, REPETITIONS = 40, 3
+NOISE = Noise()
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
 
 
-def search_once(seed: int, *, gain: float, noise: Noise = Noise()) -> bool:
+def search_once(seed: int, *, gain: float, noise: Noise = NOISE) -> bool:
     """Return whether one whole search ends in the verdict ``improved``: for the faster candidate, if there is one."""
     pipelines = [Pipeline((PassSpec.of(f"Pass{number}"),)) for number in range(CANDIDATES)]
     fastest = str(pipelines[seed % CANDIDATES])

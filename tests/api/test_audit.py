@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import passsearch
+import short_plans
 from passsearch.cli import main
 from passsearch.errors import UserError
 from passsearch.toolchain import Toolchain
@@ -18,7 +18,7 @@ CHEAP = ["SimplifyInference", "FuseOps", "DeadCodeElimination"]
 @pytest.fixture(scope="module")
 def finished(relay: Toolchain, small_network: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = tmp_path_factory.mktemp("audited") / "run"
-    passsearch.tune(small_network, toolchain=relay.name, trials=3, confirm=0, passes=CHEAP, out=run)
+    short_plans.tune(small_network, toolchain=relay.name, trials=3, confirm=0, passes=CHEAP, out=run)
     return run
 
 
@@ -37,7 +37,7 @@ def changed(finished: Path) -> Iterator[Callable[..., None]]:
 
 
 def test_a_run_agrees_with_its_own_record(finished: Path) -> None:
-    document = passsearch.audit(finished, confirm=2)
+    document = short_plans.audit(finished, confirm=2)
     assert document["signed_off"], document["checks"]
     names = [check["name"] for check in document["checks"]]
     assert names == ["compiler", "IR", "outputs", "recorded outputs", "binary", "measurement"]
@@ -47,7 +47,7 @@ def test_a_run_agrees_with_its_own_record(finished: Path) -> None:
 
 def test_a_win_that_is_not_seen_again_is_refused(finished: Path, changed: Callable[..., None]) -> None:
     changed(verdict={"improved": True, "ratio": 50.0, "interval": [40.0, 60.0], "objective": "throughput"})
-    document = passsearch.audit(finished, confirm=2)
+    document = short_plans.audit(finished, confirm=2)
     assert not document["signed_off"]
     assert document["checks"][-1]["name"] == "measurement" and not document["checks"][-1]["ok"]
 
@@ -56,7 +56,7 @@ def test_another_ir_is_refused_with_the_pass_that_made_it(finished: Path, change
     recorded = json.loads((finished / "result.json").read_text())
     states = recorded["deployment"]["states"]
     changed(deployment={"states": [*states[:-1], "0123456789abcdef"]})
-    document = passsearch.audit(finished, confirm=2)
+    document = short_plans.audit(finished, confirm=2)
     last = document["checks"][-1]
     assert not document["signed_off"] and last["name"] == "IR" and "0123456789abcdef" in last["detail"]
     assert document["ratios"] is None, "what is refused is not measured"
@@ -64,20 +64,20 @@ def test_another_ir_is_refused_with_the_pass_that_made_it(finished: Path, change
 
 def test_another_compiler_is_refused_before_anything_is_built(finished: Path, changed: Callable[..., None]) -> None:
     changed(toolchain={"tvm_commit": "another"})
-    document = passsearch.audit(finished)
+    document = short_plans.audit(finished)
     assert [check["name"] for check in document["checks"]] == ["compiler"] and not document["signed_off"]
     assert main(["audit", str(finished)]) == 1
 
 
 def test_too_few_repetitions_are_refused(finished: Path) -> None:
     with pytest.raises(UserError, match="got 1"):
-        passsearch.audit(finished, confirm=1)
+        short_plans.audit(finished, confirm=1)
 
 
 def test_a_run_without_a_winner_cannot_be_audited(finished: Path) -> None:
     (finished / "network.json").rename(finished / "elsewhere.json")
     try:
         with pytest.raises(UserError, match="is gone"):
-            passsearch.audit(finished)
+            short_plans.audit(finished)
     finally:
         (finished / "elsewhere.json").rename(finished / "network.json")

@@ -15,12 +15,14 @@ import numpy as np
 import onnx
 import pytest
 
+import short_plans
+
 import passsearch
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.toolchain import Toolchain
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def bad_passes(job: Job, tmp_path: Path) -> Path:
 def test_the_baselines_own_passes_are_tried_first_and_make_its_binary(
     job: Job, small_network: Path, tmp_path: Path
 ) -> None:
-    result = passsearch.tune(
+    result = short_plans.tune(
         small_network,
         objective="compile_time",
         toolchain=job.toolchain.name,
@@ -123,7 +125,7 @@ def test_the_baselines_own_passes_are_tried_first_and_make_its_binary(
 def test_a_search_survives_a_bad_pass_and_reports_it(
     name: str, kind: str, job: Job, small_network: Path, bad_passes: Path, tmp_path: Path
 ) -> None:
-    result = passsearch.tune(
+    result = short_plans.tune(
         small_network,
         toolchain=job.toolchain.name,
         trials=job.trials,
@@ -162,7 +164,7 @@ def _holds_a_reproducer(result: passsearch.TuneResult, run: Path, *, operator: s
 @BOTH
 def test_export_replays_and_resume_measures_nothing_again(job: Job, small_network: Path, tmp_path: Path) -> None:
     def tune() -> passsearch.TuneResult:
-        return passsearch.tune(
+        return short_plans.tune(
             small_network, toolchain=job.toolchain.name, trials=8, confirm=2, passes=job.cheap, out=tmp_path / "run"
         )
 
@@ -196,7 +198,7 @@ def test_a_killed_run_goes_on(job: Job, small_network: Path, tmp_path: Path) -> 
     child.wait()
     before = log.read_text().splitlines()
     assert not (run / "result.json").exists()
-    passsearch.tune(small_network, toolchain=job.toolchain.name, trials=10, confirm=0, passes=job.cheap, out=run)
+    short_plans.tune(small_network, toolchain=job.toolchain.name, trials=10, confirm=0, passes=job.cheap, out=run)
     after = log.read_text().splitlines()
     assert after[: len(before)] == before or after[: len(before) - 1] == before[:-1]
     keys = [(entry["kind"], entry["key"]) for entry in (json.loads(line.split(" ", 1)[1]) for line in after)]
@@ -206,7 +208,7 @@ def test_a_killed_run_goes_on(job: Job, small_network: Path, tmp_path: Path) -> 
 
 
 def test_equal_ir_is_one_candidate(job: Job, small_network: Path, tmp_path: Path) -> None:
-    result = passsearch.tune(
+    result = short_plans.tune(
         small_network,
         toolchain=job.toolchain.name,
         trials=30,
@@ -225,12 +227,12 @@ def test_objectives_that_cannot_be_read_are_refused_before_the_search(
     job: Job, small_network: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match="Objective `power` cannot be read"):
-        passsearch.tune(small_network, toolchain=job.toolchain.name, objective="power", out=tmp_path / "run")
+        short_plans.tune(small_network, toolchain=job.toolchain.name, objective="power", out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_two_objectives_give_a_front(job: Job, small_network: Path, tmp_path: Path) -> None:
-    result = passsearch.tune(
+    result = short_plans.tune(
         small_network,
         toolchain=job.toolchain.name,
         objective=["throughput", "compile_time"],
@@ -245,7 +247,7 @@ def test_two_objectives_give_a_front(job: Job, small_network: Path, tmp_path: Pa
 
 
 def test_compare_measures_names_and_pipelines_side_by_side(job: Job, small_network: Path) -> None:
-    document = passsearch.compare(
+    document = short_plans.compare(
         small_network,
         [job.lowest, job.beaten, job.named, ",".join(job.cheap)],
         toolchain=job.toolchain.name,
@@ -265,7 +267,7 @@ def test_a_tolerance_admits_the_pass_that_says_it_changes_numerics_and_no_other(
     job: Job, small_network: Path, bad_passes: Path
 ) -> None:
     for tolerance, refused in ((None, {"Guess", "Lie"}), (2.0, {"Lie"})):
-        document = passsearch.compare(
+        document = short_plans.compare(
             small_network,
             [job.beaten, "Guess", "Lie"],
             toolchain=job.toolchain.name,
@@ -282,7 +284,7 @@ def test_a_tolerance_admits_the_pass_that_says_it_changes_numerics_and_no_other(
 
 @pytest.mark.slow
 def test_a_baseline_against_itself_is_the_noise_and_no_win(job: Job, small_network: Path) -> None:
-    document = passsearch.compare(small_network, [job.beaten, job.beaten], toolchain=job.toolchain.name, rounds=4)
+    document = short_plans.compare(small_network, [job.beaten, job.beaten], toolchain=job.toolchain.name, rounds=4)
     first, second = document["rows"]
     assert first["binary"] == second["binary"] and first["latency_s"]["samples"] != second["latency_s"]["samples"]
     assert not second["improved"] and document["pairs"][0]["verdict"] == "same binary"
@@ -291,7 +293,7 @@ def test_a_baseline_against_itself_is_the_noise_and_no_win(job: Job, small_netwo
 
 @pytest.mark.parametrize("options", [{"protocol": "cf22"}, {"cache": "flushed"}])
 def test_other_ways_to_measure_say_so(options: dict[str, str], job: Job, small_network: Path) -> None:
-    document = passsearch.compare(
+    document = short_plans.compare(
         small_network, [job.lowest, job.beaten], toolchain=job.toolchain.name, rounds=4, processes=1, **options
     )
     [slow, _] = document["rows"]
@@ -314,13 +316,13 @@ def test_ways_to_measure_that_are_not_are_refused(
     options: dict[str, str], words: str, job: Job, small_network: Path
 ) -> None:
     with pytest.raises(UserError, match=words):
-        passsearch.compare(small_network, [job.beaten], toolchain=job.toolchain.name, **options)
+        short_plans.compare(small_network, [job.beaten], toolchain=job.toolchain.name, **options)
 
 
 def test_compare_charges_each_pipeline_its_own_passes(job: Job, small_network: Path) -> None:
     last = job.cheap[-1]
     once, twice = f"FoldConstant,{last}", f"FoldConstant,FoldConstant,{last}"
-    document = passsearch.compare(small_network, [once, twice], toolchain=job.toolchain.name, rounds=4, processes=1)
+    document = short_plans.compare(small_network, [once, twice], toolchain=job.toolchain.name, rounds=4, processes=1)
     first, second = document["rows"]
     assert first["state"] == second["state"]
     assert second["apply_s"] > first["apply_s"]
@@ -329,7 +331,7 @@ def test_compare_charges_each_pipeline_its_own_passes(job: Job, small_network: P
 @pytest.mark.slow
 def test_a_run_stopped_by_its_time_limit_says_the_same_again(job: Job, small_network: Path, tmp_path: Path) -> None:
     def tune() -> passsearch.TuneResult:
-        return passsearch.tune(
+        return short_plans.tune(
             small_network,
             toolchain=job.toolchain.name,
             trials=500,
@@ -356,7 +358,7 @@ def test_a_mistake_leaves_nothing_that_blocks_its_correction(
     options: dict[str, Any], words: str, job: Job, small_network: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match=words):
-        passsearch.tune(small_network, toolchain=job.toolchain.name, out=tmp_path / "run", **options)
+        short_plans.tune(small_network, toolchain=job.toolchain.name, out=tmp_path / "run", **options)
     assert not (tmp_path / "run").exists()
 
 
@@ -367,7 +369,7 @@ def test_a_network_that_cannot_be_imported_is_said_so(job: Job, tmp_path: Path) 
     opsets = [onnx.helper.make_opsetid("", 13), onnx.helper.make_opsetid("nowhere", 1)]
     onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), str(tmp_path / "odd.onnx"))
     with pytest.raises(UserError, match="Cannot import"):
-        passsearch.tune(tmp_path / "odd.onnx", toolchain=job.toolchain.name, out=tmp_path / "run")
+        short_plans.tune(tmp_path / "odd.onnx", toolchain=job.toolchain.name, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -381,7 +383,7 @@ def test_compilers_are_compared_by_name(relay: Toolchain, relax: Toolchain, smal
         f"{relax.name}:schedule-cpu",
         f"{relay.name}:O3",
     ]
-    document = passsearch.compare(small_network, asked, toolchain=relay.name, rounds=4, processes=2)
+    document = short_plans.compare(small_network, asked, toolchain=relay.name, rounds=4, processes=2)
     rows = document["rows"]
     first, second = ([name for name in asked if name.startswith(f"{each.name}:")] for each in (relay, relax))
     assert [row["name"] for row in rows] == [*first, *second]
@@ -397,7 +399,7 @@ def test_compilers_are_compared_by_name(relay: Toolchain, relax: Toolchain, smal
 
 
 def test_one_toolchain_is_one_side_however_it_is_named(relay: Toolchain, small_network: Path) -> None:
-    document = passsearch.compare(
+    document = short_plans.compare(
         small_network, ["O3", f"{relay.name}:O0"], rounds=2, processes=1, toolchain=relay.name
     )
     assert "toolchains" not in document and [row["name"] for row in document["rows"]] == ["O3", "O0"]
@@ -405,4 +407,4 @@ def test_one_toolchain_is_one_side_however_it_is_named(relay: Toolchain, small_n
 
 def test_the_papers_protocol_is_for_one_toolchain(relay: Toolchain, relax: Toolchain, small_network: Path) -> None:
     with pytest.raises(UserError, match="takes those of one toolchain"):
-        passsearch.compare(small_network, [f"{relay.name}:O3", f"{relax.name}:default"], protocol="cf22")
+        short_plans.compare(small_network, [f"{relay.name}:O3", f"{relax.name}:default"], protocol="cf22")

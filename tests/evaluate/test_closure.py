@@ -1,4 +1,4 @@
-"""What a table of edges tells, against counting by hand and by brute force."""
+"""Properties of a table of edges, against counting by hand and by brute force."""
 
 from itertools import product
 
@@ -95,7 +95,7 @@ def test_a_closure_is_read_as_it_was_written(found: Closure) -> None:
 def test_passes_are_told_by_what_they_do() -> None:
     #            A  B  C
     found = closure([[1, 0, 0], [1, 2, 1], [2, 2, 2]])
-    assert found.idle() == ["C"]
+    assert found.no_op_passes() == ["C"]
     assert found.enabling() == {("A", "B"): 1}
     assert found.disabling() == {}
     assert found.barriers() == [("B", "A")]

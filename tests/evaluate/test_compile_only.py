@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import passsearch
+import short_plans
 from passsearch.errors import UserError
 from passsearch.evaluate import open_session
 from passsearch.frontends import resolve
@@ -24,7 +24,7 @@ def blind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("blind")
 def test_compile_time_is_searched_without_the_device(relax: Toolchain, small_network: Path, tmp_path: Path) -> None:
-    result = passsearch.tune(
+    result = short_plans.tune(
         small_network,
         toolchain=relax.name,
         target=A100,
@@ -44,7 +44,7 @@ def test_compile_time_is_searched_without_the_device(relax: Toolchain, small_net
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "outputs not checked" in done.stdout
-    audited = passsearch.audit(tmp_path / "run", confirm=2)
+    audited = short_plans.audit(tmp_path / "run", confirm=2)
     told = {each["name"]: each["detail"] for each in audited["checks"]}
     assert all(each["ok"] for each in audited["checks"] if each["name"] != "measurement")
     assert "not compared" in told["outputs"] and "none were" in told["recorded outputs"]
@@ -53,7 +53,7 @@ def test_compile_time_is_searched_without_the_device(relax: Toolchain, small_net
 @pytest.mark.usefixtures("blind")
 def test_cuda_without_an_architecture_and_without_a_gpu_is_refused(relax: Toolchain, small_network: Path) -> None:
     with pytest.raises(UserError, match=r"names no architecture.*cuda -arch=sm_80"):
-        passsearch.tune(small_network, toolchain=relax.name, target="cuda", objective="compile_time")
+        short_plans.tune(small_network, toolchain=relax.name, target="cuda", objective="compile_time")
 
 
 def test_cuda_is_the_architecture_of_the_gpu_that_will_run_it(
@@ -73,6 +73,6 @@ def test_what_only_the_device_tells_is_refused_before_the_search(
     relax: Toolchain, small_network: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match="cannot be read for `cuda -arch=sm_80`: no GPU here"):
-        passsearch.tune(small_network, toolchain=relax.name, target=A100, out=tmp_path / "run")
+        short_plans.tune(small_network, toolchain=relax.name, target=A100, out=tmp_path / "run")
     with pytest.raises(UserError, match="Nothing can be timed"):
-        passsearch.compare(small_network, ["default"], toolchain=relax.name, target=A100)
+        short_plans.compare(small_network, ["default"], toolchain=relax.name, target=A100)

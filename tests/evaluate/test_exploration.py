@@ -12,19 +12,15 @@ import pytest
 
 import passsearch
 from passsearch.core import Failure, PassSpec, Pipeline
-from passsearch.evaluate import Evaluator, Session, open_session
-from passsearch.evaluate import exploration as exploration_module
-from passsearch.evaluate.closure import Closure
-from passsearch.evaluate.exploration import Exploration, Growth, Limits
+from passsearch.evaluate import Closure, Exploration, Growth, Limits, Session, WorkerEvaluator, open_session
 from passsearch.frontends import resolve
-from passsearch.search.certificate import check_certificate, read_closure
-from passsearch.search.pass_selection import explored_passes
+from passsearch.search import check_certificate, explored_passes, read_closure
 from passsearch.store import Log
 from passsearch.toolchain import Toolchain
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 STEPS = ("SimplifyInference", 'FoldConstant{evaluator="numpy"}', "AlterOpLayout", "FuseOps{fuse_opt_level=2}")
-Explore = Callable[..., tuple[Evaluator, Growth, tuple[PassSpec, ...]]]
+Explore = Callable[..., tuple[WorkerEvaluator, Growth, tuple[PassSpec, ...]]]
 
 
 @pytest.fixture
@@ -35,36 +31,30 @@ def bad_passes(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def chosen(relay: Toolchain, small_network: Path, bad_passes: Path, tmp_path: Path) -> Session:
+def session(relay: Toolchain, small_network: Path, bad_passes: Path, tmp_path: Path) -> Session:
     file = resolve(small_network, folder=tmp_path)
     return open_session(file, toolchain=relay.name, target=None, catalogs=[bad_passes], deadline_s=20)
 
 
 @pytest.fixture
-def explore(chosen: Session, tmp_path: Path) -> Any:
+def explore(session: Session, tmp_path: Path) -> Any:
     """Explores in a folder of its own; the log stays from one call to the next."""
-    opened: list[Evaluator] = []
 
     def run(passes: tuple[str, ...], *, compilers: int = 2, **limits: Any) -> Any:
         with Log(tmp_path / "log.jsonl") as log:
-            evaluator = chosen.evaluator(log, tmp_path / "artifacts")
-            opened.append(evaluator)
-            steps, _ = explored_passes(chosen, evaluator.summary, passes=passes)
-            exploration = Exploration(
-                evaluator, steps, limits=Limits(**limits), compilers=compilers, progress=lambda *_: None
-            )
-            growth = exploration.run()
-            evaluator.close()
-            return evaluator, growth, steps
+            with WorkerEvaluator(session, log=log, folder=tmp_path / "artifacts") as evaluator:
+                steps, _ = explored_passes(session, evaluator.network.summary, passes=passes)
+                exploration = Exploration(
+                    evaluator.applier, steps, limits=Limits(**limits), compilers=compilers, progress=lambda *_: None
+                )
+                return evaluator, exploration.run(), steps
 
-    yield run
-    for each in opened:
-        each.close()
+    return run
 
 
 def test_a_closed_space_holds_the_end_of_every_sequence(explore: Explore) -> None:
     evaluator, growth, steps = explore(STEPS)
-    assert growth.ended == "closed" and not growth.unsteady
+    assert growth.ended == "closed" and not growth.nondeterministic
     closure = Closure.of(evaluator.graph, steps)
     assert closure.closed and 4 < len(closure.states) < 60
     for sequence in product(steps, repeat=3):
@@ -79,15 +69,14 @@ def test_what_was_explored_is_not_applied_again(explore: Explore) -> None:
     assert set(first[0].graph) == set(again[0].graph)
 
 
-def test_passes_that_seem_idle_wait_until_the_others_are_done(
-    explore: Explore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_passes_that_seem_to_be_no_ops_wait_until_the_others_are_done(
+    explore: Explore, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(exploration_module, "IDLE_STATES", 1)
-    idle = ("CanonicalizeCast", "DivToMul")
-    evaluator, growth, _ = explore((*idle, *STEPS), compilers=1)
+    no_ops = ("CanonicalizeCast", "DivToMul")
+    evaluator, growth, _ = explore((*no_ops, *STEPS), compilers=1, no_op_states=1)
     assert growth.ended == "closed" and set(evaluator.graph) == set(explore(STEPS)[0].graph)
     tried = [json.loads(line[line.index(b"{") :]) for line in (tmp_path / "log.jsonl").read_bytes().splitlines()]
-    order = [each["key"].partition("|")[2] in idle for each in tried if each["kind"] == "edge"]
+    order = [each["key"].partition("|")[2] in no_ops for each in tried if each["kind"] == "edge"]
     waited, went_on = ([place for place, each in enumerate(order) if each == waits] for waits in (True, False))
     assert mean(waited) > mean(went_on) + len(order) / 10
 
@@ -110,7 +99,7 @@ def test_a_pass_that_fails_is_an_edge_that_leads_nowhere(explore: Explore, name:
 
 def test_a_pass_that_does_not_do_the_same_twice_is_never_merged(explore: Explore) -> None:
     evaluator, growth, steps = explore(("SimplifyInference", "Restless"))
-    assert growth.unsteady == ["Restless"] and growth.ended == "closed"
+    assert growth.nondeterministic == ["Restless"] and growth.ended == "closed"
     closure = Closure.of(evaluator.graph, steps)
     assert len(closure.states) == 2 and {each.kind for each in closure.failures} == {"unstable"}
     found = evaluator.reach(Pipeline.parse("Restless"))
@@ -132,7 +121,7 @@ def test_states_outlive_the_process_that_made_them(explore: Explore) -> None:
 
 
 def test_a_certificate_holds_until_it_is_tampered_with(
-    explore: Explore, chosen: Session, small_network: Path, relay: Toolchain, tmp_path: Path
+    explore: Explore, session: Session, small_network: Path, relay: Toolchain, tmp_path: Path
 ) -> None:
     document = passsearch.explore(small_network, passes=STEPS, toolchain=relay.name, remember=False)
     assert document["closed"] and document["states"] == len(document["graph"]["states"])
@@ -141,12 +130,11 @@ def test_a_certificate_holds_until_it_is_tampered_with(
     edges = document["graph"]["table"]
     edges[0] = [0] * len(STEPS)  # says that nothing changes the network
     with Log(tmp_path / "check.jsonl") as log:
-        evaluator = chosen.evaluator(log, tmp_path / "check")
-        told: dict[str, Any] = {"sample": 1000, "seed": 0, "progress": lambda *_: None}
-        found = check_certificate(document, read_closure(document, "it"), chosen=chosen, applier=evaluator, **told)
-        evaluator.close()
-    assert not found["holds"] and "SimplifyInference" in found["problems"][0]
-    assert f"the file tells of no way to {document['graph']['states'][1]}" in found["problems"]
+        options: dict[str, Any] = {"sample": 1000, "seed": 0, "progress": lambda *_: None}
+        with WorkerEvaluator(session, log=log, folder=tmp_path / "check") as evaluator:
+            result = check_certificate(document, read_closure(document, "it"), evaluator=evaluator, **options)
+    assert not result["holds"] and "SimplifyInference" in result["problems"][0]
+    assert f"the file names no way to {document['graph']['states'][1]}" in result["problems"]
 
 
 def test_a_certificate_of_another_network_is_refused(small_network: Path, relay: Toolchain, tmp_path: Path) -> None:
@@ -156,12 +144,11 @@ def test_a_certificate_of_another_network_is_refused(small_network: Path, relay:
     assert not found["holds"] and found["problems"][0].startswith("network: here `")
 
 
-def test_passes_with_which_no_space_closes_must_be_asked_for(chosen: Session, tmp_path: Path) -> None:
+def test_passes_with_which_no_space_closes_are_explored_on_request_only(session: Session, tmp_path: Path) -> None:
     with Log(tmp_path / "log.jsonl") as log:
-        evaluator = chosen.evaluator(log, tmp_path / "artifacts")
-        summary = evaluator.summary
-        evaluator.close()
-    steps, left_out = explored_passes(chosen, summary, passes=None)
+        with WorkerEvaluator(session, log=log, folder=tmp_path / "artifacts") as evaluator:
+            summary = evaluator.network.summary
+    steps, left_out = explored_passes(session, summary, passes=None)
     assert left_out == ("ConvertLayout",) and "ConvertLayout" not in {step.name for step in steps}
-    steps, left_out = explored_passes(chosen, summary, passes=None, additional=["ConvertLayout"])
+    steps, left_out = explored_passes(session, summary, passes=None, additional=["ConvertLayout"])
     assert left_out == () and "ConvertLayout" in {step.name for step in steps}

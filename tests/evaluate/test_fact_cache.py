@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+import short_plans
+
 import passsearch
 from passsearch.toolchain import Toolchain
 
@@ -14,7 +16,7 @@ CHEAP = ("SimplifyInference", "FoldConstant", "FuseOps")
 
 def tune(network: Path, toolchain: Toolchain, out: Path, **more: Any) -> passsearch.TuneResult:
     settings = {"trials": 3, "confirm": 0, "passes": CHEAP, **more}
-    return passsearch.tune(network, toolchain=toolchain.name, out=out, **settings)
+    return short_plans.tune(network, toolchain=toolchain.name, out=out, **settings)
 
 
 def entries(run: Path) -> list[dict[str, Any]]:

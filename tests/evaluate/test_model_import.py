@@ -27,7 +27,7 @@ NETWORKS = {
 }
 """Framework, and what of the inputs the file does not say, by the function that makes the network."""
 
-MAKE = Path(__file__).parent / "data" / "make_tflite.py"
+MAKE = Path(__file__).parents[1] / "data" / "make_tflite.py"
 
 
 def tflite(toolchain: Toolchain, folder: Path, operator: str, *, batch: int | None = 2) -> ModelFile:

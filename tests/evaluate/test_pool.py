@@ -1,17 +1,19 @@
-"""Turns on a device that several searches share."""
+"""The lock of a device that several searches share, and restarts of the compiling process."""
 
 from pathlib import Path
 from threading import Event, Thread, Timer
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from filelock import FileLock
 
-from passsearch.evaluate.pool import Workers
+from passsearch.evaluate import Session
+from passsearch.evaluate.pool import WorkerPool
 from passsearch.worker import Worker
 
 
-class Idle:
+class InstantWorker:
     """A worker that answers at once."""
 
     alive = True
@@ -23,42 +25,50 @@ class Idle:
         pass
 
 
+class InstantPool(WorkerPool):
+    """A pool whose workers are no processes."""
+
+    def start(self, *, threads: int) -> Worker:
+        return cast(Worker, InstantWorker())
+
+
 @pytest.fixture
-def workers(tmp_path: Path) -> Workers:
-    return Workers(lambda _: cast(Worker, Idle()), threads=1, deadline_s=5.0, lock=tmp_path / "GPU-1.lock")
+def pool(tmp_path: Path) -> WorkerPool:
+    session = SimpleNamespace(device_lock=tmp_path / "GPU-1.lock", threads=1, deadline_s=5.0)
+    return InstantPool(cast(Session, session), tmp_path)
 
 
-def hold(lock: Path, *, held: Event, release: Event) -> None:
+def hold(lock: Path, *, locked: Event, release: Event) -> None:
     with FileLock(lock):
-        held.set()
+        locked.set()
         release.wait(10.0)
 
 
-def test_whoever_measures_on_the_same_gpu_is_waited_for_at_nobodys_cost(workers: Workers, tmp_path: Path) -> None:
-    held, release = Event(), Event()
-    other = Thread(target=hold, args=(tmp_path / "GPU-1.lock",), kwargs={"held": held, "release": release})
+def test_waiting_for_another_search_on_the_device_is_not_charged(pool: WorkerPool, tmp_path: Path) -> None:
+    locked, release = Event(), Event()
+    other = Thread(target=hold, args=(tmp_path / "GPU-1.lock",), kwargs={"locked": locked, "release": release})
     other.start()
-    assert held.wait(5.0)
+    assert locked.wait(5.0)
     Timer(0.4, release.set).start()
-    answer = workers.ask_new("measure", {"verb": "measure"})
+    answer = pool.ask_new("measure", {"verb": "measure"})
     assert release.is_set()
-    assert answer["wall_s"] < 0.2 and workers.seconds["measure"] < 0.2
+    assert answer["wall_s"] < 0.2 and pool.seconds["measure"] < 0.2
     other.join()
 
 
-def test_compiling_waits_for_nobody(workers: Workers, tmp_path: Path) -> None:
+def test_compiling_does_not_wait_for_the_device(pool: WorkerPool, tmp_path: Path) -> None:
     with FileLock(tmp_path / "GPU-1.lock"):
-        build = Thread(target=workers.ask_new, args=("build", {"verb": "build"}), daemon=True)
+        build = Thread(target=pool.ask_new, args=("build", {"verb": "build"}), daemon=True)
         build.start()
         build.join(2.0)
         assert not build.is_alive()
 
 
-def test_a_compiler_goes_with_the_thread_that_started_it(workers: Workers) -> None:
-    """The system ends it then, but not at once: until then it looks alive."""
+def test_a_compiler_is_started_again_when_its_starting_thread_has_ended(pool: WorkerPool) -> None:
+    """The system kills it then, but not at once: until then it looks alive."""
     started = list[Worker]()
-    thread = Thread(target=lambda: started.append(workers.compiler()))
+    thread = Thread(target=lambda: started.append(pool.compiler()))
     thread.start()
     thread.join()
-    assert started[0].alive and workers.compiler() is not started[0]
-    assert workers.compiler() is workers.compiler()
+    assert started[0].alive and pool.compiler() is not started[0]
+    assert pool.compiler() is pool.compiler()

@@ -1,20 +1,26 @@
-"""How many processes a decision rests on; a scripted worker says how long each took."""
+"""The number of timing processes a decision rests on; a scripted pool says how long each took."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from passsearch.core import Candidate, Failure
-from passsearch.evaluate import Evaluator
-from passsearch.evaluate.pool import Workers
+from passsearch.core import Candidate, Failure, ModuleSummary
+from passsearch.evaluate import Evaluator, FreshCompile, MeasurementPlans, Network, Session
+from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.timing import Timing
-from passsearch.measure import RoundPlan
+from passsearch.measure import RoundPlan, Sensors
 from passsearch.search import confirm
 from passsearch.store import Fact
 
+SESSION = cast(Session, SimpleNamespace(sensors=Sensors({}, {}), device="cpu"))
+NETWORK = Network("root", {}, ModuleSummary((), ()))
 
-class Scripted:
+
+class ScriptedPool:
+    """Every process takes the same time."""
+
     def __init__(self, wall_s: float) -> None:
         self._wall_s = wall_s
 
@@ -24,36 +30,38 @@ class Scripted:
 
 
 @pytest.mark.parametrize(
-    ("compiled_s", "processes"),
+    ("compile_s", "processes"),
     [(0.0, 3), (2.0, 3), (13.0, 6), (1000.0, 9)],
     ids=["none", "quick", "slow", "endless"],
 )
-def test_timing_takes_as_long_as_compiling_within_bounds(compiled_s: float, processes: int) -> None:
-    timing = Timing(cast(Workers, Scripted(2.0)), meter=None, device="cpu", inputs={})
-    timed = timing.in_several(["a", "b"], RoundPlan(), processes=3, most=9, least_s=compiled_s)
+def test_timing_takes_as_long_as_compiling_within_bounds(compile_s: float, processes: int) -> None:
+    timing = Timing(SESSION, network=NETWORK, pool=cast(WorkerPool, ScriptedPool(2.0)))
+    timed = timing.in_several(["a", "b"], RoundPlan(), processes=3, most=9, least_s=compile_s)
     assert len(timed["processes"]) == len(timed["conditions"]) == processes
     assert timed["wall_s"] == 2.0 * processes
 
 
-class Compiling:
-    """An evaluator whose compiles take so long, and which has no artifact to time."""
+class CompilingEvaluator:
+    """An evaluator whose compiles take a given time, and whose timing fails."""
+
+    plans = MeasurementPlans()
 
     def __init__(self, *walls_s: float) -> None:
-        self._walls_s, self.asked_s = iter(walls_s), list[float]()
+        self._walls_s, self.least_s = iter(walls_s), list[float]()
 
-    def fresh(self, key: str, *_: object, **__: object) -> Fact:
-        return {"folder": key, "wall_s": next(self._walls_s)}
+    def compile_fresh(self, key: str, *_: object, **__: object) -> FreshCompile:
+        return FreshCompile(Path(key), key, 0.0, 0.0, next(self._walls_s))
 
     def time_fresh(self, *_: object, least_s: float, **__: object) -> Failure:
-        self.asked_s.append(least_s)
+        self.least_s.append(least_s)
         return Failure("infra", "measure", "", "nothing to time")
 
-    def consumption(self, *_: object, **__: object) -> None:
+    def measure_consumption(self, *_: object, **__: object) -> None:
         return None
 
 
 def test_a_confirmation_is_timed_for_as_long_as_it_compiled() -> None:
-    evaluator, candidate = Compiling(50.0, 7.0), Candidate()
+    evaluator, candidate = CompilingEvaluator(50.0, 7.0), Candidate()
     outcome = confirm(
         cast(Evaluator, evaluator),
         candidate,
@@ -64,4 +72,4 @@ def test_a_confirmation_is_timed_for_as_long_as_it_compiled() -> None:
         progress=lambda _: None,
     )
     assert isinstance(outcome, Failure)
-    assert evaluator.asked_s == [57.0]
+    assert evaluator.least_s == [57.0]

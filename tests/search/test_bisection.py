@@ -1,29 +1,25 @@
-"""Which pass is to blame, by as few builds as it takes."""
+"""The pass that made outputs wrong, found by few builds."""
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.evaluate import Built
-from passsearch.search.bisection import culprit
+from passsearch.search.bisection import bisect_wrong_result
 
 PASSES = tuple(PassSpec.of(f"P{number}") for number in range(8))
 
 
 class Prefixes:
-    """States 0 to 8 of a pipeline; from one of them on outputs are wrong, and some do not build."""
+    """States 0 to 8 of a pipeline; outputs are wrong from one of them on, and some states do not build."""
 
     def __init__(self, broken_from: int, unbuildable: Collection[int] = ()) -> None:
         self._broken_from, self._unbuildable = broken_from, unbuildable
         self.builds: list[str] = []
 
-    def states(self, pipeline: Pipeline) -> list[str]:
-        return [str(number) for number in range(len(pipeline.passes) + 1)]
-
-    def built(self, state: str, candidate: Candidate) -> Built | Failure:
+    def build(self, state: str, candidate: Candidate) -> Built | Failure:
         self.builds.append(state)
         if int(state) in self._unbuildable:
             return Failure("compile_error", "build", "", "it does not")
@@ -32,21 +28,22 @@ class Prefixes:
         return Built(state, candidate.build, state, Path(state), state, state, 1.0, 0, 0, 0)
 
 
-def blamed(evaluator: Any) -> tuple[str, str, str] | None:
-    found = culprit(evaluator, Candidate(Pipeline(PASSES), BuildOptions()))
-    return found and (found.folder.removeprefix("reproducers/"), found.before, found.after)
+def faulty(prefixes: Prefixes) -> tuple[str, str, str] | None:
+    states = [str(number) for number in range(len(PASSES) + 1)]
+    result = bisect_wrong_result(Candidate(Pipeline(PASSES), BuildOptions()), states, prefixes.build)
+    return result and (result.folder.removeprefix("reproducers/"), result.before, result.after)
 
 
 @pytest.mark.parametrize("broken_from", range(1, 9))
 def test_the_first_pass_that_breaks_is_found_by_bisection(broken_from: int) -> None:
-    evaluator = Prefixes(broken_from)
-    assert blamed(evaluator) == (f"P{broken_from - 1}", str(broken_from - 1), str(broken_from))
-    assert len(evaluator.builds) <= 2 + 3, "both ends, and log2 of eight in between"
+    prefixes = Prefixes(broken_from)
+    assert faulty(prefixes) == (f"P{broken_from - 1}", str(broken_from - 1), str(broken_from))
+    assert len(prefixes.builds) <= 2 + 3, "both ends, and log2 of eight in between"
 
 
 def test_states_that_do_not_build_are_passed_over() -> None:
-    assert blamed(Prefixes(5, unbuildable=(3, 4))) == ("P2-P3-P4", "2", "5"), "any of the three may be it"
+    assert faulty(Prefixes(5, unbuildable=(3, 4))) == ("P2-P3-P4", "2", "5"), "any of the three may be it"
 
 
-def test_a_build_that_is_wrong_by_itself_has_no_culprit() -> None:
-    assert blamed(Prefixes(0)) is None
+def test_a_build_that_is_wrong_before_any_pass_blames_no_pass() -> None:
+    assert faulty(Prefixes(0)) is None

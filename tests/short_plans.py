@@ -1,0 +1,21 @@
+"""API calls with short measurements, for tests that ask whether a job is done and not how fast a network is."""
+
+from dataclasses import replace
+from functools import partial
+
+import passsearch
+from passsearch.evaluate import MeasurementPlans
+
+_PLANS = MeasurementPlans()
+
+SHORT = replace(
+    _PLANS,
+    search_rounds=replace(_PLANS.search_rounds, rounds=5, run_s=0.001),
+    final_rounds=replace(_PLANS.final_rounds, rounds=5, run_s=0.001),
+    processes=2,
+    most_processes=2,
+)
+
+tune = partial(passsearch.tune, plans=SHORT)
+compare = partial(passsearch.compare, plans=SHORT)
+audit = partial(passsearch.audit, plans=SHORT)
