@@ -1,7 +1,8 @@
-"""What reading power as ``passsearch`` does makes of recorded GPUs: ``python benchmarks/recorded_power.py``.
+"""Compares the power that ``passsearch`` reads with a meter in the cables: ``python benchmarks/recorded_power.py``.
 
-Prints the table of ``docs/measurement.md``: power of the cards in ``recordings/`` by a meter in their cables and by the
-driver, as medians over windows as ``tune`` and ``compare`` lay them, and what the driver says before it has settled.
+Prints the table of ``docs/measurement.md``: the power of the cards in ``recordings/``, by a meter in their cables and
+by the driver, as medians over the windows that ``tune`` and ``compare`` use. The last column is the power that the
+driver reports 0.5 s after the load starts, before its average has settled.
 """
 
 import csv
@@ -12,22 +13,23 @@ from statistics import median
 from typing import Any
 
 from passsearch.measure import Trace, consumption
-from passsearch.measure.telemetry import PERIOD_S, Reading, Span
+from passsearch.measure.telemetry import PERIOD_S, SensorReading, Span
 from passsearch.measure.windows import WindowPlan
 
 RECORDINGS = Path(__file__).parent / "recordings"
 LOADS_S = {"a100": 5.970, "rtx3090": 5.929, "rtx4090": 5.981, "a5000": 5.968}
-"""How long the load lasts, which begins at 0; afterwards the card rests as long."""
+"""Duration of the load, which starts at 0; the card then rests for as long."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """One card.
+    """The recording of one card.
 
     Attributes:
-        rows: ``time_s``, ``temperature_c``, ``clock_mhz``, ``power_w`` and mostly ``instant_w``, wherever one changed.
-        cables: ``time_s`` and mean ``power_w`` of the 0.1 s from then on, in its cables.
-        load_s: How long it is under load.
+        rows: The driver's values: ``time_s``, ``temperature_c``, ``clock_mhz``, ``power_w`` and on most cards
+            ``instant_w``; a row for every change.
+        cables: The meter's values: ``time_s`` and the mean ``power_w`` of the 0.1 s that start there.
+        load_s: Duration of the load in seconds.
     """
 
     rows: list[dict[str, float]]
@@ -35,23 +37,23 @@ class Recording:
     load_s: float
 
     def at(self, time_s: float) -> dict[str, float]:
-        """What the card says at a moment."""
+        """Return the driver's values at a moment."""
         return self.rows[max(0, bisect_right(self.rows, time_s, key=lambda row: row["time_s"]) - 1)]
 
-    def by_cables(self, span: Span) -> float:
-        """The meter's median power in watts."""
+    def cable_power_w(self, span: Span) -> float:
+        """Return the median power by the meter in the cables."""
         begin_s, end_s = span
         return median(row["power_w"] for row in self.cables if begin_s <= row["time_s"] <= end_s - 0.1)
 
     @property
     def spans(self) -> tuple[Span, Span]:
-        """Windows of the load and of the rest after it, each after the card has settled."""
+        """The windows under load and at rest; both start after the power has settled."""
         settle_s = WindowPlan().settle_s
         return (settle_s, self.load_s), (self.load_s + settle_s, 2 * self.load_s)
 
 
 def load(card: str) -> Recording:
-    """From the folder ``recordings``."""
+    """Load a card's recording from the folder ``recordings``."""
     return Recording(_rows(RECORDINGS / f"{card}.csv"), _rows(RECORDINGS / f"{card}_cables.csv"), LOADS_S[card])
 
 
@@ -61,15 +63,15 @@ def _rows(file: Path) -> list[dict[str, float]]:
 
 
 def windows(recording: Recording) -> list[dict[str, Any]]:
-    """The load and the rest after it as two artifacts."""
-    return [{"artifact": place, "turn": 0, "span": span, "inferences": 1} for place, span in enumerate(recording.spans)]
+    """Return one window for the load and one for the rest, as two artifacts."""
+    return [{"artifact": index, "turn": 0, "span": span, "inferences": 1} for index, span in enumerate(recording.spans)]
 
 
-def medians(recording: Recording) -> tuple[float, float]:
-    """Watts under load and at rest by the driver."""
-    times = [place * PERIOD_S for place in range(int(2 * recording.load_s / PERIOD_S) + 1)]
-    trace = Trace([Reading(moment, power_w=recording.at(moment)["power_w"]) for moment in times])
-    under_load, at_rest = (each["power_w"]["median"] for each in consumption(windows(recording), trace))
+def driver_power_w(recording: Recording) -> tuple[float, float]:
+    """Return the median power under load and at rest by the driver."""
+    times = [index * PERIOD_S for index in range(int(2 * recording.load_s / PERIOD_S) + 1)]
+    trace = Trace([SensorReading(time_s, power_w=recording.at(time_s)["power_w"]) for time_s in times])
+    under_load, at_rest = (row["power_w"]["median"] for row in consumption(windows(recording), trace))
     return under_load, at_rest
 
 
@@ -79,9 +81,9 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     for card in LOADS_S:
         recording = load(card)
-        true, read = map(recording.by_cables, recording.spans), medians(recording)
-        shown = [value for pair in zip(true, read, strict=True) for value in pair]
-        print(f"| {card} |", *(f"{watts:.0f} W |" for watts in (*shown, recording.at(0.5)["power_w"])))
+        by_cables, by_driver = map(recording.cable_power_w, recording.spans), driver_power_w(recording)
+        cells = [power_w for pair in zip(by_cables, by_driver, strict=True) for power_w in pair]
+        print(f"| {card} |", *(f"{power_w:.0f} W |" for power_w in (*cells, recording.at(0.5)["power_w"])))
 
 
 if __name__ == "__main__":

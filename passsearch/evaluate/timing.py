@@ -74,7 +74,7 @@ class Timing:
         return answers
 
     def consumption(self, folders: Sequence[str], plan: WindowPlan) -> Fact:
-        """Return the consumption of artifacts from one new process; ``consumed`` is ``measure.consumption``'s."""
+        """Return the consumption of artifacts from one new process."""
         meter = self._session.sensors.meter
         assert meter is not None
         expected_s = 2 * len(folders) * plan.windows * (plan.window_s + plan.settle_s)
@@ -82,16 +82,21 @@ class Timing:
             answer = self._pool.ask_new("measure", self._request("consume", folders, plan=plan), extra_s=expected_s)
         if "failure" in answer:
             return answer
-        return {"consumed": consumption(answer["windows"], trace), "wall_s": answer["wall_s"]}
+        consumed = [artifact.to_json() for artifact in consumption(answer["windows"], trace)]
+        return {"consumed": consumed, "wall_s": answer["wall_s"]}
 
     def _in_new_process(self, folders: list[str], plan: RoundPlan | Cf22Plan, *, turn: int) -> Fact:
         # The place in memory that an artifact is loaded to depends on the order, and decides how fast it runs.
         shift = turn % len(folders)
-        request = self._request("measure", _rotated(folders, shift), plan=replace(plan, seed=plan.seed + 100 * turn))
-        long_s = LONGEST_RUN_S * plan.runs * len(folders) if isinstance(plan, Cf22Plan) else 0.0
-        ask = partial(self._pool.ask_new, "measure", request, extra_s=long_s)
-        # The paper's runs in a row are one span, so no part of them can be left out as disturbed.
-        answer = ask() if isinstance(plan, Cf22Plan) else self._watched(ask)
+        answer: Fact
+        if isinstance(plan, Cf22Plan):
+            # The paper's runs in a row are one span, so no part of them can be left out as disturbed.
+            request = self._request("measure", _rotated(folders, shift), plan=plan)
+            answer = self._pool.ask_new("measure", request, extra_s=LONGEST_RUN_S * plan.runs * len(folders))
+        else:
+            seeded = replace(plan, seed=plan.seed + 100 * turn)
+            request = self._request("measure", _rotated(folders, shift), plan=seeded)
+            answer = self._watched(partial(self._pool.ask_new, "measure", request))
         if "failure" in answer:
             return answer
         conditions = {**answer["conditions"]}

@@ -3,4 +3,4 @@
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, temporary_subfolder
 from passsearch.frontends.resolve import resolve
 
-__all__ = ["ModelFile", "digest_files", "cache_file_name", "temporary_subfolder", "resolve"]
+__all__ = ["ModelFile", "cache_file_name", "digest_files", "resolve", "temporary_subfolder"]

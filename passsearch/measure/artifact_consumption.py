@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-CONSUMED = ("power", "energy")
+from passsearch.core import Json
+
+CONSUMPTION_OBJECTIVES = ("power", "energy")
 """Objectives that are read over windows."""
 
 
@@ -36,6 +38,15 @@ class Consumption:
             data["temperature_c"],
             data["memory_bytes"],
         )
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the form that the log keeps."""
+        return {
+            "energy_j": None if self.energy_j is None else list(self.energy_j),
+            "power_w": None if self.power_w is None else dict(self.power_w),
+            "temperature_c": None if self.temperature_c is None else dict(self.temperature_c),
+            "memory_bytes": self.memory_bytes,
+        }
 
     def has(self, objective: str) -> bool:
         """Return whether an objective was read and is positive, so that a ratio of it exists."""

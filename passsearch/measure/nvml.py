@@ -11,110 +11,123 @@ import pynvml
 
 from passsearch.core import Json
 from passsearch.errors import EnvironmentFault
-from passsearch.measure.telemetry import Reading
+from passsearch.measure.telemetry import SensorReading
 
 Value = TypeVar("Value")
 
+# A power cap is not among them: it is normal for a busy GPU and affects all candidates alike.
 SLOWDOWNS = {
     "HwSlowdown": "hardware slowdown",
     "HwThermalSlowdown": "too hot (hardware)",
     "HwPowerBrakeSlowdown": "power brake",
     "SwThermalSlowdown": "too hot (driver)",
 }
-"""Reasons that make a round disturbed. A power cap is none: it is how a busy GPU runs, and holds for all candidates."""
+"""NVML's reasons for lower clocks that make a round count as disturbed, with their names in results."""
 
 
 class NvmlMeter:
-    """One GPU, found by its UUID: indices change with the order in which CUDA and NVML count."""
+    """The sensors of one GPU.
 
-    def __init__(self, uuid: str) -> None:
-        """Try every metric once; what fails is unavailable from then on.
+    Attributes:
+        unavailable: Reason why a metric cannot be read, by metric.
+        watches: Always true: the driver reports slowdowns and foreign processes.
+    """
+
+    def __init__(self, uuid: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Read every metric once; a metric that fails is unavailable from then on.
 
         Args:
-            uuid: ``GPU-…``; see ``gpus``.
+            uuid: The GPU's UUID, ``GPU-…``; see ``list_gpus``. An index would not do: CUDA and NVML count differently.
+            clock: Returns the monotonic time in seconds.
 
         Raises:
-            EnvironmentFault: The driver or the GPU is not there.
+            EnvironmentFault: The driver does not respond or does not know the GPU.
         """
-        self._handle = _or_fault(lambda: _opened(uuid))
+        self._handle = _call_driver(lambda: _open_gpu(uuid))
+        self._clock = clock
         self.unavailable: dict[str, str] = {}
-        self._energy = self._usable("energy_j", lambda: 1e-3 * pynvml.nvmlDeviceGetTotalEnergyConsumption(self._handle))
-        self._power = self._usable("power_w", lambda: 1e-3 * pynvml.nvmlDeviceGetPowerUsage(self._handle))
-        self._heat = self._usable("temperature_c", self._celsius)
-        self._users = self._usable("memory_bytes.device", self._own_and_foreign)
-        self._why_slow = self._usable("throttled", self._reasons)
-        self._clock = self._usable("clocks", self._hertz)
+        # NVML counts millijoules, milliwatts and megahertz.
+        self._energy_j = self._sensor(
+            "energy_j", lambda: 1e-3 * pynvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)
+        )
+        self._power_w = self._sensor("power_w", lambda: 1e-3 * pynvml.nvmlDeviceGetPowerUsage(self._handle))
+        self._temperature_c = self._sensor("temperature_c", self._read_temperature_c)
+        self._memory_and_foreign = self._sensor("memory_bytes.device", self._read_memory_and_foreign)
+        self._slowdowns = self._sensor("throttled", self._read_slowdowns)
+        self._clock_hz = self._sensor("clocks", self._read_clock_hz)
         self.watches = True
 
-    def read(self) -> Reading:
-        """Now; a metric that fails this once is ``None`` in this reading."""
-        memory_bytes, foreign = self._users() or (None, None)
-        return Reading(
-            time.monotonic(),
-            energy_j=self._energy(),
-            power_w=self._power(),
-            temperature_c=self._heat(),
+    def read(self) -> SensorReading:
+        """Read all sensors now; a sensor that fails this time is ``None`` in this reading."""
+        memory_bytes, foreign = self._memory_and_foreign() or (None, None)
+        return SensorReading(
+            self._clock(),
+            energy_j=self._energy_j(),
+            power_w=self._power_w(),
+            temperature_c=self._temperature_c(),
             memory_bytes=memory_bytes,
-            slowdowns=self._why_slow(),
+            slowdowns=self._slowdowns(),
             foreign=foreign,
-            clock_hz=self._clock(),
+            clock_hz=self._clock_hz(),
         )
 
-    def _usable(self, metric: str, read: Callable[[], Value]) -> Callable[[], Value | None]:
+    def _sensor(self, metric: str, read: Callable[[], Value]) -> Callable[[], Value | None]:
+        """Return a function that reads one sensor and never fails."""
         try:
             read()
         except pynvml.NVMLError as error:
             self.unavailable[metric] = f"NVML: {error}"
             return lambda: None
 
-        def once() -> Value | None:
+        def read_or_none() -> Value | None:
             with contextlib.suppress(pynvml.NVMLError):
                 return read()
             return None
 
-        return once
+        return read_or_none
 
-    def _celsius(self) -> float:
+    def _read_temperature_c(self) -> float:
         return float(pynvml.nvmlDeviceGetTemperature(self._handle, pynvml.NVML_TEMPERATURE_GPU))
 
-    def _hertz(self) -> int:
+    def _read_clock_hz(self) -> int:
         return int(1e6 * pynvml.nvmlDeviceGetClockInfo(self._handle, pynvml.NVML_CLOCK_SM))
 
-    def _reasons(self) -> tuple[str, ...]:
+    def _read_slowdowns(self) -> tuple[str, ...]:
         bits = pynvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)
-        return tuple(why for name, why in SLOWDOWNS.items() if bits & getattr(pynvml, f"nvmlClocksEventReason{name}"))
+        return tuple(
+            reason for name, reason in SLOWDOWNS.items() if bits & getattr(pynvml, f"nvmlClocksEventReason{name}")
+        )
 
-    def _own_and_foreign(self) -> tuple[int | None, int | None]:
-        """Bytes our processes hold, and how many others there are; ``None`` for what the driver does not say.
-
-        In a container the driver may list processes by the host's numbers. Ours cannot be told from others then, and
-        where none of them is ours nothing is said of either.
-        """
-        listed = list(pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
-        if not listed:
+    def _read_memory_and_foreign(self) -> tuple[int | None, int | None]:
+        """Return the bytes that our processes use and the number of foreign processes; ``None`` if not available."""
+        processes = list(pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
+        if not processes:
             return 0, 0
-        mine = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
-        used = [each.usedGpuMemory for each in listed if each.pid in mine]
-        if not used:
+        our_pids = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
+        used_bytes = [process.usedGpuMemory for process in processes if process.pid in our_pids]
+        if not used_bytes:
+            # In a container the driver may list processes by the host's ids. Our processes then look like foreign ones,
+            # so a list without any of ours says nothing.
             return None, None
-        return (None if None in used else int(sum(used))), len(listed) - len(used)
+        memory_bytes = None if None in used_bytes else int(sum(used_bytes))
+        return memory_bytes, len(processes) - len(used_bytes)
 
 
-def gpus() -> list[Mapping[str, Json]]:
-    """Name, UUID, memory and architecture (``sm_80``) of every GPU, in NVML's order (by bus id).
+def list_gpus() -> list[Mapping[str, Json]]:
+    """Return name, UUID, memory, architecture (``sm_80``) and driver of every GPU, in NVML's order (by bus id).
 
     Raises:
-        EnvironmentFault: The driver is not there.
+        EnvironmentFault: The driver does not respond.
     """
-    return _or_fault(_all)
+    return _call_driver(_describe_gpus)
 
 
-def _all() -> list[Mapping[str, Json]]:
+def _describe_gpus() -> list[Mapping[str, Json]]:
     pynvml.nvmlInit()
-    return [_described(pynvml.nvmlDeviceGetHandleByIndex(index)) for index in range(pynvml.nvmlDeviceGetCount())]
+    return [_describe_gpu(pynvml.nvmlDeviceGetHandleByIndex(index)) for index in range(pynvml.nvmlDeviceGetCount())]
 
 
-def _described(handle: Any) -> Mapping[str, Json]:
+def _describe_gpu(handle: Any) -> Mapping[str, Json]:
     return {
         "name": pynvml.nvmlDeviceGetName(handle),
         "uuid": pynvml.nvmlDeviceGetUUID(handle),
@@ -124,14 +137,14 @@ def _described(handle: Any) -> Mapping[str, Json]:
     }
 
 
-def _opened(uuid: str) -> Any:
+def _open_gpu(uuid: str) -> Any:
     pynvml.nvmlInit()
     return pynvml.nvmlDeviceGetHandleByUUID(uuid)
 
 
-def _or_fault(ask: Callable[[], Value]) -> Value:
+def _call_driver(call: Callable[[], Value]) -> Value:
     try:
-        return ask()
+        return call()
     except pynvml.NVMLError as error:
         reason = f"NVML: {error}. A GPU is measured through its driver. See: passsearch doctor"
         raise EnvironmentFault(reason) from error

@@ -1,4 +1,4 @@
-"""The gate before timing: outputs against the reference, and in a few numbers for a deployment. numpy only."""
+"""Compares outputs with the reference before anything is timed, and summarizes them for a deployment. numpy only."""
 
 import hashlib
 import math
@@ -12,8 +12,13 @@ from passsearch.core import TensorType
 from passsearch.dialects.contract import Array, Executable, case_inputs
 
 DIGEST_VALUES = 64
-LEAST_CLASSES = 10
-"""Columns from which on a table is taken for class scores."""
+"""Number of values that a digest keeps of each output."""
+
+MIN_CLASSES = 10
+"""Number of columns from which on a table counts as class scores."""
+
+TINY = 1e-30
+"""Smallest scale of a relative deviation; keeps outputs that are all zero from a division by zero."""
 
 
 def verify(
@@ -24,31 +29,44 @@ def verify(
     outputs: Path,
     reference: Path | None,
 ) -> dict[str, Any]:
-    """Run on the inputs of every case; keep the outputs, and compare them with the reference's if there is one.
+    """Run an artifact on the inputs of every case and compare its outputs with the reference's.
 
-    Outputs are kept as ``<case>_<index>`` arrays of one ``.npz``. Answers the largest deviation, its case, and the
-    leads of classes on random inputs.
+    Args:
+        executable: The artifact.
+        types: The network's inputs.
+        cases: Seeds of random inputs and names of edge inputs; see ``case_inputs``.
+        outputs: File that gets the outputs if there is no reference, as arrays ``<case>_<index>`` of one ``.npz``.
+        reference: File with the reference's outputs; ``None`` makes these outputs the reference.
+
+    Returns:
+        ``deviation`` (the largest, see ``relative_deviation``), its ``case``, ``mismatch`` (a difference in number,
+        shape or type; empty without one) and ``leads`` (see ``_leads``; ``None`` after a mismatch).
     """
-    produced = {
+    results = {
         f"{case}_{index}": array
         for case in cases
         for index, array in enumerate(executable.run(case_inputs(types, case)))
     }
     if reference is None:
-        unfinished = outputs.with_name("partial-" + outputs.name)
-        np.savez(unfinished, **produced)  # type: ignore[arg-type]
-        unfinished.replace(outputs)
-        return {"deviation": 0.0, "case": "", "mismatch": "", "leads": _leads(produced, produced, cases=cases)}
-    with np.load(reference) as expected:
-        if set(expected.files) != set(produced):
+        _save(outputs, results)
+        return {"deviation": 0.0, "case": "", "mismatch": "", "leads": _leads(results, results, cases=cases)}
+    with np.load(reference) as file:
+        if set(file.files) != set(results):
             return {"deviation": math.inf, "case": "", "mismatch": "the number of outputs differs", "leads": None}
-        reference_of = {key: expected[key] for key in produced}
-    mismatch = next(filter(None, (_mismatch(produced[key], reference_of[key]) for key in produced)), "")
-    deviations = {key: difference(produced[key], reference_of[key]) for key in produced}
+        expected = {key: file[key] for key in results}
+    mismatch = next(filter(None, (_mismatch(results[key], expected[key]) for key in results)), "")
+    deviations = {key: relative_deviation(results[key], expected[key]) for key in results}
     worst = max(deviations, key=lambda key: deviations[key])
     case, _, _ = worst.rpartition("_")
-    leads = None if mismatch else _leads(produced, reference_of, cases=cases)
+    leads = None if mismatch else _leads(results, expected, cases=cases)
     return {"deviation": deviations[worst], "case": case, "mismatch": mismatch, "leads": leads}
+
+
+def _save(path: Path, results: Mapping[str, Array]) -> None:
+    # Renamed at the end: a process that is killed while it writes must not leave half a reference.
+    unfinished = path.with_name("partial-" + path.name)
+    np.savez(unfinished, **results)  # type: ignore[arg-type]
+    unfinished.replace(path)
 
 
 def _mismatch(actual: Array, expected: Array) -> str:
@@ -57,10 +75,11 @@ def _mismatch(actual: Array, expected: Array) -> str:
     return f"an output is {actual.dtype}{list(actual.shape)}, the reference's is {expected.dtype}{list(expected.shape)}"
 
 
-def difference(actual: Array, expected: Array) -> float:
-    """Largest deviation as a share of the largest expected magnitude; infinite where shapes or finiteness differ.
+def relative_deviation(actual: Array, expected: Array) -> float:
+    """Return the largest deviation, divided by the largest expected magnitude.
 
-    Integers and booleans must be equal: any deviation is infinite.
+    The result is infinite if the shapes or types differ, if a value is finite in one array only, or if integers or
+    booleans are not equal.
     """
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return float("inf")
@@ -71,55 +90,58 @@ def difference(actual: Array, expected: Array) -> float:
         return float("inf")
     if not finite.any():
         return 0.0
-    scale = max(float(np.abs(expected[finite]).max()), 1e-30)
+    scale = max(float(np.abs(expected[finite]).max()), TINY)
+    # In float64, so that the difference of two float16 values does not overflow.
     return float(np.abs(actual[finite].astype("float64") - expected[finite]).max()) / scale
 
 
 def _leads(
-    produced: Mapping[str, Array], expected: Mapping[str, Array], *, cases: Sequence[int | str]
+    actual: Mapping[str, Array], expected: Mapping[str, Array], *, cases: Sequence[int | str]
 ) -> list[float] | None:
-    """By row of the random inputs' class scores: how far the reference's class is ahead of the next.
+    """Return the lead of the reference's best class over its second, for every row of the random inputs.
 
-    As a share of the largest magnitude, negative where the outputs have another class. ``None`` where not exactly one
-    output is a table of class scores: floats, ``[batch, classes]``.
+    A lead is divided by the largest magnitude. It is negative if the outputs have another best class. The result is
+    ``None`` unless exactly one output is a table of class scores: floats, ``[batch, classes]``. Edge inputs are left
+    out.
     """
-    first = (key for key in expected if key.startswith(f"{cases[0]}_"))
-    tables = [key.rpartition("_")[2] for key in first if _is_table(expected[key])]
+    first_case = (key for key in expected if key.startswith(f"{cases[0]}_"))
+    tables = [key.rpartition("_")[2] for key in first_case if _is_score_table(expected[key])]
     if len(tables) != 1:
         return None
     keys = [f"{case}_{tables[0]}" for case in cases if isinstance(case, int)]
-    return [lead for key in keys for lead in _rows(produced[key], expected[key])]
+    return [lead for key in keys for lead in _row_leads(actual[key], expected[key])]
 
 
-def _is_table(output: Array) -> bool:
-    return np.issubdtype(output.dtype, np.floating) and output.ndim == 2 and output.shape[1] >= LEAST_CLASSES
+def _is_score_table(output: Array) -> bool:
+    return np.issubdtype(output.dtype, np.floating) and output.ndim == 2 and output.shape[1] >= MIN_CLASSES
 
 
-def _rows(actual: Array, expected: Array) -> list[float]:
+def _row_leads(actual: Array, expected: Array) -> list[float]:
     if not np.isfinite(expected).all():
         return []
     second, first = np.partition(expected.astype("float64"), (-2, -1), axis=1)[:, -2:].T
-    scale = max(float(np.abs(expected).max()), 1e-30)
+    scale = max(float(np.abs(expected).max()), TINY)
     same = actual.argmax(axis=1) == expected.argmax(axis=1)
     return [float(lead) for lead in np.where(same, first - second, second - first) / scale]
 
 
 def digest(outputs: Sequence[Array]) -> list[dict[str, Any]]:
-    """Each output in a few numbers: shape, dtype, largest finite magnitude, SHA-256 and evenly spaced values."""
+    """Summarize outputs: shape, dtype, largest finite magnitude, SHA-256 and evenly spaced values of each."""
     return [
         {
             "shape": list(output.shape),
             "dtype": str(output.dtype),
             "max_abs": float(np.abs(output[np.isfinite(output)].astype("float64")).max(initial=0.0)),
             "sha256": hashlib.sha256(output.tobytes()).hexdigest(),
-            "values": _spaced(output),
+            "values": _spaced_values(output),
         }
         for output in outputs
     ]
 
 
-def _spaced(output: Array) -> list[float | int | str]:
-    """Values of an array, flattened, from its first to its last; what JSON has no number for is text (``nan``)."""
+def _spaced_values(output: Array) -> list[float | int | str]:
+    """Return evenly spaced values of the flattened array, its first and last among them."""
     last, count = output.size - 1, min(output.size, DIGEST_VALUES)
     values = [output.flat[index * last // max(count - 1, 1)].item() for index in range(count)]
+    # JSON has no number for nan and infinity, so they are text.
     return [value if math.isfinite(value) else str(value) for value in values]

@@ -1,4 +1,4 @@
-"""Processor packages by RAPL, the energy counters Linux shows under ``/sys/class/powercap`` (Intel and AMD).
+"""Processor packages by RAPL, the energy counters that Linux shows under ``/sys/class/powercap`` (Intel and AMD).
 
 Source: https://docs.kernel.org/power/powercap/powercap.html; the counters wrap at ``max_energy_range_uj``.
 """
@@ -9,16 +9,16 @@ from pathlib import Path
 
 import psutil
 
-from passsearch.measure.telemetry import Reading
+from passsearch.measure.telemetry import SensorReading
 
 POWERCAP = Path("/sys/class/powercap")
 CHIPS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
-"""Linux drivers of processors' temperature sensors."""
+"""Linux drivers of processor temperature sensors."""
 
 
 @dataclass
 class _Package:
-    """One counter, unwrapped."""
+    """The energy counter of one package, continued when it wraps."""
 
     file: Path
     range_uj: int
@@ -26,60 +26,67 @@ class _Package:
     wraps: int = 0
 
     def joules(self) -> float:
-        """Since the counter's first turn that was seen."""
+        """Return the energy since an unknown moment; only differences have a meaning."""
         now_uj = int(self.file.read_text())
+        # A wrap shows as a decrease. It takes minutes, and the readings of a recording are milliseconds apart, so no
+        # recording misses one.
         self.wraps += now_uj < self.last_uj
         self.last_uj = now_uj
         return 1e-6 * (now_uj + self.wraps * self.range_uj)
 
 
 class RaplMeter:
-    """All packages together; a part of a package is in its package's counter already and is not added.
+    """All processor packages together.
 
-    What other processes use is in it, too: only differences between artifacts in turn mean something.
+    The counters include other processes, so only the differences between artifacts that run in turns have a meaning.
+
+    Attributes:
+        unavailable: Reason why a metric cannot be read, by metric.
+        watches: Always false: RAPL reports neither slowdowns nor foreign processes.
     """
 
     watches = False
 
     def __init__(self, root: Path = POWERCAP) -> None:
-        """Find out what can be read."""
+        """Detect which counters and sensors can be read."""
         self.unavailable: dict[str, str] = {}
         self._packages: list[_Package] = []
         try:
+            # `intel-rapl:0:0` is a part of `intel-rapl:0`, whose counter includes it already. `psys` covers the board.
             zones = [zone for zone in sorted(root.glob("*rapl:*")) if zone.name.count(":") == 1]
             packages = [zone for zone in zones if (zone / "name").read_text().startswith("package")]
-            self._packages = [_package(zone) for zone in packages]
+            self._packages = [_open_package(zone) for zone in packages]
             reason = "" if packages else "this system shows no RAPL counters"
         except PermissionError:
             reason = f"RAPL counters are readable by root only (chmod a+r {root}/*/energy_uj)"
         self.unavailable |= dict.fromkeys(("power_w", "energy_j"), reason) if reason else {}
-        if _celsius() is None:
+        if _temperature_c() is None:
             self.unavailable["temperature_c"] = "this system shows no temperature of the processor"
-        self._last: Reading | None = None
+        self._last: SensorReading | None = None
 
-    def read(self) -> Reading:
-        """Now; power is that since the last reading."""
+    def read(self) -> SensorReading:
+        """Read the sensors now; power is the mean since the last reading."""
         now_s, last = time.monotonic(), self._last
-        energy_j = self._joules()
+        energy_j = self._energy_j()
         power_w = None
         if last is not None and last.energy_j is not None and energy_j is not None and now_s > last.time_s:
             power_w = (energy_j - last.energy_j) / (now_s - last.time_s)
-        self._last = Reading(now_s, energy_j=energy_j, power_w=power_w, temperature_c=_celsius())
+        self._last = SensorReading(now_s, energy_j=energy_j, power_w=power_w, temperature_c=_temperature_c())
         return self._last
 
-    def _joules(self) -> float | None:
+    def _energy_j(self) -> float | None:
         try:
-            return sum(each.joules() for each in self._packages) if self._packages else None
-        except OSError:  # rights can be taken back at any time
+            return sum(package.joules() for package in self._packages) if self._packages else None
+        except OSError:  # an administrator can withdraw the permission at any time
             return None
 
 
-def _package(zone: Path) -> _Package:
+def _open_package(zone: Path) -> _Package:
     counter = zone / "energy_uj"
     return _Package(counter, int((zone / "max_energy_range_uj").read_text()), int(counter.read_text()))
 
 
-def _celsius() -> float | None:
-    """Of the hottest sensor of the processor."""
+def _temperature_c() -> float | None:
+    """Return the temperature of the processor's hottest sensor; ``None`` without a sensor."""
     sensors = psutil.sensors_temperatures()
-    return max((each.current for name in CHIPS for each in sensors.get(name, [])), default=None)
+    return max((sensor.current for chip in CHIPS for sensor in sensors.get(chip, [])), default=None)

@@ -1,11 +1,10 @@
-"""What the device can tell beside time, found out once."""
+"""Detects which metrics of the device can be read, beside time."""
 
 import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -20,12 +19,13 @@ METRICS = ("power_w", "energy_j", "temperature_c", "memory_bytes.device", "throt
 
 @dataclass(frozen=True)
 class Sensors:
-    """What was found once, at start.
+    """A device and the metrics it offers.
 
     Attributes:
-        device: Name and memory of the device that runs the kernels; of a processor its cores, of a GPU its ``uuid``.
-        unavailable: Why a metric cannot be read, by metric.
-        meter: Reads the others; ``None`` where there is nothing to read.
+        device: Name and memory of the device that runs the kernels; also the cores of a processor, the ``uuid`` of a
+            GPU.
+        unavailable: Reason why a metric cannot be read, by metric.
+        meter: Reads the available metrics; ``None`` if there are none.
     """
 
     device: Mapping[str, Json]
@@ -34,7 +34,7 @@ class Sensors:
 
 
 def probe(device: str = "cpu") -> Sensors:
-    """Find out what can be read for ``cpu`` or ``cuda[:index]``, where the index counts what CUDA may see."""
+    """Detect the metrics of ``cpu`` or ``cuda[:index]``; the index counts the GPUs that CUDA may use."""
     return _probe_gpu(int(device.partition(":")[2] or 0)) if device.startswith("cuda") else _probe_cpu()
 
 
@@ -45,42 +45,45 @@ def _probe_cpu() -> Sensors:
         unavailable["throttled"] = "this system does not count the cores' thermal throttling"
     if not clocks_hz([0]):
         unavailable["clocks"] = "this system does not show the cores' clocks"
-    if "energy_j" in unavailable:  # windows that last seconds are not run for a temperature alone
+    if "energy_j" in unavailable:
+        # Temperature is read in windows that last seconds; these do not run for a temperature alone.
         unavailable.setdefault("temperature_c", "read together with energy, which cannot be read")
-        return Sensors(_cpu(), unavailable)
-    return Sensors(_cpu(), unavailable, meter)
+        return Sensors(_describe_cpu(), unavailable)
+    return Sensors(_describe_cpu(), unavailable, meter)
 
 
 def _probe_gpu(index: int) -> Sensors:
-    from passsearch.measure import nvml  # where there is no GPU it is not loaded
+    # Imported on demand: a machine without a GPU has no use for pynvml.
+    from passsearch.measure import nvml
 
     try:
-        found = _visible(nvml.gpus(), index)
-        meter = nvml.NvmlMeter(str(found["uuid"]))
+        gpu = _select_gpu(nvml.list_gpus(), index)
+        meter = nvml.NvmlMeter(str(gpu["uuid"]))
     except EnvironmentFault as error:
         return Sensors({"name": f"cuda:{index}"}, dict.fromkeys(METRICS, str(error)))
-    return Sensors(found, meter.unavailable, meter)
+    return Sensors(gpu, meter.unavailable, meter)
 
 
-def _visible(gpus: Sequence[Mapping[str, Json]], index: int) -> Mapping[str, Json]:
-    """The GPU that CUDA would call ``index``, by ``CUDA_VISIBLE_DEVICES`` (indices in the order of bus ids, or UUIDs).
+def _select_gpu(gpus: Sequence[Mapping[str, Json]], index: int) -> Mapping[str, Json]:
+    """Return the GPU that CUDA calls ``index``, by ``CUDA_VISIBLE_DEVICES`` (indices in order of bus ids, or UUIDs).
 
     Raises:
-        EnvironmentFault: There is none.
+        EnvironmentFault: CUDA has no GPU of this index.
     """
-    allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = [name.strip() for name in allowed.split(",")] if allowed is not None else [str(n) for n in range(len(gpus))]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [name.strip() for name in visible.split(",")] if visible is not None else [str(n) for n in range(len(gpus))]
     name = names[index] if index < len(names) else ""
     for place, gpu in enumerate(gpus):
+        # CUDA accepts the beginning of a UUID, too.
         if name == str(place) or (name.startswith("GPU-") and str(gpu["uuid"]).startswith(name)):
             return gpu
     raise EnvironmentFault(
-        f"There is no GPU {index}: NVML sees {len(gpus)}, CUDA_VISIBLE_DEVICES is `{allowed or ''}`. "
+        f"There is no GPU {index}: NVML sees {len(gpus)}, CUDA_VISIBLE_DEVICES is `{visible or ''}`. "
         "See: passsearch doctor"
     )
 
 
-def _cpu() -> Mapping[str, Json]:
+def _describe_cpu() -> Mapping[str, Json]:
     return {
         "name": _cpu_name(),
         "cores": psutil.cpu_count(logical=False) or psutil.cpu_count(),
@@ -91,9 +94,9 @@ def _cpu() -> Mapping[str, Json]:
 
 
 def _cpu_name() -> str:
-    info: Any = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return str(line.partition(":")[2].strip())
+    info = Path("/proc/cpuinfo")
+    # `platform.processor` is empty on most Linux systems.
+    for line in info.read_text().splitlines() if info.exists() else ():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()

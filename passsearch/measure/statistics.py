@@ -1,96 +1,120 @@
-"""Statistics of interleaved samples: what disturbs a process for longer than a round disturbs all its artifacts."""
+"""Statistics of interleaved samples.
+
+A disturbance that lasts longer than a round affects all artifacts of a process, so only ratios within a process count.
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TypeAlias
 
 import numpy as np
 from scipy import stats
 
 from passsearch.core import Interval
 
+SamplePair: TypeAlias = tuple[Sequence[float], Sequence[float]]
+"""Samples of a reference and of an artifact from one process, in seconds per inference."""
+
 LEVEL = 0.95
+"""Confidence level of intervals, unless a caller says otherwise."""
+
 LEAST_GAIN = 0.01
-"""No gain below 1 % is called an improvement, however certain."""
+"""Smallest gain that may be called an improvement, however certain a smaller one is."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times better than the baseline: > 1 is better, with an interval (at ``LEVEL`` unless said)."""
+    """Ratio of a candidate to the baseline with its interval; a value above 1 is better.
+
+    Attributes:
+        value: The ratio.
+        interval: Confidence interval, at ``LEVEL`` unless said otherwise.
+    """
 
     value: float
     interval: Interval
 
 
 def log_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> float:
-    """Log of how many times faster the candidate is in one process: by the fastest sample of either.
+    """Return the log-ratio of the fastest samples of two artifacts in one process; positive if the candidate is faster.
 
-    Both were visited in the same rounds, so both met the machine's best moments, and the best places on the stack; the
-    rounds after a candidate left are not looked at. Ratios of the fastest of interleaved samples vary half to two
-    thirds as much from process to process as medians of the rounds' ratios (``benchmarks/stack_depth.py``).
+    Both artifacts were visited in the same rounds, so both met the machine's best moments and the best stack depths.
+    Rounds after a candidate left the race do not count. From process to process, ratios of the fastest samples vary
+    half to two thirds as much as medians of the rounds' ratios (``benchmarks/stack_depth.py``).
     """
     rounds = min(len(baseline), len(candidate))
     return math.log(min(baseline[:rounds]) / min(candidate[:rounds]))
 
 
 def one_process_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> Ratio:
-    """Ratio from one process. It has no interval: one process says nothing of the next."""
+    """Return the ratio in one process, with an unlimited interval: one process says nothing about the next."""
     return Ratio(math.exp(log_ratio(baseline, candidate)), Interval(0.0, math.inf))
 
 
-def process_ratio(
-    processes: Sequence[Sequence[Sequence[float]]], place: int, *, reference: int = 0, level: float = LEVEL
-) -> Ratio:
-    """Ratio of one artifact to another over several processes, each of which timed one binary of either.
+def process_ratio(pairs: Sequence[SamplePair], *, level: float = LEVEL) -> Ratio:
+    """Return the ratio of one artifact to another over several processes that all timed the same two binaries.
 
-    Where a process's memory comes to lie slows an artifact in some processes and not in most, so the process is the
-    repetition and the median its summary: the interval supposes nothing of how processes differ.
+    The memory layout of a process slows an artifact in some processes and not in most. Therefore the process is the
+    repetition and the median is the summary: the interval assumes nothing about the distribution over processes.
 
     Args:
-        processes: By process, the samples of every artifact.
-        place: Which artifact.
-        reference: What it is compared with; 0 is the baseline.
-        level: Of the interval.
+        pairs: Samples of the reference and of the artifact, by process.
+        level: Confidence level of the interval.
     """
-    return median_ratio([log_ratio(each[reference], each[place]) for each in processes], level=level)
+    return median_ratio([log_ratio(reference, artifact) for reference, artifact in pairs], level=level)
 
 
 def median_ratio(values: Sequence[float], *, level: float = LEVEL) -> Ratio:
-    """Ratio from one log-ratio per independent repetition: their median and its distribution-free interval.
+    """Return the median of log-ratios as a ratio, with its distribution-free interval.
 
-    With fewer than ``least_repetitions`` no interval of the median has the level; its ends are then 0 and infinity.
+    The interval goes from 0 to infinity if there are fewer than ``least_repetitions`` values: then no interval of the
+    median reaches the level.
+
+    Args:
+        values: One log-ratio per independent repetition.
+        level: Confidence level of the interval.
     """
     enough = len(values) >= least_repetitions(level)
     interval = median_interval(values, level=level) if enough else Interval(-np.inf, np.inf)
     return _ratio(float(np.median(values)), low=interval.low, high=interval.high)
 
 
-def cf22_ratio(processes: Sequence[Sequence[Sequence[float]]], place: int, *, reference: int = 0) -> Ratio:
-    """Ratio by the paper's protocol, of means without what lies beyond three standard deviations; it has no interval.
+def cf22_ratio(pairs: Sequence[SamplePair]) -> Ratio:
+    """Return the ratio by the paper's protocol: of means, without values beyond three standard deviations.
 
-    Source: Verma et al., CF'22, section 4. Runs in a row share every drift of the machine, so their scatter says
-    nothing of how another measurement would come out.
+    The interval is unlimited. Runs in sequence share every drift of the machine, so their scatter says nothing about
+    another measurement. Source: Verma et al., CF'22, section 4.
+
+    Args:
+        pairs: Samples of the reference and of the artifact, by process.
     """
-    means = [fmean(_within(process[at], deviations=3.0) for process in processes) for at in (reference, place)]
-    return Ratio(means[0] / means[1], Interval(0.0, math.inf))
+    reference, artifact = (
+        fmean(_mean_without_outliers(pair[role], deviations=3.0) for pair in pairs) for role in (0, 1)
+    )
+    return Ratio(reference / artifact, Interval(0.0, math.inf))
 
 
-def _within(samples: Sequence[float], *, deviations: float) -> float:
-    """Mean of the samples within so many standard deviations of their mean."""
+def _mean_without_outliers(samples: Sequence[float], *, deviations: float) -> float:
+    """Return the mean of the samples within this many standard deviations of the mean of all."""
     values = np.asarray(samples, dtype=float)
     return float(values[np.abs(values - values.mean()) <= deviations * values.std()].mean())
 
 
 def least_repetitions(level: float = LEVEL) -> int:
-    """Fewest values whose smallest and largest enclose the median at this level: n of them do at 1 - 2 / 2**n."""
+    """Return the smallest number of values whose minimum and maximum enclose the median at this confidence level."""
+    # n values enclose the median with probability 1 - 2 / 2**n.
     return math.ceil(1 - math.log2(1 - level))
 
 
 def mean_ratio(values: Sequence[float]) -> Ratio:
-    """Ratio from one log-ratio per independent repetition: their mean and Student's t interval.
+    """Return the mean of log-ratios as a ratio, with Student's t interval.
 
-    For few repetitions of much the same quality, such as compile times.
+    Suits a few repetitions of similar quality, such as compile times.
+
+    Args:
+        values: One log-ratio per independent repetition.
     """
     logs = np.asarray(values, dtype=float)
     centre = float(logs.mean())
@@ -101,17 +125,17 @@ def mean_ratio(values: Sequence[float]) -> Ratio:
 
 
 def race_critical(rounds: int, *, artifacts: int, level: float = 0.99, least: int = 4) -> tuple[float, ...]:
-    """Critical values of Student's t by number of rounds, for leaving a race that is looked at after every round.
+    """Return critical values of Student's t by number of rounds, for a race that is judged after every round.
 
-    Corrected for the number of looks and of artifacts (Bonferroni), so that a candidate as good as the best leaves a
-    whole race with probability below ``1 - level``. Infinite before ``least`` rounds.
+    The values are corrected for the number of judgements and of artifacts (Bonferroni): a candidate as good as the best
+    leaves a whole race with a probability below ``1 - level``. They are infinite for fewer than ``least`` rounds.
     """
     share = (1 - level) / max(1, (rounds - least + 1) * (artifacts - 1))
     return tuple(float(stats.t.isf(share, count - 1)) if count >= least else math.inf for count in range(rounds + 1))
 
 
 def median_interval(samples: Sequence[float], *, level: float = LEVEL) -> Interval:
-    """Distribution-free interval of the median of one sample.
+    """Return the distribution-free interval of the median of one sample.
 
     Source: order statistics (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2).
     """
@@ -121,12 +145,12 @@ def median_interval(samples: Sequence[float], *, level: float = LEVEL) -> Interv
 
 
 def noise_floor(twin: Ratio) -> float:
-    """The largest gain or loss that the baseline against its own twin cannot exclude."""
+    """Return the largest gain or loss that the comparison of the baseline with its own twin cannot exclude."""
     return max(twin.interval.high - 1, 1 / max(twin.interval.low, 1e-12) - 1, 0.0)
 
 
 def improved(ratio: Ratio, *, floor: float) -> bool:
-    """Whether the interval's lower end clears both the least gain and the noise floor."""
+    """Return whether the interval's lower end exceeds both the least gain and the noise floor."""
     return ratio.interval.low > 1 + max(LEAST_GAIN, floor)
 
 

@@ -1,11 +1,10 @@
-"""What a device tells beside time, read while something runs on it: power, energy, temperature, memory, throttling.
+"""Readings of a device while artifacts run on it: power, energy, temperature, memory, slowdowns.
 
-A meter is read in the parent process, the artifacts run in a worker. Both use the system-wide monotonic clock, so a
-worker's spans can be laid over the readings afterwards; a trace that was written down is used like one just recorded.
+The parent process reads the meter, a worker runs the artifacts. Both use the system-wide monotonic clock, so the
+worker's spans are matched with the readings afterwards. A trace loaded from a file behaves like one just recorded.
 """
 
 import json
-import math
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,26 +14,29 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol, TypeAlias
 
+from passsearch.measure.artifact_consumption import Consumption
+
 Span: TypeAlias = tuple[float, float]
 """Begin and end on the monotonic clock, in seconds."""
 
+# Half the shortest interval at which NVML renews its power figures (100 ms on A100 and H100).
 PERIOD_S = 0.05
-"""Between readings: half the shortest time in which NVML's power figures are renewed (100 ms on A100 and H100)."""
+"""Time between two readings, in seconds."""
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One look at a device; what it does not tell is ``None``.
+class SensorReading:
+    """All values of a device at one moment; a value that the device does not report is ``None``.
 
     Attributes:
-        time_s: When, on the monotonic clock.
-        energy_j: Used since some moment in the past.
-        power_w: Now, or over the device's own averaging window.
-        temperature_c: Of the hottest part that is read.
-        memory_bytes: In use by our processes.
-        slowdowns: Why its clocks are held down; empty if they are not.
-        foreign: Processes of others on it.
-        clock_hz: Of what computes.
+        time_s: Moment of the reading, on the monotonic clock.
+        energy_j: Energy used since an unknown moment; only differences have a meaning.
+        power_w: Power now, or averaged by the device.
+        temperature_c: Temperature of the hottest sensor.
+        memory_bytes: Memory that our processes use.
+        slowdowns: Reasons why the device reduced its clocks; empty if it did not.
+        foreign: Number of foreign processes on the device.
+        clock_hz: Clock of the compute units.
     """
 
     time_s: float
@@ -46,68 +48,77 @@ class Reading:
     foreign: int | None = None
     clock_hz: int | None = None
 
+    @property
+    def is_disturbed(self) -> bool:
+        """True if the device is known to be slowed down or to work for other processes."""
+        return bool(self.slowdowns or self.foreign)
+
 
 class Meter(Protocol):
-    """Reads one device.
-
-    Attributes:
-        unavailable: Why a metric cannot be read, by metric.
-        watches: Whether it tells of slowdowns or of others at work.
-    """
+    """The sensors of one device."""
 
     @property
     def unavailable(self) -> Mapping[str, str]:
-        """As above."""
+        """Reason why a metric cannot be read, by metric."""
 
     @property
     def watches(self) -> bool:
-        """As above."""
+        """True if the meter reports slowdowns or foreign processes."""
 
-    def read(self) -> Reading:
-        """Now."""
+    def read(self) -> SensorReading:
+        """Read all sensors now."""
 
 
 @dataclass
 class Trace:
-    """Readings in the order of time."""
+    """Readings of one device in order of time.
 
-    readings: list[Reading] = field(default_factory=list)
+    Attributes:
+        readings: The readings.
+    """
 
-    def within(self, span: Span) -> list[Reading]:
-        """Those taken in a span."""
-        times = [each.time_s for each in self.readings]
+    readings: list[SensorReading] = field(default_factory=list)
+
+    def within(self, span: Span) -> list[SensorReading]:
+        """Return the readings inside a span."""
+        times = [reading.time_s for reading in self.readings]
         return self.readings[bisect_left(times, span[0]) : bisect_right(times, span[1])]
 
     def energy_j(self, span: Span) -> float | None:
-        """Used in a span, by the counter, which is interpolated at both ends; ``None`` unless readings enclose it."""
-        ends = [self._counter(moment) for moment in span]
-        return ends[1] - ends[0] if ends[0] is not None and ends[1] is not None else None
+        """Return the energy used in a span; ``None`` unless readings enclose the span.
 
-    def _counter(self, moment: float) -> float | None:
-        known = [(each.time_s, each.energy_j) for each in self.readings if each.energy_j is not None]
-        place = bisect_left([time_s for time_s, _ in known], moment)
-        if place < len(known) and known[place][0] == moment:
-            return known[place][1]
-        if not 0 < place < len(known):
+        The energy counter is interpolated linearly at both ends.
+        """
+        begin_j, end_j = (self._energy_at(time_s) for time_s in span)
+        return end_j - begin_j if begin_j is not None and end_j is not None else None
+
+    def _energy_at(self, time_s: float) -> float | None:
+        points = [(reading.time_s, reading.energy_j) for reading in self.readings if reading.energy_j is not None]
+        index = bisect_left([point_s for point_s, _ in points], time_s)
+        if index < len(points) and points[index][0] == time_s:
+            return points[index][1]
+        if not 0 < index < len(points):
             return None
-        (before_s, before_j), (after_s, after_j) = known[place - 1], known[place]
-        return before_j + (after_j - before_j) * (moment - before_s) / (after_s - before_s)
+        (before_s, before_j), (after_s, after_j) = points[index - 1], points[index]
+        return before_j + (after_j - before_j) * (time_s - before_s) / (after_s - before_s)
 
     def write(self, file: Path) -> None:
-        """One reading a line."""
-        file.write_text("".join(json.dumps(asdict(each)) + "\n" for each in self.readings), encoding="utf-8")
+        """Write one reading per line, as JSON."""
+        file.write_text("".join(json.dumps(asdict(reading)) + "\n" for reading in self.readings), encoding="utf-8")
 
     @classmethod
     def load(cls, file: Path) -> "Trace":
-        """Inverse of ``write``."""
+        """Load a trace that ``write`` wrote."""
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        # JSON has lists only; without tuples a loaded trace would differ from the one that was written.
         tuples = [{**row, "slowdowns": None if row["slowdowns"] is None else tuple(row["slowdowns"])} for row in rows]
-        return cls([Reading(**row) for row in tuples])
+        return cls([SensorReading(**row) for row in tuples])
 
 
 @contextmanager
 def recording(meter: Meter, *, period_s: float = PERIOD_S) -> Iterator[Trace]:
-    """Read a meter again and again in a thread, once before and once after what is done meanwhile."""
+    """Read a meter periodically in a thread, while the body of the ``with`` statement runs."""
+    # One reading before and one after the body, so that readings enclose every span inside it.
     trace, done = Trace([meter.read()]), threading.Event()
 
     def record() -> None:
@@ -125,83 +136,78 @@ def recording(meter: Meter, *, period_s: float = PERIOD_S) -> Iterator[Trace]:
 
 
 def undisturbed(answer: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
-    """Samples of a measurement without the rounds in which the device was held back or worked for others.
+    """Return a measurement without the rounds in which the device was slowed down or worked for other processes.
 
-    Where less than half of the rounds would be left, or none of one artifact's, all are kept; ``conditions`` says in
-    either case what was seen.
-    """
-    spans: Sequence[Span] = [(start, end) for start, end in answer["spans"]]
-    seen = [trace.within(span) for span in spans]
-    calm = [place for place, each in enumerate(seen) if not any(map(_disturbed, each))]
-    told = [one.slowdowns for each in seen for one in each if one.slowdowns is not None]
-    reasons = sorted({reason for each in told for reason in each})
-    clocks_hz = [one.clock_hz for each in seen for one in each if one.clock_hz is not None]
-    conditions = {
-        **answer["conditions"],
-        **({"throttled": reasons or False} if told else {}),
-        **({"clocks": [min(clocks_hz), max(clocks_hz)]} if clocks_hz else {}),
-    }
-    samples = [[row[place] for place in calm if place < len(row)] for row in answer["samples"]]
-    if 2 * len(calm) < len(spans) or not all(samples):
-        return {**answer, "conditions": conditions}
-    conditions["rounds_dropped"] += len(spans) - len(calm)
-    return {**answer, "samples": samples, "spans": [spans[place] for place in calm], "conditions": conditions}
-
-
-def _disturbed(reading: Reading) -> bool:
-    return bool(reading.slowdowns or reading.foreign)
-
-
-def consumption(windows: Sequence[Mapping[str, Any]], trace: Trace) -> list[dict[str, Any]]:
-    """What every artifact consumed in its windows, by artifact; a turn with a disturbed window counts for nobody.
-
-    Answers ``energy_j`` per inference, a value a window, and over all windows ``power_w`` and ``temperature_c``
-    (median, max; the latter also at start and end) and ``memory_bytes`` at most; each ``None`` where it was not read.
+    All rounds stay if less than half of them, or none of one artifact's, would remain. In both cases ``conditions``
+    reports the disturbances.
 
     Args:
-        windows: ``artifact``, ``turn``, ``span`` and ``inferences`` of each.
-        trace: Readings that enclose them.
+        answer: A measurement as ``rounds.measure`` returns it.
+        trace: Readings of the device during the measurement.
     """
-    artifacts = 1 + max(each["artifact"] for each in windows)
-    bad = {each["turn"] for each in windows if any(map(_disturbed, trace.within(each["span"])))}
-    windows = [each for each in windows if each["turn"] not in bad] or windows
-    return [_consumed([each for each in windows if each["artifact"] == place], trace) for place in range(artifacts)]
+    spans: Sequence[Span] = [(start, end) for start, end in answer["spans"]]
+    readings = [trace.within(span) for span in spans]
+    places = [place for place, row in enumerate(readings) if not any(reading.is_disturbed for reading in row)]
+    conditions = {**answer["conditions"], **_device_conditions([reading for row in readings for reading in row])}
+    # An artifact that left the race early has samples of the first rounds only.
+    samples = [[row[place] for place in places if place < len(row)] for row in answer["samples"]]
+    if 2 * len(places) < len(spans) or not all(samples):
+        return {**answer, "conditions": conditions}
+    conditions["rounds_dropped"] += len(spans) - len(places)
+    return {**answer, "samples": samples, "spans": [spans[place] for place in places], "conditions": conditions}
 
 
-CONSUMED = ("power", "energy")
-"""Objectives that are read over windows."""
-
-
-def has_consumption(consumed: Mapping[str, Any], objective: str) -> bool:
-    """Whether an artifact's consumption was read, and is something to take a ratio of."""
-    if objective == "power":
-        return bool(consumed["power_w"]) and consumed["power_w"]["median"] > 0
-    return bool(consumed["energy_j"]) and min(consumed["energy_j"]) > 0
-
-
-def consumed_log_ratio(baseline: Mapping[str, Any], candidate: Mapping[str, Any], *, objective: str) -> float:
-    """Log of how many times less an artifact consumes than the baseline that ran in turn with it.
-
-    Energy by the median over windows taken in pairs, power by the medians over all readings.
-    """
-    if objective == "power":
-        return math.log(baseline["power_w"]["median"] / candidate["power_w"]["median"])
-    return median(math.log(a / b) for a, b in zip(baseline["energy_j"], candidate["energy_j"], strict=True))
-
-
-def _consumed(windows: Sequence[Mapping[str, Any]], trace: Trace) -> dict[str, Any]:
-    readings = [reading for each in windows for reading in trace.within(each["span"])]
-    energies = [trace.energy_j(each["span"]) for each in windows]
-    known = [used / each["inferences"] for used, each in zip(energies, windows, strict=True) if used is not None]
-    heat = [each.temperature_c for each in readings if each.temperature_c is not None]
-    memory = [each.memory_bytes for each in readings if each.memory_bytes is not None]
+def _device_conditions(readings: Sequence[SensorReading]) -> dict[str, Any]:
+    """Return ``throttled`` (reasons, or false) and ``clocks`` (lowest and highest), if the device reports them."""
+    slowdowns = [reading.slowdowns for reading in readings if reading.slowdowns is not None]
+    reasons = sorted({reason for row in slowdowns for reason in row})
+    clocks_hz = [reading.clock_hz for reading in readings if reading.clock_hz is not None]
     return {
-        "energy_j": known if len(known) == len(windows) else None,
-        "power_w": _middle_and_max([each.power_w for each in readings if each.power_w is not None]),
-        "temperature_c": {**(_middle_and_max(heat) or {}), "start": heat[0], "end": heat[-1]} if heat else None,
-        "memory_bytes": max(memory, default=None),
+        **({"throttled": reasons or False} if slowdowns else {}),
+        **({"clocks": [min(clocks_hz), max(clocks_hz)]} if clocks_hz else {}),
     }
 
 
-def _middle_and_max(values: Sequence[float]) -> dict[str, float] | None:
+def consumption(windows: Sequence[Mapping[str, Any]], trace: Trace) -> list[Consumption]:
+    """Return the consumption of every artifact, in order of the artifacts.
+
+    Args:
+        windows: The windows, each with ``artifact``, ``turn``, ``span`` and ``inferences``.
+        trace: Readings that enclose the windows.
+    """
+    artifacts = 1 + max(window["artifact"] for window in windows)
+    # A disturbance drops the whole turn, because ratios compare the windows of one turn. If all turns are disturbed,
+    # all stay: a measurement under disturbance is better than none.
+    bad_turns = {
+        window["turn"] for window in windows if any(reading.is_disturbed for reading in trace.within(window["span"]))
+    }
+    windows = [window for window in windows if window["turn"] not in bad_turns] or windows
+    return [
+        _consumption_of([window for window in windows if window["artifact"] == place], trace)
+        for place in range(artifacts)
+    ]
+
+
+def _consumption_of(windows: Sequence[Mapping[str, Any]], trace: Trace) -> Consumption:
+    """Return the consumption of one artifact in its windows."""
+    readings = [reading for window in windows for reading in trace.within(window["span"])]
+    energies_j = [trace.energy_j(window["span"]) for window in windows]
+    per_inference_j = [
+        energy_j / window["inferences"]
+        for energy_j, window in zip(energies_j, windows, strict=True)
+        if energy_j is not None
+    ]
+    temperatures_c = [reading.temperature_c for reading in readings if reading.temperature_c is not None]
+    memory = [reading.memory_bytes for reading in readings if reading.memory_bytes is not None]
+    ends = {"start": temperatures_c[0], "end": temperatures_c[-1]} if temperatures_c else {}
+    return Consumption(
+        # All windows or none: ratios pair the windows of two artifacts.
+        energy_j=tuple(per_inference_j) if len(per_inference_j) == len(windows) else None,
+        power_w=_median_and_max([reading.power_w for reading in readings if reading.power_w is not None]),
+        temperature_c={**(_median_and_max(temperatures_c) or {}), **ends} or None,
+        memory_bytes=max(memory, default=None),
+    )
+
+
+def _median_and_max(values: Sequence[float]) -> dict[str, float] | None:
     return {"median": median(values), "max": max(values)} if values else None

@@ -1,9 +1,9 @@
-"""Long runs of each artifact in turn, for what only shows over seconds: energy, power, temperature. Standard library.
+"""Runs artifacts in turns for seconds each, to read energy, power and temperature meanwhile. Standard library only.
 
-A window lasts seconds because a power sensor may look at a part of the time only (25 of every 100 ms on A100 and H100)
-and averages over up to a second on others: Yang, Adamek and Armour, Accurate and convenient energy measurements for
-GPUs, SC'24 (arXiv 2312.02741), whose advice this is: several runs of 5 s or more, at random phases of the sensor, the
-rise after a start left out.
+A window lasts seconds because some power sensors measure only part of the time (25 of every 100 ms on A100 and H100)
+and others average over up to a second: Yang, Adamek and Armour, Accurate and convenient energy measurements for GPUs,
+SC'24 (arXiv 2312.02741). The protocol follows their advice: several runs of 5 s or more, at random phases of the
+sensor, without the rise after a start.
 """
 
 import math
@@ -16,22 +16,23 @@ from typing import Any
 
 from passsearch.core import TensorType
 from passsearch.dialects.contract import Executable, random_inputs
-from passsearch.measure.stack import DEPTHS, at_depth
+from passsearch.measure.stack import DEPTHS, call_at_depth
 
+# Long enough to hide the cost of a call, and short enough that a window starts runs at many stack depths.
 CHUNK_S = 0.2
-"""Inferences are asked for in chunks of about this duration."""
+"""Approximate duration of the chunks that inferences run in."""
 
 
 @dataclass(frozen=True)
 class WindowPlan:
-    """How artifacts are run for their consumption.
+    """Plan by which artifacts run while their consumption is read.
 
     Attributes:
-        windows: Windows of each artifact, in turns, the order drawn anew for every turn.
-        window_s: Least duration of one.
-        settle_s: The artifact runs so long before its window, and up to half as long again: power and its averages have
-            then settled, and windows begin at random phases of the sensor.
-        seed: Of order and phases.
+        windows: Number of windows of each artifact; artifacts take turns in a random order.
+        window_s: Shortest duration of a window in seconds.
+        settle_s: Time in seconds that the artifact runs before its window, up to half as long again: power and its
+            averages settle, and windows start at random phases of the sensor.
+        seed: Seed of order and phases.
     """
 
     windows: int = 3
@@ -43,28 +44,30 @@ class WindowPlan:
 def run_windows(
     executables: Sequence[Executable], *, types: Mapping[str, TensorType], plan: WindowPlan
 ) -> list[dict[str, Any]]:
-    """Run all in windows; every chunk begins at another place on the stack.
+    """Run all artifacts in windows; every chunk starts at another depth of the stack.
 
-    Answers of every window ``artifact`` (its place), ``turn``, ``span`` (begin and end on the monotonic clock) and
-    ``inferences``.
+    Returns:
+        For every window ``artifact`` (its index), ``turn``, ``span`` (begin and end on the monotonic clock) and
+        ``inferences``.
     """
     rng, windows = random.Random(plan.seed), []  # noqa: S311
     for executable in executables:
         executable.run(random_inputs(types, seed=0))
     for turn in range(plan.windows):
-        for place in rng.sample(range(len(executables)), len(executables)):
-            _run_for(executables[place], plan.settle_s * rng.uniform(1.0, 1.5), rng=rng)
-            span, inferences = _run_for(executables[place], plan.window_s, rng=rng)
-            windows.append({"artifact": place, "turn": turn, "span": span, "inferences": inferences})
+        for index in rng.sample(range(len(executables)), len(executables)):
+            _run_for(executables[index], plan.settle_s * rng.uniform(1.0, 1.5), rng=rng)
+            span, inferences = _run_for(executables[index], plan.window_s, rng=rng)
+            windows.append({"artifact": index, "turn": turn, "span": span, "inferences": inferences})
     return windows
 
 
 def _run_for(executable: Executable, seconds: float, *, rng: random.Random) -> tuple[tuple[float, float], int]:
+    """Run inferences for this long; returns begin and end on the monotonic clock, and the number of inferences."""
     start = time.monotonic()
     executable.spin(1)
-    number, inferences = math.ceil(CHUNK_S / max(time.monotonic() - start, 1e-7)), 0
+    chunk, inferences = math.ceil(CHUNK_S / max(time.monotonic() - start, 1e-7)), 0
     start = time.monotonic()
     while time.monotonic() < start + seconds:
-        at_depth(rng.randrange(DEPTHS), partial(executable.spin, number))
-        inferences += number
+        call_at_depth(rng.randrange(DEPTHS), partial(executable.spin, chunk))
+        inferences += chunk
     return (start, time.monotonic()), inferences

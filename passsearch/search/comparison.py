@@ -127,13 +127,13 @@ class Timed:
     def ratio(self, index: int, *, reference: int = BASELINE, level: float = LEVEL) -> Ratio:
         """Return one pipeline's throughput as a multiple of another's."""
         pairs = [(self.samples(each, reference), self.samples(each, index)) for each in self.processes]
-        return cf22_ratio(pairs, 1) if self.protocol == CF22 else process_ratio(pairs, 1, level=level)
+        return cf22_ratio(pairs) if self.protocol == CF22 else process_ratio(pairs, level=level)
 
     @property
     def floor(self) -> float:
         """Share by which the baseline differs from its twin; infinite for too few processes."""
         pairs = [(each.baseline, each.twin) for each in self.processes]
-        return noise_floor(cf22_ratio(pairs, 1) if self.protocol == CF22 else process_ratio(pairs, 1))
+        return noise_floor(cf22_ratio(pairs) if self.protocol == CF22 else process_ratio(pairs))
 
 
 def compare_candidates(

@@ -23,7 +23,7 @@ from passsearch.evaluate import (
     TimedSamples,
 )
 from passsearch.measure import (
-    CONSUMED,
+    CONSUMPTION_OBJECTIVES,
     Consumption,
     Ratio,
     improved,
@@ -90,7 +90,7 @@ class Confirmation:
 
     def ratio(self, objective: str) -> Ratio | None:
         """Return how many times better the candidate is; ``None`` for what is not measured again."""
-        if objective in CONSUMED:
+        if objective in CONSUMPTION_OBJECTIVES:
             return self._consumption_ratio(objective, lambda turn: turn.candidate)
         return {"compile_time": self.compile_time, "memory": None}.get(objective, self.throughput)
 
@@ -102,7 +102,7 @@ class Confirmation:
         if objective == "compile_time":
             return 0.0
         twin = self.twin
-        if objective in CONSUMED:
+        if objective in CONSUMPTION_OBJECTIVES:
             twin = self._consumption_ratio(objective, lambda turn: turn.twin)
         return noise_floor(twin) if twin else math.inf
 
@@ -179,7 +179,7 @@ class _Pairing:
     @property
     def is_consumed(self) -> bool:
         """True if power or energy is the objective, so that it is read in every repetition."""
-        return self.objective in CONSUMED
+        return self.objective in CONSUMPTION_OBJECTIVES
 
 
 def require_repetitions(repetitions: int) -> None:
@@ -308,5 +308,5 @@ def _ratio(
         return None
     pairs = [[(process.baseline, other(process)) for process in result.timed.processes] for result in results]
     if reproducible:
-        return process_ratio([pair for repetition in pairs for pair in repetition], 1)
+        return process_ratio([pair for repetition in pairs for pair in repetition])
     return mean_ratio([median(log_ratio(*pair) for pair in repetition) for repetition in pairs])

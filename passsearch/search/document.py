@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from passsearch.core import Candidate, Failure, Json
 from passsearch.evaluate import Network, Session
-from passsearch.measure import CONSUMED, LEVEL, Consumption, Ratio
+from passsearch.measure import CONSUMPTION_OBJECTIVES, LEVEL, Consumption, Ratio
 from passsearch.search.confirm import Confirmation
 from passsearch.search.measurement import measured, measurement_document
 from passsearch.search.pass_selection import NetworkAnalysis
@@ -107,7 +107,7 @@ def ratio_document(ratio: Ratio | None) -> Document | None:
 
 def ratios_document(confirmation: Confirmation) -> Document:
     """Return all confirmed ratios, whatever the objective."""
-    consumed = {objective: confirmation.ratio(objective) for objective in CONSUMED}
+    consumed = {objective: confirmation.ratio(objective) for objective in CONSUMPTION_OBJECTIVES}
     return {
         "throughput": ratio_document(confirmation.throughput),
         "compile_time": ratio_document(confirmation.compile_time),
@@ -160,7 +160,7 @@ def _verdict(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Fai
         ending = {"improved": False, "noise_floor": None, "reason": reason}
         return {"objective": objective, "level": LEVEL, **unconfirmed, **ending}
     ratio = confirmation.ratio(objective)
-    noise = confirmation.floor(objective) if objective in CONSUMED else confirmation.noise_floor
+    noise = confirmation.floor(objective) if objective in CONSUMPTION_OBJECTIVES else confirmation.noise_floor
     improved = confirmation.improves(objective, keep_throughput=keep)
     return {
         "improved": improved,

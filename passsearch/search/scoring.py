@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from passsearch.core import Failure, Interval, Objective
 from passsearch.evaluate import Built
-from passsearch.measure import CONSUMED, Ratio
+from passsearch.measure import CONSUMPTION_OBJECTIVES, Ratio
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Scored
 from passsearch.search.samplers import REJECTED, values_under_constraint
@@ -39,7 +39,7 @@ class Scoring:
             return scored.ratio.value
         if objective.name == "compile_time":
             return self.baseline.compile_s / scored.compile_s
-        if objective.name in CONSUMED:
+        if objective.name in CONSUMPTION_OBJECTIVES:
             return self._consumption_gain(objective, scored)
         return (self.baseline.built.peak_rss or 1) / max(scored.built.peak_rss or 1, 1)
 

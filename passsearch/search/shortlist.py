@@ -98,7 +98,7 @@ def _with_samples(scored: Scored, timed: TimedSamples, *, number: int) -> Scored
     pairs = [(process.baseline, process.candidates[number]) for process in timed.processes]
     return replace(
         scored,
-        ratio=process_ratio(pairs, 1),
+        ratio=process_ratio(pairs),
         latency_s=tuple(value for _, candidate in pairs for value in candidate),
         baseline_latency_s=tuple(value for baseline, _ in pairs for value in baseline),
         process_ratios=tuple(one_process_ratio(*pair).value for pair in pairs),

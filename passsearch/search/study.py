@@ -8,7 +8,7 @@ import optuna
 
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.evaluate import Built, CandidateSamples, EdgeKey, Evaluator, Exploration, Explorer, Limits
-from passsearch.measure import CONSUMED, Ratio, one_process_ratio
+from passsearch.measure import CONSUMPTION_OBJECTIVES, Ratio, one_process_ratio
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Pair, Scored, SearchOutcome, SpaceCoverage, Tally
@@ -339,7 +339,9 @@ class Search:
 
     def _consumption(self, built: Built) -> Pair | Failure | None:
         """Measure the consumption of baseline and candidate, where it is an objective."""
-        objectives = [objective.name for objective in self._options.objectives if objective.name in CONSUMED]
+        objectives = [
+            objective.name for objective in self._options.objectives if objective.name in CONSUMPTION_OBJECTIVES
+        ]
         if not objectives:
             return None
         folders, plan = [str(self._baseline.folder), str(built.folder)], self._evaluator.plans.search_windows

@@ -1,7 +1,7 @@
-"""The processes that hold a compiler: the parent's side, the child's side, and the IRs the child keeps.
+"""The compiler processes: the parent's side, the child's side, and the IRs that the child caches.
 
-``client`` runs in the user's interpreter, ``server`` and ``state_cache`` in the toolchain's. Both sides import this
-package, so it needs the standard library only.
+``client`` runs in the user's interpreter, ``server`` and ``state_cache`` run in the toolchain's. Both interpreters
+import this package, so it must not import anything but the standard library.
 """
 
 from passsearch.worker.client import Worker

@@ -1,7 +1,8 @@
-"""The parent's side of a worker: start it, ask it, hold it to a deadline, kill its whole process group."""
+"""The parent's side of a worker: starts the process, sends requests with deadlines, kills its process group."""
 
 import contextlib
 import json
+import logging
 import os
 import selectors
 import signal
@@ -14,23 +15,37 @@ from typing import Any
 
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 
+_log = logging.getLogger(__name__)
+
 START_DEADLINE_S = 120.0
+EXIT_REPORT_DEADLINE_S = 10.0
+"""Time in which a worker must report that the fork that was just killed has ended."""
+
 STATE_MEMORY_SHARE = 0.4
-"""Share of the machine's memory that the states of workers may fill before the oldest are let go."""
+"""Share of the machine's memory that the states of all workers may fill; beyond it the oldest states are dropped."""
 
 # The worker's interpreter has the compiler but not this package. Putting this package's parent folder on its path
 # would expose everything installed beside it, so only the package itself is made importable.
 _BOOTSTRAP = """
-import importlib.util as u, runpy, sys
-spec = u.spec_from_file_location("passsearch", {init!r}, submodule_search_locations=[{folder!r}])
-sys.modules["passsearch"] = module = u.module_from_spec(spec); spec.loader.exec_module(module)
-sys.path[:] = [p for p in sys.path if p] + {paths!r}
+import importlib.util, runpy, sys
+# Describe the package by the path of its own file, so that its parent folder never gets on the import path.
+spec = importlib.util.spec_from_file_location("passsearch", {init!r}, submodule_search_locations=[{folder!r}])
+# Create the module without running it.
+package = importlib.util.module_from_spec(spec)
+# Register it before it runs, as `import passsearch` does: submodules look their parent up here.
+sys.modules["passsearch"] = package
+# Run its `__init__.py`.
+spec.loader.exec_module(package)
+# Drop the empty entry of `python -c`: it stands for the working folder, whose files could hide modules. Then add the
+# folders of the user's own passes.
+sys.path[:] = [entry for entry in sys.path if entry] + {paths!r}
+# Run the server as the main program; it returns when standard input closes.
 runpy.run_module("passsearch.worker.server", run_name="__main__")
 """
 
 
 class Worker:
-    """One child process with one compiler. Restarts are the caller's decision."""
+    """One child process with one compiler. The caller decides about restarts."""
 
     def __init__(
         self,
@@ -50,120 +65,69 @@ class Worker:
 
         Args:
             python: The toolchain's interpreter.
-            bridge: ``module:Class``.
+            bridge: The dialect's bridge, as ``module:Class``.
             target: The compiler's target.
-            threads: Threads its kernels may use.
-            log: File that collects what the compiler prints.
+            threads: Number of threads its kernels may use.
+            log: File that collects the compiler's output.
             paths: Extra import paths, for the user's own passes.
-            gpu: UUID of the only GPU it may see, whatever its index; ``None`` leaves that to the environment.
-            states: Folder that states are written to and read from, for workers that share them.
-            sharers: Workers that share the memory for states.
-            first: Modules to import before the compiler, each with what to do where there is none.
+            gpu: UUID of the only GPU the worker may use; ``None`` leaves the choice to the environment.
+            states: Folder that workers write states to and read states from; ``None`` keeps states in memory only.
+            sharers: Number of workers that share the memory for states.
+            first: Modules to import before the compiler; each value is the advice for a user who lacks the module.
 
         Raises:
-            UserError: The target is impossible for this compiler.
+            UserError: The compiler does not support the target.
             EnvironmentFault: The interpreter or its compiler does not start.
         """
-        folder = Path(__file__).parents[1]
-        code = _BOOTSTRAP.format(init=str(folder / "__init__.py"), folder=str(folder), paths=list(paths))
-        environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-        environment |= {"TVM_NUM_THREADS": str(threads), "PYTHONDONTWRITEBYTECODE": "1"}
-        environment |= {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}
-        self._log = log
-        with log.open("ab") as sink:
-            self._process = subprocess.Popen(
-                [str(python), "-c", code],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=sink,
-                env=environment,
-                start_new_session=True,
-            )
+        self._process = _start_process(python, threads=threads, log=log, paths=paths, gpu=gpu)
         self._buffer = b""
-        memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        budget_bytes = int(memory_bytes * STATE_MEMORY_SHARE / sharers)
-        hello = {"bridge": bridge, "target": target, "budget_bytes": budget_bytes, "first": dict(first)}
-        hello |= {"states": str(states)} if states is not None else {}
-        with contextlib.ExitStack() as undo:
-            undo.callback(self.close)
+        _log.info("Started worker %d with `%s` for target `%s`.", self._process.pid, python, target)
+        budget_bytes = int(_memory_bytes() * STATE_MEMORY_SHARE / sharers)
+        settings = {"bridge": bridge, "target": target, "budget_bytes": budget_bytes, "first": dict(first)}
+        settings |= {"states": str(states)} if states is not None else {}
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(self.close)
             try:
-                self.ask(hello, deadline_s=START_DEADLINE_S)
+                self.ask(settings, deadline_s=START_DEADLINE_S)
             except WorkerDied as error:
                 raise EnvironmentFault(
-                    f"The compiler in `{python}` does not start ({error}); last words in `{log}`. "
+                    f"The compiler in `{python}` does not start ({error}); its last output is in `{log}`. "
                     "See: passsearch doctor"
                 ) from error
-            undo.pop_all()
+            on_error.pop_all()
 
     @property
     def alive(self) -> bool:
-        """Whether the process can still be asked."""
+        """True if the process runs and accepts requests."""
         return self._process.poll() is None
 
     def ask(self, request: Mapping[str, Any], *, deadline_s: float) -> dict[str, Any]:
-        """Send one request and wait for its answer.
+        """Send one request and return its answer.
 
         Raises:
             WorkerDied: No answer in time (kind ``timeout``), or the process or its fork died (``crash``, ``oom``).
-            UserError: The worker says that the request cannot be.
+            UserError: The worker refuses the request.
+            EnvironmentFault: The toolchain cannot serve the request.
         """
-        assert self._process.stdin is not None
-        end = time.monotonic() + deadline_s
-        try:
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            raise self._death() from None
-        answer = self._read(end)
+        verb, pid = request.get("verb", "start"), self._process.pid
+        _log.debug("Worker %d: `%s`, deadline %.0f s.", pid, verb, deadline_s)
+        end_s = time.monotonic() + deadline_s
+        self._send(request)
+        answer = self._receive(end_s)
+        if answer is None:
+            _log.warning("Worker %d is killed: no answer to `%s` within %.0f s.", pid, verb, deadline_s)
+            self.close()
+            raise WorkerDied("no answer in time", kind="timeout")
         if "forked" in answer:
-            answer = self._read_fork(answer["forked"], end=end, deadline_s=deadline_s)
+            answer = self._receive_from_fork(answer["forked"], end_s=end_s, deadline_s=deadline_s)
         if "user_error" in answer:
             raise UserError(answer["user_error"])
         if "environment_fault" in answer:
             raise EnvironmentFault(answer["environment_fault"])
         return answer
 
-    def _read_fork(self, child: int, *, end: float, deadline_s: float) -> dict[str, Any]:
-        """The fork's answer; past the deadline its group is killed, and the worker itself lives on."""
-        answer = self._read(end, overdue=child)
-        if "overdue" in answer:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child, signal.SIGKILL)
-            if "died" not in self._read(time.monotonic() + 10):
-                self.close()  # its answer and its death are both on the way: this worker can no longer be followed
-            raise WorkerDied(f"no answer within {deadline_s:.0f} s", kind="timeout")
-        if "died" in answer:
-            raise WorkerDied(_obituary(answer["died"]), kind=_kind(answer["died"]))
-        return answer
-
-    def _read(self, end: float, *, overdue: int | None = None) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._buffer:
-                left = end - time.monotonic()
-                if left <= 0 or not selector.select(left):
-                    if overdue is not None:
-                        return {"overdue": overdue}
-                    self.close()
-                    raise WorkerDied("no answer in time", kind="timeout")
-                chunk = os.read(self._process.stdout.fileno(), 1 << 20)
-                if not chunk:
-                    raise self._death()
-                self._buffer += chunk
-        line, self._buffer = self._buffer.split(b"\n", 1)
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def _death(self) -> WorkerDied:
-        self._process.wait()
-        self.close()
-        code = self._process.returncode
-        died = -code if code < 0 else 0
-        return WorkerDied(_obituary(died), kind=_kind(died))
-
     def close(self) -> None:
-        """End the process and everything it started; harmless when it is gone already."""
+        """Kill the process and everything it started; does nothing if the process has ended."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -172,11 +136,94 @@ class Worker:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
 
+    def _send(self, request: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._exit_error() from None
 
-def _obituary(died: int) -> str:
-    return f"killed by {signal.Signals(died).name}" if died else "exited without an answer"
+    def _receive(self, end_s: float) -> dict[str, Any] | None:
+        """Return the next answer, or ``None`` if the monotonic clock reaches ``end_s`` first."""
+        assert self._process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self._buffer:
+                remaining_s = end_s - time.monotonic()
+                if remaining_s <= 0 or not selector.select(remaining_s):
+                    return None
+                chunk = os.read(self._process.stdout.fileno(), 1 << 20)
+                if not chunk:
+                    raise self._exit_error()
+                self._buffer += chunk
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _receive_from_fork(self, fork: int, *, end_s: float, deadline_s: float) -> dict[str, Any]:
+        """Return the fork's answer; after the deadline the fork's process group is killed and the worker lives on."""
+        answer = self._receive(end_s)
+        if answer is None:
+            _log.info("Worker %d: its fork is killed, no answer within %.0f s.", self._process.pid, deadline_s)
+            self._kill_fork(fork)
+            raise WorkerDied(f"no answer within {deadline_s:.0f} s", kind="timeout")
+        if "died" in answer:
+            reason = _describe_exit(answer["died"])
+            _log.info("Worker %d: its fork has ended: %s.", self._process.pid, reason)
+            raise WorkerDied(reason, kind=_failure_kind(answer["died"]))
+        return answer
+
+    def _kill_fork(self, fork: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(fork, signal.SIGKILL)
+        report = self._receive(time.monotonic() + EXIT_REPORT_DEADLINE_S)
+        if report is None or "died" not in report:
+            # The fork answered just before it was killed, so its answer and the report of its end may both be in the
+            # pipe. Later answers could no longer be matched with requests: only a new worker is safe.
+            _log.warning("Worker %d is killed: its answers no longer match its requests.", self._process.pid)
+            self.close()
+
+    def _exit_error(self) -> WorkerDied:
+        """Return the error that says how the process ended, after cleaning up behind it."""
+        self._process.wait()
+        self.close()
+        signal_number = max(0, -self._process.returncode)
+        reason = _describe_exit(signal_number)
+        _log.warning("Worker %d has ended: %s.", self._process.pid, reason)
+        return WorkerDied(reason, kind=_failure_kind(signal_number))
 
 
-def _kind(died: int) -> str:
-    # Nobody here sends SIGKILL before the deadline: where it comes all the same, the kernel ran out of memory.
-    return "oom" if died == signal.SIGKILL else "crash"
+def _start_process(
+    python: Path, *, threads: int, log: Path, paths: tuple[str, ...], gpu: str | None
+) -> "subprocess.Popen[bytes]":
+    folder = Path(__file__).parents[1]
+    code = _BOOTSTRAP.format(init=str(folder / "__init__.py"), folder=str(folder), paths=list(paths))
+    # Both variables describe the user's interpreter; the toolchain's would import from the wrong environment.
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    environment |= {"TVM_NUM_THREADS": str(threads), "PYTHONDONTWRITEBYTECODE": "1"}
+    # A UUID, because the index of a GPU depends on the order in which CUDA and NVML count.
+    environment |= {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}
+    with log.open("ab") as sink:
+        return subprocess.Popen(
+            [str(python), "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=sink,
+            env=environment,
+            start_new_session=True,  # makes it the leader of a process group, which `close` kills as a whole
+        )
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _describe_exit(signal_number: int) -> str:
+    """Return the reason for a failure; signal number 0 stands for an exit without a signal."""
+    return f"killed by {signal.Signals(signal_number).name}" if signal_number else "exited without an answer"
+
+
+def _failure_kind(signal_number: int) -> str:
+    # Nothing here sends SIGKILL before the deadline. If the signal comes anyway, the kernel ran out of memory.
+    return "oom" if signal_number == signal.SIGKILL else "crash"

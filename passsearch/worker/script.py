@@ -1,20 +1,22 @@
-"""Run an exported script the way a deployment does: with the compiler's interpreter and nothing of ours."""
+"""Runs an exported script as a deployment does: with the compiler's interpreter and without this package."""
 
 import os
 import subprocess
 from pathlib import Path
 
+# The number of the descriptor, not `sys.stderr`: a notebook or a test replaces that object by one without a descriptor.
 _STDERR = 2
 
 
 def run_script(python: Path, script: Path, *, to_stderr: bool = False) -> int:
-    """Run a script to its end, its output passed through; returns its exit status.
+    """Run a script to its end, pass its output through, and return its exit status.
 
     Args:
         python: The toolchain's interpreter.
-        script: What to run; its folder is the working folder.
-        to_stderr: Sends what it prints to standard error.
+        script: The script to run; its folder is the working folder.
+        to_stderr: Sends the script's standard output to standard error.
     """
+    # PYTHONPATH, PYTHONHOME and the like belong to the user's interpreter; a deployment does not have them.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     command = [str(python), str(script.absolute())]
     sink = _STDERR if to_stderr else None

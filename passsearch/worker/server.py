@@ -1,8 +1,9 @@
-"""The child process that holds a compiler. Standard library, numpy and the dialect's bridge; started as a module.
+"""The child process that holds a compiler. Needs the standard library, numpy and the dialect's bridge.
 
-One JSON request a line on standard input, one JSON answer a line on the pipe that standard output was; whatever the
-compiler prints goes to standard error. Requests that may kill the process (``build``, ``measure``, …) run in a fork,
-so that the states held here outlive them; the fork's process id is told first, for the parent to kill its group.
+Standard input has one JSON request per line; the pipe that standard output was has one JSON answer per line. Everything
+the compiler prints goes to standard error. Requests that may kill the process (``build``, ``measure``, …) run in a
+fork, so that the cached states survive. The worker announces the fork's process id first, so that the parent can kill
+the fork's process group.
 """
 
 import contextlib
@@ -19,21 +20,32 @@ from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
 from passsearch.core import BuildOptions, PassSpec, TensorType
-from passsearch.dialects.contract import Artifact, Bridge, CompileError, ModelSource, Module, random_inputs
+from passsearch.dialects.contract import Artifact, Bridge, CompileError, Executable, ModelSource, Module, random_inputs
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.measure import outputs, rounds, windows
-from passsearch.measure.processor import pin
+from passsearch.measure.processor import pin_process
 from passsearch.worker.state_cache import StateCache, resident_bytes
 
 Request: TypeAlias = Mapping[str, Any]
 Answer: TypeAlias = dict[str, Any]
 
 PR_SET_PDEATHSIG = 1
-FORKED = frozenset({"build", "verify", "measure", "consume", "expect", "check"})
+"""Number of the option in Linux's ``prctl.h``."""
+
+FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check"})
+"""Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
+
+
+class _StateMissing(Exception):
+    """A request names a state that is neither in memory nor on disk; the caller reaches it again by its passes."""
+
+    def __init__(self, identity: str) -> None:
+        super().__init__(identity)
+        self.identity = identity
 
 
 class Verbs:
-    """Answers requests. Every method named ``do_…`` is one verb."""
+    """The requests that a worker serves. Every method named ``do_…`` is one verb."""
 
     def __init__(self, states: StateCache) -> None:
         self._states = states
@@ -44,74 +56,111 @@ class Verbs:
         start = time.perf_counter()
         module = self._bridge.load(_source(request["source"]))
         seconds = time.perf_counter() - start
-        inputs = {name: [list(kind.shape), kind.dtype] for name, kind in self._bridge.inputs(module).items()}
+        inputs = {name: [list(tensor.shape), tensor.dtype] for name, tensor in self._bridge.inputs(module).items()}
         summary = self._bridge.summarize(module).to_json() if request.get("summary") else None
         state, _ = self._states.add(module)
         return {"state": state, "inputs": inputs, "seconds": seconds, "summary": summary}
 
     def do_import(self, request: Request) -> Answer:
-        """Import a model file and write it as the compiler's own, which every other worker loads."""
+        """Import a model file and write it in the compiler's own format, which every other worker loads."""
         self._bridge.save_with_external_weights(self._bridge.load(_source(request["source"])), Path(request["path"]))
         return {}
 
     def do_hold(self, request: Request) -> Answer:
-        """Whether a state is still held here."""
+        """Answer whether this worker can return a state without applying passes."""
         return {"held": self._states.has(request["state"])}
 
     def do_apply(self, request: Request) -> Answer:
-        """One pass on one state; answers the state it leads to, and the census of one that is new here.
-
-        That a pass changed nothing is told without an identity, unless one is asked for by ``identify``.
-        """
-        module = self._states.get(request["state"])
-        if module is None:
-            return {"missing": request["state"]}
-        after, seconds = self._applied(module, _step(request["pass"]), told=request)
+        """Apply one pass to one state; answers the resulting state, with operator counts if it is new here."""
+        module = self._module(request)
+        after, seconds = self._apply(module, _pass(request["pass"]), request=request)
+        # Hashing takes much longer than this comparison, and most passes change nothing. `identify` forces hashing.
         if not request.get("identify") and (after is module or self._bridge.unchanged(module, after)):
             return {"state": request["state"], "seconds": seconds}
-        state, new = self._states.add(after)
-        return {"state": state, "seconds": seconds, **({"census": dict(self._bridge.census(after))} if new else {})}
+        state, is_new = self._states.add(after)
+        # Recorded runs have the operator counts under the key `census`.
+        return {"state": state, "seconds": seconds, **({"census": dict(self._bridge.census(after))} if is_new else {})}
 
     def do_build(self, request: Request) -> Answer:
         """Build one state into a folder."""
-        module = self._states.get(request["state"])
-        if module is None:
-            return {"missing": request["state"]}
-        return self._build(module, request)
+        return self._build(self._module(request), request)
 
     def do_compile(self, request: Request) -> Answer:
-        """Import, apply a whole pipeline and build, as a deployment does; answers the state it leads to."""
+        """Import, apply a whole pipeline and build, as a deployment does; answers the final state."""
         module, apply_s = self._bridge.load(_source(request["source"])), 0.0
         for step in request["passes"]:
-            module, seconds = self._applied(module, _step(step), told=step)
+            module, seconds = self._apply(module, _pass(step), request=step)
             apply_s += seconds
         return {"state": self._states.identity(module), "apply_s": apply_s, **self._build(module, request)}
 
-    def _applied(self, module: Module, step: PassSpec, *, told: Request) -> tuple[Module, float]:
-        """The IR after a pass and the seconds that took; the very same where the pass has no place in its phase.
+    def do_census(self, request: Request) -> Answer:
+        """Answer the operator counts of one state."""
+        return {"counts": dict(self._bridge.census(self._module(request)))}
 
-        Asking for the phase is none of a deployment's work, which has only passes that are in theirs.
+    def do_hash(self, request: Request) -> Answer:
+        """Answer the compiler's own hash of one state, constants included; a deployment can compute the same hash."""
+        return {"hash": self._bridge.structural_hash(self._module(request))}
+
+    def do_save(self, request: Request) -> Answer:
+        """Write one state to a file, constants included."""
+        self._bridge.save(self._module(request), Path(request["path"]))
+        return {"bytes": Path(request["path"]).stat().st_size}
+
+    def do_verify(self, request: Request) -> Answer:
+        """Compare one artifact's outputs with the reference; answers also the memory it adds to this process."""
+        before_bytes = resident_bytes()
+        answer = outputs.verify(
+            self._open(request["folder"], request),
+            types=_types(request["inputs"]),
+            cases=request["cases"],
+            outputs=Path(request["outputs"]),
+            reference=Path(request["reference"]) if request.get("reference") else None,
+        )
+        peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts it in KiB
+        return {**answer, "peak_rss": max(0, peak_bytes - before_bytes)}
+
+    def do_measure(self, request: Request) -> Answer:
+        """Time all artifacts by a plan."""
+        plan, types = rounds.plan_from_json(request["plan"]), _types(request["inputs"])
+        executables = [self._open(folder, request) for folder in request["folders"]]
+        return rounds.measure(executables, types=types, plan=plan, cores=pin_process(self._bridge.threads()))
+
+    def do_consume(self, request: Request) -> Answer:
+        """Run all artifacts in long windows while the parent reads its meter."""
+        executables = [self._open(folder, request) for folder in request["folders"]]
+        plan = windows.WindowPlan(**request["plan"])
+        pin_process(self._bridge.threads())
+        return {"windows": windows.run_windows(executables, types=_types(request["inputs"]), plan=plan)}
+
+    def do_expect(self, request: Request) -> Answer:
+        """Answer digests of one artifact's outputs on the inputs of one seed, for a deployment to compare with."""
+        executable = self._open(request["folder"], request)
+        inputs = random_inputs(_types(request["inputs"]), seed=request["seed"])
+        return {"expected": outputs.digest(executable.run(inputs))}
+
+    def do_check(self, request: Request) -> Answer:
+        """Check one catalog entry against this compiler; answers the list of problems."""
+        module, _, function = request["checker"].partition(":")
+        checker: Callable[..., list[str]] = getattr(import_module(module), function)
+        return {"problems": checker(**request["arguments"])}
+
+    def _module(self, request: Request) -> Module:
+        module = self._states.get(request["state"])
+        if module is None:
+            raise _StateMissing(request["state"])
+        return module
+
+    def _apply(self, module: Module, step: PassSpec, *, request: Request) -> tuple[Module, float]:
+        """Return the IR after a pass and the seconds it took; returns ``module`` itself if its phase excludes the pass.
+
+        The phase check is not timed: a deployment applies only passes that fit the phase, so it needs no check.
         """
-        phases = told.get("phases")
+        phases = request.get("phases")
         if phases and self._bridge.phase(module) not in phases:
             return module, 0.0
         start = time.perf_counter()
-        after = self._bridge.apply(module, step, factory=told["factory"])
+        after = self._bridge.apply(module, step, factory=request["factory"])
         return after, time.perf_counter() - start
-
-    def do_census(self, request: Request) -> Answer:
-        """What one state consists of, counted."""
-        module = self._states.get(request["state"])
-        if module is None:
-            return {"missing": request["state"]}
-        return {"counts": dict(self._bridge.census(module))}
-
-    def do_hash(self, request: Request) -> Answer:
-        """The compiler's own hash of one state, constants included: what a deployment can compute by itself."""
-        module = self._states.get(request["state"])
-        if module is None:
-            return {"missing": request["state"]}
-        return {"hash": self._bridge.structural_hash(module)}
 
     def _build(self, module: Module, request: Request) -> Answer:
         start = time.perf_counter()
@@ -122,52 +171,9 @@ class Verbs:
         digests = {"digest": self._bridge.digest(artifact), "kernels": artifact.kernels}
         return {"seconds": seconds, **digests, **size}
 
-    def do_save(self, request: Request) -> Answer:
-        """Write one state to a file, constants included."""
-        module = self._states.get(request["state"])
-        if module is None:
-            return {"missing": request["state"]}
-        self._bridge.save(module, Path(request["path"]))
-        return {"bytes": Path(request["path"]).stat().st_size}
-
-    def do_verify(self, request: Request) -> Answer:
-        """Outputs of one artifact against the reference, and what it adds to the memory of this process."""
-        before_bytes = resident_bytes()
-        executable = self._bridge.open(_artifact(request["folder"]), request["device"])
-        answer = outputs.verify(
-            executable,
-            types=_types(request["inputs"]),
-            cases=request["cases"],
-            outputs=Path(request["outputs"]),
-            reference=Path(request["reference"]) if request.get("reference") else None,
-        )
-        peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        return {**answer, "peak_rss": max(0, peak_bytes - before_bytes)}
-
-    def do_measure(self, request: Request) -> Answer:
-        """Sample all artifacts by a plan."""
-        plan, types = rounds.plan_of(request["plan"]), _types(request["inputs"])
-        executables = [self._bridge.open(_artifact(folder), request["device"]) for folder in request["folders"]]
-        return rounds.measure(executables, types=types, plan=plan, cores=pin(self._bridge.threads()))
-
-    def do_consume(self, request: Request) -> Answer:
-        """Run all artifacts in long windows while the parent reads its meter."""
-        executables = [self._bridge.open(_artifact(folder), request["device"]) for folder in request["folders"]]
-        plan = windows.WindowPlan(**request["plan"])
-        pin(self._bridge.threads())
-        return {"windows": windows.run_windows(executables, types=_types(request["inputs"]), plan=plan)}
-
-    def do_expect(self, request: Request) -> Answer:
-        """Digests of one artifact's outputs on the inputs of one seed, for a deployment to compare with."""
-        executable = self._bridge.open(_artifact(request["folder"]), request["device"])
-        inputs = random_inputs(_types(request["inputs"]), seed=request["seed"])
-        return {"expected": outputs.digest(executable.run(inputs))}
-
-    def do_check(self, request: Request) -> Answer:
-        """Hold one catalog entry against this compiler; answers the list of what is wrong."""
-        home, _, function = request["checker"].partition(":")
-        checker: Callable[..., list[str]] = getattr(import_module(home), function)
-        return {"problems": checker(**request["arguments"])}
+    def _open(self, folder: str, request: Request) -> Executable:
+        # `open` reads the folder only; the size and the plan of an artifact are of interest when it is built.
+        return self._bridge.open(Artifact(Path(folder), 0, None), request["device"])
 
 
 def _source(data: Request) -> ModelSource:
@@ -179,18 +185,16 @@ def _types(data: Mapping[str, Any]) -> dict[str, TensorType]:
     return {name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in data.items()}
 
 
-def _step(data: Request) -> PassSpec:
+def _pass(data: Request) -> PassSpec:
     return PassSpec.of(data["name"], **data["arguments"])
 
 
-def _artifact(folder: str) -> Artifact:
-    return Artifact(Path(folder), 0, None)
-
-
 def _answer(verbs: Verbs, request: Request) -> Answer:
-    """The one place where every exception is caught: a request that fails is an answer, not a crash."""
+    """Serve a request. The one place that catches every exception: a request that fails is an answer, not a crash."""
     try:
         answer: Answer = getattr(verbs, f"do_{request['verb']}")(request)
+    except _StateMissing as error:
+        return {"missing": error.identity}
     except UserError as error:
         return {"user_error": str(error)}
     except EnvironmentFault as error:
@@ -202,6 +206,7 @@ def _answer(verbs: Verbs, request: Request) -> Answer:
     except MemoryError:
         return {"error": {"kind": "oom", "reason": "out of memory"}}
     except Exception as error:  # noqa: BLE001
+        # The compiler prefixes its message with a C++ backtrace; the cause is the last line.
         lines = [line for line in str(error).splitlines() if line.strip()]
         reason = f"{type(error).__name__}: {lines[-1].strip() if lines else ''}"
         kind = "oom" if "bad_alloc" in reason else "compile_error"
@@ -210,20 +215,23 @@ def _answer(verbs: Verbs, request: Request) -> Answer:
 
 
 def _answer_in_fork(verbs: Verbs, request: Request, *, pipe: TextIO) -> Answer | None:
-    """Answer from a child in its own process group; ``None`` when the child has answered itself."""
-    told, tell = os.pipe()
+    """Serve a request in a child process with its own group; ``None`` if the child has written the answer itself."""
+    announced, announce = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(tell)
+        os.close(announce)
         os.setpgid(0, 0)
         _die_with_parent()
-        os.read(told, 1)  # ends when the parent has written its line: the answer comes after it
+        # Returns when the parent process closes its end, after it has written the child's id. Without this, a quick
+        # child answers before its announcement, and every later answer belongs to the wrong request.
+        os.read(announced, 1)
         _write(pipe, _answer(verbs, request))
-        os._exit(0)
-    with contextlib.suppress(OSError):  # done on both sides, so that the group exists before its id is told
+        os._exit(0)  # skips the exit handlers, which belong to the parent process
+    # Both processes set the group, so that it exists before its id is announced, whichever runs first.
+    with contextlib.suppress(OSError):
         os.setpgid(child, child)
     _write(pipe, {"forked": child})
-    for end in (tell, told):
+    for end in (announce, announced):
         os.close(end)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
@@ -232,6 +240,8 @@ def _answer_in_fork(verbs: Verbs, request: Request, *, pipe: TextIO) -> Answer |
 
 
 def _die_with_parent() -> None:
+    """Ask Linux to kill this process as soon as the thread that started it ends."""
+    # A parent that is killed cannot clean up, and a compiler that runs on would disturb every later measurement.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -241,37 +251,42 @@ def _write(pipe: TextIO, answer: Answer) -> None:
 
 
 def _import_first(module: str, advice: str) -> None:
-    """Import a framework before the compiler: some die the other way round."""
+    """Import a framework before the compiler, because some frameworks crash when the compiler is loaded first."""
     try:
         import_module(module)
     except Exception as error:
         raise UserError(f"`{sys.executable}` cannot import `{module}` ({error}); {advice}") from error
 
 
+def _serve(verbs: Verbs, *, pipe: TextIO) -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        forks = request["verb"] in FORKING_VERBS
+        answer = _answer_in_fork(verbs, request, pipe=pipe) if forks else _answer(verbs, request)
+        if answer is not None:
+            _write(pipe, answer)
+
+
 def main() -> None:
     """Serve requests until standard input closes."""
+    # The compiler and its libraries print to descriptor 1 whenever they like. Answers get a copy of the pipe, and
+    # descriptor 1 becomes standard error.
     pipe = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     _die_with_parent()
-    hello = json.loads(sys.stdin.readline())
-    home, _, name = hello["bridge"].partition(":")
+    settings = json.loads(sys.stdin.readline())
+    module, _, name = settings["bridge"].partition(":")
     start = time.perf_counter()
     try:
-        for module, advice in hello["first"].items():
-            _import_first(module, advice)
-        bridge: Bridge = getattr(import_module(home), name)(hello["target"])
+        for framework, advice in settings["first"].items():
+            _import_first(framework, advice)
+        bridge: Bridge = getattr(import_module(module), name)(settings["target"])
     except UserError as error:
         _write(pipe, {"user_error": str(error)})
         return
     _write(pipe, {"ready": True, "seconds": time.perf_counter() - start})
-    folder = Path(hello["states"]) if hello.get("states") else None
-    verbs = Verbs(StateCache(bridge, budget_bytes=hello["budget_bytes"], folder=folder))
-    for line in sys.stdin:
-        request = json.loads(line)
-        forked = request["verb"] in FORKED
-        answer = _answer_in_fork(verbs, request, pipe=pipe) if forked else _answer(verbs, request)
-        if answer is not None:
-            _write(pipe, answer)
+    folder = Path(settings["states"]) if settings.get("states") else None
+    _serve(Verbs(StateCache(bridge, budget_bytes=settings["budget_bytes"], folder=folder)), pipe=pipe)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The states (IRs) one worker holds: skeletons in memory, constants once each, both on disk where there is a folder."""
+"""The states (IRs) that one worker caches: skeletons, and each constant once, in memory and in an optional folder."""
 
 import json
 import os
@@ -13,8 +13,17 @@ import numpy as np
 
 from passsearch.dialects.contract import Bridge, Module, Skeleton
 
-FILLED = 4
-"""Whole modules kept beside their skeletons: the one that passes are applied to, and the latest results."""
+MAX_MODULES = 4
+"""Number of whole modules kept beside their skeletons: the one that passes are applied to, and the latest results."""
+
+MIN_STATES = 2
+"""Number of states that stay in memory however short it is: the input of a pass and its result."""
+
+
+def resident_bytes() -> int:
+    """Return the memory that this process occupies now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
@@ -24,114 +33,117 @@ class _State:
 
 
 class StateCache:
-    """States by identity; the least recently used leave memory when it runs short."""
+    """States by identity. The least recently used states leave memory when it runs short."""
 
-    def __init__(self, bridge: Bridge, *, budget_bytes: int, folder: Path | None = None) -> None:
-        """Hold nothing yet.
+    def __init__(
+        self,
+        bridge: Bridge,
+        *,
+        budget_bytes: int,
+        folder: Path | None = None,
+        memory_in_use: Callable[[], int] = resident_bytes,
+    ) -> None:
+        """Create an empty cache.
 
         Args:
-            bridge: Of the compiler.
-            budget_bytes: Memory this process may fill.
-            folder: Where every state is written, for other workers and for when memory runs short; ``None`` to write
-                nothing: a state that leaves memory is then gone.
+            bridge: The compiler's bridge.
+            budget_bytes: Memory that this process may occupy before states leave it.
+            folder: Folder that every state is written to, for other workers and for this one when memory runs short;
+                ``None`` writes nothing: a state that leaves memory is then lost.
+            memory_in_use: Returns the memory that this process occupies, in bytes.
         """
         self.bridge = bridge
-        self._budget_bytes, self._folder = budget_bytes, folder
+        self._budget_bytes, self._folder, self._memory_in_use = budget_bytes, folder, memory_in_use
         self._states: OrderedDict[str, _State] = OrderedDict()
-        self._filled: OrderedDict[str, Module] = OrderedDict()
+        self._modules: OrderedDict[str, Module] = OrderedDict()
         if folder is not None:
             for name in ("states", "constants"):
                 (folder / name).mkdir(parents=True, exist_ok=True)
 
     def has(self, identity: str) -> bool:
-        """Whether ``get`` would answer, at whatever cost."""
+        """Return whether ``get`` would find the state, in memory or on disk."""
         return identity in self._states or self._path(identity) is not None
 
     def get(self, identity: str) -> Module | None:
-        """The state, now the most recently used; ``None`` if it is not held (any more)."""
-        state = self._state(identity)
+        """Return a state, which becomes the most recently used one; ``None`` if it is not cached."""
+        state = self._find(identity)
         if state is None:
             return None
-        module = self._filled.pop(identity, None)
+        module = self._modules.pop(identity, None)
         if module is None:
-            self._fetch(state)
+            self._load_constants(state)
             module = self.bridge.constants.fill(state.skeleton)
-        self._remember(identity, state, module=module)
+        self._insert(identity, state, module=module)
         return module
 
     def add(self, module: Module) -> tuple[str, bool]:
-        """Hold a state under its identity; the answer's second part is whether it is new here.
+        """Cache a state; returns its identity and whether it is new here.
 
-        Two different IRs with one hash get two identities: a suffix tells them apart.
+        Two different IRs with one hash get two identities, which differ by a suffix.
         """
         skeleton, constants = self.bridge.constants.strip(module)
         identity = self.bridge.identity(skeleton)
-        known = self._state(identity)
-        while known is not None and not self.bridge.equal(known.skeleton, skeleton):
+        match = self._find(identity)
+        while match is not None and not self.bridge.equal(match.skeleton, skeleton):
             identity += "+"
-            known = self._state(identity)
-        state = known or _State(skeleton, constants)
-        if known is None:
+            match = self._find(identity)
+        state = match or _State(skeleton, constants)
+        if match is None:
             self._write(identity, state)
-        self._remember(identity, state, module=module)
-        return identity, known is None
+        self._insert(identity, state, module=module)
+        return identity, match is None
 
     def identity(self, module: Module) -> str:
-        """The identity of a module that is not held."""
+        """Return the identity of a module without caching it."""
         return self.bridge.identity(self.bridge.constants.strip(module)[0])
 
-    def _remember(self, identity: str, state: _State, *, module: Module) -> None:
-        self._states[identity], self._filled[identity] = state, module
+    def _insert(self, identity: str, state: _State, *, module: Module) -> None:
+        self._states[identity], self._modules[identity] = state, module
         self._states.move_to_end(identity)
-        self._filled.move_to_end(identity)
-        while len(self._filled) > FILLED:
-            self._filled.popitem(last=False)
-        while len(self._states) > 2 and resident_bytes() > self._budget_bytes:
+        self._modules.move_to_end(identity)
+        while len(self._modules) > MAX_MODULES:
+            self._modules.popitem(last=False)
+        while len(self._states) > MIN_STATES and self._memory_in_use() > self._budget_bytes:
             oldest, _ = self._states.popitem(last=False)
-            self._filled.pop(oldest, None)
-            self.bridge.constants.keep(frozenset[str]().union(*(each.constants for each in self._states.values())))
+            self._modules.pop(oldest, None)
+            # Constants hold nearly all the memory; those that no other state shares are freed here.
+            self.bridge.constants.keep(frozenset[str]().union(*(state.constants for state in self._states.values())))
 
-    def _state(self, identity: str) -> _State | None:
+    def _find(self, identity: str) -> _State | None:
         if identity in self._states:
             return self._states[identity]
         path = self._path(identity)
         if path is None:
             return None
-        written = json.loads(path.read_text())
-        return _State(self.bridge.read(written["skeleton"]), frozenset(written["constants"]))
+        document = json.loads(path.read_text())
+        return _State(self.bridge.read(document["skeleton"]), frozenset(document["constants"]))
 
     def _path(self, identity: str) -> Path | None:
         path = self._folder / "states" / f"{identity}.json" if self._folder is not None else None
         return path if path is not None and path.exists() else None
 
-    def _fetch(self, state: _State) -> None:
-        """Bring constants back that another worker made or that had to leave memory."""
+    def _load_constants(self, state: _State) -> None:
+        """Load the constants that another worker wrote or that left memory."""
         for digest in self.bridge.constants.missing(state.constants):
             assert self._folder is not None
             self.bridge.constants.put(digest, np.load(self._folder / "constants" / f"{digest}.npy"))
 
     def _write(self, identity: str, state: _State) -> None:
-        """The state last, so that whoever finds it finds its constants."""
         if self._folder is None:
             return
         for digest in state.constants:
             path = self._folder / "constants" / f"{digest}.npy"
             if not path.exists():
                 array = self.bridge.constants.array(digest)
-                _write_whole(path, lambda file, array=array: np.save(file, array))  # type: ignore[misc]
+                _write_atomically(path, lambda file, array=array: np.save(file, array))  # type: ignore[misc]
+        # The state comes last, so that a worker that finds it finds all its constants.
         text = json.dumps({"constants": sorted(state.constants), "skeleton": self.bridge.write(state.skeleton)})
-        _write_whole(self._folder / "states" / f"{identity}.json", lambda file: file.write(text.encode()))
+        _write_atomically(self._folder / "states" / f"{identity}.json", lambda file: file.write(text.encode()))
 
 
-def _write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Another worker sees the file whole or not at all."""
+def _write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file so that other workers see either the whole file or no file."""
     unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
     with unfinished.open("wb") as file:
         write(file)
     unfinished.replace(path)
-
-
-def resident_bytes() -> int:
-    """Memory of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 import short_plans
+
 from passsearch.cli import main
 from passsearch.errors import UserError
 from passsearch.toolchain import Toolchain

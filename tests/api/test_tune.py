@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-
 import short_plans
 
 import passsearch

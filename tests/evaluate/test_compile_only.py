@@ -1,12 +1,12 @@
-"""A target that nothing here runs: compile times are searched, all else is said to be unread."""
+"""A target that nothing here runs: compile times are searched, everything else is unavailable with a reason."""
 
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
-
 import short_plans
+
 from passsearch.errors import UserError
 from passsearch.evaluate import open_session
 from passsearch.frontends import resolve
@@ -45,9 +45,9 @@ def test_compile_time_is_searched_without_the_device(relax: Toolchain, small_net
     assert done.returncode == 0, done.stdout + done.stderr
     assert "outputs not checked" in done.stdout
     audited = short_plans.audit(tmp_path / "run", confirm=2)
-    told = {each["name"]: each["detail"] for each in audited["checks"]}
+    details = {each["name"]: each["detail"] for each in audited["checks"]}
     assert all(each["ok"] for each in audited["checks"] if each["name"] != "measurement")
-    assert "not compared" in told["outputs"] and "none were" in told["recorded outputs"]
+    assert "not compared" in details["outputs"] and "none were" in details["recorded outputs"]
 
 
 @pytest.mark.usefixtures("blind")
@@ -56,16 +56,22 @@ def test_cuda_without_an_architecture_and_without_a_gpu_is_refused(relax: Toolch
         short_plans.tune(small_network, toolchain=relax.name, target="cuda", objective="compile_time")
 
 
-def test_cuda_is_the_architecture_of_the_gpu_that_will_run_it(
-    relax: Toolchain, small_network: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = Sensors({"uuid": "GPU-1", "arch": "sm_90"}, {})
-    monkeypatch.setattr(session, "probe", lambda device: found if device == "cuda:0" else Sensors({}, {}))
+def test_cuda_is_the_architecture_of_the_gpu_that_will_run_it(relax: Toolchain, small_network: Path) -> None:
+    gpu = Sensors({"uuid": "GPU-1", "arch": "sm_90"}, {})
+
+    def probe(device: str) -> Sensors:
+        return gpu if device == "cuda:0" else Sensors({}, {})
+
     network = resolve(small_network, folder=small_network.parent)
     targets = ("cuda", "cuda -max_num_threads=512", A100, "llvm")
-    told = [open_session(network, toolchain=relax.name, target=each) for each in targets]
-    assert [each.target for each in told] == ["cuda -arch=sm_90", "cuda -max_num_threads=512 -arch=sm_90", A100, "llvm"]
-    assert [each.gpu for each in told] == ["GPU-1"] * 3 + [None]
+    sessions = [open_session(network, toolchain=relax.name, target=each, probe_sensors=probe) for each in targets]
+    assert [each.target for each in sessions] == [
+        "cuda -arch=sm_90",
+        "cuda -max_num_threads=512 -arch=sm_90",
+        A100,
+        "llvm",
+    ]
+    assert [each.gpu for each in sessions] == ["GPU-1"] * 3 + [None]
 
 
 @pytest.mark.usefixtures("blind")

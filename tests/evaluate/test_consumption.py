@@ -1,91 +1,106 @@
 """Energy and power from a meter of our own beside a real compiler: read, confirmed, and searched for."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+from short_plans import SHORT
 
-import passsearch
+from passsearch.api.common import refuse_unreadable, silent
+from passsearch.core import Objective
 from passsearch.errors import UserError
-from passsearch.measure import Sensors, WindowPlan
-from passsearch.measure.telemetry import Reading
+from passsearch.evaluate import Session, WorkerEvaluator, open_session
+from passsearch.frontends import resolve
+from passsearch.measure import SensorReading, Sensors, WindowPlan
+from passsearch.search import ComparisonOptions, Document, Run, RunOptions, Side, compare_candidates, named_candidate
+from passsearch.store import Log
 from passsearch.toolchain import Toolchain
 
 WATTS = 50.0
+WINDOWS = WindowPlan(windows=2, window_s=0.2, settle_s=0.05)
+PLANS = replace(SHORT, search_windows=replace(WINDOWS, windows=1), final_windows=WINDOWS)
+ENERGY = (Objective.parse("energy"),)
 
 
-class SteadyMeter:
-    """A device that takes 50 W whatever it does, so that energy goes by time."""
+class ConstantPowerMeter:
+    """A device that takes 50 W whatever it does, so that energy is proportional to time."""
 
     watches = False
 
     def __init__(self) -> None:
         self.unavailable: dict[str, str] = {}
 
-    def read(self) -> Reading:
+    def read(self) -> SensorReading:
         now_s = time.monotonic()
-        return Reading(now_s, energy_j=WATTS * now_s, power_w=WATTS, temperature_c=40.0, memory_bytes=1 << 20)
+        return SensorReading(now_s, energy_j=WATTS * now_s, power_w=WATTS, temperature_c=40.0, memory_bytes=1 << 20)
+
+
+class SilentMeter(ConstantPowerMeter):
+    """A meter that reports nothing."""
+
+    def read(self) -> SensorReading:
+        return SensorReading(time.monotonic())
+
+
+def metered(meter: ConstantPowerMeter) -> Callable[[str], Sensors]:
+    return lambda _: Sensors({"name": "made up"}, {}, meter)
+
+
+def unmetered(_: str) -> Sensors:
+    return Sensors({}, {"energy_j": "no counter"})
 
 
 @pytest.fixture
-def metered(monkeypatch: pytest.MonkeyPatch) -> None:
-    short = WindowPlan(windows=2, window_s=0.2, settle_s=0.05)
-    monkeypatch.setattr(evaluator, "SEARCH_WINDOWS", short)
-    for room in ("confirm", "comparison"):
-        monkeypatch.setattr(import_module(f"passsearch.search.{room}"), "FINAL_WINDOWS", short)
-    monkeypatch.setattr(import_module("passsearch.search.study"), "SEARCH_WINDOWS", replace(short, windows=1))
-    monkeypatch.setattr(session, "probe", lambda _: Sensors({"name": "made up"}, {}, SteadyMeter()))
+def session(relay: Toolchain, small_network: Path, tmp_path: Path) -> Session:
+    file = resolve(small_network, folder=tmp_path / "models")
+    probe = metered(ConstantPowerMeter())
+    return open_session(file, toolchain=relay.name, target=None, plans=PLANS, probe_sensors=probe)
 
 
-@pytest.mark.usefixtures("metered")
-def test_energy_is_an_objective_and_is_confirmed(relay: Toolchain, small_network: Path, tmp_path: Path) -> None:
-    options = {"toolchain": relay.name, "trials": 2, "confirm": 2, "passes": ["SimplifyInference"]}
-    result = passsearch.tune(small_network, objective="energy", out=tmp_path / "run", **options)
-    best, verdict = result.document["best"], result.document["verdict"]
-    # Latency is of the fastest runs, energy of all and at another time: far apart on a busy machine, never by a unit.
+def tune(session: Session, run: Path, *, trials: int) -> Document:
+    options = RunOptions(ENERGY, trials, repetitions=2, passes=["SimplifyInference"])
+    return Run(session, options).execute(run, silent)
+
+
+def compare(session: Session, names: list[str], folder: Path) -> list[dict[str, Any]]:
+    with Log(folder / "log.jsonl") as log, WorkerEvaluator(session, log=log, folder=folder / "files") as evaluator:
+        side = Side(evaluator, [named_candidate(session, name) for name in names])
+        rows: list[dict[str, Any]] = compare_candidates([side], ComparisonOptions(processes=1), progress=silent)["rows"]
+        return rows
+
+
+def test_energy_is_an_objective_and_is_confirmed(session: Session, tmp_path: Path) -> None:
+    document = tune(session, tmp_path / "run", trials=2)
+    best, verdict = document["best"], document["verdict"]
+    # Latency is of the fastest runs, energy of all runs and of another time: on a busy machine they differ by a factor.
     assert 0.1 < best["energy_j"] / (WATTS * best["latency_s"]["median"]) < 50
     assert best["power_w"] == {"median": WATTS, "max": WATTS}
     assert best["temperature_c"] == {"median": 40.0, "max": 40.0, "start": 40.0, "end": 40.0}
     assert best["memory_bytes"]["device"] == 1 << 20
     assert verdict["objective"] == "energy" and verdict["confirmed"] and verdict["interval"]
-    assert result.document["ratios"]["power"]["ratio"] == 1.0
+    assert document["ratios"]["power"]["ratio"] == 1.0
     assert not {"energy_j", "power_w", "temperature_c"} & set(best["unavailable"])
 
 
-@pytest.mark.usefixtures("metered")
-def test_a_comparison_tells_what_each_pipeline_takes(relay: Toolchain, small_network: Path) -> None:
-    document = passsearch.compare(small_network, ["O0", "O3"], toolchain=relay.name, processes=1)
-    for row in document["rows"]:
+def test_a_comparison_reports_the_energy_of_each_pipeline(session: Session, tmp_path: Path) -> None:
+    for row in compare(session, ["O0", "O3"], tmp_path):
         assert 0.1 < row["energy_j"] / (WATTS * row["latency_s"]["median"]) < 50
 
 
-def test_without_a_meter_energy_is_null_with_a_reason(
-    relay: Toolchain, small_network: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "probe", lambda _: Sensors({}, {"energy_j": "nobody knows"}))
-    document = passsearch.compare(small_network, ["O3"], toolchain=relay.name, processes=1)
-    row = document["rows"][0]
-    assert row["energy_j"] is None and row["unavailable"]["energy_j"] == "nobody knows"
+def test_without_a_meter_energy_is_null_with_a_reason(session: Session, tmp_path: Path) -> None:
+    [row] = compare(replace(session, probe_sensors=unmetered), ["O3"], tmp_path)
+    assert row["energy_j"] is None and row["unavailable"]["energy_j"] == "no counter"
 
 
-def test_a_meter_that_fails_is_a_failure_of_the_candidate_and_no_crash(
-    relay: Toolchain, small_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metered: None
-) -> None:
-    monkeypatch.setattr(SteadyMeter, "read", lambda _: Reading(time.monotonic()))
-    options = {"toolchain": relay.name, "trials": 1, "confirm": 2, "passes": ["SimplifyInference"]}
-    with pytest.raises(UserError, match="the device did not tell its energy"):
-        passsearch.tune(small_network, objective="energy", out=tmp_path / "run", **options)
+def test_a_meter_that_fails_is_a_failure_of_the_candidate_and_no_crash(session: Session, tmp_path: Path) -> None:
+    broken = replace(session, probe_sensors=metered(SilentMeter()))
+    with pytest.raises(UserError, match="the device did not report its energy"):
+        tune(broken, tmp_path / "run", trials=1)
 
 
-@pytest.mark.slow
-def test_a_win_nobody_can_measure_here_is_not_signed_off(
-    relay: Toolchain, small_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metered: None
-) -> None:
-    run = tmp_path / "run"
-    options = {"toolchain": relay.name, "trials": 1, "confirm": 2, "passes": ["SimplifyInference"]}
-    passsearch.tune(small_network, objective="energy", out=run, **options)
-    monkeypatch.setattr(session, "probe", lambda _: Sensors({}, {"energy_j": "nobody knows"}))
-    with pytest.raises(UserError, match="nobody knows"):
-        passsearch.audit(run, confirm=2)
+def test_an_objective_that_no_sensor_reads_is_refused(session: Session) -> None:
+    with pytest.raises(UserError, match="no counter"):
+        refuse_unreadable(ENERGY, replace(session, probe_sensors=unmetered))

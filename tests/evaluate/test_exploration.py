@@ -69,9 +69,7 @@ def test_what_was_explored_is_not_applied_again(explore: Explore) -> None:
     assert set(first[0].graph) == set(again[0].graph)
 
 
-def test_passes_that_seem_to_be_no_ops_wait_until_the_others_are_done(
-    explore: Explore, tmp_path: Path
-) -> None:
+def test_passes_that_seem_to_be_no_ops_wait_until_the_others_are_done(explore: Explore, tmp_path: Path) -> None:
     no_ops = ("CanonicalizeCast", "DivToMul")
     evaluator, growth, _ = explore((*no_ops, *STEPS), compilers=1, no_op_states=1)
     assert growth.ended == "closed" and set(evaluator.graph) == set(explore(STEPS)[0].graph)
@@ -145,9 +143,9 @@ def test_a_certificate_of_another_network_is_refused(small_network: Path, relay:
 
 
 def test_passes_with_which_no_space_closes_are_explored_on_request_only(session: Session, tmp_path: Path) -> None:
-    with Log(tmp_path / "log.jsonl") as log:
-        with WorkerEvaluator(session, log=log, folder=tmp_path / "artifacts") as evaluator:
-            summary = evaluator.network.summary
+    log = Log(tmp_path / "log.jsonl")
+    with log, WorkerEvaluator(session, log=log, folder=tmp_path / "artifacts") as evaluator:
+        summary = evaluator.network.summary
     steps, left_out = explored_passes(session, summary, passes=None)
     assert left_out == ("ConvertLayout",) and "ConvertLayout" not in {step.name for step in steps}
     steps, left_out = explored_passes(session, summary, passes=None, additional=["ConvertLayout"])

@@ -1,10 +1,9 @@
-"""What one run finds out, the next one knows."""
+"""The facts of one run serve the next one."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 import short_plans
 
@@ -53,26 +52,24 @@ def test_an_explored_space_is_known_to_the_search(relay: Toolchain, small_networ
     assert (tmp_path / "run" / "log.jsonl").read_text() == written
 
 
-def test_a_run_that_goes_on_finds_the_space_it_drew_from(
-    relay: Toolchain, small_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run, "EXPLORE_S", 0.05)
+def test_a_run_that_goes_on_finds_the_space_it_drew_from(relay: Toolchain, small_network: Path, tmp_path: Path) -> None:
+    plans = replace(short_plans.SHORT, explore_s=0.05)
     passes = (*CHEAP, "AlterOpLayout", "BackwardFoldScaleAxis", "EliminateCommonSubexpr", "MergeComposite")
-    found = tune(small_network, relay, tmp_path / "run", passes=passes, trials=6).document
+    first = tune(small_network, relay, tmp_path / "run", passes=passes, trials=6, plans=plans).document
     log = tmp_path / "run" / "log.jsonl"
     kinds = [entry["kind"] for entry in entries(tmp_path / "run")]
     assert "edge" in kinds[kinds.index("explored") :], "the sampler went on exploring"
-    _had_its_trials_at_once(small_network, relay, tmp_path / "another", passes=passes)
+    _starts_its_trials_at_once(small_network, relay, tmp_path / "another", passes=passes, plans=plans)
     passsearch.explore(small_network, toolchain=relay.name, passes=passes)
     written = log.read_text()
-    again = tune(small_network, relay, tmp_path / "run", passes=passes, trials=6).document
-    assert again["trials"] == found["trials"]
+    again = tune(small_network, relay, tmp_path / "run", passes=passes, trials=6, plans=plans).document
+    assert again["trials"] == first["trials"]
     assert log.read_text() == written
 
 
-def _had_its_trials_at_once(network: Path, toolchain: Toolchain, out: Path, *, passes: tuple[str, ...]) -> None:
-    """The time for exploring is spent: another run starts from what is known."""
-    tune(network, toolchain, out, passes=passes)
+def _starts_its_trials_at_once(network: Path, toolchain: Toolchain, out: Path, **options: Any) -> None:
+    """The time for exploring is spent, so another run starts from the fact cache."""
+    tune(network, toolchain, out, **options)
     logged = entries(out)
     exploring = logged[: [entry["kind"] for entry in logged].index("explored")]
     edges = [entry["fact"] for entry in exploring if entry["kind"] == "edge"]

@@ -14,7 +14,9 @@ TIMEOUT = Failure("timeout", "apply", "Hang", "no answer within 5 s")
 @pytest.mark.parametrize(("deadline_s", "is_known"), [(5.0, True), (2.0, True), (50.0, False)])
 def test_a_timeout_is_final_until_the_deadline_grows(deadline_s: float, is_known: bool, tmp_path: Path) -> None:
     with Log(tmp_path / "log.jsonl") as log:
-        FactStore(log, None, deadline_s=5.0, seconds={}).record("edge", "root|Hang", fact={"failure": TIMEOUT.to_json()})
+        FactStore(log, None, deadline_s=5.0, seconds={}).record(
+            "edge", "root|Hang", fact={"failure": TIMEOUT.to_json()}
+        )
         fact = FactStore(log, None, deadline_s=deadline_s, seconds={}).recall("edge", "root|Hang")
     assert (fact is not None) is is_known
     if fact is not None:

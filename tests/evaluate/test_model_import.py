@@ -10,13 +10,12 @@ from onnx import TensorProto, helper
 
 import passsearch
 from passsearch.core import Objective, TensorType
-from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import open_session
-from passsearch.evaluate.model_import import imported
+from passsearch.evaluate.model_import import loadable_model
 from passsearch.frontends import ModelFile, digest_files, resolve
-from passsearch.search.run import Tuning
-from passsearch.toolchain import Toolchain, host_target
+from passsearch.search import Run, RunOptions
+from passsearch.toolchain import Toolchain
 
 DATA = TensorType((2, 8, 8, 3), "float32")
 NETWORKS = {
@@ -37,14 +36,8 @@ def tflite(toolchain: Toolchain, folder: Path, operator: str, *, batch: int | No
 
 
 def bring_in(model: ModelFile, toolchain: Toolchain, folder: Path) -> ModelFile:
-    return imported(
-        model,
-        toolchain=toolchain,
-        dialect=dialect(toolchain.dialect),
-        target=host_target(toolchain),
-        folder=folder / "models",
-        deadline_s=120.0,
-    )
+    session = open_session(model, toolchain=toolchain.name, target=None, deadline_s=120.0)
+    return loadable_model(session, folder / "models")
 
 
 def test_a_network_is_imported_once_and_is_the_compilers_own_from_then_on(relay: Toolchain, tmp_path: Path) -> None:
@@ -61,10 +54,10 @@ def test_a_network_is_imported_once_and_is_the_compilers_own_from_then_on(relay:
 def test_another_batch_is_another_run(relay: Toolchain, tmp_path: Path) -> None:
     runs = []
     for batch in (2, 3):
-        chosen = open_session(tflite(relay, tmp_path, "RELU", batch=batch), toolchain=relay.name, target=None)
-        runs.append(Tuning(chosen, (Objective.parse("throughput"),), 1, None, 0, 0, 0.98, None, ()))
+        session = open_session(tflite(relay, tmp_path, "RELU", batch=batch), toolchain=relay.name, target=None)
+        runs.append(Run(session, RunOptions((Objective.parse("throughput"),), 1)))
     assert runs[0].default_folder(tmp_path) != runs[1].default_folder(tmp_path)
-    assert runs[0].chosen.memory != runs[1].chosen.memory
+    assert runs[0].session.cache_path != runs[1].session.cache_path
 
 
 def test_an_open_batch_is_asked_for(relay: Toolchain, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A GPU and a toolchain whose TVM sees it; without, every test here is skipped with the reason."""
+"""The GPU and a toolchain whose TVM can use it. Without them every test here is skipped with the reason."""
 
 import pytest
 
@@ -8,11 +8,13 @@ from passsearch.toolchain import Toolchain, list_toolchains
 
 @pytest.fixture(scope="session")
 def cuda() -> Toolchain:
-    """The first toolchain that saw a CUDA device when it was added."""
+    """The first toolchain whose TVM found a CUDA device when the toolchain was added."""
     sensors = probe("cuda:0")
     if "uuid" not in sensors.device:
         pytest.skip(sensors.unavailable["power_w"])
-    found = [each for each in list_toolchains() if each.cuda_device]
-    if not found:
-        pytest.skip("no toolchain here has a TVM that sees the GPU; see: passsearch toolchain add NAME --python PATH")
-    return found[0]
+    toolchains = [toolchain for toolchain in list_toolchains() if toolchain.cuda_device]
+    if not toolchains:
+        pytest.skip(
+            "no toolchain here has a TVM that can use the GPU; see: passsearch toolchain add NAME --python PATH"
+        )
+    return toolchains[0]

@@ -1,4 +1,4 @@
-"""A network on a real GPU."""
+"""Tuning and comparing on a real GPU."""
 
 import subprocess
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 import passsearch
 from passsearch.toolchain import Toolchain
 
-READ = ("power_w", "energy_j", "temperature_c")
+SENSOR_METRICS = ("power_w", "energy_j", "temperature_c")
 
 
 @pytest.mark.gpu
@@ -19,16 +19,18 @@ def test_a_network_is_tuned_and_rebuilt_by_its_script(cuda: Toolchain, small_net
     document, best = result.document, result.document["best"]
     assert document["target"].startswith("cuda -arch=sm_") and str(document["device"]["uuid"]).startswith("GPU-")
     assert best["latency_s"]["median"] > 0 and best["outputs"]["deviation"] <= best["outputs"]["limit"]
-    assert all((best[metric] is None) == (metric in best["unavailable"]) for metric in READ)
+    assert all((best[metric] is None) == (metric in best["unavailable"]) for metric in SENSOR_METRICS)
     script = result.export(tmp_path / "deploy") / "build_model.py"
     done = subprocess.run([str(cuda.python), str(script)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.gpu
-def test_a_cuda_graph_computes_what_the_default_does(cuda: Toolchain, small_network: Path) -> None:
+def test_a_cuda_graph_computes_the_same_outputs_as_the_default(cuda: Toolchain, small_network: Path) -> None:
     if cuda.dialect != "relax":
         pytest.skip(f"toolchain `{cuda.name}` has {cuda.dialect}, which has no pass for CUDA graphs")
-    told = passsearch.compare(small_network, ["default", "graph-gpu"], toolchain=cuda.name, target="cuda", processes=2)
-    graph = told["rows"][1]
+    comparison = passsearch.compare(
+        small_network, ["default", "graph-gpu"], toolchain=cuda.name, target="cuda", processes=2
+    )
+    graph = comparison["rows"][1]
     assert "failure" not in graph and graph["latency_s"]["median"] > 0

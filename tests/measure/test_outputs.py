@@ -1,4 +1,4 @@
-"""The gate: what counts as the same output."""
+"""Comparison of outputs with the reference's."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,13 +9,13 @@ import pytest
 
 from passsearch.core import TensorType
 from passsearch.dialects.contract import SCALES, Array, case_inputs
-from passsearch.measure.outputs import difference, verify
+from passsearch.measure.outputs import relative_deviation, verify
 
 
 def test_the_deviation_is_a_share_of_the_largest_value() -> None:
     expected = np.array([0.0, 10.0, -20.0], dtype="float32")
-    assert difference(expected + np.float32(0.2), expected) == pytest.approx(0.01, rel=1e-4)
-    assert difference(expected, expected) == 0.0
+    assert relative_deviation(expected + np.float32(0.2), expected) == pytest.approx(0.01, rel=1e-4)
+    assert relative_deviation(expected, expected) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -31,29 +31,29 @@ def test_the_deviation_is_a_share_of_the_largest_value() -> None:
     ],
     ids=["shape", "dtype", "integers", "booleans", "new nan", "lost infinity", "other sign"],
 )
-def test_what_may_not_differ_at_all(actual: Array, expected: Array) -> None:
-    assert math.isinf(difference(actual, expected))
+def test_differences_that_no_limit_allows(actual: Array, expected: Array) -> None:
+    assert math.isinf(relative_deviation(actual, expected))
 
 
 def test_values_that_are_not_finite_in_both_agree() -> None:
     values = np.array([np.nan, np.inf, -np.inf, 2.0])
-    assert difference(values, values.copy()) == 0.0
-    assert difference(np.full(2, np.nan), np.full(2, np.nan)) == 0.0
+    assert relative_deviation(values, values.copy()) == 0.0
+    assert relative_deviation(np.full(2, np.nan), np.full(2, np.nan)) == 0.0
 
 
 TYPES = {"x": TensorType((2, 3), "float16"), "ids": TensorType((4,), "int64"), "mask": TensorType((4,), "bool")}
 
 
-@pytest.mark.parametrize("case", [1, *SCALES])
-def test_every_case_has_the_types_asked_for(case: int | str) -> None:
-    made = case_inputs(TYPES, case)
-    assert {name: (array.shape, str(array.dtype)) for name, array in made.items()} == {
+@pytest.mark.parametrize("case_name", [1, *SCALES])
+def test_every_case_has_the_types_of_the_network(case_name: int | str) -> None:
+    inputs = case_inputs(TYPES, case_name)
+    assert {name: (array.shape, str(array.dtype)) for name, array in inputs.items()} == {
         "x": ((2, 3), "float16"),
         "ids": ((4,), "int64"),
         "mask": ((4,), "bool"),
     }
-    assert np.isfinite(made["x"]).all() and set(made["ids"]) <= {0, 1}
-    assert (case == "zeros") == (not made["x"].any())
+    assert np.isfinite(inputs["x"]).all() and set(inputs["ids"]) <= {0, 1}
+    assert (case_name == "zeros") == (not inputs["x"].any())
 
 
 class Clipping:
@@ -66,7 +66,7 @@ class Clipping:
         return [np.clip(inputs["x"], -self._limit, self._limit)]
 
     def sample(self, number: int, runs: int, flush_bytes: int = 0) -> Sequence[float]:
-        raise AssertionError("what is verified is not timed")
+        raise AssertionError("verify must not time anything")
 
 
 def test_an_error_that_only_large_inputs_show_is_found_and_named(tmp_path: Path) -> None:
@@ -74,39 +74,39 @@ def test_an_error_that_only_large_inputs_show_is_found_and_named(tmp_path: Path)
     reference = tmp_path / "reference.npz"
     cases = (1, 2, *SCALES)
     verify(Clipping(1e9), types=types, cases=cases, outputs=reference, reference=None)
-    found = verify(Clipping(50.0), types=types, cases=cases, outputs=reference, reference=reference)
-    assert found["case"] == "large" and found["deviation"] > 0.1
-    fine = verify(Clipping(1e9), types=types, cases=cases, outputs=reference, reference=reference)
-    assert fine["deviation"] == 0.0
+    wrong = verify(Clipping(50.0), types=types, cases=cases, outputs=reference, reference=reference)
+    assert wrong["case"] == "large" and wrong["deviation"] > 0.1
+    right = verify(Clipping(1e9), types=types, cases=cases, outputs=reference, reference=reference)
+    assert right["deviation"] == 0.0
 
 
 class Scores:
-    """A classifier of two rows whose scores are given, and whatever else it answers."""
+    """A classifier that always returns the same scores, and other outputs if there are any."""
 
     def __init__(self, scores: Array, *others: Array) -> None:
-        self._answers = [scores, *others]
+        self._outputs = [scores, *others]
 
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
-        return self._answers
+        return self._outputs
 
     def sample(self, number: int, runs: int, flush_bytes: int = 0) -> Sequence[float]:
-        raise AssertionError("what is verified is not timed")
+        raise AssertionError("verify must not time anything")
 
 
 def leads(tmp_path: Path, expected: Scores, actual: Scores) -> list[float] | None:
     types = {"x": TensorType((2, 8), "float32")}
     options = {"types": types, "cases": (1, "large"), "outputs": tmp_path / "reference.npz"}
     verify(expected, reference=None, **options)  # type: ignore[arg-type]
-    found = verify(actual, reference=tmp_path / "reference.npz", **options)  # type: ignore[arg-type]
-    return found["leads"]  # type: ignore[no-any-return]
+    answer = verify(actual, reference=tmp_path / "reference.npz", **options)  # type: ignore[arg-type]
+    return answer["leads"]  # type: ignore[no-any-return]
 
 
-def test_the_lead_of_a_class_is_negative_where_another_has_taken_it(tmp_path: Path) -> None:
+def test_the_lead_of_a_class_is_negative_if_another_class_is_best(tmp_path: Path) -> None:
     scores = np.zeros((2, 12), "float32")
     scores[0, 3], scores[0, 5], scores[1, 7] = 4.0, 3.0, -2.0
     changed = scores.copy()
     changed[0, 5] = 4.5
-    assert leads(tmp_path, Scores(scores), Scores(scores)) == [0.25, 0.0], "of the random inputs only, one a row"
+    assert leads(tmp_path, Scores(scores), Scores(scores)) == [0.25, 0.0], "one lead per row, of the random inputs only"
     assert leads(tmp_path, Scores(scores), Scores(changed)) == [-0.25, 0.0]
 
 

@@ -26,7 +26,7 @@ def test_packages_are_added_and_their_parts_are_not(tmp_path: Path) -> None:
     assert RaplMeter(tmp_path).read().energy_j == pytest.approx(0.004)
 
 
-def test_a_counter_that_wraps_goes_on(tmp_path: Path) -> None:
+def test_a_counter_that_wraps_continues(tmp_path: Path) -> None:
     counter = zone(tmp_path, "intel-rapl:0", "package-0", RANGE_UJ - 100)
     meter = RaplMeter(tmp_path)
     before = meter.read()
@@ -38,22 +38,22 @@ def test_a_counter_that_wraps_goes_on(tmp_path: Path) -> None:
     assert before.power_w is None
 
 
-def test_where_there_are_no_counters_it_says_so(tmp_path: Path) -> None:
+def test_a_system_without_counters_gives_the_reason(tmp_path: Path) -> None:
     meter = RaplMeter(tmp_path)
     assert meter.read().energy_j is None
     assert set(meter.unavailable) >= {"power_w", "energy_j"} and "no RAPL" in meter.unavailable["energy_j"]
 
 
-def test_counters_for_root_only_name_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(self: Path, encoding: str | None = None) -> str:
+def test_counters_for_root_only_give_the_command_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path, encoding: str | None = None) -> str:
         raise PermissionError
 
     zone(tmp_path, "intel-rapl:0", "package-0", 1000)
-    monkeypatch.setattr(Path, "read_text", refused)
+    monkeypatch.setattr(Path, "read_text", refuse)
     assert "chmod a+r" in RaplMeter(tmp_path).unavailable["energy_j"]
 
 
-def test_rights_that_are_taken_back_leave_none(tmp_path: Path) -> None:
+def test_a_counter_that_becomes_unreadable_reads_none(tmp_path: Path) -> None:
     counter = zone(tmp_path, "intel-rapl:0", "package-0", 1000)
     meter = RaplMeter(tmp_path)
     counter.unlink()

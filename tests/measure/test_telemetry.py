@@ -1,4 +1,4 @@
-"""Readings laid over spans: of a device whose every watt is known, and of a trace that was written down."""
+"""Readings matched with spans: of a simulated device with a constant power, and of a trace loaded from a file."""
 
 import time
 from pathlib import Path
@@ -6,14 +6,20 @@ from typing import Any
 
 import pytest
 
-from passsearch.measure import Trace, consumed_log_ratio, consumption, has_consumption, recording, undisturbed
-from passsearch.measure.telemetry import Reading
+from passsearch.measure import (
+    Consumption,
+    SensorReading,
+    Trace,
+    consumption,
+    recording,
+    undisturbed,
+)
 
 SPAN = (10.0, 20.0)
 
 
-def steady(power_w: float = 50.0, *, end_s: int = 30, **more: Any) -> Trace:
-    return Trace([Reading(float(s), energy_j=100 + power_w * s, power_w=power_w, **more) for s in range(end_s)])
+def constant_power(power_w: float = 50.0, *, end_s: int = 30, **more: Any) -> Trace:
+    return Trace([SensorReading(float(s), energy_j=100 + power_w * s, power_w=power_w, **more) for s in range(end_s)])
 
 
 def windows(*rows: tuple[int, float, float, int]) -> list[dict[str, Any]]:
@@ -24,82 +30,84 @@ def windows(*rows: tuple[int, float, float, int]) -> list[dict[str, Any]]:
 
 
 def test_energy_is_interpolated_between_readings() -> None:
-    assert steady().energy_j((10.25, 12.5)) == pytest.approx(50 * 2.25)
+    assert constant_power().energy_j((10.25, 12.5)) == pytest.approx(50 * 2.25)
 
 
 def test_a_window_that_no_readings_enclose_has_no_energy() -> None:
-    assert steady().energy_j((28.0, 31.0)) is None
-    assert Trace([Reading(0.0), Reading(9.0)]).energy_j((1.0, 2.0)) is None
+    assert constant_power().energy_j((28.0, 31.0)) is None
+    assert Trace([SensorReading(0.0), SensorReading(9.0)]).energy_j((1.0, 2.0)) is None
 
 
 def test_consumption_is_per_inference_and_by_artifact() -> None:
-    trace = steady(temperature_c=60.0, memory_bytes=1 << 20)
+    trace = constant_power(temperature_c=60.0, memory_bytes=1 << 20)
     first, second = consumption(windows((0, 1, 6, 100), (1, 7, 12, 50), (0, 14, 19, 100)), trace)
-    assert first["energy_j"] == [pytest.approx(2.5)] * 2 and second["energy_j"] == [pytest.approx(5.0)]
-    assert first["power_w"] == {"median": 50.0, "max": 50.0}
-    assert first["temperature_c"] == {"median": 60.0, "max": 60.0, "start": 60.0, "end": 60.0}
-    assert first["memory_bytes"] == 1 << 20
+    assert first.energy_j == (pytest.approx(2.5),) * 2 and second.energy_j == (pytest.approx(5.0),)
+    assert first.power_w == {"median": 50.0, "max": 50.0}
+    assert first.temperature_c == {"median": 60.0, "max": 60.0, "start": 60.0, "end": 60.0}
+    assert first.memory_bytes == 1 << 20
 
 
-def test_what_was_not_read_is_none_and_not_zero() -> None:
-    (found,) = consumption(windows((0, 1, 6, 100)), Trace([Reading(float(s)) for s in range(9)]))
-    assert found == {"energy_j": None, "power_w": None, "temperature_c": None, "memory_bytes": None}
+def test_a_metric_that_was_not_read_is_none_and_not_zero() -> None:
+    (row,) = consumption(windows((0, 1, 6, 100)), Trace([SensorReading(float(s)) for s in range(9)]))
+    assert row == Consumption(None, None, None, None)
 
 
-def test_a_turn_with_a_disturbed_window_counts_for_nobody() -> None:
-    trace = steady()
-    trace.readings[3] = Reading(3.0, energy_j=250.0, power_w=50.0, slowdowns=("power brake",))
+def test_a_turn_with_a_disturbed_window_is_dropped_for_all_artifacts() -> None:
+    trace = constant_power()
+    trace.readings[3] = SensorReading(3.0, energy_j=250.0, power_w=50.0, slowdowns=("power brake",))
     first, second = consumption(windows((0, 1, 6, 100), (1, 7, 12, 50), (0, 14, 19, 100), (1, 20, 25, 50)), trace)
-    assert len(first["energy_j"]) == len(second["energy_j"]) == 1
+    assert len(first.energy_j or ()) == len(second.energy_j or ()) == 1
 
 
-def test_nothing_is_no_consumption() -> None:
-    assert not has_consumption({"energy_j": None, "power_w": None}, "energy")
-    assert not has_consumption({"energy_j": [0.0], "power_w": {"median": 0.0}}, "energy")
-    assert not has_consumption({"energy_j": [0.0], "power_w": {"median": 0.0}}, "power")
+def test_a_consumption_of_zero_has_no_ratio() -> None:
+    assert not Consumption(None, None, None, None).has("energy")
+    zero = Consumption((0.0,), {"median": 0.0}, None, None)
+    assert not zero.has("energy") and not zero.has("power")
 
 
 def test_half_the_energy_is_twice_as_good() -> None:
-    baseline, candidate = ({"energy_j": [value, 1.1 * value], "power_w": {"median": 70.0}} for value in (4.0, 2.0))
-    assert consumed_log_ratio(baseline, candidate, objective="energy") == pytest.approx(0.6931, abs=1e-3)
-    assert consumed_log_ratio(baseline, candidate, objective="power") == 0.0
+    baseline, candidate = (Consumption((value, 1.1 * value), {"median": 70.0}, None, None) for value in (4.0, 2.0))
+    assert baseline.log_ratio(candidate, objective="energy") == pytest.approx(0.6931, abs=1e-3)
+    assert baseline.log_ratio(candidate, objective="power") == 0.0
 
 
 @pytest.mark.parametrize("disturbance", [{"slowdowns": ("power brake",)}, {"foreign": 1}])
-def test_a_round_on_a_disturbed_device_is_dropped_for_everyone(disturbance: dict[str, Any]) -> None:
-    told: dict[str, Any] = {"slowdowns": ()} if "slowdowns" in disturbance else {}
-    trace = Trace([Reading(0.5, foreign=0, **told), Reading(1.5, **disturbance), Reading(2.5, **told)])
+def test_a_round_on_a_disturbed_device_is_dropped_for_all_artifacts(disturbance: dict[str, Any]) -> None:
+    quiet: dict[str, Any] = {"slowdowns": ()} if "slowdowns" in disturbance else {}
+    trace = Trace(
+        [SensorReading(0.5, foreign=0, **quiet), SensorReading(1.5, **disturbance), SensorReading(2.5, **quiet)]
+    )
     answer = {"samples": [[1.0, 9.0, 1.1], [2.0, 9.0]], "spans": [[0, 1], [1, 2], [2, 3]]}
-    kept = undisturbed({**answer, "conditions": {"rounds_dropped": 1}}, trace)
-    assert kept["samples"] == [[1.0, 1.1], [2.0]]
-    assert kept["conditions"]["rounds_dropped"] == 2 and "clocks" not in kept["conditions"]
-    assert kept["conditions"].get("throttled") == (["power brake"] if told else None)
+    result = undisturbed({**answer, "conditions": {"rounds_dropped": 1}}, trace)
+    assert result["samples"] == [[1.0, 1.1], [2.0]]
+    assert result["conditions"]["rounds_dropped"] == 2 and "clocks" not in result["conditions"]
+    assert result["conditions"].get("throttled") == (["power brake"] if quiet else None)
 
 
-def test_one_that_left_early_keeps_its_samples() -> None:
-    trace = Trace([Reading(0.5, foreign=1), Reading(1.5, foreign=0), Reading(2.5, foreign=0)])
+def test_an_artifact_that_left_the_race_early_keeps_its_samples() -> None:
+    trace = Trace([SensorReading(0.5, foreign=1), SensorReading(1.5, foreign=0), SensorReading(2.5, foreign=0)])
     answer = {"samples": [[1.0, 1.1, 1.2], [2.0]], "spans": [[0, 1], [1, 2], [2, 3]]}
-    kept = undisturbed({**answer, "conditions": {"rounds_dropped": 0}}, trace)
-    assert kept["samples"] == answer["samples"]
+    result = undisturbed({**answer, "conditions": {"rounds_dropped": 0}}, trace)
+    assert result["samples"] == answer["samples"]
 
 
-def test_a_device_that_is_never_calm_keeps_its_rounds_and_says_so() -> None:
-    trace = Trace([Reading(0.5, slowdowns=("too hot (driver)",), clock_hz=900)])
+def test_a_device_that_is_always_disturbed_keeps_its_rounds_and_reports_it() -> None:
+    trace = Trace([SensorReading(0.5, slowdowns=("too hot (driver)",), clock_hz=900)])
     answer = {"samples": [[1.0]], "spans": [[0, 1]], "conditions": {"rounds_dropped": 0}}
-    kept = undisturbed(answer, trace)
-    assert kept["samples"] == [[1.0]] and kept["conditions"]["throttled"] == ["too hot (driver)"]
-    assert kept["conditions"]["clocks"] == [900, 900]
+    result = undisturbed(answer, trace)
+    assert result["samples"] == [[1.0]] and result["conditions"]["throttled"] == ["too hot (driver)"]
+    assert result["conditions"]["clocks"] == [900, 900]
 
 
-def test_a_trace_that_was_written_down_says_the_same_again(tmp_path: Path) -> None:
-    trace = steady(temperature_c=55.0, slowdowns=("power brake",), foreign=0)
+def test_a_trace_loaded_from_a_file_equals_the_one_written(tmp_path: Path) -> None:
+    trace = constant_power(temperature_c=55.0, slowdowns=("power brake",), foreign=0)
     trace.write(tmp_path / "trace.jsonl")
-    again = Trace.load(tmp_path / "trace.jsonl")
-    assert again == trace and again.energy_j(SPAN) == trace.energy_j(SPAN)
+    loaded = Trace.load(tmp_path / "trace.jsonl")
+    assert loaded == trace and loaded.energy_j(SPAN) == trace.energy_j(SPAN)
 
 
 class Counter:
-    """A device of 50 W with a clock of its own speed: that of the system."""
+    """A simulated device that uses 50 W all the time."""
 
     watches = False
 
@@ -107,12 +115,12 @@ class Counter:
         self.unavailable: dict[str, str] = {}
         self._start_s = time.monotonic()
 
-    def read(self) -> Reading:
+    def read(self) -> SensorReading:
         now_s = time.monotonic()
-        return Reading(now_s, energy_j=50 * (now_s - self._start_s))
+        return SensorReading(now_s, energy_j=50 * (now_s - self._start_s))
 
 
-def test_a_recording_encloses_what_is_done_meanwhile() -> None:
+def test_a_recording_encloses_the_body_of_its_with_statement() -> None:
     with recording(Counter(), period_s=0.01) as trace:
         start = time.monotonic()
         time.sleep(0.1)

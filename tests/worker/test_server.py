@@ -3,25 +3,31 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
+from unittest.mock import Mock, create_autospec
 
-FAST_FORK = """
-import os, sys, time
-from passsearch.worker import server
+import pytest
 
-class Verbs:
-    def do_nothing(self, request):
-        return {"answered": True}
+from passsearch.worker.server import Verbs, _answer
+from passsearch.worker.state_cache import StateCache
 
-def slow_in_the_parent(child, group, setpgid=os.setpgid):
-    time.sleep(0.3 if child else 0)
-    setpgid(child, group)
-
-os.setpgid = slow_in_the_parent
-server._answer_in_fork(Verbs(), {"verb": "nothing"}, pipe=os.fdopen(1, "w"))
-"""
+PROGRAMS = Path(__file__).parent / "programs"
 
 
 def test_a_fork_that_answers_at_once_is_announced_first() -> None:
-    run = subprocess.run([sys.executable, "-c", FAST_FORK], capture_output=True, text=True, timeout=60, check=True)
-    announced, answer = map(json.loads, run.stdout.splitlines())
-    assert list(announced) == ["forked"] and answer == {"answered": True}
+    command = [sys.executable, str(PROGRAMS / "fork_with_slow_parent.py")]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    announcement, answer = map(json.loads, run.stdout.splitlines())
+    assert list(announcement) == ["forked"] and answer == {"answered": True}
+
+
+@pytest.mark.parametrize("verb", ["apply", "build", "census", "hash", "save"])
+def test_a_state_that_is_not_cached_is_an_answer(verb: str) -> None:
+    states = create_autospec(StateCache, instance=True, bridge=Mock())
+    states.get.return_value = None
+    assert _answer(Verbs(states), {"verb": verb, "state": "abc"}) == {"missing": "abc"}
+
+
+def test_the_parents_side_needs_the_standard_library_only() -> None:
+    code = "import sys; sys.modules['numpy'] = None; import passsearch.worker"
+    subprocess.run([sys.executable, "-c", code], check=True)

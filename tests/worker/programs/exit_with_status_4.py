@@ -1,0 +1,4 @@
+import sys
+
+print("built")
+sys.exit(4)

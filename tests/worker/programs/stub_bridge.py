@@ -1,0 +1,35 @@
+"""A bridge without a compiler, whose every import of a model behaves as its path says."""
+
+import os
+import signal
+import time
+
+
+class StubBridge:
+    """Stands in for a dialect's bridge."""
+
+    def __init__(self, target):
+        if target == "impossible":
+            from passsearch.errors import UserError
+
+            raise UserError("no such target")
+        if target == "crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
+
+    def load(self, source):
+        if source.path.name == "crash":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if source.path.name == "out-of-memory":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if source.path.name == "hang":
+            time.sleep(60)
+        raise ValueError("a backtrace\nthe cause")
+
+
+def check(behaviour):
+    """Stands in for a check of a catalog entry, which runs in a fork."""
+    if behaviour == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if behaviour == "hang":
+        time.sleep(60)
+    return [behaviour]

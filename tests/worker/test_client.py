@@ -1,0 +1,83 @@
+"""A real worker process with a bridge that crashes, hangs and answers on demand."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from passsearch.errors import EnvironmentFault, UserError, WorkerDied
+from passsearch.worker import Worker
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def start(folder: Path, target: str = "any") -> Worker:
+    return Worker(
+        Path(sys.executable),
+        bridge="stub_bridge:StubBridge",
+        target=target,
+        threads=1,
+        log=folder / "worker.log",
+        paths=(str(PROGRAMS),),
+    )
+
+
+def load(name: str) -> dict[str, Any]:
+    return {"verb": "load", "source": {"path": name, "format": "ir", "inputs": {}}}
+
+
+def check(behaviour: str) -> dict[str, Any]:
+    return {"verb": "check", "checker": "stub_bridge:check", "arguments": {"behaviour": behaviour}}
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Worker]:
+    worker = start(tmp_path)
+    yield worker
+    worker.close()
+
+
+def test_an_exception_is_an_answer_with_its_last_line(worker: Worker) -> None:
+    answer = worker.ask(load("exception"), deadline_s=30)
+    assert answer == {"error": {"kind": "compile_error", "reason": "ValueError: the cause"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "reason"),
+    [("crash", "crash", "killed by SIGSEGV"), ("out-of-memory", "oom", "killed by SIGKILL")],
+)
+def test_a_worker_that_dies_is_reported_by_kind(
+    worker: Worker, caplog: pytest.LogCaptureFixture, name: str, kind: str, reason: str
+) -> None:
+    with caplog.at_level(logging.DEBUG, "passsearch.worker"), pytest.raises(WorkerDied, match=reason) as error:
+        worker.ask(load(name), deadline_s=30)
+    assert error.value.kind == kind and not worker.alive
+    levels = {record.levelname: record.getMessage() for record in caplog.records}
+    assert "`load`, deadline 30 s" in levels["DEBUG"] and reason in levels["WARNING"]
+
+
+def test_a_worker_that_hangs_is_killed(worker: Worker) -> None:
+    with pytest.raises(WorkerDied) as error:
+        worker.ask(load("hang"), deadline_s=0.2)
+    assert error.value.kind == "timeout" and not worker.alive
+
+
+@pytest.mark.parametrize(("behaviour", "deadline_s", "kind"), [("crash", 30, "crash"), ("hang", 0.2, "timeout")])
+def test_a_worker_outlives_its_forks(worker: Worker, behaviour: str, deadline_s: float, kind: str) -> None:
+    with pytest.raises(WorkerDied) as error:
+        worker.ask(check(behaviour), deadline_s=deadline_s)
+    assert error.value.kind == kind
+    assert worker.ask(check("fine"), deadline_s=30) == {"problems": ["fine"]}
+
+
+def test_a_target_that_the_compiler_refuses_is_the_users_mistake(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such target"):
+        start(tmp_path, target="impossible")
+
+
+def test_a_compiler_that_does_not_start_is_the_environments_fault(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match=r"does not start \(killed by SIGSEGV\).*worker.log"):
+        start(tmp_path, target="crash")
