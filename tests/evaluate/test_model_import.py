@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 
 import passsearch
 from passsearch.core import Objective, TensorType
+from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import open_session
 from passsearch.evaluate.model_import import loadable_model

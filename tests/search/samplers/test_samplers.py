@@ -13,7 +13,7 @@ from passsearch.errors import UserError
 from passsearch.evaluate import Edge, StateGraph
 from passsearch.search import BUILDS, Space
 from passsearch.search.graph_space import GraphSpace
-from passsearch.search.samplers import STRATEGIES
+from passsearch.search.samplers import STRATEGIES, make_strategy, values_under_constraint
 
 CATALOG = load("relay")
 NAMES = ("SimplifyInference", "AlterOpLayout", "FoldConstant", "FuseOps")
