@@ -10,11 +10,13 @@ from typing import Any
 
 import typer
 
+# These modules import the other rooms inside their functions, so that `--help` and mistakes are answered at once.
 from passsearch.cli import catalog, explore, machine, network, run
 from passsearch.cli.log_output import CommandLog, log_options
 from passsearch.cli.output import print_error
 from passsearch.errors import PassSearchError
 
+# 130 is what a shell reports for a process that Ctrl-C ended: 128 + SIGINT.
 DONE, USAGE, FAULT, INTERRUPTED = 0, 2, 3, 130
 DEBUG_VARIABLE = "PASSSEARCH_DEBUG"
 EXIT_STATUS = (
@@ -89,6 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: list[str], command_log: CommandLog) -> int:
     command = typer.main.get_command(application())
     _add_log_options(command)
+    # Outside standalone mode, typer raises its errors instead of printing them and leaving the process.
     status = command(words, prog_name="passsearch", standalone_mode=False, obj=command_log)
     return int(status or DONE)
 
@@ -113,6 +116,7 @@ def _explain(error: Exception) -> int:
         return error.exit_code
     if isinstance(error, _UsageError):
         return _explain_usage(error)
+    # A full disk or a broken mount can hit any line; `doctor` shows the free space and the folders.
     if isinstance(error, OSError):
         print_error(f"{error}. See: passsearch doctor")
         return FAULT

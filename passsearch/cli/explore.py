@@ -17,7 +17,7 @@ from passsearch.errors import UserError
 
 NEGATIVE = 1
 CERTIFICATE_KEYS = {"schema", "model", "classes", "steps", "states", "closed", "idle", "commuting", "graph"}
-"""Keys by which a certificate is told from other JSON files; ``api.check_space`` checks the rest."""
+"""Keys that distinguish a certificate from other JSON files; ``api.check_space`` checks the rest."""
 
 
 def explore(
@@ -80,6 +80,7 @@ def explore(
     with ProgressBar() as progress:
         document = api.explore(
             model,
+            # As one text: arguments hold commas too, so `A{x=1,y=2},B` cannot be split at commas here.
             passes=None if passes is None else [passes],
             additional=split_names(additional) or (),
             every=every,
@@ -95,6 +96,7 @@ def explore(
         write_text(out, json.dumps(document, allow_nan=False))
     if picture is not None:
         write_text(picture, state_graph_svg(document))
+    # The graph has a row per state, thousands in a large space; `--out` writes it.
     summary = {key: value for key, value in document.items() if key != "graph"}
     print_result(summary, space_text(document), as_json=as_json)
     return 0

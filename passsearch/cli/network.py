@@ -145,6 +145,7 @@ def tune(
         )
     print_result(result.document, str(result), as_json=as_json)
     print_note(f"run folder: {result.run}")
+    # An interrupted search has a result so far, printed above; the exit status says that it is not the final one.
     return INTERRUPTED if result.document["interrupted"] else 0
 
 
@@ -237,12 +238,12 @@ def check_environment(toolchain: str | None) -> None:
 def _analysis_document(model: str, analysis: "NetworkAnalysis") -> Mapping[str, Any]:
     from collections import Counter
 
-    kept, dropped = analysis.selection.kept, analysis.selection.dropped
+    selection = analysis.selection
     return {
         "model": model,
         "operators": dict(Counter(operator.kind for operator in analysis.summary.operators).most_common()),
         "fingerprint": analysis.fingerprint.to_json(),
         "classes": [architecture_class.to_json() for architecture_class in analysis.classes],
-        "passes": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in kept],
-        "dropped": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in dropped],
+        "passes": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in selection.kept],
+        "dropped": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in selection.dropped],
     }

@@ -9,6 +9,7 @@ import typer
 
 def print_result(document: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     """Print a result, as one JSON document or as text."""
+    # NaN is not JSON, and strict parsers refuse the whole document for it: better an error here.
     typer.echo(json.dumps(document, indent=1, allow_nan=False) if as_json else text.rstrip("\n"))
 
 
@@ -19,6 +20,7 @@ def print_note(line: str) -> None:
 
 def print_error(message: str) -> None:
     """Print an error in one line."""
+    # One line with a fixed beginning, so that it is found in the log of a batch job.
     print_note(f"error: {' '.join(message.split())}")
 
 

@@ -17,6 +17,7 @@ class ProgressBar:
     """A progress callback: it is called with the phase, the number of finished candidates and their total."""
 
     def __init__(self) -> None:
+        # A bar in a file, such as the log of a batch job, would be thousands of lines.
         self._bar = _bar() if sys.stderr.isatty() else None
         self._task = self._bar.add_task("starting", total=None) if self._bar else None
         self._phase = ""
@@ -61,4 +62,5 @@ def _bar() -> "Progress":
         MofNCompleteColumn(),
         TextColumn("{task.elapsed:.0f} s"),
     )
+    # Transient: when the command ends, the bar goes and only the result stays on the terminal.
     return Progress(*columns, console=Console(stderr=True), transient=True)

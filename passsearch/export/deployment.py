@@ -40,7 +40,7 @@ class Deployment:
 
     Attributes:
         dialect: The dialect of the network's IR.
-        tvm_version: Version of the TVM that the pipeline was found with.
+        tvm_version: Version of the TVM that the search used.
         target: TVM's target.
         pipeline: Passes in order.
         factories: ``module:function`` that makes the pass, by pass name, for every pass of the pipeline.
@@ -138,6 +138,7 @@ def read_pipeline(path: Path) -> Deployment:
         output_digests=tuple(fields.items("expected")),
         tolerance=fields.number("tolerance"),
         seed=fields.typed("seed", int),
+        # Optional: wheels from PyPI do not report the commit they were built from.
         tvm_commit=str(fields.values.get("tvm_commit") or ""),
     )
 
@@ -186,7 +187,7 @@ def _find_source(module: str, import_paths: Sequence[str]) -> Path:
         spec = _find_submodule(spec, name)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise UserError(
-            f"Cannot export the pass module `{module}`: no source file of it is found. "
+            f"Cannot export the pass module `{module}`: its source file was not found. "
             "Put its folder on the import path."
         )
     return Path(spec.origin)
@@ -286,6 +287,7 @@ def _check_replaceable(folder: Path) -> None:
     if not present:
         return
     try:
+        # `__pycache__` is there once the script has run, because it imports the files beside it.
         exported = {BUILT, "__pycache__", *map(str, _read_record(folder / PIPELINE).get("files", []))}
     except UserError:
         raise UserError(f"`{folder}` is neither empty nor an earlier export; choose another with --to.") from None
@@ -318,6 +320,7 @@ def _read_record(path: Path) -> dict[str, Any]:
         record = json.loads(path.read_text())
     except OSError as error:
         raise UserError(f"Cannot read pipeline file `{path}`: {error.strerror}. See: passsearch export") from error
+    # Not JSONDecodeError alone: bytes that are not UTF-8 raise another ValueError.
     except ValueError as error:
         raise UserError(f"Pipeline file `{path}` is not JSON: {error}. Export it again.") from error
     schema = record.get("schema") if isinstance(record, dict) else None

@@ -89,6 +89,7 @@ def _cache_note(document: Mapping[str, Any]) -> str:
 
 
 def _sequences(document: Mapping[str, Any]) -> str:
+    # Every state is reached within `depth` passes, so longer sequences only repeat IRs and are not worth counting.
     row = document["sequences"][document["depth"]]
     valid = sum(shorter["valid"] for shorter in document["sequences"][: document["depth"] + 1])
     longest = f"{row['all']:.3g} of {row['length']} passes, {row['valid']:.3g} of them valid"

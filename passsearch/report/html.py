@@ -46,6 +46,7 @@ def result_html(document: Mapping[str, Any]) -> str:
 def result_page(document: Mapping[str, Any]) -> str:
     """Return a run's result as a complete HTML page."""
     title = escape(f"passsearch: {lookup(document, 'model', 'name') or 'a run'}")
+    # Without a script and without a link: the page can be mailed, archived and opened offline.
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'

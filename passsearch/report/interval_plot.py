@@ -67,10 +67,11 @@ def _compile_scale(rows: Sequence[Row]) -> _Scale:
 
 
 def _noise_band(document: Mapping[str, Any], scale: _Scale, *, height: int) -> str:
-    """Return a band of the noise floor's width: differences within it cannot be told from noise."""
+    """Return a band of the noise floor's width: smaller differences are noise."""
     floor = lookup(document, "verdict", "noise_floor")
     if not floor:
         return ""
+    # Clipped: a noise floor larger than all differences would reach into the labels beside the plot.
     left, right = scale(max(1 - floor, scale.low)), scale(min(1 + floor, scale.high))
     box = f'x="{left}" y="{TOP}" width="{right - left:.1f}" height="{height - TOP - 20}"'
     return f'<rect {box} fill="{_OTHER_COLOUR}" opacity="0.25"><title>noise floor</title></rect>'
@@ -95,6 +96,7 @@ def _point(row: Row, scale: _Scale, *, middle: int) -> str:
         return _label(_THROUGHPUT_X[0], middle + 4, text=MISSING)
     colour = _colour(row)
     dot = f'<circle cx="{scale(value)}" cy="{middle}" r="3" fill="{colour}"/>'
+    # Too few samples give an interval without ends, which has no width to draw.
     if not interval or None in interval:
         return dot
     left, right = map(scale, interval)

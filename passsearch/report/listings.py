@@ -6,6 +6,7 @@ from typing import Any
 from passsearch.report.formatting import MISSING, format_ratio, lookup
 from passsearch.report.table import paragraph, table, text_width
 
+# `null` is neither: something optional, such as a power meter, that this machine does not have.
 _STATUS = {True: "ok", False: "missing", None: "–"}
 
 

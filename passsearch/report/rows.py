@@ -37,6 +37,7 @@ class Row:
 
     def cells(self, document: Document) -> tuple[str, ...]:
         """Return one text per column of ``column_titles(document)``."""
+        # In millijoules: one inference takes a fraction of a joule on most devices.
         joules = self.measurement.get("energy_j")
         sensors = (
             format_number(None if joules is None else 1e3 * joules),

@@ -21,6 +21,7 @@ def state_graph_svg(document: Mapping[str, Any]) -> str:
     positions = _positions(columns, edges)
     step_numbers = sorted({step for _, _, step in edges})
     colours = {step: PALETTE[index % len(PALETTE)] for index, step in enumerate(step_numbers)}
+    # At least 520 pixels, so that the title fits above a graph of one or two columns.
     width = max(2 * MARGIN + COLUMN_WIDTH * (len(columns) - 1), 520)
     legend_y = MARGIN + ROW_HEIGHT * max(len(column) for column in columns) + 20
     height = legend_y + LEGEND_HEIGHT * len(step_numbers) + 20

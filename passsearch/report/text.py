@@ -89,6 +89,7 @@ def setup_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "class", f"{_text(architecture_class, 'name')} ({evidence})"
     yield "target", _text(document, "target")
     yield "device", _device(document.get("device") or {})
+    # A comparison may have several toolchains, a result has exactly one.
     for toolchain in document.get("toolchains") or [document.get("toolchain") or {}]:
         yield "toolchain", _toolchain(toolchain)
 

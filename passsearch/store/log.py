@@ -119,6 +119,7 @@ class Log:
             entry = _parse_line(line)
             if entry is None:
                 break
+            # The last line of a start overwrites the earlier ones, so this becomes the duration of the start.
             self._elapsed_s[entry["start"]] = entry["elapsed_s"]
             self._store(entry["kind"], entry["key"], fact=entry["fact"])
             readable_bytes += len(line)

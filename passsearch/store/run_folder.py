@@ -113,8 +113,10 @@ class RunFolder:
                         f"The run `{self.path}` was started with {key} = `{earlier.get(key)}`, now it is "
                         f"`{settings.get(key)}`; give the same settings to continue it, or another --out."
                     )
+        # Both files are what remains of a process that died before it wrote `run.json`.
         elif any(entry.name not in (".lock", "run.json.partial") for entry in self.path.iterdir()):
             raise UserError(f"`{self.path}` is neither empty nor a run folder; choose another --out.")
+        # Written for a continued run too: its limits may have grown.
         write_json(file, settings)
 
 

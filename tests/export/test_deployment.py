@@ -125,7 +125,7 @@ def test_a_pass_that_imports_other_modules_is_refused(tmp_path: Path, deployment
 
 def test_a_pass_without_a_source_is_refused(tmp_path: Path, deployment: Deployment) -> None:
     factories = {**FACTORIES, "FuseOps": "nowhere.at.all:FuseOps"}
-    with pytest.raises(UserError, match=r"`nowhere\.at\.all`: no source file"):
+    with pytest.raises(UserError, match=r"`nowhere\.at\.all`: its source file was not found"):
         write_deployment(tmp_path / "deploy", replace(deployment, factories=factories))
 
 
