@@ -1,4 +1,4 @@
-"""The command line: argv in, text or JSON out, and an exit code that says who is at fault."""
+"""The command line: prints text or JSON, and returns an exit status."""
 
 from passsearch.cli.app import main
 

@@ -1,39 +1,53 @@
-"""All commands under one name, and the one place where errors become a line and an exit code."""
+"""All commands under one name, and the one place that turns errors into a line and an exit status."""
 
+import logging
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from io import TextIOWrapper
+from typing import Any
 
 import typer
 
-from passsearch.cli import catalog, machine, network, run, space
-from passsearch.cli.output import complain
+# These modules import the other rooms inside their functions, so that `--help` and mistakes are answered at once.
+from passsearch.cli import catalog, explore, machine, network, run
+from passsearch.cli.log_output import CommandLog, log_options
+from passsearch.cli.output import print_error
 from passsearch.errors import PassSearchError
 
-DONE, FAULT, INTERRUPTED = 0, 3, 130
+# 130 is what a shell reports for a process that Ctrl-C ended: 128 + SIGINT.
+DONE, USAGE, FAULT, INTERRUPTED = 0, 2, 3, 130
 DEBUG_VARIABLE = "PASSSEARCH_DEBUG"
+EXIT_STATUS = (
+    "Exit status: 0 done, 1 done with a negative answer, 2 mistake in the command or its files, "
+    "3 problem of the machine, 130 interrupted."
+)
+
+_log = logging.getLogger(__name__)
 
 # Releases of typer keep this class in different modules; all of them export its subclass.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 def application() -> typer.Typer:
-    """The commands; plain help, because rich would cost as much to import as all the rest."""
+    """Return the application with all commands."""
     app = typer.Typer(
         name="passsearch",
-        help="Search compiler pass selection and order for a network on its device, and prove the result.",
+        help="Find the compiler passes, and their order, that serve a network best on its device, and prove the gain.",
+        epilog=EXIT_STATUS,
         no_args_is_help=True,
         add_completion=False,
-        rich_markup_mode=None,
+        rich_markup_mode=None,  # plain help: rich takes longer to import than all of the CLI
         pretty_exceptions_enable=False,
     )
+    app.callback()(log_options)
     app.command()(machine.doctor)
     app.add_typer(machine.toolchain_commands(), name="toolchain")
     app.command()(network.analyze)
     app.add_typer(catalog.catalog_commands(), name="catalog")
     app.command()(network.tune)
-    app.command()(space.explore)
+    app.command()(explore.explore)
     app.command()(network.compare)
     app.command()(run.export)
     app.command()(run.audit)
@@ -45,65 +59,88 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        arguments: As typed after ``passsearch``; the process's own by default.
+        arguments: The words after ``passsearch``; those of this process by default.
 
     Returns:
-        0 done, 1 done with a negative answer, 2 the user's mistake, 3 the environment's fault,
+        The exit status: 0 done, 1 done with a negative answer, 2 the user's mistake, 3 the environment's fault,
         130 interrupted.
     """
     _replace_unprintable()
-    try:
-        code = _run(arguments)
-    except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read the output has seen enough; Python must not try to flush the rest at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
-    except Exception as error:  # nothing but a line reaches the user
-        if os.environ.get(DEBUG_VARIABLE) == "1":
-            raise
-        return _explain(error)
-    if code == INTERRUPTED:
-        complain("interrupted; what was found until then is kept")
-    return code
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    start = time.monotonic()
+    with CommandLog(words) as command_log:
+        try:
+            status = _run(words, command_log)
+        except (KeyboardInterrupt, typer.Abort):
+            _log.debug("interrupted", exc_info=True)
+            status = INTERRUPTED
+        except BrokenPipeError:
+            # The reader of standard output has gone; Python would fail again when it flushes the rest at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return DONE
+        except Exception as error:  # the user gets one line instead of a traceback
+            if os.environ.get(DEBUG_VARIABLE) == "1":
+                raise
+            status = _explain(error)
+        _log.debug("exit status %d after %.1f s", status, time.monotonic() - start)
+    if status == INTERRUPTED:
+        print_error("interrupted; all results until now are kept")
+    return status
 
 
-def _run(arguments: Sequence[str] | None) -> int:
-    typed = None if arguments is None else list(arguments)
-    code = application()(typed, prog_name="passsearch", standalone_mode=False)
-    return int(code or DONE)
+def _run(words: list[str], command_log: CommandLog) -> int:
+    command = typer.main.get_command(application())
+    _add_log_options(command)
+    # Outside standalone mode, typer raises its errors instead of printing them and leaving the process.
+    status = command(words, prog_name="passsearch", standalone_mode=False, obj=command_log)
+    return int(status or DONE)
+
+
+def _add_log_options(root: Any) -> None:
+    """Make the log options valid after the name of a command as well as before it."""
+    for command in _subcommands(root):
+        command.params.extend(root.params)
+
+
+def _subcommands(group: Any) -> Iterator[Any]:
+    for command in getattr(group, "commands", {}).values():
+        yield command
+        yield from _subcommands(command)
 
 
 def _explain(error: Exception) -> int:
+    """Print one line on an error and return the exit status."""
+    _log.debug("stopped by an error", exc_info=error)
     if isinstance(error, PassSearchError):
-        complain(str(error))
+        print_error(str(error))
         return error.exit_code
     if isinstance(error, _UsageError):
         return _explain_usage(error)
+    # A full disk or a broken mount can hit any line; `doctor` shows the free space and the folders.
     if isinstance(error, OSError):
-        complain(f"{error}. See: passsearch doctor")
+        print_error(f"{error}. See: passsearch doctor")
         return FAULT
-    complain(
+    print_error(
         f"internal error: {type(error).__name__}: {error}; please report it. {DEBUG_VARIABLE}=1 shows the traceback"
     )
     return FAULT
 
 
 def _explain_usage(error: Exception) -> int:
+    """Print what is wrong with the words of the command; releases of typer have different attributes for that."""
     context = getattr(error, "ctx", None)
     message = str(getattr(error, "message", "") or getattr(error, "format_message", str)())
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(context.get_help() if context else message, err=True)
     else:
         path = context.command_path if context else "passsearch"
-        told = str(getattr(error, "format_message", lambda: message)())
-        complain(f"{told.rstrip('.')}. See: {path} --help")
-    return 2
+        mistake = str(getattr(error, "format_message", lambda: message)())
+        print_error(f"{mistake.rstrip('.')}. See: {path} --help")
+    return USAGE
 
 
 def _replace_unprintable() -> None:
-    """A terminal that cannot show a character gets ``?``, not an error."""
+    """Print ``?`` for a character that the terminal's encoding lacks, instead of an error."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -1,4 +1,4 @@
-"""``catalog``: the passes there are, one of them in full, and all of them held against a compiler."""
+"""``catalog``: list the passes, show one, check them with a compiler, learn from explored spaces."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from passsearch.cli.options import AsJson, Catalogs, ToolchainName
-from passsearch.cli.output import show
+from passsearch.cli.output import print_result
 from passsearch.cli.progress import ProgressBar
 from passsearch.dialects import DIALECTS, dialect
 
@@ -16,101 +16,115 @@ if TYPE_CHECKING:
     from passsearch.catalog import Catalog
 
 NEGATIVE = 1
-FIRST = next(iter(DIALECTS))
+DEFAULT_DIALECT = next(iter(DIALECTS))
 
 DialectName = Annotated[str, typer.Option("--dialect", metavar="NAME", help=f"One of: {', '.join(DIALECTS)}.")]
 
 
 def catalog_commands() -> typer.Typer:
-    """The commands of ``passsearch catalog``."""
-    app = typer.Typer(help="The passes a search draws from.", no_args_is_help=True, rich_markup_mode=None)
-    app.command("list")(list_them)
-    app.command("show")(show_one)
+    """Return the commands of ``passsearch catalog``."""
+    app = typer.Typer(help="The passes that a search can use.", no_args_is_help=True, rich_markup_mode=None)
+    app.command("list")(list_all)
+    app.command("show")(show)
     app.command()(check)
     app.command()(learn)
     return app
 
 
-def list_them(*, name: DialectName = FIRST, catalogs: Catalogs = None, as_json: AsJson = False) -> None:
+def list_all(*, name: DialectName = DEFAULT_DIALECT, catalogs: Catalogs = None, as_json: AsJson = False) -> None:
     """List all passes and named sequences."""
     from passsearch.report import catalog_text
 
-    found = _load(name, catalogs or ())
+    catalog = _load(name, catalogs or ())
     document = {
-        "dialect": found.dialect,
-        "passes": [asdict(entry) for entry in found.entries.values()],
+        "dialect": catalog.dialect,
+        "passes": [asdict(entry) for entry in catalog.entries.values()],
         "sequences": [
             {
-                "name": each.name,
-                "summary": each.summary,
-                "pipeline": str(each.pipeline),
-                "build": each.build.to_json(),
+                "name": sequence.name,
+                "summary": sequence.summary,
+                "pipeline": str(sequence.pipeline),
+                "build": sequence.build.to_json(),
             }
-            for each in found.sequences.values()
+            for sequence in catalog.sequences.values()
         ],
     }
-    show(document, catalog_text(document), as_json=as_json)
+    print_result(document, catalog_text(document), as_json=as_json)
 
 
-def show_one(
-    wanted: Annotated[str, typer.Argument(metavar="PASS", help="A pass, as `catalog list` shows it.")],
+def show(
+    pass_name: Annotated[str, typer.Argument(metavar="PASS", help="Name of a pass, as in `catalog list`.")],
     *,
-    name: DialectName = FIRST,
+    name: DialectName = DEFAULT_DIALECT,
     catalogs: Catalogs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show all the catalog knows of one pass."""
-    from passsearch.report import entry_text
+    """Show everything the catalog says about one pass."""
+    from passsearch.report import catalog_entry_text
 
-    document = asdict(_load(name, catalogs or ()).entry(wanted))
-    show(document, entry_text(document), as_json=as_json)
+    document = asdict(_load(name, catalogs or ()).entry(pass_name))
+    print_result(document, catalog_entry_text(document), as_json=as_json)
 
 
 def check(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[PASS]...", help="Check these only.", show_default=False)
+        list[str] | None, typer.Argument(metavar="[PASS]...", help="Check only these passes.", show_default=False)
     ] = None,
     *,
     toolchain: ToolchainName = None,
     catalogs: Catalogs = None,
     as_json: AsJson = False,
 ) -> int:
-    """Hold every entry against the TVM of a toolchain; exits 1 if one does not fit."""
+    """Check the catalog's entries with the TVM of a toolchain.
+
+    Exits 1 if an entry is not valid for it.
+    """
     from passsearch.evaluate.catalog_check import check_entries
-    from passsearch.report import checks_text
+    from passsearch.report import catalog_check_text
     from passsearch.toolchain import get_toolchain
 
-    chosen = get_toolchain(toolchain)
-    found = _load(chosen.dialect, catalogs or ())
-    entries = [found.entry(name) for name in names] if names else list(found.entries.values())
+    compiler = get_toolchain(toolchain)
+    catalog = _load(compiler.dialect, catalogs or ())
+    entries = [catalog.entry(name) for name in names] if names else list(catalog.entries.values())
     with ProgressBar() as progress:
-        rows = [each.to_json() for each in check_entries(chosen, entries, paths=_parents(catalogs), progress=progress)]
-    document = {"toolchain": chosen.name, "tvm_version": chosen.tvm_version, "entries": rows}
-    show(document, checks_text(document), as_json=as_json)
+        checks = check_entries(compiler, entries, paths=_parent_folders(catalogs), progress=progress)
+        rows = [row.to_json() for row in checks]
+    document = {"toolchain": compiler.name, "tvm_version": compiler.tvm_version, "entries": rows}
+    print_result(document, catalog_check_text(document), as_json=as_json)
     return NEGATIVE if any(row["problems"] for row in rows) else 0
 
 
 def learn(
-    spaces: Annotated[list[Path], typer.Argument(metavar="SPACE...", help="Files that `explore --out` wrote.")],
+    certificates: Annotated[
+        list[Path], typer.Argument(metavar="CERTIFICATE...", help="Files that `explore --out` wrote.")
+    ],
     *,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it to a file instead.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the YAML to this file instead of standard output.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Propose, by class, what explored spaces show: passes that change nothing, pairs whose order is all the same."""
-    from passsearch.catalog import learned, proposal
-    from passsearch.cli.space import read_space, write_text
+    """Propose catalog data from explored spaces.
 
-    documents = [read_space(path) for path in spaces]
+    By class: passes that change nothing, and pairs of passes whose order does not matter.
+    """
+    from passsearch.catalog import learned, proposal
+    from passsearch.cli.explore import read_certificate, write_text
+
+    documents = [read_certificate(path) for path in certificates]
     text = proposal(documents)
-    write_text(out, text)
-    show(learned(documents), text if out is None else "", as_json=as_json)
+    if out is not None:
+        write_text(out, text)
+    print_result(learned(documents), text if out is None else "", as_json=as_json)
 
 
 def _load(name: str, catalogs: Sequence[Path]) -> "Catalog":
+    # Imported here: `passsearch --help` must not pay for PyYAML.
     from passsearch.catalog import load
 
     return load(dialect(name).name, *catalogs)
 
 
-def _parents(catalogs: Sequence[Path] | None) -> tuple[str, ...]:
+def _parent_folders(catalogs: Sequence[Path] | None) -> tuple[str, ...]:
+    """Return the folders of the user's catalog files; the modules of the user's passes are in the same folders."""
     return tuple(sorted({str(path.absolute().parent) for path in catalogs or ()}))

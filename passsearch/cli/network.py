@@ -1,4 +1,4 @@
-"""``analyze``, ``tune`` and ``compare``: what is done to a network."""
+"""``analyze``, ``tune`` and ``compare``: commands on a network."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from passsearch.cli.options import (
     Tolerance,
     ToolchainName,
 )
-from passsearch.cli.output import listed, note, show
+from passsearch.cli.output import print_note, print_result, split_names
 from passsearch.cli.progress import ProgressBar
 from passsearch.core import DEADLINE_S
 from passsearch.errors import UserError
@@ -39,15 +39,18 @@ def analyze(
     catalogs: Catalogs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a network's operators, features, classes with evidence, and candidate passes with reasons."""
-    types = typed_inputs(inputs)
-    require(toolchain)
+    """Show a network's operators, classes and candidate passes.
+
+    Every class comes with its evidence, and every pass with the reason why it is searched or not.
+    """
+    types = parse_inputs(inputs)
+    check_environment(toolchain)
     from passsearch import api
     from passsearch.report import analysis_text
 
-    found = api.analyze(model, inputs=types, batch=batch, toolchain=toolchain, catalogs=catalogs or ())
-    document = _analysis(model, found)
-    show(document, analysis_text(document), as_json=as_json)
+    analysis = api.analyze(model, inputs=types, batch=batch, toolchain=toolchain, catalogs=catalogs or ())
+    document = _analysis_document(model, analysis)
+    print_result(document, analysis_text(document), as_json=as_json)
 
 
 def tune(
@@ -57,26 +60,34 @@ def tune(
     objective: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="O", help="throughput, latency, compile_time, memory, power, energy; two: a Pareto front."
+            metavar="OBJECTIVE",
+            help="throughput, latency, compile_time, memory, power or energy; give two for a Pareto front.",
         ),
     ] = None,
-    trials: Annotated[int, typer.Option(min=0, metavar="N", help="Candidates to evaluate beyond the baselines.")] = 60,
+    trials: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Number of candidates to evaluate besides the baselines.")
+    ] = 60,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0, metavar="SECONDS", help="Wall time of the search; the confirmation comes on top."),
+        typer.Option(min=0, metavar="SECONDS", help="Time limit of the search; the confirmation takes extra time."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Run folder; the same command again continues it.")
+        Path | None, typer.Option(metavar="RUN", help="Run folder; the same command again continues the run.")
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sampler.")] = 0,
     confirm: Annotated[
         int,
         typer.Option(
-            min=0, metavar="N", help="Fresh compiles that confirm the winner, in three to nine processes each."
+            min=0, metavar="N", help="Fresh compiles that confirm the winner, each timed in three to nine processes."
         ),
     ] = 3,
     keep_throughput: Annotated[
-        float, typer.Option(min=0, metavar="SHARE", help="Least share of the baseline's throughput to keep.")
+        float,
+        typer.Option(
+            min=0,
+            metavar="SHARE",
+            help="Share of the baseline's throughput that a winner of another objective must keep.",
+        ),
     ] = 0.98,
     tolerance: Tolerance = None,
     deadline: Deadline = DEADLINE_S,
@@ -84,22 +95,29 @@ def tune(
     batch: Batch = None,
     toolchain: ToolchainName = None,
     passes: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Search these passes only, whatever the classes say.")
+        str | None, typer.Option(metavar="A,B", help="Search only these passes, whatever the network's classes.")
     ] = None,
     additional: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="Passes to search that the catalog leaves to your intent."),
+        typer.Option(metavar="A,B", help="Also search these passes, which the catalog uses only on request."),
     ] = None,
     catalogs: Catalogs = None,
     sampler: Annotated[
-        str, typer.Option(metavar="NAME", help="auto, graph, genetic, local, tpe, nsga2, random or states.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Search strategy: auto, graph, genetic, local, tpe, nsga2, random or states."
+        ),
     ] = "auto",
     fresh: Fresh = False,
     as_json: AsJson = False,
 ) -> int:
-    """Search pass selection and order for a network on this device; the same command again continues."""
-    types = typed_inputs(inputs)
-    require(toolchain)
+    """Search the best selection and order of passes for a network.
+
+    Shows the winner beside the baselines. The same command again continues the run.
+    """
+    types = parse_inputs(inputs)
+    check_environment(toolchain)
+    # After the checks: the API loads optuna and scipy, and a mistake should be answered before that.
     from passsearch import api
 
     with ProgressBar() as progress:
@@ -118,15 +136,16 @@ def tune(
             keep_throughput=keep_throughput,
             tolerance=tolerance,
             deadline=deadline,
-            passes=listed(passes),
-            additional=listed(additional) or (),
+            passes=split_names(passes),
+            additional=split_names(additional) or (),
             catalogs=catalogs or (),
             sampler=sampler,
             remember=not fresh,
             progress=progress,
         )
-    show(result.document, str(result), as_json=as_json)
-    note(f"run folder: {result.run}")
+    print_result(result.document, str(result), as_json=as_json)
+    print_note(f"run folder: {result.run}")
+    # An interrupted search has a result so far, printed above; the exit status says that it is not the final one.
     return INTERRUPTED if result.document["interrupted"] else 0
 
 
@@ -137,21 +156,29 @@ def compare(
         str,
         typer.Option(
             metavar="A,B",
-            help="Baselines, named sequences, pipeline files, with commas between; TOOLCHAIN:A for one of another TVM.",
+            help="Baselines, named sequences or pipeline files, by commas; TOOLCHAIN:A uses another toolchain.",
         ),
     ] = "",
     pipeline: Annotated[
         list[str] | None,
-        typer.Option(metavar="PASSES", help="A pipeline written out, `P,Q{k=1}`; repeatable."),
+        typer.Option(metavar="PASSES", help="A pipeline as text, `P,Q{k=1}`; repeatable."),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=2, metavar="N", help="Interleaved rounds in one process.")] = 6,
+    rounds: Annotated[
+        int, typer.Option(min=2, metavar="N", help="Rounds in one process; every round runs all pipelines in turn.")
+    ] = 6,
     processes: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="New processes; by default as many as the verdicts need.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Number of new processes; by default as many as the verdicts need."),
     ] = None,
     protocol: Annotated[
-        str, typer.Option(metavar="P", help="paired, or cf22: the paper's 100 warm-ups and 1000 runs each.")
+        str,
+        typer.Option(
+            metavar="NAME", help="paired, or cf22: 100 warm-up runs and 1000 runs each, as in the CF'22 paper."
+        ),
     ] = "paired",
-    cache: Annotated[str, typer.Option(metavar="C", help="warm, or flushed before every run.")] = "warm",
+    cache: Annotated[
+        str, typer.Option(metavar="STATE", help="CPU caches: warm, or flushed before every run.")
+    ] = "warm",
     target: Target = None,
     tolerance: Tolerance = None,
     deadline: Deadline = DEADLINE_S,
@@ -161,19 +188,22 @@ def compare(
     catalogs: Catalogs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure pipelines against each other, interleaved in several new processes."""
-    wanted = [*(listed(pipelines) or ()), *(pipeline or ())]
-    if not wanted:
+    """Measure several pipelines side by side.
+
+    They run in turn in several new processes, so that all of them meet the same state of the machine.
+    """
+    requests = [*(split_names(pipelines) or ()), *(pipeline or ())]
+    if not requests:
         raise UserError("Nothing to compare; give for example: --pipelines O2,O3 --pipeline SimplifyInference,FuseOps")
-    types = typed_inputs(inputs)
-    require(toolchain)
+    types = parse_inputs(inputs)
+    check_environment(toolchain)
     from passsearch import api
     from passsearch.report import comparison_text
 
     with ProgressBar() as progress:
         document = api.compare(
             model,
-            wanted,
+            requests,
             inputs=types,
             batch=batch,
             target=target,
@@ -187,33 +217,33 @@ def compare(
             catalogs=catalogs or (),
             progress=progress,
         )
-    show(document, comparison_text(document), as_json=as_json)
+    print_result(document, comparison_text(document), as_json=as_json)
 
 
-def typed_inputs(inputs: Sequence[str] | None) -> "dict[str, TensorType]":
-    """What ``--input`` says, by name."""
+def parse_inputs(inputs: Sequence[str] | None) -> "dict[str, TensorType]":
+    """Return the types of ``--input`` by input name."""
     from passsearch.core import parse_input
 
     return dict(parse_input(text) for text in inputs or ())
 
 
-def require(toolchain: str | None) -> None:
-    """Say what the machine lacks before any work is done."""
+def check_environment(toolchain: str | None) -> None:
+    """Raise an error if the machine lacks a C compiler or the toolchain, before any work is done."""
     from passsearch.toolchain import get_toolchain, require_c_compiler
 
     require_c_compiler()
     get_toolchain(toolchain)
 
 
-def _analysis(model: str, found: "NetworkAnalysis") -> Mapping[str, Any]:
+def _analysis_document(model: str, analysis: "NetworkAnalysis") -> Mapping[str, Any]:
     from collections import Counter
 
-    kept, dropped = found.selection.kept, found.selection.dropped
+    selection = analysis.selection
     return {
         "model": model,
-        "operators": dict(Counter(operator.kind for operator in found.summary.operators).most_common()),
-        "fingerprint": found.fingerprint.to_json(),
-        "classes": [each.to_json() for each in found.classes],
-        "passes": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in kept],
-        "dropped": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in dropped],
+        "operators": dict(Counter(operator.kind for operator in analysis.summary.operators).most_common()),
+        "fingerprint": analysis.fingerprint.to_json(),
+        "classes": [architecture_class.to_json() for architecture_class in analysis.classes],
+        "passes": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in selection.kept],
+        "dropped": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in selection.dropped],
     }

@@ -6,37 +6,49 @@ from typing import Annotated, TypeAlias
 import typer
 
 Model: TypeAlias = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A network's file or folder, or zoo:NAME[@batch] for a built-in one.")
+    str,
+    typer.Argument(metavar="MODEL", help="File or folder of the network, or zoo:NAME[@batch] for a built-in one."),
 ]
-Run: TypeAlias = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, as `tune --out` made it.")]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Run: TypeAlias = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that `tune --out` made.")]
+AsJson: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document, and nothing else on standard output.")
+]
 Target: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="TARGET", help="TVM's target; this machine's CPU by default.")
+    str | None, typer.Option(metavar="TARGET", help="TVM target; this machine's CPU by default.")
 ]
 ToolchainName: TypeAlias = Annotated[
-    str | None, typer.Option("--toolchain", metavar="NAME", help="Toolchain; the first there is by default.")
+    str | None,
+    typer.Option(
+        "--toolchain", metavar="NAME", help="Toolchain, as in `toolchain list`; by default the first in that list."
+    ),
 ]
 Catalogs: TypeAlias = Annotated[
     list[Path] | None,
-    typer.Option("--catalog", metavar="FILE", help="YAML file with passes of your own; repeatable."),
+    typer.Option("--catalog", metavar="FILE", help="YAML file with your own passes; repeatable."),
 ]
 Inputs: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--input", metavar="name:dtype[shape]", help="Type of an input the file leaves open; repeatable."),
+    typer.Option(
+        "--input",
+        metavar="name:dtype[shape]",
+        help="Type and shape of an input that the file does not fix; repeatable.",
+    ),
 ]
 Batch: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Size of a first dimension the file leaves open.")
+    int | None, typer.Option(min=1, metavar="N", help="Size of the first dimension, if the file does not fix it.")
 ]
 Tolerance: TypeAlias = Annotated[
     float | None,
     typer.Option(
         min=0,
         metavar="SHARE",
-        help="Largest deviation of outputs, as a share of the largest, after passes that may change numerics; "
-        "strict by default, as for all others.",
+        help="Allowed deviation of outputs, as a share of the largest value, for pipelines with a pass that may "
+        "change numerics; by default as strict as for all other pipelines.",
     ),
 ]
-Fresh: TypeAlias = Annotated[bool, typer.Option("--fresh", help="Use and keep nothing of other runs.")]
+Fresh: TypeAlias = Annotated[
+    bool, typer.Option("--fresh", help="Neither use nor store the facts that runs share in the cache folder.")
+]
 Deadline: TypeAlias = Annotated[
-    float, typer.Option(min=1, metavar="SECONDS", help="Longest time one compile or measurement may take.")
+    float, typer.Option(min=1, metavar="SECONDS", help="Time limit for one compile or one measurement.")
 ]

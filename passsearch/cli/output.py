@@ -1,4 +1,4 @@
-"""What goes to standard output and to standard error."""
+"""Printing: results to standard output, everything else to standard error."""
 
 import json
 from collections.abc import Mapping
@@ -7,21 +7,23 @@ from typing import Any
 import typer
 
 
-def show(document: Mapping[str, Any], text: str, *, as_json: bool) -> None:
-    """Print a result: one JSON document, or the text for people."""
+def print_result(document: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    """Print a result, as one JSON document or as text."""
+    # NaN is not JSON, and strict parsers refuse the whole document for it: better an error here.
     typer.echo(json.dumps(document, indent=1, allow_nan=False) if as_json else text.rstrip("\n"))
 
 
-def note(line: str) -> None:
-    """Say something beside the result."""
+def print_note(line: str) -> None:
+    """Print a line that is not part of the result."""
     typer.echo(line, err=True)
 
 
-def complain(message: str) -> None:
-    """Say what went wrong, on one line."""
-    note(f"error: {' '.join(message.split())}")
+def print_error(message: str) -> None:
+    """Print an error in one line."""
+    # One line with a fixed beginning, so that it is found in the log of a batch job.
+    print_note(f"error: {' '.join(message.split())}")
 
 
-def listed(text: str | None) -> list[str] | None:
-    """``A,B`` as names; ``None`` stays ``None``."""
+def split_names(text: str | None) -> list[str] | None:
+    """Return the names of ``A,B``; ``None`` stays ``None``."""
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]

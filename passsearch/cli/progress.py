@@ -1,29 +1,35 @@
-"""How far a command is, on standard error: a bar on a terminal, else one line a phase."""
+"""Progress of a command on standard error: a bar on a terminal, otherwise one line per phase."""
 
+import logging
 import sys
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from passsearch.cli.output import note
+from passsearch.cli.output import print_note
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+_log = logging.getLogger(__name__)
+
 
 class ProgressBar:
-    """Called with what is under way, how many candidates are done and how many will be."""
+    """A progress callback: it is called with the phase, the number of finished candidates and their total."""
 
     def __init__(self) -> None:
+        # A bar in a file, such as the log of a batch job, would be thousands of lines.
         self._bar = _bar() if sys.stderr.isatty() else None
         self._task = self._bar.add_task("starting", total=None) if self._bar else None
         self._phase = ""
 
     def __call__(self, text: str, done: int, total: int) -> None:
-        """Take in news."""
+        """Show the state of the command."""
+        if text != self._phase:
+            _log.info("phase: %s (%d of %d)", text, done, total)
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=text, completed=done, total=max(total, done, 1))
         elif text != self._phase:
-            note(text)
+            print_note(text)
         self._phase = text
 
     def __enter__(self) -> "ProgressBar":
@@ -56,4 +62,5 @@ def _bar() -> "Progress":
         MofNCompleteColumn(),
         TextColumn("{task.elapsed:.0f} s"),
     )
+    # Transient: when the command ends, the bar goes and only the result stays on the terminal.
     return Progress(*columns, console=Console(stderr=True), transient=True)

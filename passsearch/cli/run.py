@@ -1,4 +1,4 @@
-"""``export``, ``audit`` and ``report``: what is done with a finished run."""
+"""``export``, ``audit`` and ``report``: commands on a finished run."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from passsearch.cli.options import AsJson, Deadline, Run, ToolchainName
-from passsearch.cli.output import complain, note, show
+from passsearch.cli.output import print_error, print_note, print_result
 from passsearch.cli.progress import ProgressBar
 from passsearch.core import DEADLINE_S
 from passsearch.errors import UserError
@@ -15,82 +15,96 @@ if TYPE_CHECKING:
     from passsearch.api import TuneResult
 
 NEGATIVE = 1
-SCRIPT = "build_model.py"
 
 
 def export(
     run: Run,
     *,
     to: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
-    replay: Annotated[bool, typer.Option("--replay", help="Run the script with the run's toolchain.")] = False,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Run the exported script once, with the run's toolchain.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Write a script that rebuilds the winner with TVM and numpy alone; exits 1 if its replay fails."""
+    """Write a script that rebuilds the winner without passsearch.
+
+    The script needs TVM and numpy. With --replay, exits 1 if the script fails.
+    """
     from passsearch.api import TuneResult
+    from passsearch.export import SCRIPT
 
     result = TuneResult.read(run)
     folder = result.export(to)
     status = _replay(result, folder / SCRIPT, quiet=as_json) if replay else None
     document = {"folder": str(folder), "script": str(folder / SCRIPT), "replay_exit_status": status}
-    show(document, f"Wrote {folder}; rebuild with: python {folder / SCRIPT}", as_json=as_json)
+    print_result(document, f"Wrote {folder}; rebuild with: python {folder / SCRIPT}", as_json=as_json)
     return NEGATIVE if status else 0
 
 
 def audit(
-    subject: Annotated[str, typer.Argument(metavar="RUN|MODEL", help="A run folder; with --aa a network.")],
+    subject: Annotated[str, typer.Argument(metavar="RUN|MODEL", help="Run folder; with --aa, a network.")],
     *,
     aa: Annotated[
-        bool, typer.Option("--aa", help="Measure the baseline against itself: this machine's noise floor.")
+        bool,
+        typer.Option("--aa", help="Measure the baseline against itself, which shows this machine's noise floor."),
     ] = False,
     toolchain: ToolchainName = None,
     confirm: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Fresh compiles of the winner, in three to nine processes each.")
+        int,
+        typer.Option(min=2, metavar="N", help="Fresh compiles of the winner, each timed in three to nine processes."),
     ] = 3,
     deadline: Deadline = DEADLINE_S,
     as_json: AsJson = False,
 ) -> int:
-    """Make a run's winner again and measure it again; exits 1 if its claim does not hold."""
+    """Rebuild a run's winner and measure it again.
+
+    Exits 1 if the run's claim does not hold.
+    """
     from passsearch import api
     from passsearch.report import audit_text, comparison_text
 
     with ProgressBar() as progress:
         if aa:
+            # A comparison without any pipeline measures the baseline and its twin, the same build.
             document = api.compare(subject, [], toolchain=toolchain, deadline=deadline, progress=progress)
         else:
             document = api.audit(subject, toolchain=toolchain, confirm=confirm, deadline=deadline, progress=progress)
-    show(document, comparison_text(document) if aa else audit_text(document), as_json=as_json)
+    print_result(document, comparison_text(document) if aa else audit_text(document), as_json=as_json)
+    # The baseline against itself makes no claim that could fail.
     return 0 if aa or document["signed_off"] else NEGATIVE
 
 
 def report(
     run: Run,
     *,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page with a plot as well.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write an HTML page with a plot.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the result of a finished run again."""
+    """Show the result of a finished run."""
     from passsearch.report import result_page, result_text
     from passsearch.store import read_result
 
     document = read_result(run)
     if html is not None:
-        _write(html, result_page(document))
-        note(f"wrote {html}")
-    show(document, result_text(document), as_json=as_json)
+        _write_page(html, result_page(document))
+        print_note(f"wrote {html}")
+    print_result(document, result_text(document), as_json=as_json)
 
 
 def _replay(result: "TuneResult", script: Path, *, quiet: bool) -> int:
+    """Run the exported script once and return its exit status."""
     from passsearch.toolchain import get_toolchain
     from passsearch.worker import run_script
 
     python = get_toolchain(result.document["toolchain"]["name"]).python
+    # With --json, standard output belongs to the document, so the script's output goes to standard error.
     status = run_script(python, script, to_stderr=quiet)
     if status:
-        complain(f"the replay of `{script}` failed with exit status {status}; what it said stands above")
+        print_error(f"the replay of `{script}` failed with exit status {status}; its output is above")
     return status
 
 
-def _write(path: Path, text: str) -> None:
+def _write_page(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

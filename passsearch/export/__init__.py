@@ -1,4 +1,4 @@
-"""Files for deployment: a folder that rebuilds a network without passsearch, and pipeline files."""
+"""Deployment folders, which rebuild a network without passsearch, and pipeline files."""
 
 from passsearch.export.deployment import BUILT, SCHEMA, SCRIPT, Deployment, read_pipeline, write_deployment
 from passsearch.export.run import export_run

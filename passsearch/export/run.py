@@ -1,4 +1,4 @@
-"""From a finished run to a deployment folder. Needs no compiler: everything was written down by the run."""
+"""Export of a finished run. No compiler is needed: the run has recorded everything."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,15 +11,20 @@ from passsearch.store import NETWORK, read_deployment
 
 
 def export_run(document: Mapping[str, Any], run: Path, *, to: Path) -> Path:
-    """Write the deployment of a run's best candidate.
+    """Write the deployment folder of a run's winner.
+
+    Args:
+        document: The run's result.
+        run: The run folder.
+        to: The folder to write.
 
     Returns:
-        The folder.
+        The absolute path of the deployment folder.
 
     Raises:
-        UserError: The run was interrupted before its winner was confirmed, or its network file is gone.
+        UserError: The run was interrupted before its winner was confirmed, or its network file is missing.
     """
-    recorded = read_deployment(document, run)
+    deployment = read_deployment(document, run)
     toolchain, best = document["toolchain"], document["best"]
     model = {key: document["model"][key] for key in ("name", "source", "sha256", "batch")}
     return write_deployment(
@@ -30,15 +35,15 @@ def export_run(document: Mapping[str, Any], run: Path, *, to: Path) -> Path:
             tvm_commit=toolchain.get("tvm_commit", ""),
             target=document["target"],
             pipeline=Pipeline.parse(best["pipeline"]),
-            factories=recorded["factories"],
+            factories=deployment["factories"],
             build=BuildOptions.from_json(best["build"]),
             network=run / NETWORK,
             model=model,
-            inputs=recorded["inputs"],
-            states=tuple(recorded["states"]),
-            expected=tuple(recorded["expected"]),
-            tolerance=recorded["tolerance"],
-            seed=recorded["seed"],
-            paths=tuple(recorded.get("paths", ())),
+            inputs=deployment["inputs"],
+            ir_hashes=tuple(deployment["states"]),
+            output_digests=tuple(deployment["expected"]),
+            tolerance=deployment["tolerance"],
+            seed=deployment["seed"],
+            import_paths=tuple(deployment.get("paths", ())),
         ),
     )

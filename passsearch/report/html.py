@@ -1,15 +1,16 @@
-"""Results as HTML that needs nothing else: a table, and a plot of intervals drawn as SVG."""
+"""Results as self-contained HTML: a table, and a plot of intervals drawn as SVG."""
 
 from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any
 
-from passsearch.report.plot import interval_plot
-from passsearch.report.rows import front_rows, heads, result_rows
-from passsearch.report.text import FRONT, account, subject
-from passsearch.report.wording import at, passes_text, verdict_text
+from passsearch.report.formatting import format_pipeline, lookup
+from passsearch.report.interval_plot import interval_plot
+from passsearch.report.rows import column_titles, front_rows, result_rows
+from passsearch.report.text import FRONT_TITLE, evidence_lines, setup_lines
+from passsearch.report.verdict import verdict_text
 
-# Colours are the surroundings' own (`currentColor`), so that light and dark notebooks both show them well.
+# No colours of its own for text: `currentColor` follows the theme of the notebook, light or dark.
 _STYLE = """
 .passsearch { font: 14px/1.45 system-ui, sans-serif; max-width: 60rem; }
 .passsearch table { border-collapse: collapse; margin: 0.8em 0; }
@@ -24,27 +25,28 @@ _STYLE = """
 
 
 def result_html(document: Mapping[str, Any]) -> str:
-    """A run's result as a fragment for notebooks."""
+    """Return a run's result as an HTML fragment for notebooks."""
     rows = result_rows(document)
     verdict = escape(verdict_text(document))
     return "\n".join(
         (
             f'<div class="passsearch"><style>{_STYLE}</style>',
-            _paragraphs(subject(document)),
+            _paragraphs(setup_lines(document)),
             f'<p class="verdict">{verdict}</p>',
-            _table(heads(document), [row.cells(document) for row in rows]),
-            _front(document),
+            _table(column_titles(document), [row.cells(document) for row in rows]),
+            _pareto_front(document),
             interval_plot(document, rows),
-            f"<p>best: <code>{escape(passes_text(document.get('best')))}</code></p>",
-            f"<details><summary>How it was reached</summary>{_paragraphs(account(document))}</details>",
+            f"<p>best: <code>{escape(format_pipeline(document.get('best')))}</code></p>",
+            f"<details><summary>Evidence</summary>{_paragraphs(evidence_lines(document))}</details>",
             "</div>",
         )
     )
 
 
 def result_page(document: Mapping[str, Any]) -> str:
-    """A run's result as a page of its own."""
-    title = escape(f"passsearch: {at(document, 'model', 'name') or 'a run'}")
+    """Return a run's result as a complete HTML page."""
+    title = escape(f"passsearch: {lookup(document, 'model', 'name') or 'a run'}")
+    # Without a script and without a link: the page can be mailed, archived and opened offline.
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
@@ -52,24 +54,25 @@ def result_page(document: Mapping[str, Any]) -> str:
     )
 
 
-def _paragraphs(pairs: Iterable[tuple[str, str]]) -> str:
-    return "\n".join(f"<p>{escape(name)}: {escape(text)}</p>" for name, text in pairs)
+def _paragraphs(lines: Iterable[tuple[str, str]]) -> str:
+    return "\n".join(f"<p>{escape(title)}: {escape(text)}</p>" for title, text in lines)
 
 
-def _front(document: Mapping[str, Any]) -> str:
+def _pareto_front(document: Mapping[str, Any]) -> str:
     rows = front_rows(document)
     if not rows:
         return ""
-    pipelines = _paragraphs((row.label, passes_text(row.measured)) for row in rows)
-    return f"<p>{FRONT}:</p>{_table(heads(document), [row.cells(document) for row in rows])}{pipelines}"
+    pipelines = _paragraphs((row.label, format_pipeline(row.measurement)) for row in rows)
+    cells = [row.cells(document) for row in rows]
+    return f"<p>{FRONT_TITLE}:</p>{_table(column_titles(document), cells)}{pipelines}"
 
 
 def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     head = "".join(f"<th>{escape(title)}</th>" for title in titles)
-    body = "\n".join(_line(cells) for cells in rows)
+    body = "\n".join(_table_row(cells) for cells in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
 
 
-def _line(cells: tuple[str, ...]) -> str:
-    mark = ' class="best"' if cells[0] == "best" else ""
-    return f"<tr{mark}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+def _table_row(cells: tuple[str, ...]) -> str:
+    css_class = ' class="best"' if cells[0] == "best" else ""
+    return f"<tr{css_class}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"

@@ -1,136 +1,144 @@
-"""Findings, toolchains, analyses and catalogs as text for a terminal."""
+"""Text for the terminal of ``doctor``, ``audit``, ``toolchain``, ``analyze`` and ``catalog``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from passsearch.report.formatting import MISSING, format_ratio, lookup
 from passsearch.report.table import paragraph, table, text_width
-from passsearch.report.wording import MISSING, at, ratio
 
-_STATES = {True: "ok", False: "missing", None: "–"}
+# `null` is neither: something optional, such as a power meter, that this machine does not have.
+_STATUS = {True: "ok", False: "missing", None: "–"}
 
 
 def findings_text(findings: Sequence[Mapping[str, Any]]) -> str:
-    """What the doctor found, and under it what to do."""
+    """Return the doctor's findings as a table, and below it what to do about them."""
     width = text_width()
-    rows = [(_STATES[each["ok"]], str(each["name"]), str(each["detail"])) for each in findings]
-    remedies = [paragraph(str(each["name"]), str(each["remedy"]), width=width) for each in findings if each["remedy"]]
-    grid = table(("", "what", "found"), rows, width=width)
-    return "\n\n".join([grid, *(["\n".join(["to do:", *remedies])] if remedies else [])])
+    rows = [(_STATUS[finding["ok"]], str(finding["name"]), str(finding["detail"])) for finding in findings]
+    remedies = [
+        paragraph(str(finding["name"]), str(finding["remedy"]), width=width)
+        for finding in findings
+        if finding["remedy"]
+    ]
+    findings_table = table(("", "what", "result"), rows, width=width)
+    return "\n\n".join([findings_table, *(["\n".join(["to do:", *remedies])] if remedies else [])])
 
 
 def audit_text(document: Mapping[str, Any]) -> str:
-    """What was held against the record, and the verdict."""
-    rows = [("ok" if each["ok"] else "no", str(each["name"]), str(each["detail"])) for each in document["checks"]]
-    refused = next((f"refused: {name}: {detail}" for ok, name, detail in rows if ok == "no"), "")
-    verdict = refused or "signed off"
+    """Return an audit's checks as a table, the ratios measured again, and the verdict."""
+    rows = [("ok" if check["ok"] else "no", str(check["name"]), str(check["detail"])) for check in document["checks"]]
+    refusal = next((f"refused: {name}: {detail}" for status, name, detail in rows if status == "no"), "")
     ratios = document.get("ratios") or {}
-    measured = ", ".join(f"{name.replace('_', ' ')} {ratio(found)}" for name, found in ratios.items())
-    grid = table(("", "what", "found"), rows, width=text_width())
-    lines = [("measured", measured)] if measured else []
-    told = "\n".join(paragraph(name, text, width=text_width()) for name, text in [*lines, ("verdict", verdict)])
-    return f"{grid}\n\n{told}"
+    measured = ", ".join(f"{name.replace('_', ' ')} {format_ratio(ratio)}" for name, ratio in ratios.items())
+    lines = [*([("measured", measured)] if measured else []), ("verdict", refusal or "signed off")]
+    checks_table = table(("", "what", "result"), rows, width=text_width())
+    outcome = "\n".join(paragraph(title, text, width=text_width()) for title, text in lines)
+    return f"{checks_table}\n\n{outcome}"
 
 
 def toolchains_text(toolchains: Sequence[Mapping[str, Any]]) -> str:
-    """One row per toolchain."""
+    """Return a table with one row per toolchain."""
     if not toolchains:
         return "No toolchain yet. Run: passsearch toolchain install DIALECT"
-    heads = ("name", "dialect", "TVM", "LLVM", "CUDA", "Python", "interpreter")
+    titles = ("name", "dialect", "TVM", "LLVM", "CUDA", "Python", "interpreter")
     keys = ("name", "dialect", "tvm_version", "llvm_version", "cuda", "python_version", "python")
-    rows = [[_cell(each.get(key)) for key in keys] for each in toolchains]
-    return table(heads, rows, width=text_width())
+    rows = [[_cell(toolchain.get(key)) for key in keys] for toolchain in toolchains]
+    return table(titles, rows, width=text_width())
 
 
 def analysis_text(document: Mapping[str, Any]) -> str:
-    """Operators, features, classes with evidence, and what that makes of the catalog."""
+    """Return a network's operators, features, classes with evidence, and the passes with the reason for each."""
     width = text_width()
     operators = ", ".join(f"{count} {kind}" for kind, count in (document.get("operators") or {}).items())
     lines = [("network", _cell(document.get("model"))), ("operators", operators or MISSING)]
     lines += [
-        (f"class {each['name']}", "; ".join(each["evidence"]) or MISSING) for each in document.get("classes") or []
+        (f"class {architecture_class['name']}", "; ".join(architecture_class["evidence"]) or MISSING)
+        for architecture_class in document.get("classes") or []
     ]
-    head = "\n".join(paragraph(name, text, width=width) for name, text in lines)
-    features = [_feature(name, found) for name, found in (document.get("fingerprint") or {}).items()]
-    parts = [head, table(("feature", "count", "first", "detail"), features, width=width, right=("count",))]
-    for title, key in (("pass to search", "passes"), ("pass left out", "dropped")):
-        rulings = [(str(each["name"]), str(each["reason"])) for each in document.get(key) or []]
+    summary = "\n".join(paragraph(title, text, width=width) for title, text in lines)
+    features = [_feature_row(name, feature) for name, feature in (document.get("fingerprint") or {}).items()]
+    parts = [summary, table(("feature", "count", "first", "detail"), features, width=width, right=("count",))]
+    for title, key in (("pass in the search", "passes"), ("pass not in the search", "dropped")):
+        rulings = [(str(ruling["name"]), str(ruling["reason"])) for ruling in document.get(key) or []]
         parts.append(table((title, "reason"), rulings, width=width))
     return "\n\n".join(parts)
 
 
 def catalog_text(document: Mapping[str, Any]) -> str:
-    """All passes and named sequences, one line each."""
+    """Return a table of the passes and a table of the named sequences."""
     width = text_width()
-    heads = ("pass", "level", "paper", "role", "classes", "what it does")
+    titles = ("pass", "level", "paper", "role", "classes", "summary")
     rows = [
         (
-            each["name"],
-            str(each["opt_level"]),
-            _cell(each["paper"]),
-            each["role"],
-            _cell(each["classes"]),
-            each["summary"],
+            entry["name"],
+            str(entry["opt_level"]),
+            _cell(entry["paper"]),
+            entry["role"],
+            _cell(entry["classes"]),
+            entry["summary"],
         )
-        for each in document.get("passes") or []
+        for entry in document.get("passes") or []
     ]
-    sequences = [(each["name"], each["summary"], each["pipeline"]) for each in document.get("sequences") or []]
-    named = table(("sequence", "what it stands for", "passes"), sequences, width=width)
-    return "\n\n".join([table(heads, rows, width=width, right=("level",)), named])
+    sequences = [
+        (sequence["name"], sequence["summary"], sequence["pipeline"]) for sequence in document.get("sequences") or []
+    ]
+    sequence_table = table(("sequence", "summary", "passes"), sequences, width=width)
+    return "\n\n".join([table(titles, rows, width=width, right=("level",)), sequence_table])
 
 
-def entry_text(document: Mapping[str, Any]) -> str:
-    """All that is known of one pass."""
+def catalog_entry_text(entry: Mapping[str, Any]) -> str:
+    """Return everything the catalog says about one pass."""
     width = text_width()
-    listed = [(key, _cell(value)) for key, value in document.items() if key not in ("parameters", "needs")]
-    needs = ", ".join(_need(each) for each in document.get("needs") or [])
-    lines = [paragraph(key, text, width=width) for key, text in [*listed, ("needs", needs or MISSING)]]
-    rows = [_parameter(each) for each in document.get("parameters") or []]
-    heads = ("parameter", "type", "default", "searched", "meaning")
-    return "\n\n".join(["\n".join(lines), *([table(heads, rows, width=width)] if rows else [])])
+    lines = [(key, _cell(value)) for key, value in entry.items() if key not in ("parameters", "needs")]
+    needs = ", ".join(_need(need) for need in entry.get("needs") or [])
+    paragraphs = [paragraph(key, text, width=width) for key, text in [*lines, ("needs", needs or MISSING)]]
+    rows = [_parameter_row(parameter) for parameter in entry.get("parameters") or []]
+    titles = ("parameter", "type", "default", "values searched", "meaning")
+    return "\n\n".join(["\n".join(paragraphs), *([table(titles, rows, width=width)] if rows else [])])
 
 
-def checks_text(document: Mapping[str, Any]) -> str:
-    """What a compiler said of the entries: the problems, and how many have none."""
+def catalog_check_text(document: Mapping[str, Any]) -> str:
+    """Return the problems that a TVM has with the catalog's entries, and how many entries have none."""
     entries = document.get("entries") or []
-    rows = [(each["name"], _outcome(each)) for each in entries]
-    sound = sum(not each["problems"] and not each["skipped"] for each in entries)
-    where = f"toolchain {document.get('toolchain')}, TVM {document.get('tvm_version')}"
-    total = f"{sound} of {len(entries)} entries hold on {where}."
+    rows = [(entry["name"], _check_outcome(entry)) for entry in entries]
+    valid = sum(not entry["problems"] and not entry["skipped"] for entry in entries)
+    toolchain = f"toolchain {document.get('toolchain')}, TVM {document.get('tvm_version')}"
+    total = f"{valid} of {len(entries)} entries are valid for {toolchain}."
     return "\n\n".join([table(("pass", "outcome"), rows, width=text_width()), total])
 
 
-def _outcome(row: Mapping[str, Any]) -> str:
-    if row["problems"]:
-        return "; ".join(row["problems"])
-    return f"not checked: {row['skipped']}" if row["skipped"] else "ok"
+def _check_outcome(entry: Mapping[str, Any]) -> str:
+    if entry["problems"]:
+        return "; ".join(entry["problems"])
+    return f"not checked: {entry['skipped']}" if entry["skipped"] else "ok"
 
 
-def _feature(name: str, found: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    first = at(found, "first")
+def _feature_row(name: str, feature: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    first = lookup(feature, "first")
     return (
         name.replace("_", " "),
-        _cell(found.get("count")),
+        _cell(feature.get("count")),
         MISSING if first is None else f"%{first}",
-        _cell(found.get("detail")),
+        _cell(feature.get("detail")),
     )
 
 
 def _need(need: Mapping[str, Any]) -> str:
-    when = need.get("when")
-    return f"{need['name']} (where there is {_cell(when)})" if when else str(need["name"])
+    features = need.get("when")
+    return f"{need['name']} (if the network has {_cell(features)})" if features else str(need["name"])
 
 
-def _parameter(each: Mapping[str, Any]) -> tuple[str, ...]:
-    default = "required" if each.get("required") else str(each.get("default"))
-    searched = ", ".join(map(str, each.get("alternatives") or ())) or MISSING
-    return str(each["name"]), str(each["type"]), default, searched, _cell(each.get("meaning"))
+def _parameter_row(parameter: Mapping[str, Any]) -> tuple[str, ...]:
+    default = "required" if parameter.get("required") else str(parameter.get("default"))
+    searched = ", ".join(map(str, parameter.get("alternatives") or ())) or MISSING
+    return str(parameter["name"]), str(parameter["type"]), default, searched, _cell(parameter.get("meaning"))
 
 
 def _cell(value: Any) -> str:
+    # `bool` first: it is a subclass of int and would be printed as True or False.
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {each}" for key, each in value.items()) or MISSING
+        return "; ".join(f"{key}: {item}" for key, item in value.items()) or MISSING
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or MISSING
     return MISSING if value is None or value == "" else str(value)

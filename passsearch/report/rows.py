@@ -1,14 +1,22 @@
-"""The rows of a result's and a comparison's table, before they are text or a plot."""
+"""Rows of the tables and plots of results and comparisons."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from passsearch.report.wording import at, count, latency_ms, megabytes, number, ratio
+from passsearch.report.formatting import (
+    format_count,
+    format_latency_ms,
+    format_megabytes,
+    format_number,
+    format_ratio,
+    lookup,
+)
 
 Document: TypeAlias = Mapping[str, Any]
 
-EQUAL: Document = {"ratio": 1.0, "interval": None}
+RATIO_ONE: Document = {"ratio": 1.0, "interval": None}
+"""Ratio of the baseline to itself."""
 
 
 @dataclass(frozen=True)
@@ -16,100 +24,106 @@ class Row:
     """One candidate of a table.
 
     Attributes:
-        label: Its name; a pipeline without one goes by its passes.
-        measured: Its measurement.
-        throughput: Throughput as a multiple of the baseline's.
-        times: How many times less time it takes to compile than the baseline.
+        label: The candidate's name, or its passes if it has no name.
+        measurement: The candidate's measurement.
+        throughput_ratio: Throughput divided by the baseline's.
+        compile_ratio: The baseline's compile time divided by the candidate's.
     """
 
     label: str
-    measured: Document
-    throughput: Document | None
-    times: Document | None
+    measurement: Document
+    throughput_ratio: Document | None
+    compile_ratio: Document | None
 
     def cells(self, document: Document) -> tuple[str, ...]:
-        """Text under the ``heads`` of the same document."""
-        joules = self.measured.get("energy_j")
-        consumed = (
-            number(None if joules is None else 1e3 * joules),
-            number(at(self.measured, "power_w", "median")),
-            number(at(self.measured, "temperature_c", "max")),
+        """Return one text per column of ``column_titles(document)``."""
+        # In millijoules: one inference takes a fraction of a joule on most devices.
+        joules = self.measurement.get("energy_j")
+        sensors = (
+            format_number(None if joules is None else 1e3 * joules),
+            format_number(lookup(self.measurement, "power_w", "median")),
+            format_number(lookup(self.measurement, "temperature_c", "max")),
         )
         return (
             self.label,
-            latency_ms(self.measured),
-            number(self.measured.get("throughput_per_s"), 4),
-            ratio(self.throughput),
-            number(self.measured.get("compile_s")),
-            ratio(self.times),
-            megabytes(self.measured.get("artifact_bytes")),
-            *(consumed if metered(document) else ()),
+            format_latency_ms(self.measurement),
+            format_number(self.measurement.get("throughput_per_s"), 4),
+            format_ratio(self.throughput_ratio),
+            format_number(self.measurement.get("compile_s")),
+            format_ratio(self.compile_ratio),
+            format_megabytes(self.measurement.get("artifact_bytes")),
+            *(sensors if has_sensor_readings(document) else ()),
         )
 
 
-def heads(document: Document) -> tuple[str, ...]:
-    """Titles of the columns."""
+def column_titles(document: Document) -> tuple[str, ...]:
+    """Return the titles of the columns; energy, power and temperature only if something was measured there."""
     name = baseline_name(document)
-    consumed = ("mJ", "W", "max °C") if metered(document) else ()
-    return ("", "latency ms", "per s", f"throughput/{name}", "compile s", f"{name}/compile", "MB", *consumed)
+    sensors = ("mJ", "W", "max °C") if has_sensor_readings(document) else ()
+    return ("", "latency ms", "per s", f"throughput/{name}", "compile s", f"{name}/compile", "MB", *sensors)
 
 
-def metered(document: Document) -> bool:
-    """Whether anything was read beside time: then there are columns for it."""
+def has_sensor_readings(document: Document) -> bool:
+    """Return whether energy, power or temperature was measured for any row."""
     baseline = document.get("baseline")
     rows = [*(document.get("rows") or []), *([baseline] if isinstance(baseline, Mapping) else [])]
     return any(row.get(metric) is not None for row in rows for metric in ("energy_j", "power_w", "temperature_c"))
 
 
 def baseline_name(document: Document) -> str:
-    """What the baseline is called, in a result or a comparison."""
+    """Return the baseline's name, from a result or a comparison."""
     baseline = document.get("baseline")
-    name = baseline if isinstance(baseline, str) else at(baseline, "name")
+    name = baseline if isinstance(baseline, str) else lookup(baseline, "name")
     return str(name) if name else "baseline"
 
 
 def result_rows(document: Document) -> list[Row]:
-    """The baselines, then the winner; the baseline to beat shows what its confirmation measured."""
-    reference = named(document.get("baselines") or [], baseline_name(document))
+    """Return a row per baseline and, last, the winner's; the baseline to beat shows its confirmed measurement."""
+    reference = find_by_name(document.get("baselines") or [], baseline_name(document))
     rows = []
-    for each in document.get("baselines") or []:
-        if reference is not None and each is reference:
-            confirmed: Document = document.get("baseline") or each
-            rows.append(Row(label(each), confirmed, EQUAL, EQUAL))
+    for candidate in document.get("baselines") or []:
+        if reference is not None and candidate is reference:
+            # The winner's ratios come from the confirmation, so the baseline's row must show that measurement too;
+            # the one made during the search belongs to the other rows.
+            rows.append(Row(label(candidate), document.get("baseline") or candidate, RATIO_ONE, RATIO_ONE))
         else:
-            rows.append(Row(label(each), each, each.get("ratio"), _times(reference, each)))
+            ratio = _compile_ratio(reference, candidate)
+            rows.append(Row(label(candidate), candidate, candidate.get("ratio"), ratio))
     ratios, best = document.get("ratios"), document.get("best") or {}
-    return [*rows, Row("best", best, at(ratios, "throughput"), at(ratios, "compile_time"))]
+    return [*rows, Row("best", best, lookup(ratios, "throughput"), lookup(ratios, "compile_time"))]
 
 
 def comparison_rows(document: Document) -> list[Row]:
-    """The pipelines that could be measured, in the order asked for."""
-    measured = [row for row in document.get("rows") or [] if "failure" not in row]
-    reference = named(measured, baseline_name(document))
-    return [Row(label(row), row, row.get("ratio"), _times(reference, row)) for row in measured]
+    """Return the pipelines that could be measured, in the order of the request."""
+    rows = [row for row in document.get("rows") or [] if "failure" not in row]
+    reference = find_by_name(rows, baseline_name(document))
+    return [Row(label(row), row, row.get("ratio"), _compile_ratio(reference, row)) for row in rows]
 
 
 def front_rows(document: Document) -> list[Row]:
-    """The Pareto front, numbered; empty where there is but one objective."""
-    front = document.get("pareto") or []
-    reference = named(document.get("baselines") or [], baseline_name(document))
-    rows = [Row(str(place), each, each.get("ratio"), _times(reference, each)) for place, each in enumerate(front, 1)]
+    """Return the Pareto front, numbered; empty if there is only one objective."""
+    reference = find_by_name(document.get("baselines") or [], baseline_name(document))
+    rows = [
+        Row(str(number), candidate, candidate.get("ratio"), _compile_ratio(reference, candidate))
+        for number, candidate in enumerate(document.get("pareto") or [], 1)
+    ]
     return rows if len(rows) > 1 else []
 
 
 def label(candidate: Document) -> str:
-    """What a row is called; a search may build the network without any pass in its own way, which is no level's."""
+    """Return the first column's text for a candidate."""
     name = candidate.get("name") or candidate.get("pipeline")
-    level = f"O{count(at(candidate, 'build', 'opt_level'))}"
-    return str(name or ("no explicit pass" if at(candidate, "build", "disabled") else level))
+    level = f"O{format_count(lookup(candidate, 'build', 'opt_level'))}"
+    # With passes of the build disabled, the build is none of TVM's levels, so calling it `O3` would be wrong.
+    return str(name or ("no explicit pass" if lookup(candidate, "build", "disabled") else level))
 
 
-def named(candidates: Sequence[Document], name: str) -> Document | None:
-    """The first candidate of that name."""
-    return next((each for each in candidates if each.get("name") == name), None)
+def find_by_name(candidates: Sequence[Document], name: str) -> Document | None:
+    """Return the first candidate with this name."""
+    return next((candidate for candidate in candidates if candidate.get("name") == name), None)
 
 
-def _times(reference: Document | None, measured: Document) -> Document | None:
-    """By one compile each, so there is no interval."""
-    first, second = at(reference, "compile_s"), measured.get("compile_s")
+def _compile_ratio(reference: Document | None, measurement: Document) -> Document | None:
+    """Return the ratio of two compile times; one compile each gives no interval."""
+    first, second = lookup(reference, "compile_s"), measurement.get("compile_s")
     return {"ratio": first / second, "interval": None} if first and second else None

@@ -1,43 +1,50 @@
-"""Tables as plain text that keeps to a width."""
+"""Plain-text tables and paragraphs that fit a line width."""
 
 import shutil
 from collections.abc import Sequence
 from io import StringIO
 from textwrap import fill
 
-NARROWEST, WIDEST, UNKNOWN = 72, 132, 120
+MIN_WIDTH, MAX_WIDTH, DEFAULT_WIDTH = 72, 132, 120
 
 
 def text_width() -> int:
-    """Columns of the terminal (or ``$COLUMNS``) within what reads well."""
-    return min(max(shutil.get_terminal_size((UNKNOWN, 24)).columns, NARROWEST), WIDEST)
+    """Return the terminal's columns (or ``$COLUMNS``), between 72 and 132; 120 where there is no terminal."""
+    columns = shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
+    return min(max(columns, MIN_WIDTH), MAX_WIDTH)
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, right: Sequence[str] = ()) -> str:
-    """A table without frame; cells wrap where it would be wider than ``width``.
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, right: Sequence[str] = ()) -> str:
+    """Return a table without a frame; cells wrap if the table would be wider than ``width``.
 
     Args:
-        heads: Titles of the columns.
-        rows: Cells, one per column.
-        width: Characters a line may have.
-        right: Titles of the columns that are set flush right.
+        titles: Titles of the columns.
+        rows: Rows of cells, one cell per column.
+        width: Largest number of characters in a line.
+        right: Titles of the columns that are aligned to the right.
     """
+    # Imported here: `passsearch --help` must not pay for rich, which takes longer to import than all of the CLI.
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
-    for head in heads:
-        grid.add_column(Text(head), justify="right" if head in right else "left", overflow="fold")
+    for title in titles:
+        grid.add_column(Text(title), justify="right" if title in right else "left", overflow="fold")
     for row in rows:
+        # Wrapped in Text, because rich would read `[…]` in a plain string (an interval, a shape) as markup.
         grid.add_row(*map(Text, row))
     sink = StringIO()
+    # An empty environment, so that $COLUMNS or $FORCE_COLOR cannot overrule the width and the plain text.
     Console(file=sink, width=width, color_system=None, force_terminal=False, _environ={}).print(grid)
     return "\n".join(line.rstrip() for line in sink.getvalue().splitlines())
 
 
-def paragraph(head: str, text: str, *, width: int) -> str:
-    """``head: text`` wrapped, further lines indented; words are never broken, so that they can be copied."""
-    whole = f"{head}: {text}" if head else text
+def paragraph(title: str, text: str, *, width: int) -> str:
+    """Return ``title: text``, wrapped and with continuation lines indented.
+
+    Words are never broken, so that a pipeline or a path can be copied from the terminal.
+    """
+    whole = f"{title}: {text}" if title else text
     return fill(whole, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

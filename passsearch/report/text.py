@@ -3,113 +3,138 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from passsearch.report.formatting import (
+    MISSING,
+    format_count,
+    format_latency_ms,
+    format_number,
+    format_percent,
+    format_pipeline,
+    format_ratio,
+    lookup,
+)
 from passsearch.report.rows import (
     Row,
     baseline_name,
+    column_titles,
     comparison_rows,
+    find_by_name,
     front_rows,
-    heads,
     label,
-    named,
     result_rows,
 )
 from passsearch.report.table import paragraph, table, text_width
-from passsearch.report.wording import MISSING, at, count, latency_ms, number, passes_text, percent, ratio, verdict_text
+from passsearch.report.verdict import verdict_text
 
-FRONT = "front: no other candidate is better in every objective (the search's own measurements)"
+FRONT_TITLE = "Pareto front: no other candidate is better in every objective (the search's own measurements)"
 
 
 def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
-    """A run's result: what was tuned, a table of baselines and the winner, the verdict, how it was reached.
+    """Return a run's result: network and device, a table of baselines and winner, the verdict, the evidence.
 
     Args:
         document: The content of ``result.json``.
-        width: Characters a line may have; the terminal's by default.
+        width: Largest number of characters in a line; the terminal's width by default.
     """
-    wide = width or text_width()
-    outcome = [("best", passes_text(document.get("best"))), ("verdict", verdict_text(document))]
+    width = width or text_width()
+    outcome = [("best", format_pipeline(document.get("best"))), ("verdict", verdict_text(document))]
     parts = [
-        _paragraphs(subject(document), wide),
-        _grid(document, result_rows(document), width=wide),
-        _paragraphs(outcome, wide),
-        _front(document, wide),
-        _paragraphs(account(document), wide),
+        _paragraphs(setup_lines(document), width),
+        _table(document, result_rows(document), width=width),
+        _paragraphs(outcome, width),
+        _pareto_front(document, width),
+        _paragraphs(evidence_lines(document), width),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
 def comparison_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
-    """A comparison: one row per pipeline, its measurement or why there is none."""
-    wide = width or text_width()
+    """Return a comparison: one row per pipeline, with its measurement or the reason why it failed.
+
+    Args:
+        document: A comparison, as ``api.compare`` returns it.
+        width: Largest number of characters in a line; the terminal's width by default.
+    """
+    width = width or text_width()
     cache = f", {document['cache']} caches" if document.get("cache") else ""
-    noise = f"{percent(document.get('noise_floor'))}; ratios are of one compile each, medians over processes{cache}"
-    failed = [row for row in document.get("rows") or [] if "failure" in row]
-    tail = [("noise floor", noise), *((label(row), f"failed: {_failure(row['failure'])}") for row in failed)]
-    grid = _grid(document, comparison_rows(document), width=wide)
-    parts = [_paragraphs(subject(document), wide), grid, _pairs(document, wide), _paragraphs(tail, wide)]
+    floor = format_percent(document.get("noise_floor"))
+    noise = f"{floor}; every ratio is of one compile per pipeline, median over processes{cache}"
+    failures = [row for row in document.get("rows") or [] if "failure" in row]
+    tail = [("noise floor", noise), *((label(row), f"failed: {_failure(row['failure'])}") for row in failures)]
+    parts = [
+        _paragraphs(setup_lines(document), width),
+        _table(document, comparison_rows(document), width=width),
+        _pairs(document, width),
+        _paragraphs(tail, width),
+    ]
     return "\n\n".join(part for part in parts if part)
 
 
 def _pairs(document: Mapping[str, Any], width: int) -> str:
+    """Return a table with the verdict on every pair of pipelines."""
     rows = [
-        (f"{each['second']} / {each['first']}", ratio(each), each["verdict"]) for each in document.get("pairs") or []
+        (f"{pair['second']} / {pair['first']}", format_ratio(pair), pair["verdict"])
+        for pair in document.get("pairs") or []
     ]
     title = "throughput, intervals corrected for the number of pairs"
     return table((title, "ratio", "verdict"), rows, width=width, right=("ratio",)) if rows else ""
 
 
-def subject(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What was compiled by what for what: names and texts."""
+def setup_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield titles and texts on the network, the target, the device and the toolchain."""
     model = document.get("model") or {}
-    yield "network", f"{_text(model, 'name')}, batch {count(model.get('batch'))} ({_text(model, 'source')})"
-    for each in document.get("classes") or []:
-        yield "class", f"{_text(each, 'name')} ({'; '.join(each.get('evidence') or []) or MISSING})"
+    yield "network", f"{_text(model, 'name')}, batch {format_count(model.get('batch'))} ({_text(model, 'source')})"
+    for architecture_class in document.get("classes") or []:
+        evidence = "; ".join(architecture_class.get("evidence") or []) or MISSING
+        yield "class", f"{_text(architecture_class, 'name')} ({evidence})"
     yield "target", _text(document, "target")
     yield "device", _device(document.get("device") or {})
+    # A comparison may have several toolchains, a result has exactly one.
     for toolchain in document.get("toolchains") or [document.get("toolchain") or {}]:
-        yield "toolchain", ", ".join(_text(toolchain, key) for key in ("name", "dialect")) + _tvm(toolchain)
+        yield "toolchain", _toolchain(toolchain)
 
 
-def account(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """How the result was reached and what it rests on: names and texts."""
-    if at(document, "verdict", "repetitions"):
+def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield titles and texts on how the result was measured and how the search went."""
+    if lookup(document, "verdict", "repetitions"):
         yield "evidence", _evidence(document)
-    if at(document, "best", "outputs"):
+    if lookup(document, "best", "outputs"):
         yield "outputs", _outputs(document["best"]["outputs"])
     yield "space", _space(document.get("space") or {})
     yield "failures", _failures(document)
-    for each in document.get("reproducers") or []:
-        yield "reproducer", f"{', '.join(each['passes'])} in {each['folder']}: {each['reason']}"
+    for reproducer in document.get("reproducers") or []:
+        yield "reproducer", f"{', '.join(reproducer['passes'])} in {reproducer['folder']}: {reproducer['reason']}"
     if document.get("seconds"):
         yield "seconds", _seconds(document["seconds"])
-    yield from _unread(at(document, "best", "unavailable") or {})
+    yield from _unavailable(lookup(document, "best", "unavailable") or {})
     if document.get("interrupted"):
-        yield "interrupted", "this is what was known then; the same command continues the run"
+        yield "interrupted", "this is the result so far; the same command continues the run"
 
 
-def _paragraphs(pairs: Iterable[tuple[str, str]], width: int) -> str:
-    return "\n".join(paragraph(name, text, width=width) for name, text in pairs)
+def _paragraphs(lines: Iterable[tuple[str, str]], width: int) -> str:
+    return "\n".join(paragraph(title, text, width=width) for title, text in lines)
 
 
-def _grid(document: Mapping[str, Any], rows: list[Row], *, width: int) -> str:
-    titles = heads(document)
+def _table(document: Mapping[str, Any], rows: list[Row], *, width: int) -> str:
+    titles = column_titles(document)
     return table(titles, [row.cells(document) for row in rows], width=width, right=titles[1:])
 
 
-def _front(document: Mapping[str, Any], width: int) -> str:
+def _pareto_front(document: Mapping[str, Any], width: int) -> str:
     rows = front_rows(document)
     if not rows:
         return ""
-    pipelines = [(row.label, passes_text(row.measured)) for row in rows]
-    return "\n".join([f"{FRONT}:", _grid(document, rows, width=width), _paragraphs(pipelines, width)])
+    pipelines = [(row.label, format_pipeline(row.measurement)) for row in rows]
+    return "\n".join([f"{FRONT_TITLE}:", _table(document, rows, width=width), _paragraphs(pipelines, width)])
 
 
 def _text(document: Mapping[str, Any], key: str) -> str:
     return str(document.get(key) or MISSING)
 
 
-def _tvm(toolchain: Mapping[str, Any]) -> str:
-    return f", TVM {_text(toolchain, 'tvm_version')}, Python {_text(toolchain, 'python')}"
+def _toolchain(toolchain: Mapping[str, Any]) -> str:
+    versions = f"TVM {_text(toolchain, 'tvm_version')}, Python {_text(toolchain, 'python')}"
+    return f"{_text(toolchain, 'name')}, {_text(toolchain, 'dialect')}, {versions}"
 
 
 def _device(device: Mapping[str, Any]) -> str:
@@ -119,77 +144,96 @@ def _device(device: Mapping[str, Any]) -> str:
 
 
 def _evidence(document: Mapping[str, Any]) -> str:
+    """Return how the ratios were measured: those of the winner are confirmed, those of other rows are not."""
     verdict = document["verdict"]
-    times, level = f"{verdict['repetitions']} fresh compiles each", percent(verdict.get("level"))
-    name, number = baseline_name(document), verdict.get("processes")
-    if number == 0:
-        return f"best and {name}: {times}, nothing ran, intervals at {level}; other rows: one compile"
-    processes = f"{number} new processes" if number else "new processes"
+    compiles, level = f"{verdict['repetitions']} fresh compiles each", format_percent(verdict.get("level"))
+    baseline, processes = baseline_name(document), verdict.get("processes")
+    # Zero processes: the target cannot run on this machine, so only compile time was measured.
+    if processes == 0:
+        return f"best and {baseline}: {compiles}, nothing was run, intervals at {level}; other rows: one compile"
+    count = f"{processes} new processes" if processes else "new processes"
     return (
-        f"best and {name}: {times}, timed side by side in {processes}, intervals at {level}; "
-        f"other rows: one compile, one process, against {name} there{_there(document)}"
+        f"best and {baseline}: {compiles}, timed side by side in {count}, intervals at {level}; other rows: "
+        f"one compile, one process, relative to {baseline} in the same process{_search_baseline(document)}"
     )
 
 
-def _there(document: Mapping[str, Any]) -> str:
-    """What the baseline read where the rows that are not confirmed were measured."""
-    row = named(document.get("baselines") or [], baseline_name(document))
-    return f" ({latency_ms(row)} ms, compiled in {number(row.get('compile_s'))} s)" if row else ""
+def _search_baseline(document: Mapping[str, Any]) -> str:
+    """Return the baseline's measurement from the search, to which the unconfirmed rows are relative."""
+    row = find_by_name(document.get("baselines") or [], baseline_name(document))
+    return f" ({format_latency_ms(row)} ms, compiled in {format_number(row.get('compile_s'))} s)" if row else ""
 
 
 def _outputs(outputs: Mapping[str, Any]) -> str:
     if outputs["deviation"] is None:
         return f"not compared: {outputs['unavailable']['deviation']}"
-    share = f"best deviates by {outputs['deviation']:.2g} of the largest, {outputs['tolerance']:.2g} is allowed"
-    top1 = outputs.get("top1_agreement")
-    reason = at(outputs, "unavailable", "top1_agreement")
-    return f"{share}; top-1 agreement: {percent(top1)}" + (f" ({reason})" if reason else "")
+    deviation = (
+        f"best deviates by {outputs['deviation']:.2g} of the largest value, {outputs['tolerance']:.2g} is allowed"
+    )
+    reason = lookup(outputs, "unavailable", "top1_agreement")
+    agreement = format_percent(outputs.get("top1_agreement")) + (f" ({reason})" if reason else "")
+    return f"{deviation}; top-1 agreement: {agreement}"
 
 
 def _space(space: Mapping[str, Any]) -> str:
-    counted = {"sequences_asked": "sequences asked", "states": "states", "states_measured": "measured"}
-    counted |= {"binaries": "binaries", "duplicates": "duplicates", "invalid": "invalid"}
-    tally = ", ".join(f"{count(space.get(key))} {words}" for key, words in counted.items())
+    titles = {
+        "sequences_asked": "sequences proposed",
+        "states": "states",
+        "states_measured": "measured",
+        "binaries": "binaries",
+        "duplicates": "duplicates",
+        "invalid": "invalid",
+    }
+    counts = ", ".join(f"{format_count(space.get(key))} {title}" for key, title in titles.items())
     if space.get("closed") is None:
-        return tally
-    ended = f"; ended: {space['ended']}" if space.get("ended") else ""
-    without = ", ".join(space.get("closed_without", ()))
-    closed = "closed: nothing is left to try" if space["closed"] else f"closed but for {without}" if without else ""
-    return f"{tally}; {closed or 'not closed'}{ended}"
+        return counts
+    reason = f"; search ended: {space['ended']}" if space.get("ended") else ""
+    return f"{counts}; {_closed(space)}{reason}"
+
+
+def _closed(space: Mapping[str, Any]) -> str:
+    if space["closed"]:
+        return "closed: no untried sequence can produce another IR"
+    excluded = ", ".join(space.get("closed_without", ()))
+    return f"closed only without {excluded}" if excluded else "not closed"
 
 
 def _failures(document: Mapping[str, Any]) -> str:
-    kinds = document.get("failures") or {}
-    if not kinds:
+    counts = document.get("failures") or {}
+    if not counts:
         return "none"
-    firsts = {each.get("kind"): each for each in reversed(document.get("failed") or [])}
-    return "; ".join(_kind(kind, times, first=firsts.get(kind)) for kind, times in sorted(kinds.items()))
+    # Reversed, so that of several failures of one kind the first overwrites the later ones.
+    examples = {failure.get("kind"): failure for failure in reversed(document.get("failed") or [])}
+    return "; ".join(_failure_kind(kind, count, example=examples.get(kind)) for kind, count in sorted(counts.items()))
 
 
-def _kind(kind: str, times: int, *, first: Mapping[str, Any] | None) -> str:
-    return f"{times} {kind}" + (f" ({'first ' if times > 1 else ''}{_reason(first)})" if first else "")
+def _failure_kind(kind: str, count: int, *, example: Mapping[str, Any] | None) -> str:
+    if not example:
+        return f"{count} {kind}"
+    return f"{count} {kind} ({'first ' if count > 1 else ''}{_place_and_reason(example)})"
 
 
 def _failure(failure: Mapping[str, Any]) -> str:
-    return f"{_text(failure, 'kind')} {_reason(failure)}"
+    return f"{_text(failure, 'kind')} {_place_and_reason(failure)}"
 
 
-def _reason(failure: Mapping[str, Any]) -> str:
-    where = " of ".join(str(failure[key]) for key in ("stage", "step") if failure.get(key))
-    return f"in {where or MISSING}: {_text(failure, 'reason')}"
+def _place_and_reason(failure: Mapping[str, Any]) -> str:
+    place = " of ".join(str(failure[key]) for key in ("stage", "step") if failure.get(key))
+    return f"in {place or MISSING}: {_text(failure, 'reason')}"
 
 
 def _seconds(seconds: Mapping[str, float]) -> str:
     total = seconds.get("total")
     stages = [
-        f"{name} {value:.1f}" + (f" ({percent(value / total)})" if total else "")
-        for name, value in seconds.items()
-        if name != "total"
+        f"{stage} {stage_s:.1f}" + (f" ({format_percent(stage_s / total)})" if total else "")
+        for stage, stage_s in seconds.items()
+        if stage != "total"
     ]
-    return ", ".join([*stages, f"total {number(total)}"])
+    return ", ".join([*stages, f"total {format_number(total)}"])
 
 
-def _unread(unavailable: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for reason in dict.fromkeys(unavailable.values()):
-        metrics = ", ".join(metric for metric, why in unavailable.items() if why == reason)
-        yield "not read", f"{metrics} ({reason})"
+def _unavailable(reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield one line per reason, with the metrics it made unavailable."""
+    for reason in dict.fromkeys(reasons.values()):
+        metrics = ", ".join(metric for metric, metric_reason in reasons.items() if metric_reason == reason)
+        yield "not available", f"{metrics} ({reason})"

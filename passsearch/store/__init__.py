@@ -1,4 +1,4 @@
-"""Run folders: the append-only log, the settings and the result."""
+"""Files that outlive a process: the run folder with its append-only log, its result, and the fact cache."""
 
 from passsearch.store.fact_cache import open_fact_cache
 from passsearch.store.log import Fact, Log

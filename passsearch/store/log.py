@@ -1,6 +1,7 @@
-"""The append-only log of a run: every fact is on disk, checksummed, before it is used."""
+"""An append-only log of facts: every fact is on disk, with a checksum, before it is used."""
 
 import json
+import logging
 import os
 import time
 import zlib
@@ -10,80 +11,92 @@ from typing import Any, TypeAlias
 
 Fact: TypeAlias = Mapping[str, Any]
 
+_log = logging.getLogger(__name__)
+
 
 class Log:
-    """Facts by kind and key. A run that starts again finds what it knew and goes on from there.
+    """Facts by kind and key; a run that is started again reads them and continues where it stopped.
 
-    One line is ``crc32 JSON``. A line that was cut off (the process or the machine died while writing) ends the
-    readable part: what stands after it is dropped, and writing goes on from there.
+    A line of the file is ``crc32 JSON``. The readable part ends at the first line with a wrong checksum, which is what
+    remains when the process or the machine dies during a write. Everything from that line on is cut off.
     """
 
     def __init__(self, path: Path, *, writable: bool = True) -> None:
-        """Read what there is; one that is not writable takes facts in and forgets them at its end."""
+        """Read the facts in the file.
+
+        Args:
+            path: The file; it is made if it is missing and the log is writable.
+            writable: False to leave the file as it is; new facts are then forgotten when this object is closed.
+        """
+        self.latest: Fact = {}
         self._path = path
         self._facts: dict[tuple[str, str], Fact] = {}
         self._written_s: dict[tuple[str, str], float] = {}
-        self._elapsed: dict[int, float] = {}
+        self._elapsed_s: dict[int, float] = {}  # duration of every start of the run, by its number
         self._recalled_s: float | None = None
-        self.latest: Fact = {}
-        good = self._read()
-        self._start_number = max(self._elapsed, default=-1) + 1
+        readable_bytes = self._read()
+        self._start_number = max(self._elapsed_s, default=-1) + 1
         self._start = time.monotonic()
         self._file = path.open("ab") if writable else None
         if self._file is not None:
-            self._file.truncate(good)
+            self._truncate(readable_bytes)
 
     @property
     def writable(self) -> bool:
-        """Whether facts go to the file, or last as long as this object only."""
+        """True if facts are written to the file, False if they last only as long as this object."""
         return self._file is not None
 
     def recall(self, kind: str, key: str) -> Fact | None:
-        """The fact, if it is known."""
+        """Return a fact, ``None`` if the log does not have it."""
         self._recalled_s = self._written_s.get((kind, key))
         return self._facts.get((kind, key))
 
     def record(self, kind: str, key: str, *, fact: Fact, durable: bool = True) -> Fact:
-        """Write a fact and return it once it is on disk; one that is on disk elsewhere need not wait for that."""
-        elapsed = round(time.monotonic() - self._start, 4)
+        """Write a fact and return it.
+
+        Args:
+            kind: The kind of the fact.
+            key: The key of the fact among those of its kind.
+            fact: The fact.
+            durable: Wait until the disk has it. False is for facts that the disk has already in another file.
+        """
+        elapsed_s = round(time.monotonic() - self._start, 4)
         body = json.dumps(
-            {"kind": kind, "key": key, "start": self._start_number, "elapsed_s": elapsed, "fact": fact}
+            {"kind": kind, "key": key, "start": self._start_number, "elapsed_s": elapsed_s, "fact": fact}
         ).encode()
         if self._file is not None:
             self._file.write(b"%08x %s\n" % (zlib.crc32(body), body))
             self._file.flush()
+            # `flush` only reaches the operating system; after a power cut the fact would be gone without `fsync`.
             if durable:
                 os.fsync(self._file.fileno())
-        self._elapsed[self._start_number] = elapsed
-        self._take(kind, key, fact=fact)
+        self._elapsed_s[self._start_number] = elapsed_s
+        self._store(kind, key, fact=fact)
         self._recalled_s = None
         return fact
 
     @property
     def seconds(self) -> float:
-        """Wall time spent on this run since it was first started, the pauses between its starts left out."""
-        earlier = sum(seconds for number, seconds in self._elapsed.items() if number != self._start_number)
-        return earlier + time.monotonic() - self._start
+        """Wall time of all starts of this run, without the pauses between them."""
+        earlier_s = sum(elapsed for number, elapsed in self._elapsed_s.items() if number != self._start_number)
+        return earlier_s + time.monotonic() - self._start
 
     @property
     def times(self) -> Mapping[tuple[str, str], float]:
-        """When each fact, by kind and key, was written, on the clock of ``seconds``."""
+        """Time at which every fact was written, by kind and key, on the clock of ``seconds``."""
         return self._written_s
 
     @property
     def clock_s(self) -> float:
-        """How far into the run its search is: while it recalls what it knows, the time when that was written.
+        """Time on the clock of ``seconds`` that the search has reached.
 
-        A run that goes on thus stops at the same place for the same time limit.
+        While a continued run only reads facts of earlier starts, this is the time at which the last one it read was
+        written. A continued run therefore stops at the same trial for the same time limit.
         """
         return self.seconds if self._recalled_s is None else self._recalled_s
 
-    def _take(self, kind: str, key: str, *, fact: Fact) -> None:
-        self._facts[kind, key] = self.latest = fact
-        self._written_s[kind, key] = sum(self._elapsed.values())
-
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
@@ -93,22 +106,37 @@ class Log:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _store(self, kind: str, key: str, *, fact: Fact) -> None:
+        self._facts[kind, key] = self.latest = fact
+        self._written_s[kind, key] = sum(self._elapsed_s.values())
+
     def _read(self) -> int:
-        """Take in every whole line; returns the length of the readable part in bytes."""
+        """Read every complete line and return the length of the readable part in bytes."""
         if not self._path.exists():
             return 0
-        good = 0
+        readable_bytes = 0
         for line in self._path.read_bytes().splitlines(keepends=True):
-            entry = _entry(line)
+            entry = _parse_line(line)
             if entry is None:
                 break
-            self._elapsed[entry["start"]] = entry["elapsed_s"]
-            self._take(entry["kind"], entry["key"], fact=entry["fact"])
-            good += len(line)
-        return good
+            # The last line of a start overwrites the earlier ones, so this becomes the duration of the start.
+            self._elapsed_s[entry["start"]] = entry["elapsed_s"]
+            self._store(entry["kind"], entry["key"], fact=entry["fact"])
+            readable_bytes += len(line)
+        _log.debug("read %d facts from %s", len(self._facts), self._path)
+        return readable_bytes
+
+    def _truncate(self, readable_bytes: int) -> None:
+        """Cut off a damaged end; facts appended after it could never be read again."""
+        assert self._file is not None
+        damaged_bytes = self._path.stat().st_size - readable_bytes
+        if damaged_bytes:
+            _log.warning("%s is damaged after byte %d; cut off %d bytes", self._path, readable_bytes, damaged_bytes)
+            self._file.truncate(readable_bytes)
 
 
-def _entry(line: bytes) -> dict[str, Any] | None:
+def _parse_line(line: bytes) -> dict[str, Any] | None:
+    """Return the entry of a line, ``None`` if the line is incomplete or damaged."""
     checksum, _, body = line.rstrip(b"\n").partition(b" ")
     if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(body):
         return None

@@ -1,7 +1,8 @@
-"""One folder per run: what was asked, everything that was measured, and the result."""
+"""A run folder: the settings of the run, every fact it measured, and its result."""
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 from collections.abc import Mapping
@@ -15,12 +16,12 @@ from passsearch.store.log import Log
 
 SCHEMA = "passsearch/1"
 NETWORK = "network.json"
-"""The imported network's IR, in a run folder and in a deployment."""
+"""File name of the imported network's IR, in a run folder and in a deployment."""
 
 STATES = "states"
-"""Folder, among the artifacts, of the states that compiling workers share while they run."""
+"""Name of the folder, among the artifacts, with the IRs that compile workers share while they run."""
 
-REQUIRED = (
+REQUIRED_KEYS = (
     "model",
     "target",
     "toolchain",
@@ -35,29 +36,28 @@ REQUIRED = (
     "failures",
     "seconds",
 )
-"""Keys of a result that others rely on; a result without one of them is refused by its name."""
-GROWABLE = frozenset({"trials", "timeout_s"})
-"""Settings that may differ when a run is continued: they only say how far it goes."""
+"""Keys that readers of a result rely on; a result without one of them is refused, and the key is named."""
+LIMIT_KEYS = frozenset({"trials", "timeout_s"})
+"""Settings that may differ when a run is continued: they only limit how far it goes."""
+
+_log = logging.getLogger(__name__)
 
 
 class RunFolder:
-    """An opened, locked run folder."""
+    """A run folder that this process has opened and locked."""
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
-        """Open or create the folder for one set of settings.
+        """Open the folder of a run, or make a new one.
+
+        Args:
+            path: The folder.
+            settings: All that decides the run's result; a run is continued only with equal settings.
 
         Raises:
-            UserError: It belongs to a run with other settings, is in use, or cannot be written.
+            UserError: The folder belongs to a run with other settings, is in use, or cannot be written.
         """
         self.path = path
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(
-                f"Cannot make the run folder `{path}`: {error.strerror}; choose another with --out."
-            ) from error
-        if not os.access(path, os.W_OK):
-            raise UserError(f"Cannot write to the run folder `{path}`; choose another with --out.")
+        _make_writable_folder(path)
         self._lock = FileLock(str(path / ".lock"))
         try:
             self._lock.acquire(timeout=0)
@@ -65,29 +65,36 @@ class RunFolder:
             raise UserError(
                 f"The run `{path}` is in use by another process; wait for it or choose another --out."
             ) from None
+        # If the settings or the log are refused, the lock must go: the caller gets no object to close.
         with contextlib.ExitStack() as undo:
             undo.callback(self._lock.release)
-            self._settle(settings)
+            self._check_settings(settings)
             self.log = Log(path / "log.jsonl")
             undo.pop_all()
+        if facts := len(self.log.times):
+            _log.info("run folder %s: continuing with %d facts, %.0f s into the run", path, facts, self.log.seconds)
+        else:
+            _log.info("run folder %s: new run", path)
 
     @property
     def artifacts(self) -> Path:
-        """Where built networks are while they are needed."""
+        """Folder of the built networks while they are needed."""
         return self.path / "artifacts"
 
     def write_result(self, result: Mapping[str, Any]) -> None:
-        """Write ``result.json`` whole or not at all."""
+        """Write ``result.json`` completely or not at all."""
         write_json(self.path / "result.json", result)
 
     def abandon(self) -> None:
-        """Leave nothing behind, if nothing was learned: a mistake must not stand in the way of its correction."""
+        """Close the folder and, if its log is empty, remove it: a mistaken command must not block the corrected one."""
         self.close()
         if self.log.latest:
             return
+        _log.debug("removing %s: nothing was measured", self.path)
         shutil.rmtree(self.artifacts, ignore_errors=True)
         for name in ("run.json", "log.jsonl", ".lock"):
             (self.path / name).unlink(missing_ok=True)
+        # The folder may hold files of others; then it stays.
         with contextlib.suppress(OSError):
             self.path.rmdir()
 
@@ -96,19 +103,30 @@ class RunFolder:
         self.log.close()
         self._lock.release()
 
-    def _settle(self, settings: Mapping[str, Any]) -> None:
+    def _check_settings(self, settings: Mapping[str, Any]) -> None:
         file = self.path / "run.json"
         if file.exists():
             earlier = _read_settings(file)
             for key in sorted(set(earlier) | set(settings)):
-                if key not in GROWABLE and earlier.get(key) != settings.get(key):
+                if key not in LIMIT_KEYS and earlier.get(key) != settings.get(key):
                     raise UserError(
-                        f"The run `{self.path}` was made with {key} = `{earlier.get(key)}`, now it is "
+                        f"The run `{self.path}` was started with {key} = `{earlier.get(key)}`, now it is "
                         f"`{settings.get(key)}`; give the same settings to continue it, or another --out."
                     )
-        elif any(each.name not in (".lock", "run.json.partial") for each in self.path.iterdir()):
+        # Both files are what remains of a process that died before it wrote `run.json`.
+        elif any(entry.name not in (".lock", "run.json.partial") for entry in self.path.iterdir()):
             raise UserError(f"`{self.path}` is neither empty nor a run folder; choose another --out.")
+        # Written for a continued run too: its limits may have grown.
         write_json(file, settings)
+
+
+def _make_writable_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"Cannot make the run folder `{path}`: {error.strerror}; choose another with --out.") from error
+    if not os.access(path, os.W_OK):
+        raise UserError(f"Cannot write to the run folder `{path}`; choose another with --out.")
 
 
 def _read_settings(file: Path) -> dict[str, Any]:
@@ -120,17 +138,18 @@ def _read_settings(file: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Replace a JSON file in one step."""
+    """Write a JSON file completely or not at all."""
+    # A rename is atomic; a process that dies during the write leaves the earlier file whole.
     partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n")
     partial.replace(path)
 
 
 def read_result(run: Path) -> dict[str, Any]:
-    """The result of a finished run.
+    """Return the result of a finished run.
 
     Raises:
-        UserError: There is none, it is of another schema, or a key is missing.
+        UserError: There is no result, its schema is another one, or a key is missing.
     """
     file = run / "result.json"
     if not file.exists():
@@ -140,25 +159,27 @@ def read_result(run: Path) -> dict[str, Any]:
     try:
         result: dict[str, Any] = json.loads(file.read_text())
     except json.JSONDecodeError as error:
-        raise UserError(f"`{file}` is not JSON: {error}.") from error
+        raise UserError(f"`{file}` is not JSON: {error}. Run the same `passsearch tune` again.") from error
     schema = result.get("schema") if isinstance(result, dict) else None
     if schema != SCHEMA:
-        raise UserError(f"`{file}` has schema `{schema}`; this version reads `{SCHEMA}`.")
-    missing = [key for key in REQUIRED if key not in result]
+        raise UserError(
+            f"`{file}` has schema `{schema}`; this version reads `{SCHEMA}`. Tune again with another --out."
+        )
+    missing = [key for key in REQUIRED_KEYS if key not in result]
     if missing:
-        raise UserError(f"`{file}` lacks `{missing[0]}`.")
+        raise UserError(f"`{file}` lacks `{missing[0]}`; run the same `passsearch tune` again.")
     return result
 
 
 def read_deployment(result: Mapping[str, Any], run: Path) -> dict[str, Any]:
-    """What a finished run wrote down for whoever builds its winner again.
+    """Return what a finished run recorded for rebuilding its winner: pass factories, inputs, IR hashes, outputs.
 
     Raises:
-        UserError: The run was interrupted before its winner was confirmed, or its network file is gone.
+        UserError: The run was interrupted before its winner was confirmed, or its network file is missing.
     """
-    recorded = result.get("deployment")
-    if not recorded:
+    deployment = result.get("deployment")
+    if not deployment:
         raise UserError(f"The run `{run}` has no finished winner; continue it: passsearch tune … --out {run}")
     if not (run / NETWORK).exists():
         raise UserError(f"`{run / NETWORK}` is gone; continue the run: passsearch tune … --out {run}")
-    return dict(recorded)
+    return dict(deployment)

@@ -1,12 +1,13 @@
-"""What a user sees when something is wrong, and what a program reads. No toolchain is needed."""
+"""Errors as the user sees them, and JSON as programs read it. No toolchain is needed."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -14,17 +15,12 @@ from passsearch import cli
 from passsearch.dialects import DIALECTS
 from passsearch.errors import EnvironmentFault
 
+PROGRAMS = Path(__file__).parent / "programs"
 DATA = Path(__file__).parents[1] / "report" / "data" / "result.json"
 COMMANDS = ("doctor", "toolchain", "analyze", "catalog", "tune", "explore", "compare", "export", "audit", "report")
 
 
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Answer]
+Run = Callable[..., Any]
 
 
 @pytest.fixture(autouse=True)
@@ -32,15 +28,6 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSSEARCH_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("PASSSEARCH_DEBUG", raising=False)
-
-
-@pytest.fixture
-def passsearch(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*arguments: str) -> Answer:
-        code = cli.main(arguments)
-        return Answer(code, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture
@@ -73,13 +60,13 @@ def finished(tmp_path: Path) -> Path:
     return run
 
 
-def assert_refused(answer: Answer, code: int, *told: str) -> None:
+def assert_refused(answer: Any, code: int, *messages: str) -> None:
     assert answer.code == code
     assert answer.out == ""
     assert answer.err.startswith("error: ")
     assert answer.err.count("\n") == 1
-    for each in told:
-        assert each in answer.err
+    for message in messages:
+        assert message in answer.err
 
 
 def test_help_lists_the_commands(passsearch: Run) -> None:
@@ -95,19 +82,16 @@ def test_every_command_has_help(passsearch: Run, command: str) -> None:
 
 
 def test_help_loads_nothing_heavy_and_is_quick() -> None:
-    code = (
-        "import sys; from passsearch.cli import main; main(['--help']);"
-        "heavy = {'numpy', 'optuna', 'rich', 'onnx', 'scipy', 'networkx', 'yaml'} & set(sys.modules);"
-        "print(*sorted(heavy), file=sys.stderr)"
-    )
     start = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, PROGRAMS / "print_heavy_modules.py"], capture_output=True, text=True, check=True
+    )
 
     assert done.stderr.strip() == ""
     assert time.monotonic() - start < 5
 
 
-def test_a_machine_without_toolchain_is_told_how_to_get_one(passsearch: Run) -> None:
+def test_without_a_toolchain_the_error_names_the_install_command(passsearch: Run) -> None:
     for command in (
         ("tune", "zoo:resnet18"),
         ("analyze", "zoo:resnet18"),
@@ -116,7 +100,7 @@ def test_a_machine_without_toolchain_is_told_how_to_get_one(passsearch: Run) -> 
         assert_refused(passsearch(*command), 3, "No toolchain", "passsearch toolchain install ")
 
 
-def test_a_machine_without_c_compiler_is_told_so(
+def test_without_a_c_compiler_the_error_says_so(
     passsearch: Run, toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -126,7 +110,7 @@ def test_a_machine_without_c_compiler_is_told_so(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("tune", "missing.onnx"), "No such file: `missing.onnx`"),
         (
@@ -152,10 +136,10 @@ def test_a_machine_without_c_compiler_is_told_so(
         (("nonsense",), "nonsense"),
     ],
 )
-def test_mistakes_are_one_line_with_what_to_do(
-    passsearch: Run, toolchain: None, arguments: tuple[str, ...], told: str
+def test_a_mistake_is_one_line_with_the_next_step(
+    passsearch: Run, toolchain: None, arguments: tuple[str, ...], message: str
 ) -> None:
-    assert_refused(passsearch(*arguments), 2, told)
+    assert_refused(passsearch(*arguments), 2, message)
 
 
 def test_an_unknown_pass_is_refused_before_anything_is_written(
@@ -167,7 +151,7 @@ def test_an_unknown_pass_is_refused_before_anything_is_written(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_folder_that_is_no_run_is_refused(passsearch: Run, tmp_path: Path) -> None:
+def test_a_folder_without_a_run_is_refused(passsearch: Run, tmp_path: Path) -> None:
     assert_refused(passsearch("report", str(tmp_path)), 2, "a run folder with result.json is needed")
 
 
@@ -200,17 +184,17 @@ def test_report_json_is_the_result(passsearch: Run, finished: Path) -> None:
     assert json.loads(passsearch("report", str(finished), "--json").out) == json.loads(DATA.read_text())
 
 
-def test_frameworks_reach_the_install(passsearch: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Any] = {}
+def test_frameworks_are_passed_to_the_installation(passsearch: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    received: dict[str, Any] = {}
 
     def install(dialect: str, **options: Any) -> Any:
-        asked.update(options)
+        received.update(options)
         raise EnvironmentFault("enough")
 
     monkeypatch.setattr("passsearch.toolchain.install", install)
     passsearch("toolchain", "install", next(iter(DIALECTS)), "--with", "tensorflow, mxnet")
 
-    assert asked["frameworks"] == ["tensorflow", "mxnet"]
+    assert received["frameworks"] == ["tensorflow", "mxnet"]
 
 
 def test_doctor_without_toolchain_is_a_negative_answer(passsearch: Run) -> None:
@@ -229,7 +213,7 @@ class _Result:
 
 
 @pytest.mark.parametrize(("interrupted", "code"), [(False, 0), (True, 130)])
-def test_tune_prints_the_result_and_tells_an_interruption(
+def test_tune_prints_the_result_and_exits_130_if_interrupted(
     passsearch: Run,
     toolchain: None,
     monkeypatch: pytest.MonkeyPatch,
@@ -237,10 +221,10 @@ def test_tune_prints_the_result_and_tells_an_interruption(
     interrupted: bool,
     code: int,
 ) -> None:
-    asked: dict[str, Any] = {}
+    received: dict[str, Any] = {}
 
     def tune(model: str, **options: Any) -> _Result:
-        asked.update(options, model=model)
+        received.update(options, model=model)
         options["progress"]("searching", 1, 2)
         return _Result({"interrupted": interrupted}, tmp_path)
 
@@ -251,16 +235,16 @@ def test_tune_prints_the_result_and_tells_an_interruption(
     assert (text.code, text.out) == (code, "the table\n")
     assert "searching\n" in text.err
     assert json.loads(document.out) == {"interrupted": interrupted}
-    assert (asked["objective"], asked["passes"], asked["trials"]) == ("throughput", None, 60)
+    assert (received["objective"], received["passes"], received["trials"]) == ("throughput", None, 60)
 
 
-def test_options_reach_the_search(
+def test_options_are_passed_to_the_search(
     passsearch: Run, toolchain: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    asked: dict[str, Any] = {}
+    received: dict[str, Any] = {}
 
     def tune(model: str, **options: Any) -> _Result:
-        asked.update(options, model=model)
+        received.update(options, model=model)
         return _Result({"interrupted": False}, tmp_path)
 
     monkeypatch.setattr("passsearch.api.tune", tune)
@@ -280,15 +264,15 @@ def test_options_reach_the_search(
         *("--input", "x:float32[1,3]", "--keep-throughput", "0.9", "--out", "there", "--timeout", "9"),
     )
 
-    assert asked["objective"] == ["latency", "memory"]
-    assert asked["passes"] == ["A", "B"]
-    assert asked["inputs"]["x"].shape == (1, 3)
-    assert (asked["seed"], asked["keep_throughput"], asked["timeout"]) == (7, 0.9, 9.0)
-    assert asked["out"] == Path("there")
+    assert received["objective"] == ["latency", "memory"]
+    assert received["passes"] == ["A", "B"]
+    assert received["inputs"]["x"].shape == (1, 3)
+    assert (received["seed"], received["keep_throughput"], received["timeout"]) == (7, 0.9, 9.0)
+    assert received["out"] == Path("there")
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "told"),
+    ("error", "code", "message"),
     [
         (KeyboardInterrupt(), 130, "interrupted"),
         (EnvironmentFault("No room.\nMake some."), 3, "No room. Make some."),
@@ -296,20 +280,20 @@ def test_options_reach_the_search(
         (ValueError("odd"), 3, "internal error: ValueError: odd"),
     ],
 )
-def test_whatever_goes_wrong_is_one_line(
+def test_every_error_is_one_line(
     passsearch: Run,
     finished: Path,
     monkeypatch: pytest.MonkeyPatch,
     error: BaseException,
     code: int,
-    told: str,
+    message: str,
 ) -> None:
     def fail(_: Path) -> None:
         raise error
 
     monkeypatch.setattr("passsearch.store.read_result", fail)
 
-    assert_refused(passsearch("report", str(finished)), code, told)
+    assert_refused(passsearch("report", str(finished)), code, message)
 
 
 def test_debugging_shows_the_traceback(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,15 +307,15 @@ def test_debugging_shows_the_traceback(finished: Path, monkeypatch: pytest.Monke
         cli.main(["report", str(finished)])
 
 
-@pytest.mark.parametrize(("status", "code"), [(0, 0), (1, 1)])
+@pytest.mark.parametrize(("script", "status"), [("script_that_works.py", 0), ("script_that_fails.py", 1)])
 def test_export_replays_with_the_runs_interpreter(
     passsearch: Run,
     toolchain: None,
     finished: Path,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
+    script: str,
     status: int,
-    code: int,
 ) -> None:
     document = json.loads(DATA.read_text())
     document["toolchain"]["name"] = "stand-in"
@@ -339,11 +323,11 @@ def test_export_replays_with_the_runs_interpreter(
 
     def write(_: object, to: Path) -> Path:
         Path(to).mkdir()
-        (Path(to) / "build_model.py").write_text(f"import sys; sys.exit({status})")
+        shutil.copyfile(PROGRAMS / script, Path(to) / "build_model.py")
         return Path(to)
 
     monkeypatch.setattr("passsearch.api.TuneResult.export", write)
     answer = passsearch("export", str(finished), "--to", str(tmp_path / "deploy"), "--replay", "--json")
 
-    assert answer.code == code
+    assert answer.code == status
     assert json.loads(answer.out)["replay_exit_status"] == status

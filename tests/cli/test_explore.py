@@ -1,63 +1,49 @@
-"""``explore`` and ``catalog learn`` as a user types them."""
+"""``explore`` and ``catalog learn`` as a user runs them."""
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import yaml
 
-from passsearch import cli
 from passsearch.toolchain import Toolchain
 
+Run = Callable[..., Any]
 PASSES = "SimplifyInference,FoldConstant,FuseOps"
 
 
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def typed(capsys: pytest.CaptureFixture[str]) -> object:
-    def run(*arguments: object) -> Answer:
-        code = cli.main([str(argument) for argument in arguments])
-        return Answer(code, *capsys.readouterr())
-
-    return run
-
-
 @pytest.mark.toolchain
-def test_a_space_is_explored_drawn_checked_and_learned_from(
-    typed, relay: Toolchain, small_network: Path, tmp_path: Path
+def test_explore_writes_draws_checks_and_learns(
+    passsearch: Run, relay: Toolchain, small_network: Path, tmp_path: Path
 ) -> None:
-    explore = partial(typed, "explore", small_network, "--toolchain", relay.name)
-    out, picture, learned = (tmp_path / name for name in ("space.json", "space.svg", "learned.yaml"))
-    told = explore("--passes", PASSES, "--out", out, "--picture", picture)
-    assert told.code == 0 and "closed: " in told.out and "no sequence of these passes" in told.out
-    assert "s, remembered for later runs" in " ".join(told.out.split())
+    explore = partial(passsearch, "explore", small_network, "--toolchain", relay.name)
+    out, picture, proposal = (tmp_path / name for name in ("space.json", "space.svg", "learned.yaml"))
+    answer = explore("--passes", PASSES, "--out", out, "--picture", picture)
+    assert answer.code == 0 and "closed: " in answer.out and "no sequence of these passes" in answer.out
+    assert "s, stored in the fact cache for later runs" in " ".join(answer.out.split())
     document = json.loads(out.read_text())
     assert document["remembered"]
     circles = ElementTree.parse(picture).getroot().findall("{http://www.w3.org/2000/svg}circle")
     assert len(circles) == document["states"] == len(document["graph"]["states"])
 
-    again = explore("--passes", PASSES, "--json")
-    assert json.loads(again.out)["tried"] == 0, "everything was known"
-    afresh = json.loads(explore("--passes", PASSES, "--fresh", "--json").out)
-    assert afresh["tried"] > 0 and not afresh["remembered"]
+    repeated = explore("--passes", PASSES, "--json")
+    assert json.loads(repeated.out)["tried"] == 0, "all facts were cached"
+    fresh = json.loads(explore("--passes", PASSES, "--fresh", "--json").out)
+    assert fresh["tried"] > 0 and not fresh["remembered"]
 
-    held = explore("--check", out, "--sample", 4)
-    assert held.code == 0 and "4 of " in held.out and "all as certified" in held.out
+    checked = explore("--check", out, "--sample", 4)
+    assert checked.code == 0 and "4 of " in checked.out and "all as certified" in checked.out
     document["graph"]["table"][0] = [0, 0, 0]
     out.write_text(json.dumps(document))
     broken = explore("--check", out, "--json")
     assert broken.code == 1 and not json.loads(broken.out)["holds"]
 
-    assert typed("catalog", "learn", out, "--out", learned).code == 0
-    assert document["classes"][0] in yaml.safe_load(learned.read_text())["learned"]
+    assert passsearch("catalog", "learn", out, "--out", proposal).code == 0
+    assert document["classes"][0] in yaml.safe_load(proposal.read_text())["learned"]
 
 
 @pytest.mark.toolchain
@@ -70,12 +56,14 @@ def test_a_space_is_explored_drawn_checked_and_learned_from(
         (("--check", "nowhere.json"), "Cannot read the certificate `nowhere.json`"),
     ],
 )
-def test_a_mistake_is_one_line(typed, relay: Toolchain, small_network: Path, arguments, line: str) -> None:
-    answer = typed("explore", small_network, "--toolchain", relay.name, *arguments)
+def test_a_mistake_is_one_line(
+    passsearch: Run, relay: Toolchain, small_network: Path, arguments: tuple[str, ...], line: str
+) -> None:
+    answer = passsearch("explore", small_network, "--toolchain", relay.name, *arguments)
     assert answer.code == 2 and line in answer.err and answer.err.count("error:") == 1
 
 
-def test_what_is_no_space_is_refused(typed, tmp_path: Path) -> None:
+def test_a_file_without_a_space_is_refused(passsearch: Run, tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}")
-    answer = typed("catalog", "learn", tmp_path / "other.json")
+    answer = passsearch("catalog", "learn", tmp_path / "other.json")
     assert answer.code == 2 and "holds no explored space" in answer.err

@@ -1,4 +1,4 @@
-"""Exported folders: what is in them, what is refused, and that they rebuild the network on their own."""
+"""Exported folders hold all they need, are refused where that is impossible, and rebuild the network."""
 
 import json
 import os
@@ -20,6 +20,7 @@ from passsearch.frontends import zoo
 from passsearch.measure.outputs import digest
 from passsearch.worker import Worker
 
+USER_PASSES = Path(__file__).parent / "user_passes"
 FACTORIES = {
     "SimplifyInference": "tvm.relay.transform:SimplifyInference",
     "AlterOpLayout": "tvm.relay.transform:AlterOpLayout",
@@ -43,24 +44,25 @@ def deployment(tmp_path: Path) -> Deployment:
         network=network,
         model={"name": "resnet_tiny", "source": "zoo:resnet_tiny", "sha256": "ab", "batch": 1},
         inputs={"data": [[1, 3, 32, 32], "float32"]},
-        states=("00", "01", "02", "03", "04"),
-        expected=tuple(digest([np.array([0.5, np.nan, -np.inf], "float32"), np.array([], "int64")])),
+        ir_hashes=("00", "01", "02", "03", "04"),
+        output_digests=tuple(digest([np.array([0.5, np.nan, -np.inf], "float32"), np.array([], "int64")])),
         tolerance=1e-3,
         tvm_commit="abc",
     )
 
 
 def with_user_pass(deployment: Deployment, home: Path, source: str, *, module: str) -> Deployment:
+    """A deployment with one more pass, whose module is a copy of a file of ``user_passes``."""
     file = home / (module.replace(".", "/") + ".py")
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(source)
+    shutil.copyfile(USER_PASSES / source, file)
     factories = {**FACTORIES, "Mine": f"{module}:Mine"}
     pipeline = Pipeline((*PIPELINE.passes, PassSpec.of("Mine")))
-    states = (*deployment.states, "05")
-    return replace(deployment, pipeline=pipeline, factories=factories, states=states, paths=(str(home),))
+    ir_hashes = (*deployment.ir_hashes, "05")
+    return replace(deployment, pipeline=pipeline, factories=factories, ir_hashes=ir_hashes, import_paths=(str(home),))
 
 
-def test_a_folder_holds_all_that_the_script_reads(tmp_path: Path, deployment: Deployment) -> None:
+def test_a_folder_holds_every_file_the_script_reads(tmp_path: Path, deployment: Deployment) -> None:
     folder = write_deployment(tmp_path / "new" / "deploy", deployment)
     names = {file.name for file in folder.iterdir()}
     assert names == {"build_model.py", "replay.py", "pipeline.json", "network.json", "fold_constant.py"}
@@ -73,13 +75,13 @@ def test_a_folder_holds_all_that_the_script_reads(tmp_path: Path, deployment: De
 
 def test_a_pipeline_file_reads_back(tmp_path: Path, deployment: Deployment) -> None:
     folder = write_deployment(tmp_path / "deploy", deployment)
-    found = read_pipeline(folder / "pipeline.json")
-    assert found == replace(deployment, network=folder / "network.json")
-    assert read_pipeline(folder) == found
+    copy = read_pipeline(folder / "pipeline.json")
+    assert copy == replace(deployment, network=folder / "network.json")
+    assert read_pipeline(folder) == copy
 
 
-def test_the_digest_tells_what_json_has_no_number_for(deployment: Deployment) -> None:
-    first, empty = deployment.expected
+def test_the_digest_has_text_for_values_json_cannot_hold(deployment: Deployment) -> None:
+    first, empty = deployment.output_digests
     assert first["values"] == [0.5, "nan", "-inf"]
     assert first["max_abs"] == 0.5
     assert (empty["values"], empty["shape"], empty["max_abs"]) == ([], [0], 0.0)
@@ -87,21 +89,20 @@ def test_the_digest_tells_what_json_has_no_number_for(deployment: Deployment) ->
     assert (len(spread), spread[0], spread[-1]) == (64, 0, 999)
 
 
-def test_a_hostile_name_stays_inside_the_comment(tmp_path: Path, deployment: Deployment) -> None:
-    named = replace(deployment, model={**deployment.model, "name": 'a"""\nraise SystemExit(7)'})
-    script = write_deployment(tmp_path / "deploy", named) / "build_model.py"
+def test_a_line_break_in_a_name_stays_inside_the_comment(tmp_path: Path, deployment: Deployment) -> None:
+    renamed = replace(deployment, model={**deployment.model, "name": 'a"""\nraise SystemExit(7)'})
+    script = write_deployment(tmp_path / "deploy", renamed) / "build_model.py"
     assert script.read_text().startswith('# Network: a""" raise SystemExit(7), batch 1\n')
 
 
-def test_a_users_pass_goes_along_without_being_imported(tmp_path: Path, deployment: Deployment) -> None:
-    source = "import tvm, json\nraise RuntimeError\n"
+def test_a_user_pass_is_copied_without_an_import(tmp_path: Path, deployment: Deployment) -> None:
+    source = USER_PASSES / "raises_on_import.py"
     home = tmp_path / "lib"
-    (home / "mine").mkdir(parents=True)
-    (home / "mine" / "__init__.py").write_text("raise RuntimeError")
-    mine = with_user_pass(deployment, home, source, module="mine.passes.first")
-    (home / "mine" / "passes" / "__init__.py").write_text("raise RuntimeError")
+    mine = with_user_pass(deployment, home, source.name, module="mine.passes.first")
+    for package in ("mine", "mine/passes"):
+        shutil.copyfile(source, home / package / "__init__.py")
     folder = write_deployment(tmp_path / "deploy", mine)
-    assert (folder / "first.py").read_text() == source
+    assert (folder / "first.py").read_text() == source.read_text()
     assert json.loads((folder / "pipeline.json").read_text())["passes"][-1]["file"] == "first.py"
 
 
@@ -109,14 +110,14 @@ def test_a_users_pass_goes_along_without_being_imported(tmp_path: Path, deployme
 def test_a_copy_never_hides_another_module(tmp_path: Path, deployment: Deployment, module: str) -> None:
     (tmp_path / "lib" / "mine").mkdir(parents=True)
     (tmp_path / "lib" / "mine" / "__init__.py").touch()
-    mine = with_user_pass(deployment, tmp_path / "lib", "import tvm\n", module=module)
+    mine = with_user_pass(deployment, tmp_path / "lib", "imports_tvm.py", module=module)
     folder = write_deployment(tmp_path / "deploy", mine)
-    assert (folder / f"{module.replace('.', '_')}.py").read_text() == "import tvm\n"
+    assert (folder / f"{module.replace('.', '_')}.py").read_text() == (USER_PASSES / "imports_tvm.py").read_text()
 
 
-@pytest.mark.parametrize("line", ["import scipy.stats", "from .near import x", "from passsearch import core"])
-def test_a_pass_that_needs_more_is_refused(tmp_path: Path, deployment: Deployment, line: str) -> None:
-    mine = with_user_pass(deployment, tmp_path / "lib", line + "\n", module="mine")
+@pytest.mark.parametrize("source", ["imports_scipy.py", "imports_neighbour.py", "imports_passsearch.py"])
+def test_a_pass_that_imports_other_modules_is_refused(tmp_path: Path, deployment: Deployment, source: str) -> None:
+    mine = with_user_pass(deployment, tmp_path / "lib", source, module="mine")
     with pytest.raises(UserError, match=r"Cannot export pass `Mine`: .* imports"):
         write_deployment(tmp_path / "deploy", mine)
     assert not (tmp_path / "deploy").exists()
@@ -124,22 +125,26 @@ def test_a_pass_that_needs_more_is_refused(tmp_path: Path, deployment: Deploymen
 
 def test_a_pass_without_a_source_is_refused(tmp_path: Path, deployment: Deployment) -> None:
     factories = {**FACTORIES, "FuseOps": "nowhere.at.all:FuseOps"}
-    with pytest.raises(UserError, match=r"`nowhere\.at\.all`: no source file"):
+    with pytest.raises(UserError, match=r"`nowhere\.at\.all`: its source file was not found"):
         write_deployment(tmp_path / "deploy", replace(deployment, factories=factories))
 
 
-def test_an_earlier_export_is_replaced(tmp_path: Path, deployment: Deployment) -> None:
+def test_an_earlier_export_is_replaced(
+    tmp_path: Path, deployment: Deployment, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="passsearch")
     folder = tmp_path / "deploy"
     folder.mkdir()
     write_deployment(folder, deployment)
     (folder / "built").mkdir()
-    short = replace(deployment, pipeline=Pipeline(), states=("00",))
+    short = replace(deployment, pipeline=Pipeline(), ir_hashes=("00",))
     write_deployment(folder, short)
     assert {file.name for file in folder.iterdir()} == {"build_model.py", "replay.py", "pipeline.json", "network.json"}
     assert {file.name for file in tmp_path.iterdir()} == {"deploy", "saved.json"}
+    assert caplog.messages[-1] == f"replaced the earlier export in {folder}"
 
 
-def test_files_of_others_are_never_replaced(tmp_path: Path, deployment: Deployment) -> None:
+def test_other_files_are_never_replaced(tmp_path: Path, deployment: Deployment) -> None:
     folder = tmp_path / "deploy"
     folder.mkdir()
     (folder / "thesis.tex").touch()
@@ -154,12 +159,12 @@ def test_files_of_others_are_never_replaced(tmp_path: Path, deployment: Deployme
         write_deployment(folder / "thesis.tex", deployment)
 
 
-def test_a_failed_export_leaves_what_was_there(tmp_path: Path, deployment: Deployment) -> None:
+def test_a_failed_export_keeps_the_earlier_one(tmp_path: Path, deployment: Deployment) -> None:
     folder = write_deployment(tmp_path / "deploy", deployment)
     before = (folder / "pipeline.json").read_bytes()
-    lost = replace(deployment, network=tmp_path / "lost.json", seed=5)
+    incomplete = replace(deployment, network=tmp_path / "lost.json", seed=5)
     with pytest.raises(UserError, match=r"Cannot export .*No such file .*lost\.json"):
-        write_deployment(folder, lost)
+        write_deployment(folder, incomplete)
     assert (folder / "pipeline.json").read_bytes() == before
     assert {file.name for file in tmp_path.iterdir()} == {"deploy", "saved.json"}
 
@@ -178,7 +183,7 @@ def test_a_missing_key_is_named(tmp_path: Path, deployment: Deployment, key: str
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"schema": "passsearch-pipeline/9"}, "has schema `passsearch-pipeline/9`"),
         ({"dialect": "rely"}, "did you mean `relay`"),
@@ -191,16 +196,16 @@ def test_a_missing_key_is_named(tmp_path: Path, deployment: Deployment, key: str
     ],
 )
 def test_a_wrong_value_is_one_line(
-    tmp_path: Path, deployment: Deployment, change: dict[str, object], says: str
+    tmp_path: Path, deployment: Deployment, change: dict[str, object], message: str
 ) -> None:
     file = write_deployment(tmp_path / "deploy", deployment) / "pipeline.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
-    with pytest.raises(UserError, match=says) as caught:
+    with pytest.raises(UserError, match=message) as raised:
         read_pipeline(file)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(raised.value)
 
 
-def test_what_is_no_pipeline_file_is_refused(tmp_path: Path) -> None:
+def test_other_files_are_refused_as_pipeline_files(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="No such file"):
         read_pipeline(tmp_path / "none.json")
     (tmp_path / "text.json").write_text("FuseOps")
@@ -211,37 +216,37 @@ def test_what_is_no_pipeline_file_is_refused(tmp_path: Path) -> None:
         read_pipeline(tmp_path / "list.json")
 
 
-def found_by_worker(python: Path, home: Path) -> Deployment:
-    """The tiny network taken through the pipeline, built and run by a worker."""
+def deploy_by_worker(python: Path, home: Path) -> Deployment:
+    """Return a deployment of the tiny network, which a worker has transformed, built and run."""
     (home / "tiny.onnx").write_bytes(zoo.build("resnet_tiny").SerializeToString())
     relay = DIALECTS["relay"]
     target = f"llvm -mtriple={archspec.cpu.host().family.name}-unknown-linux-gnu"
     worker = Worker(python, bridge=relay.bridge, target=target, threads=2, log=home / "log.txt")
     try:
-        return _found(worker, home, target)
+        return _transform_and_build(worker, home, target)
     finally:
         worker.close()
 
 
-def _found(worker: Worker, home: Path, target: str) -> Deployment:
-    def ask(verb: str, **request: object) -> dict[str, Any]:
-        answer = worker.ask({"verb": verb, **request}, deadline_s=120)
+def _transform_and_build(worker: Worker, home: Path, target: str) -> Deployment:
+    def request(verb: str, **arguments: object) -> dict[str, Any]:
+        answer = worker.ask({"verb": verb, **arguments}, deadline_s=120)
         assert "error" not in answer, answer
         return answer
 
-    loaded = ask("load", source={"path": str(home / "tiny.onnx"), "format": "onnx", "inputs": {}})
+    loaded = request("load", source={"path": str(home / "tiny.onnx"), "format": "onnx", "inputs": {}})
     states = [loaded["state"]]
     for step in PIPELINE.passes:
         data = {"name": step.name, "arguments": step.bound}
-        states.append(ask("apply", state=states[-1], factory=FACTORIES[step.name], **{"pass": data})["state"])
-    ask("save", state=states[0], path=str(home / "network.json"))
-    again = ask("load", source={"path": str(home / "network.json"), "format": "ir", "inputs": {}})
-    assert again["state"] == states[0]
+        states.append(request("apply", state=states[-1], factory=FACTORIES[step.name], **{"pass": data})["state"])
+    request("save", state=states[0], path=str(home / "network.json"))
+    reloaded = request("load", source={"path": str(home / "network.json"), "format": "ir", "inputs": {}})
+    assert reloaded["state"] == states[0]
     options = BuildOptions(opt_level=0)
-    built = str(home / "artifact")
-    ask("build", state=states[-1], options=options.to_json(), folder=built)
+    artifact = str(home / "artifact")
+    request("build", state=states[-1], options=options.to_json(), folder=artifact)
     inputs = loaded["inputs"]
-    expected = ask("expect", folder=built, device="cpu", inputs=inputs, seed=3)["expected"]
+    digests = request("expect", folder=artifact, device="cpu", inputs=inputs, seed=3)["expected"]
     return Deployment(
         dialect=DIALECTS["relay"],
         tvm_version="0.16.dev0",
@@ -252,8 +257,8 @@ def _found(worker: Worker, home: Path, target: str) -> Deployment:
         network=home / "network.json",
         model={"name": "resnet_tiny", "source": "zoo:resnet_tiny", "sha256": "", "batch": 1},
         inputs=inputs,
-        states=[ask("hash", state=state)["hash"] for state in states],
-        expected=expected,
+        ir_hashes=[request("hash", state=state)["hash"] for state in states],
+        output_digests=digests,
         tolerance=1e-3,
         seed=3,
     )
@@ -261,20 +266,20 @@ def _found(worker: Worker, home: Path, target: str) -> Deployment:
 
 @pytest.fixture(scope="module")
 def exported(relay_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("found")
-    deployment = found_by_worker(relay_python, home)
+    home = tmp_path_factory.mktemp("network")
+    deployment = deploy_by_worker(relay_python, home)
     return write_deployment(home / "deploy", deployment)
 
 
 @pytest.fixture
 def folder(exported: Path, tmp_path: Path) -> Path:
-    """A copy to tamper with."""
+    """A copy that a test may change."""
     copy = tmp_path / "moved"
     shutil.copytree(exported, copy)
     return copy
 
 
-def replay(python: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def run_script(python: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     command = [str(python), str(folder / "build_model.py"), *options]
     return subprocess.run(
@@ -282,18 +287,18 @@ def replay(python: Path, folder: Path, *options: str) -> subprocess.CompletedPro
     )
 
 
-def tamper(folder: Path, **change: object) -> None:
+def change_record(folder: Path, **change: object) -> None:
     file = folder / "pipeline.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
 
 
-def record(folder: Path) -> dict[str, Any]:
+def read_record(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / "pipeline.json").read_text()))
 
 
 @pytest.mark.toolchain
 def test_the_script_rebuilds_the_network(relay_python: Path, folder: Path) -> None:
-    done = replay(relay_python, folder)
+    done = run_script(relay_python, folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("hash ok") == len(PIPELINE)
     assert "outputs ok: bit-identical" in done.stdout
@@ -303,10 +308,10 @@ def test_the_script_rebuilds_the_network(relay_python: Path, folder: Path) -> No
 
 
 @pytest.mark.toolchain
-def test_another_pass_argument_is_found_at_its_pass(relay_python: Path, folder: Path) -> None:
-    passes = record(folder)["passes"]
-    tamper(folder, passes=[*passes[:3], {**passes[3], "arguments": {"fuse_opt_level": 0}}])
-    done = replay(relay_python, folder)
+def test_a_changed_pass_argument_is_reported_at_its_pass(relay_python: Path, folder: Path) -> None:
+    passes = read_record(folder)["passes"]
+    change_record(folder, passes=[*passes[:3], {**passes[3], "arguments": {"fuse_opt_level": 0}}])
+    done = run_script(relay_python, folder)
     assert done.returncode == 1
     assert "The IR diverged at pass 4 of 4, FuseOps: expected " in done.stderr
     assert done.stdout.count("hash ok") == 3
@@ -314,21 +319,21 @@ def test_another_pass_argument_is_found_at_its_pass(relay_python: Path, folder: 
 
 
 @pytest.mark.toolchain
-def test_other_outputs_are_found(relay_python: Path, folder: Path) -> None:
-    (expected,) = record(folder)["expected"]
+def test_changed_outputs_are_reported(relay_python: Path, folder: Path) -> None:
+    (expected,) = read_record(folder)["expected"]
     values = expected["values"]
-    tamper(folder, expected=[{**expected, "sha256": "", "values": [values[0] + 1, *values[1:]]}])
-    done = replay(relay_python, folder, "--out", str(folder / "mine"))
+    change_record(folder, expected=[{**expected, "sha256": "", "values": [values[0] + 1, *values[1:]]}])
+    done = run_script(relay_python, folder, "--out", str(folder / "mine"))
     assert done.returncode == 1
     assert "The outputs diverged though the IR is the recorded one after every pass" in done.stderr
     assert not (folder / "mine").exists()
 
 
 @pytest.mark.toolchain
-def test_rounding_and_another_version_are_told_and_accepted(relay_python: Path, folder: Path) -> None:
-    (expected,) = record(folder)["expected"]
-    tamper(folder, tvm_version="0.15.0", expected=[{**expected, "sha256": ""}])
-    done = replay(relay_python, folder, "--check-only")
+def test_rounding_and_another_version_are_reported_and_accepted(relay_python: Path, folder: Path) -> None:
+    (expected,) = read_record(folder)["expected"]
+    change_record(folder, tvm_version="0.15.0", expected=[{**expected, "sha256": ""}])
+    done = run_script(relay_python, folder, "--check-only")
     assert done.returncode == 0, done.stderr
     assert "note: this is TVM 0.16" in done.stdout
     assert "recorded with 0.15.0" in done.stdout

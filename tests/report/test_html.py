@@ -1,38 +1,40 @@
+"""HTML of results."""
+
 import re
 from html.parser import HTMLParser
 from typing import Any
 
 from passsearch.report import result_html, result_page
 
-VOID = {"meta", "br", "img"}
+VOID_TAGS = {"meta", "br", "img"}
 
 
-class Balance(HTMLParser):
-    """Collects what is opened and not closed, and what would be loaded from elsewhere."""
+class TagChecker(HTMLParser):
+    """Collects tags that are not closed, and attributes that would load a file."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.open: list[str] = []
+        self.unclosed: list[str] = []
         self.loads: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in VOID:
-            self.open.append(tag)
+        if tag not in VOID_TAGS:
+            self.unclosed.append(tag)
         self.loads += [f"{tag} {key}" for key, _ in attrs if key in ("src", "href")]
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         pass
 
     def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
+        assert self.unclosed.pop() == tag
 
 
-def test_page_is_whole_and_loads_nothing(result: dict[str, Any]) -> None:
-    balance = Balance()
-    balance.feed(result_page(result))
+def test_page_is_complete_and_loads_no_other_file(result: dict[str, Any]) -> None:
+    checker = TagChecker()
+    checker.feed(result_page(result))
 
-    assert balance.open == []
-    assert balance.loads == []
+    assert checker.unclosed == []
+    assert checker.loads == []
     assert "<script" not in result_page(result)
 
 
@@ -45,7 +47,7 @@ def test_fragment_has_verdict_rows_and_plot(result: dict[str, Any]) -> None:
     assert "<html" not in html
 
 
-def test_names_cannot_break_out(result: dict[str, Any]) -> None:
+def test_names_are_escaped(result: dict[str, Any]) -> None:
     result["model"]["name"] = "<script>alert(1)</script>"
     result["baselines"][0]["name"] = "<b>&"
 
@@ -59,13 +61,13 @@ def test_a_document_of_nulls_is_shown(result: dict[str, Any]) -> None:
     result["best"] |= {"latency_s": None, "compile_s": None}
     result["ratios"] = {"throughput": {"ratio": None, "interval": None}, "compile_time": None, "twin": None}
 
-    balance = Balance()
-    balance.feed(result_html(result) + result_html({}))
+    checker = TagChecker()
+    checker.feed(result_html(result) + result_html({}))
 
-    assert balance.open == []
+    assert checker.unclosed == []
 
 
-def test_an_interval_with_an_open_end_is_drawn_as_a_point(result: dict[str, Any]) -> None:
+def test_an_interval_without_ends_is_drawn_as_a_point(result: dict[str, Any]) -> None:
     result["ratios"]["throughput"]["interval"] = [None, None]
 
     assert result_html(result).count("<path") == 4

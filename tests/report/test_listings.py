@@ -1,14 +1,16 @@
+"""Texts of `doctor`, `toolchain`, `analyze` and `catalog`."""
+
 from passsearch.report import (
     analysis_text,
+    catalog_check_text,
+    catalog_entry_text,
     catalog_text,
-    checks_text,
-    entry_text,
     findings_text,
     toolchains_text,
 )
 
 
-def test_findings_come_with_what_to_do() -> None:
+def test_findings_end_with_the_remedies() -> None:
     findings = [
         {"name": "c compiler", "ok": False, "detail": "none found", "remedy": "Install gcc."},
         {"name": "cores", "ok": None, "detail": "2 of 2 usable", "remedy": ""},
@@ -20,7 +22,7 @@ def test_findings_come_with_what_to_do() -> None:
     assert text.endswith("to do:\nc compiler: Install gcc.")
 
 
-def test_no_toolchain_says_how_to_get_one() -> None:
+def test_an_empty_toolchain_list_names_the_install_command() -> None:
     assert "passsearch toolchain install" in toolchains_text([])
 
 
@@ -47,7 +49,7 @@ def test_analysis_shows_evidence_and_reasons() -> None:
     assert "never searched: not for inference" in text
 
 
-def test_entry_shows_parameters_with_what_is_searched() -> None:
+def test_entry_shows_parameters_with_their_searched_values() -> None:
     parameter = {
         "name": "layout",
         "type": "str",
@@ -57,9 +59,9 @@ def test_entry_shows_parameters_with_what_is_searched() -> None:
     }
     needs = [{"name": "SimplifyInference", "when": ("batch_norm",)}]
     entry = {"name": "ConvertLayout", "contradicted": {"BL": "Slower."}, "parameters": [parameter], "needs": needs}
-    text = entry_text(entry)
+    text = catalog_entry_text(entry)
 
-    assert "needs: SimplifyInference (where there is batch_norm)" in text
+    assert "needs: SimplifyInference (if the network has batch_norm)" in text
     assert "NCHW, NHWC" in text
     assert "contradicted: BL: Slower." in text
 
@@ -81,15 +83,15 @@ def test_catalog_lists_passes_and_sequences() -> None:
     assert "FuseOps,ToCPS" in text
 
 
-def test_checks_count_what_holds() -> None:
+def test_catalog_check_counts_valid_entries() -> None:
     rows = [
         {"name": "A", "problems": [], "skipped": ""},
         {"name": "B", "problems": ["crash: killed by SIGSEGV"], "skipped": ""},
         {"name": "C", "problems": [], "skipped": "needs TVM >=0.18"},
     ]
 
-    text = checks_text({"toolchain": "dev", "tvm_version": "0.16", "entries": rows})
+    text = catalog_check_text({"toolchain": "dev", "tvm_version": "0.16", "entries": rows})
 
     assert "crash: killed by SIGSEGV" in text
     assert "not checked: needs TVM >=0.18" in text
-    assert text.endswith("1 of 3 entries hold on toolchain dev, TVM 0.16.")
+    assert text.endswith("1 of 3 entries are valid for toolchain dev, TVM 0.16.")

@@ -1,3 +1,5 @@
+"""Texts of results and comparisons."""
+
 from typing import Any
 
 import pytest
@@ -12,14 +14,14 @@ DEVIATION = {
 }
 
 
-def test_result_names_what_was_tuned_and_what_came_out(result: dict[str, Any]) -> None:
+def test_result_shows_setup_verdict_and_evidence(result: dict[str, Any]) -> None:
     text = result_text(result, width=120)
 
     for expected in (
         "network: resnet18, batch 1 (zoo:resnet18)",
         "class: RN (8 residual adds, first at %14; 4 stages of 2 blocks)",
         "verdict: no significant improvement in throughput: 1.004 [0.996, 1.012] (noise floor 0.4 %)",
-        "space: 612 sequences asked, 61 states, 40 measured, 31 binaries, 530 duplicates, 3 invalid; not closed",
+        "space: 612 sequences proposed, 61 states, 40 measured, 31 binaries, 530 duplicates, 3 invalid; not closed",
         "failures: 2 crash (first in build: killed by SIGSEGV); 1 wrong_result",
         "search 8.3 (1.8 %), total 473",
         'best: SimplifyInference,AlterOpLayout,FoldConstant{evaluator="numpy"},FuseOps{fuse_opt_level=2}',
@@ -43,14 +45,14 @@ def test_the_baseline_shows_its_confirmed_measurement(result: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("width", [72, 80, 132])
-def test_lines_keep_to_the_width_but_pipelines_stay_whole(result: dict[str, Any], width: int) -> None:
+def test_lines_fit_the_width_and_pipelines_are_never_broken(result: dict[str, Any], width: int) -> None:
     lines = result_text(result, width=width).splitlines()
 
     assert [line for line in lines if len(line) > width and result["best"]["pipeline"] not in line] == []
     assert any(result["best"]["pipeline"] in line for line in lines)
 
 
-def test_what_is_null_or_missing_is_a_dash(result: dict[str, Any]) -> None:
+def test_a_null_or_missing_value_is_a_dash(result: dict[str, Any]) -> None:
     del result["best"]["artifact_bytes"]
     result["best"]["latency_s"] = None
     result["ratios"]["compile_time"]["interval"] = [2.7, None]
@@ -60,7 +62,7 @@ def test_what_is_null_or_missing_is_a_dash(result: dict[str, Any]) -> None:
     assert "network: –" in result_text({})
 
 
-def test_an_interrupted_run_says_so(result: dict[str, Any]) -> None:
+def test_an_interrupted_run_says_how_to_continue(result: dict[str, Any]) -> None:
     assert "interrupted" not in result_text(result)
     assert "the same command continues the run" in result_text({**result, "interrupted": True})
 
@@ -69,7 +71,7 @@ def test_two_objectives_show_the_front(result: dict[str, Any]) -> None:
     result["pareto"].append({**result["best"], "pipeline": "FuseOps", "compile_s": 2.16})
     text = result_text(result, width=120)
 
-    assert "front: no other candidate is better in every objective" in text
+    assert "Pareto front: no other candidate is better in every objective" in text
     assert "2: FuseOps, then build at opt_level=0" in text
 
 
@@ -95,11 +97,11 @@ def test_two_objectives_show_the_front(result: dict[str, Any]) -> None:
         ),
         (
             {"improved": False, "same_binary": True, "ratio": 0.999, "interval": [0.99, 1.01]},
-            "the very binary that O3 makes, so its throughput too (measured: 0.999 [0.990, 1.010] (noise floor 0.4 %))",
+            "same binary as O3, so the same throughput (measured: 0.999 [0.990, 1.010] (noise floor 0.4 %))",
         ),
         (
             {"improved": False, "objective": "memory", "ratio": 1.2, "interval": None},
-            "no claim: 1.200 in memory by the search's own measurement",
+            "no claim: memory ratio 1.200 in the search's own measurement",
         ),
         (
             {
@@ -108,7 +110,7 @@ def test_two_objectives_show_the_front(result: dict[str, Any]) -> None:
                 "interval": None,
                 "reason": "another IR",
             },
-            "not confirmed: 1.200 in throughput by the search's own measurement (another IR)",
+            "not confirmed: throughput ratio 1.200 in the search's own measurement (another IR)",
         ),
     ],
 )
@@ -120,40 +122,41 @@ def test_verdict_is_one_sentence(result: dict[str, Any], verdict: dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("ratio", "expected"),
     [
         ({"ratio": 0.5, "interval": [0.4, 0.625]}, "takes 2.00 [1.60, 2.50] times as long to compile"),
-        ({"ratio": 1.0, "interval": [0.9, 1.1]}, "compile time as O3's: 1.000 [0.900, 1.100]"),
-        ({"ratio": 3.0, "interval": None}, "compile time by one compile each: 3.00 times faster"),
+        (
+            {"ratio": 1.0, "interval": [0.9, 1.1]},
+            "no significant difference in compile time from O3: 1.000 [0.900, 1.100]",
+        ),
+        ({"ratio": 3.0, "interval": None}, "compiles 3.00 times faster (one compile each, so no interval)"),
     ],
 )
-def test_verdict_tells_of_compile_time_what_its_interval_allows(
-    result: dict[str, Any], found: dict[str, Any], expected: str
-) -> None:
-    result["ratios"]["compile_time"] = found
+def test_compile_time_claim_follows_its_interval(result: dict[str, Any], ratio: dict[str, Any], expected: str) -> None:
+    result["ratios"]["compile_time"] = ratio
 
     assert verdict_text(result).endswith(expected)
 
 
-def test_a_reproducer_is_told_of(result: dict[str, Any]) -> None:
+def test_a_reproducer_is_named(result: dict[str, Any]) -> None:
     result["reproducers"] = [{"passes": ["FastMath"], "folder": "reproducers/FastMath", "reason": "outputs deviate"}]
     assert "reproducer: FastMath in reproducers/FastMath: outputs deviate" in result_text(result, width=120)
 
 
-def test_an_audit_names_what_was_refused() -> None:
+def test_an_audit_names_the_check_that_failed() -> None:
     checks = [{"name": "IR", "ok": False, "detail": "after pass 2"}, {"name": "binary", "ok": True, "detail": "equal"}]
     text = audit_text({"checks": checks, "signed_off": False})
     assert "refused: IR: after pass 2" in text
     assert "signed off" in audit_text({"checks": checks[1:], "signed_off": True})
 
 
-def test_comparison_has_a_verdict_on_every_pair(result: dict[str, Any]) -> None:
+def test_comparison_shows_a_verdict_per_pair(result: dict[str, Any]) -> None:
     pair = {"first": "O3", "second": "AS-0", "ratio": 1.25, "interval": [1.2, 1.3], "verdict": "faster"}
     text = comparison_text({**result, "baseline": "O3", "rows": [], "pairs": [pair]}, width=120)
     assert "AS-0 / O3" in text and "1.250 [1.200, 1.300]" in text and "faster" in text
 
 
-def test_comparison_has_measured_rows_and_failures(result: dict[str, Any]) -> None:
+def test_comparison_shows_measurements_and_failures(result: dict[str, Any]) -> None:
     failed = {"name": "PO-2", "pipeline": "ToMixedPrecision", "build": {"opt_level": 0}, "failure": DEVIATION}
     rows = [*result["baselines"][2:4], {**result["best"], "name": "layout-fuse"}, failed]
     text = comparison_text({**result, "baseline": "O3", "noise_floor": 0.004, "rows": rows}, width=120)
@@ -165,24 +168,28 @@ def test_comparison_has_measured_rows_and_failures(result: dict[str, Any]) -> No
     assert "noise floor: 0.4 %" in text
 
 
-def test_how_near_the_winners_outputs_are_is_told(result: dict[str, Any]) -> None:
+def test_deviation_of_the_winners_outputs_is_shown(result: dict[str, Any]) -> None:
     outputs = {"deviation": 1.2e-06, "tolerance": 2**-13, "top1_agreement": 1.0, "unavailable": {}}
     result["best"]["outputs"] = outputs
-    told = "outputs: best deviates by 1.2e-06 of the largest, 0.00012 is allowed; top-1 agreement: 100 %"
-    assert told in result_text(result, width=120)
+    expected = "outputs: best deviates by 1.2e-06 of the largest value, 0.00012 is allowed; top-1 agreement: 100 %"
+    assert expected in result_text(result, width=120)
     outputs |= {"top1_agreement": None, "unavailable": {"top1_agreement": "no class scores"}}
     assert "top-1 agreement: – (no class scores)" in result_text(result, width=120)
 
 
-def test_what_a_meter_read_has_columns_and_nothing_else_does(result: dict[str, Any]) -> None:
+def test_sensor_columns_appear_only_with_readings(result: dict[str, Any]) -> None:
     assert "mJ" not in result_text(result, width=132)
-    read = {"energy_j": 1.5, "power_w": {"median": 21.0, "max": 30.0}, "temperature_c": {"median": 50.0, "max": 61.0}}
-    result["baseline"] |= read
+    readings = {
+        "energy_j": 1.5,
+        "power_w": {"median": 21.0, "max": 30.0},
+        "temperature_c": {"median": 50.0, "max": 61.0},
+    }
+    result["baseline"] |= readings
     table = {line.split()[0]: line.split() for line in result_text(result, width=132).splitlines() if line}
     assert table["O3"][-3:] == ["1500", "21.0", "61.0"]
     assert table["O2"][-3:] == ["–", "–", "–"]
 
 
-def test_less_energy_is_a_lower_one(result: dict[str, Any]) -> None:
+def test_an_energy_gain_says_lower(result: dict[str, Any]) -> None:
     result["verdict"] |= {"objective": "energy", "improved": True, "ratio": 1.2, "interval": [1.1, 1.3]}
     assert "1.200 [1.100, 1.300] times lower energy" in verdict_text(result)

@@ -1,15 +1,15 @@
-"""What was written is there after any kind of end."""
+"""Facts survive a process that ends at any point."""
 
+import logging
 import time
 from pathlib import Path
 
 import pytest
 
-from passsearch.errors import UserError
-from passsearch.store import Log, RunFolder, read_result
+from passsearch.store import Log, open_fact_cache
 
 
-def test_facts_outlive_the_process(tmp_path: Path) -> None:
+def test_facts_are_read_by_the_next_process(tmp_path: Path) -> None:
     log = Log(tmp_path / "log")
     log.record("edge", "a", fact={"state": "b"})
     log.close()
@@ -18,7 +18,9 @@ def test_facts_outlive_the_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"deadbeef {", b"00000000 {}\n", b"\x00\x00\x00"])
-def test_a_torn_line_ends_the_readable_part_and_writing_goes_on(tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_line_ends_the_readable_part_and_writing_continues(
+    tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "log"
     first = Log(path)
     first.record("edge", "a", fact={"state": "b"})
@@ -26,6 +28,7 @@ def test_a_torn_line_ends_the_readable_part_and_writing_goes_on(tmp_path: Path, 
     with path.open("ab") as file:
         file.write(damage)
     second = Log(path)
+    assert f"cut off {len(damage)} bytes" in caplog.text
     assert second.recall("edge", "a") == {"state": "b"}
     second.record("edge", "c", fact={"state": "d"})
     second.close()
@@ -33,7 +36,7 @@ def test_a_torn_line_ends_the_readable_part_and_writing_goes_on(tmp_path: Path, 
         assert third.recall("edge", "c") == {"state": "d"}
 
 
-def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
+def test_a_flipped_bit_is_detected(tmp_path: Path) -> None:
     path = tmp_path / "log"
     log = Log(path)
     log.record("edge", "a", fact={"state": "b"})
@@ -45,7 +48,7 @@ def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
         assert again.recall("edge", "a") is None
 
 
-def test_seconds_add_up_over_sessions(tmp_path: Path) -> None:
+def test_seconds_are_the_sum_of_all_starts(tmp_path: Path) -> None:
     first = Log(tmp_path / "log")
     first.record("edge", "a", fact={})
     time.sleep(0.05)
@@ -55,32 +58,24 @@ def test_seconds_add_up_over_sessions(tmp_path: Path) -> None:
         assert 0.05 <= second.seconds < 1
 
 
-def test_a_run_goes_on_only_with_its_own_settings(tmp_path: Path) -> None:
-    RunFolder(tmp_path / "run", {"seed": 1, "trials": 5}).close()
-    RunFolder(tmp_path / "run", {"seed": 1, "trials": 9}).close()
-    with pytest.raises(UserError, match="seed = `1`, now it is `2`"):
-        RunFolder(tmp_path / "run", {"seed": 2, "trials": 9})
+def test_the_log_format_of_earlier_versions_is_read(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes((Path(__file__).parent / "data" / "log.jsonl").read_bytes())
+    with Log(tmp_path / "log") as log:
+        assert log.recall("edge", "a") == {"state": "b"}
+        assert log.times == {("edge", "a"): 1.5, ("edge", "c"): 4.5}
+    assert (tmp_path / "log").read_bytes() == (Path(__file__).parent / "data" / "log.jsonl").read_bytes()
 
 
-def test_two_processes_cannot_share_a_run(tmp_path: Path) -> None:
-    holder = RunFolder(tmp_path / "run", {})
-    with pytest.raises(UserError, match="in use"):
-        RunFolder(tmp_path / "run", {})
-    holder.close()
-
-
-def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(UserError, match="neither empty nor a run folder"):
-        RunFolder(tmp_path, {})
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [(None, "No result"), ("{", "not JSON"), ("{}", "schema"), ('{"schema": "passsearch/1"}', "lacks `model`")],
-)
-def test_unreadable_results_say_why(tmp_path: Path, content: str | None, words: str) -> None:
-    if content is not None:
-        (tmp_path / "result.json").write_text(content)
-    with pytest.raises(UserError, match=words):
-        read_result(tmp_path)
+def test_a_fact_cache_in_use_is_read_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="passsearch")
+    with open_fact_cache(tmp_path / "cache" / "facts.jsonl") as first:
+        first.record("edge", "a", fact={"state": "b"})
+        with open_fact_cache(tmp_path / "cache" / "facts.jsonl") as second:
+            assert not second.writable
+            assert second.recall("edge", "a") == {"state": "b"}
+            second.record("edge", "c", fact={"state": "d"})
+    assert "in use by another run" in caplog.text
+    with open_fact_cache(tmp_path / "cache" / "facts.jsonl") as third:
+        assert third.writable
+        assert third.recall("edge", "c") is None
+    assert "opened with 1 facts" in caplog.text

@@ -1,0 +1,159 @@
+"""``explore``: the whole space of a network's pipelines."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from passsearch.cli.network import check_environment, parse_inputs
+from passsearch.cli.options import AsJson, Batch, Catalogs, Deadline, Fresh, Inputs, Model, Target, ToolchainName
+from passsearch.cli.output import print_note, print_result, split_names
+from passsearch.cli.progress import ProgressBar
+from passsearch.core import DEADLINE_S
+from passsearch.errors import UserError
+
+NEGATIVE = 1
+CERTIFICATE_KEYS = {"schema", "model", "classes", "steps", "states", "closed", "idle", "commuting", "graph"}
+"""Keys that distinguish a certificate from other JSON files; ``api.check_space`` checks the rest."""
+
+
+def explore(
+    model: Model,
+    *,
+    passes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B{x=1},…", help="Only these passes; a name without arguments stands for all its arguments."
+        ),
+    ] = None,
+    additional: Annotated[
+        str | None,
+        typer.Option("--additional", metavar="A,B", help="Also these passes, which the catalog uses only on request."),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--every", help="All candidate passes of the catalog, whatever the network's classes.")
+    ] = False,
+    depth: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Largest number of passes in a sequence; no limit by default."),
+    ] = None,
+    states: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Largest number of states (different IRs).")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=1, metavar="SECONDS", help="Time limit; the same command again continues.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the certificate as JSON.")] = None,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the state graph as SVG.")] = None,
+    check: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Do not explore; check this certificate by applying some passes again."),
+    ] = None,
+    sample: Annotated[int, typer.Option(min=1, metavar="N", help="Number of edges that --check applies again.")] = 50,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed that selects the edges for --check.")] = 0,
+    fresh: Fresh = False,
+    target: Target = None,
+    deadline: Deadline = DEADLINE_S,
+    inputs: Inputs = None,
+    batch: Batch = None,
+    toolchain: ToolchainName = None,
+    catalogs: Catalogs = None,
+    as_json: AsJson = False,
+) -> int:
+    """Apply passes in every order until no new IR appears.
+
+    Shows how many IRs the passes can make. With --check, exits 1 if the certificate does not hold.
+    """
+    network: dict[str, Any] = {"inputs": parse_inputs(inputs), "batch": batch, "toolchain": toolchain}
+    network |= {"catalogs": catalogs or (), "deadline": deadline}
+    check_environment(toolchain)
+    if check is not None:
+        return _check_certificate(check, model, sample=sample, seed=seed, network=network, as_json=as_json)
+    # Before the exploration, which can take hours: a file that cannot be written must not be noticed only then.
+    require_writable(*(path for path in (out, picture) if path is not None))
+    from passsearch import api
+    from passsearch.report import space_text, state_graph_svg
+
+    with ProgressBar() as progress:
+        document = api.explore(
+            model,
+            # As one text: arguments hold commas too, so `A{x=1,y=2},B` cannot be split at commas here.
+            passes=None if passes is None else [passes],
+            additional=split_names(additional) or (),
+            every=every,
+            depth=depth,
+            states=states,
+            timeout=timeout,
+            target=target,
+            remember=not fresh,
+            progress=progress,
+            **network,
+        )
+    if out is not None:
+        write_text(out, json.dumps(document, allow_nan=False))
+    if picture is not None:
+        write_text(picture, state_graph_svg(document))
+    # The graph has a row per state, thousands in a large space; `--out` writes it.
+    summary = {key: value for key, value in document.items() if key != "graph"}
+    print_result(summary, space_text(document), as_json=as_json)
+    return 0
+
+
+def _check_certificate(
+    file: Path, model: str, *, sample: int, seed: int, network: Mapping[str, Any], as_json: bool
+) -> int:
+    from passsearch import api
+    from passsearch.report import certificate_check_text
+
+    with ProgressBar() as progress:
+        outcome = api.check_space(read_certificate(file), model, sample=sample, seed=seed, progress=progress, **network)
+    print_result(outcome, certificate_check_text(outcome), as_json=as_json)
+    return 0 if outcome["holds"] else NEGATIVE
+
+
+def read_certificate(path: Path) -> Mapping[str, Any]:
+    """Return the content of a file that ``explore --out`` wrote.
+
+    Raises:
+        UserError: The file cannot be read or is not a certificate.
+    """
+    command = "passsearch explore MODEL --out FILE"
+    try:
+        document = json.loads(path.read_text())
+    except OSError as error:
+        raise UserError(f"Cannot read the certificate `{path}`: {error.strerror}; make one with: {command}") from None
+    except ValueError:
+        raise UserError(f"The certificate `{path}` is not JSON; make one with: {command}") from None
+    if not isinstance(document, dict) or not set(document) >= CERTIFICATE_KEYS:
+        raise UserError(f"`{path}` holds no explored space; make one with: {command}")
+    return document
+
+
+def require_writable(*paths: Path) -> None:
+    """Raise an error if one of the files cannot be written."""
+    for path in paths:
+        folder = path.absolute().parent
+        if path.is_dir():
+            raise UserError(f"Cannot write `{path}`: it is a folder; name a file in it.")
+        if not folder.is_dir():
+            raise UserError(
+                f"Cannot write `{path}`: there is no folder `{path.parent}`; make it or choose another file."
+            )
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise UserError(f"Cannot write `{path}`: permission denied; choose another file.")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file and print a note about it.
+
+    Raises:
+        UserError: The file cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"Cannot write `{path}`: {error.strerror}; choose another file.") from None
+    print_note(f"wrote {path}")

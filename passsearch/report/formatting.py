@@ -1,0 +1,83 @@
+"""Numbers, intervals and pipelines as text; a missing or ``null`` value becomes a dash."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MISSING = "–"
+
+
+def lookup(document: Mapping[str, Any] | None, *keys: str) -> Any:
+    """Return the value at a path of keys, ``None`` if a key of the path is missing or ``null``."""
+    value: Any = document
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def format_count(value: int | None) -> str:
+    """Return a whole number as text."""
+    return MISSING if value is None else str(value)
+
+
+def format_number(value: float | None, digits: int = 3) -> str:
+    """Return a number with ``digits`` significant digits, without an exponent."""
+    if value is None:
+        return MISSING
+    if value == 0:
+        return "0"
+    # Not the format code `g`: it writes 1234567 as 1.23e+06, and columns of such numbers are hard to compare.
+    integer_digits = len(str(int(abs(value)))) if abs(value) >= 1 else -_leading_zeros(abs(value))
+    return f"{value:.{max(0, digits - integer_digits)}f}"
+
+
+def _leading_zeros(value: float) -> int:
+    """Return the number of zeros after the decimal point, at most 6."""
+    zeros = 0
+    while value < 0.1 and zeros < 6:
+        value, zeros = value * 10, zeros + 1
+    return zeros
+
+
+def format_interval(value: float | None, interval: Sequence[float | None] | None, *, decimals: int) -> str:
+    """Return ``value [low, high]``, all three with the same number of decimals."""
+    if value is None:
+        return MISSING
+    ends = [MISSING if end is None else f"{end:.{decimals}f}" for end in interval or ()]
+    return f"{value:.{decimals}f}" + (f" [{', '.join(ends)}]" if ends else "")
+
+
+def format_ratio(ratio: Mapping[str, Any] | None) -> str:
+    """Return a ratio with its interval; ratios below 2 get three decimals."""
+    value = lookup(ratio, "ratio")
+    # Typical gains are a few percent, so a ratio near 1 needs a resolution of 0.1 %; one of 20 does not.
+    decimals = 3 if value is None or value < 2 else 2 if value < 10 else 1
+    return format_interval(value, lookup(ratio, "interval"), decimals=decimals)
+
+
+def format_latency_ms(measurement: Mapping[str, Any] | None) -> str:
+    """Return the median latency and its interval in milliseconds."""
+    median_s, interval = lookup(measurement, "latency_s", "median"), lookup(measurement, "latency_s", "interval")
+    if median_s is None:
+        return MISSING
+    # Three decimals below 10 ms, two below 1 s: a difference of 0.1 % stays visible.
+    ends = [None if end is None else end * 1e3 for end in interval or ()]
+    return format_interval(median_s * 1e3, ends, decimals=3 if median_s < 1e-2 else 2 if median_s < 1 else 1)
+
+
+def format_megabytes(size_bytes: float | None) -> str:
+    """Return a size in units of 10^6 bytes."""
+    return format_number(None if size_bytes is None else size_bytes / 1e6)
+
+
+def format_percent(share: float | None) -> str:
+    """Return a share (0 to 1) as a percentage."""
+    return MISSING if share is None else f"{round(share * 100, 1):g} %"
+
+
+def format_pipeline(candidate: Mapping[str, Any] | None) -> str:
+    """Return a candidate's pipeline and build options in one line."""
+    level = lookup(candidate, "build", "opt_level")
+    disabled = lookup(candidate, "build", "disabled")
+    without = f" without {', '.join(disabled)}" if disabled else ""
+    pipeline = lookup(candidate, "pipeline") or "(no explicit pass)"
+    return f"{pipeline}, then build at opt_level={format_count(level)}{without}"

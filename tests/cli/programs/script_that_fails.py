@@ -1,0 +1,5 @@
+"""Stands for an exported script that finds a difference."""
+
+import sys
+
+sys.exit(1)

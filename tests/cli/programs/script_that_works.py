@@ -1,0 +1,1 @@
+"""Stands for an exported script that finds everything as recorded."""

@@ -1,0 +1,3 @@
+from .neighbour import Mine
+
+__all__ = ["Mine"]

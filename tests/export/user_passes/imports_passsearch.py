@@ -1,0 +1,3 @@
+from passsearch import core
+
+Mine = core.PassSpec

@@ -1,0 +1,3 @@
+import scipy.stats
+
+Mine = scipy.stats.norm

@@ -1,0 +1,3 @@
+import tvm
+
+Mine = tvm.transform.PassContext

@@ -1,0 +1,59 @@
+"""A run folder is locked, keeps its settings, and says why a result cannot be read."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from passsearch.errors import UserError
+from passsearch.store import RunFolder, read_result
+
+
+def test_a_run_continues_only_with_equal_settings(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "run", {"seed": 1, "trials": 5}).close()
+    RunFolder(tmp_path / "run", {"seed": 1, "trials": 9}).close()
+    with pytest.raises(UserError, match="seed = `1`, now it is `2`"):
+        RunFolder(tmp_path / "run", {"seed": 2, "trials": 9})
+
+
+def test_two_processes_cannot_share_a_run(tmp_path: Path) -> None:
+    first = RunFolder(tmp_path / "run", {})
+    with pytest.raises(UserError, match="in use"):
+        RunFolder(tmp_path / "run", {})
+    first.close()
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(UserError, match="neither empty nor a run folder"):
+        RunFolder(tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(None, "No result"), ("{", "not JSON"), ("{}", "schema"), ('{"schema": "passsearch/1"}', "lacks `model`")],
+)
+def test_unreadable_results_say_why(tmp_path: Path, content: str | None, words: str) -> None:
+    if content is not None:
+        (tmp_path / "result.json").write_text(content)
+    with pytest.raises(UserError, match=words):
+        read_result(tmp_path)
+
+
+def test_opening_a_run_logs_whether_it_continues(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="passsearch")
+    run = RunFolder(tmp_path / "run", {})
+    run.log.record("edge", "a", fact={})
+    run.close()
+    assert caplog.messages[-1].endswith("new run")
+    RunFolder(tmp_path / "run", {}).close()
+    assert "continuing with 1 facts" in caplog.messages[-1]
+
+
+def test_a_run_without_facts_leaves_no_folder(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "run", {}).abandon()
+    assert not (tmp_path / "run").exists()
+    run = RunFolder(tmp_path / "run", {})
+    run.log.record("edge", "a", fact={"state": "b"})
+    run.abandon()
+    assert (tmp_path / "run" / "log.jsonl").exists()
