@@ -105,7 +105,7 @@ def tune(
     sampler: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Search strategy: auto, graph, genetic, local, tpe, nsga2, random or states."
+            metavar="NAME", help="Search strategy: auto, graph, nsga2, random or states."
         ),
     ] = "auto",
     fresh: Fresh = False,

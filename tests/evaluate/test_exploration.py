@@ -41,13 +41,13 @@ def explore(session: Session, tmp_path: Path) -> Any:
     """Explores in a folder of its own; the log stays from one call to the next."""
 
     def run(passes: tuple[str, ...], *, compilers: int = 2, **limits: Any) -> Any:
-        with Log(tmp_path / "log.jsonl") as log:
-            with WorkerEvaluator(session, log=log, folder=tmp_path / "artifacts") as evaluator:
-                steps, _ = explored_passes(session, evaluator.network.summary, passes=passes)
-                exploration = Exploration(
-                    evaluator.applier, steps, limits=Limits(**limits), compilers=compilers, progress=lambda *_: None
-                )
-                return evaluator, exploration.run(), steps
+        log = Log(tmp_path / "log.jsonl")
+        with log, WorkerEvaluator(session, log=log, folder=tmp_path / "artifacts") as evaluator:
+            steps, _ = explored_passes(session, evaluator.network.summary, passes=passes)
+            exploration = Exploration(
+                evaluator.applier, steps, limits=Limits(**limits), compilers=compilers, progress=lambda *_: None
+            )
+            return evaluator, exploration.run(), steps
 
     return run
 
