@@ -5,7 +5,7 @@ from passsearch.analysis import activation
 
 
 def found(net):
-    features = activation.features(net.flow())
+    features = activation.find_features(net.flow())
     return {name.removeprefix("activation_") for name, feature in features.items() if feature.count}
 
 

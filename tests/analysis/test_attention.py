@@ -5,7 +5,7 @@ from passsearch.analysis import attention
 
 
 def found(net):
-    return count(attention.features(net.flow()), "attention")
+    return count(attention.find_features(net.flow()), "attention")
 
 
 def test_attention_is_found_once_per_layer():

@@ -68,7 +68,7 @@ def test_unknown_says_what_was_missing_for_each_class():
 
 
 def test_no_rules_make_everything_unknown():
-    assert classes() == {"unknown": ("no class rules are given",)}
+    assert classes() == {"unknown": ("the catalog has no class rules",)}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from passsearch.analysis import convolution
 
 
 def found(net):
-    return convolution.features(net.flow())
+    return convolution.find_features(net.flow())
 
 
 @pytest.mark.parametrize("reader", ["conv2d", "max_pool2d"])

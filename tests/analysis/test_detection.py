@@ -26,7 +26,7 @@ def joined(net, values):
 
 
 def found(net, *results):
-    return detection.features(net.flow(*results))
+    return detection.find_features(net.flow(*results))
 
 
 def test_heads_joined_over_three_scales():

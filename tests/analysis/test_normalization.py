@@ -5,7 +5,7 @@ from passsearch.analysis import normalization
 
 
 def found(net):
-    features = normalization.features(net.flow())
+    features = normalization.find_features(net.flow())
     return {name: feature.count for name, feature in features.items() if feature.count}
 
 

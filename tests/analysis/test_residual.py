@@ -5,7 +5,7 @@ from passsearch.analysis import residual
 
 
 def found(net):
-    return residual.features(net.flow())
+    return residual.find_features(net.flow())
 
 
 def test_identity_and_projected_blocks_are_told_apart():

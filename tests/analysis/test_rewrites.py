@@ -4,7 +4,7 @@ from passsearch.analysis import rewrites
 
 
 def found(net):
-    features = rewrites.features(net.flow())
+    features = rewrites.find_features(net.flow())
     return {name: feature.count for name, feature in features.items() if feature.count}
 
 

@@ -5,7 +5,7 @@ from passsearch.analysis import siblings
 
 
 def found(net, name):
-    feature = siblings.features(net.flow())[name]
+    feature = siblings.find_features(net.flow())[name]
     return feature.count, feature.detail
 
 

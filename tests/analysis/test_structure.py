@@ -4,7 +4,7 @@ from passsearch.analysis import structure
 
 
 def found(net, name):
-    return structure.features(net.flow())[name]
+    return structure.find_features(net.flow())[name]
 
 
 def test_depth_counts_weighted_operators_on_the_longest_path():
@@ -54,4 +54,4 @@ def test_dynamic_dimensions_and_shapes_decided_by_data():
 
 
 def test_an_empty_graph_has_no_structure():
-    assert {feature.count for feature in structure.features(Net().flow()).values()} == {0}
+    assert {feature.count for feature in structure.find_features(Net().flow()).values()} == {0}
