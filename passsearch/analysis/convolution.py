@@ -54,7 +54,7 @@ def group_count(convolution: Operator) -> int:
 def is_depthwise(flow: Dataflow, convolution: Operator) -> bool:
     """Return whether each input channel has filters of its own."""
     channels = input_channels(flow, convolution)
-    # One group per input channel. If the shape does not give the channels, several groups are taken as depthwise:
+    # One group per input channel. If the shape does not give the channels, several groups count as depthwise:
     # that is by far the most frequent use of groups.
     return group_count(convolution) > 1 and channels in (None, group_count(convolution))
 

@@ -39,7 +39,7 @@ def fingerprint(summary: ModuleSummary) -> Fingerprint:
     features: dict[str, Feature] = {}
     for find_features in _FAMILIES:
         features.update(find_features(flow))
-    # A fingerprint is shared by rules, selection and report, and must not change on the way.
+    # A fingerprint is shared by rules, selection and report, so none of them may change it.
     return Fingerprint(MappingProxyType(features))
 
 

@@ -42,7 +42,7 @@ def _detail(single: list[int], chains: list[int]) -> str:
 def _chains(flow: Dataflow) -> Iterator[tuple[int, str]]:
     """Yield the roots of a mean of squares over one axis, with the norm they belong to, ``layer`` or ``rms``."""
     for operator in flow.of_kind(_ROOTS):
-        # The root is the part that every way to write a norm has: sqrt, rsqrt, or power with 0.5 or -0.5.
+        # Every form of a norm has a root: sqrt, rsqrt, or power with 0.5 or -0.5.
         if operator.kind == "power" and not any(abs(value) == 0.5 for value in flow.scalars(operator.index)):
             continue
         walk = walk_back(flow, flow.arguments(operator.index), through=lambda index: _is_under_root(flow, index))

@@ -1,4 +1,4 @@
-"""Small patterns that one pass each rewrites: transposes before dense, constant divisors, duplicates."""
+"""Small patterns, each the target of one pass: transposes before dense, constant divisors, duplicates."""
 
 from collections.abc import Iterator, Mapping
 

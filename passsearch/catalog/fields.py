@@ -85,6 +85,7 @@ class Fields:
     def integer(self, name: str, *, low: int, high: int, default: int | None = None) -> int:
         """Return a whole number from ``low`` to ``high``."""
         value = self.values.get(name, default)
+        # YAML reads `yes` as true, and in Python true is an integer.
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             raise self.fault(name, _shorten(value), allowed=f"a whole number from {low} to {high}")
         return value
@@ -139,4 +140,5 @@ def read_rows(rows: Json, *, origin: str, what: str, read: Callable[[Fields], Ro
 
 
 def _shorten(value: object) -> str:
+    # A value may be a whole section; the message must stay one short line.
     return "nothing" if value is None else str(value)[:60]

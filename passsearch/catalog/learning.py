@@ -46,6 +46,7 @@ def _no_op_passes(spaces: Sequence[Space]) -> list[dict[str, Any]]:
     for step in dict.fromkeys(step for space in spaces for step in space["steps"]):
         # A space that was explored without the pass says nothing about it.
         explored = [space for space in spaces if step in space["steps"]]
+        # `idle` is the files' key for passes that change nothing.
         if all(step in space["idle"] for space in explored):
             rows.append({"pass": step, **_counts(explored)})
     return rows

@@ -161,6 +161,7 @@ def _contradicted(owner: Fields) -> dict[str, str]:
 
 
 def _version_range(fields: Fields) -> str:
+    # No range means every version, which a user's own pass may claim.
     if "tvm" not in fields.values:
         return ""
     return fields.matching("tvm", VERSIONS, allowed="a version range such as `>=0.8,<0.20`")
@@ -169,6 +170,7 @@ def _version_range(fields: Fields) -> str:
 def _check_entry(entry: CatalogEntry, fields: Fields) -> None:
     if entry.role != "candidate" and not entry.reason:
         raise fields.fault("reason", "nothing", allowed=f"a text, because the role is `{entry.role}`")
+    # The tolerance is the limit for outputs, so a pass that is not exact needs one and an exact pass must not have one.
     if (entry.numerics == "exact") != (entry.tolerance == 0):
         allowed = "0 where numerics is exact, more elsewhere"
         raise fields.fault("tolerance", entry.tolerance, allowed=allowed)
@@ -209,6 +211,7 @@ def _check_parameter(parameter: Parameter, fields: Fields) -> None:
 
 
 def _need(owner: Fields, row: Json) -> Need:
+    # A prerequisite that always applies is only a name.
     if isinstance(row, str):
         return Need(row)
     fields = owner.inner("needs", row)
@@ -219,6 +222,7 @@ def _need(owner: Fields, row: Json) -> Need:
 
 def _sequence(fields: Fields) -> NamedSequence:
     fields.only(("name", "summary", "pipeline", "build", "tried", "source"))
+    # The parser knows the position in the text, but not the file and the sequence; the message needs both.
     try:
         pipeline = Pipeline.parse(fields.text("pipeline"))
     except UserError as error:

@@ -12,6 +12,7 @@ PARAMETER_TYPES = ("bool", "int", "float", "str", "list", "mapping")
 NUMERICS = ("exact", "reassociates", "approximate")
 DEVICES = ("cpu", "gpu")
 ROLES = ("candidate", "additional", "excluded")
+# The columns of table 4: BL lists passes of -O3, AD additional passes, the others are classes of networks.
 PAPER_CATEGORIES = ("BL", "RN", "MN", "SSD", "BR", "AD")
 EVERY_CLASS = "all"
 
@@ -253,11 +254,13 @@ class Catalog:
 
 
 def _sample(parameter: Parameter) -> Json:
+    # Alternatives first: they are the values a search uses. `example` serves parameters without any.
     return parameter.alternatives[0] if parameter.alternatives else parameter.example
 
 
 def same_value(left: Json, right: Json) -> bool:
-    """Return whether two values are equal and of one type, so that ``True`` and ``1`` differ."""
+    """Return whether two values are equal and of one type."""
+    # `True == 1` in Python, but `fuse_opt_level=true` is a mistake.
     return type(left) is type(right) and left == right
 
 
@@ -269,6 +272,7 @@ def parse_release(version: str) -> tuple[int, ...]:
 
 
 def _satisfies(version: tuple[int, ...], clause: str) -> bool:
+    # The loader accepts these three operators only.
     if clause.startswith(">="):
         return version >= parse_release(clause[2:])
     if clause.startswith("<"):

@@ -55,6 +55,7 @@ def candidates(
     Raises:
         UserError: A requested pass is not in the catalog.
     """
+    # A mistyped request would otherwise have no effect and no message.
     for name in wanted:
         catalog.entry(name)
     selected, rest = [], []

@@ -41,6 +41,7 @@ class Fingerprint:
 
     def to_json(self) -> dict[str, Json]:
         """Return the features that occur, with count, first operator and detail."""
+        # Sorted, so that equal fingerprints give equal files.
         return {
             name: {"count": feature.count, "first": feature.first, "detail": feature.detail}
             for name, feature in sorted(self.features.items())

@@ -40,6 +40,7 @@ class BuildOptions:
         level = data.get("opt_level", 0)
         assert isinstance(config, dict) and isinstance(required, list) and isinstance(disabled, list)
         assert isinstance(level, int)
+        # Sorted, so that equal options hash and compare equal.
         pairs = ((key, value) for key, value in config.items() if isinstance(value, bool | int | str))
         return cls(level, tuple(map(str, required)), tuple(map(str, disabled)), tuple(sorted(pairs)))
 

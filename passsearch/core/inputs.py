@@ -145,6 +145,7 @@ def _named_sizes(declared: Mapping[str, DeclaredInput], types: Mapping[str, Tens
     """Return the sizes of named open dimensions that follow from the user's types."""
     sizes: dict[str, int] = {}
     for name, kind in types.items():
+        # Not strict: without a declared rank there are no names to bind. `_check_type` has compared all other ranks.
         for symbol, size in zip(declared[name].shape or (), kind.shape, strict=False):
             if isinstance(symbol, str) and size is not None:
                 _set_size(symbol, size, sizes=sizes)

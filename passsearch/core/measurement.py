@@ -7,6 +7,8 @@ from typing import Literal, get_args
 from passsearch.core.passes import Json
 from passsearch.errors import UserError
 
+# `infra` is an accident of the machine, such as a full disk or a killed worker: it is retried and never recorded as a
+# property of a candidate. All other kinds are results.
 FailureKind = Literal["compile_error", "crash", "timeout", "oom", "wrong_result", "unstable", "infra"]
 FAILURE_KINDS: tuple[str, ...] = get_args(FailureKind)
 

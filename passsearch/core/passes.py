@@ -96,6 +96,7 @@ def _parse_step(text: str, start: int) -> tuple[PassSpec, int]:
     while end < len(text) and text[end] not in ",{":
         end += 1
     name = text[start:end].strip()
+    # Names have dots, as in `dlight.gpu.Matmul`.
     if not name.replace("_", "").replace(".", "").isalnum():
         raise _syntax_error(text, start)
     arguments: dict[str, Json] = {}

@@ -74,6 +74,7 @@ def _row(operator: Operator) -> Json:
 
 
 def _operator(row: list[object]) -> Operator:
+    # Rows come from `to_json` in a worker of the same version, so their types are not checked again.
     index, kind, op, inputs, outputs, attributes, value = row
     types = tuple(TensorType(tuple(shape), dtype) for shape, dtype in outputs)  # type: ignore[attr-defined]
     return Operator(index, kind, op, tuple(inputs), types, attributes, value)  # type: ignore[arg-type]
