@@ -37,7 +37,7 @@ _AVERAGES = frozenset(kind for kind in POOLS if "max" not in kind or "adaptive" 
 _LEAST_REDUCTION = 4
 # Feature maps have multiples of 8 channels; predictions have anchors times fields, which rarely is such a multiple.
 _CHANNEL_MULTIPLE = 8
-# A table of four numbers per row with fewer rows is more likely a set of constants for decoding than of anchors.
+# Smallest number of rows in a table of anchor boxes; smaller tables of four columns may be constants for decoding.
 _ANCHORS_AT_LEAST = 64
 
 
@@ -47,7 +47,7 @@ class _Head:
 
     Attributes:
         convolution: Index of the convolution.
-        sides: Height and width of the map it predicts on, or its side as a fraction of the image's.
+        sides: Height and width of its map, or one number: the side of the map as a fraction of the image's side.
     """
 
     convolution: int
@@ -57,6 +57,7 @@ class _Head:
 def find_features(flow: Dataflow) -> Mapping[str, Feature]:
     """Return the detection features by name; ``head_scale`` counts resolutions, ``detection_head`` convolutions."""
     heads = _multi_scale_heads(flow)
+    # Reversed, so that the first head of every resolution stays in the dictionary.
     scales = {head.sides: head.convolution for head in reversed(heads)}
     return {
         "head_scale": make_feature(scales.values(), _scales_text(scales)),

@@ -41,7 +41,7 @@ class PassSpec:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Passes in the order they are applied. ``str`` and ``parse`` are inverse."""
+    """A sequence of passes, in the order they are applied. ``str`` and ``parse`` are inverse."""
 
     passes: tuple[PassSpec, ...] = ()
 
