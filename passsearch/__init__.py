@@ -8,7 +8,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from passsearch.api import TuneResult, analyze, audit, check_space, compare, explore, tune
+    # Three functions have the names of their modules. While mypy resolves the import cycle, such a name in
+    # `passsearch.api` is still the module, so these functions come from the modules themselves.
+    from passsearch.api import TuneResult, analyze, audit, check_space
+    from passsearch.api.compare import compare
+    from passsearch.api.explore import explore
+    from passsearch.api.tune import tune
 
 __all__ = ["TuneResult", "__version__", "analyze", "audit", "check_space", "compare", "explore", "tune"]
 __version__ = "0.1.0"
