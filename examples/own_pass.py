@@ -1,6 +1,6 @@
-"""A pass of one's own: a module that imports TVM and numpy only, and a YAML entry that names it.
+"""A user's own pass: a module that imports only TVM and numpy, and a YAML entry that refers to it.
 
-Run ``passsearch tune zoo:resnet_tiny --catalog examples/own_pass.yaml --additional MaximumToRelu``.
+Run it with ``passsearch tune zoo:resnet_tiny --catalog examples/own_pass.yaml --additional MaximumToRelu``.
 """
 
 import tvm
@@ -9,7 +9,7 @@ from tvm import relay
 
 class _Rewrite(relay.ExprMutator):
     def visit_call(self, call: relay.Call) -> relay.Expr:
-        """max(x, 0) becomes relu(x)."""
+        """Replace max(x, 0) by relu(x)."""
         new = super().visit_call(call)
         is_maximum = getattr(call.op, "name", "") == "maximum"
         zero = is_maximum and isinstance(new.args[1], relay.Constant) and not new.args[1].data.numpy().any()
@@ -17,11 +17,11 @@ class _Rewrite(relay.ExprMutator):
 
 
 def maximum_to_relu() -> tvm.ir.transform.Pass:
-    """The pass the catalog's factory names."""
+    """Return the pass; the field `factory` in own_pass.yaml names this function."""
 
     @tvm.ir.transform.module_pass(opt_level=0, name="MaximumToRelu")
     def rewrite(module: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
-        # A new module: the one that came in is a state others still need.
+        # Return a new module and leave the argument unchanged: other candidates continue from it.
         return tvm.IRModule({"main": _Rewrite().visit(module["main"])})
 
     return rewrite

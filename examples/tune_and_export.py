@@ -1,4 +1,4 @@
-"""Tune a built-in network, print the result, export the script that rebuilds it."""
+"""Tune a built-in network, print the result and export a script that rebuilds it."""
 
 import passsearch
 

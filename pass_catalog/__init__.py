@@ -1,1 +1,1 @@
-"""Facts on compiler passes, one folder of YAML files per dialect: data, read by ``passsearch.catalog``."""
+"""Facts about compiler passes: one folder of YAML files per dialect, which ``passsearch.catalog`` reads."""

@@ -23,10 +23,13 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
+# A library does not print log records on its own: the application decides where they go.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> object:
+    # A worker imports this package inside an environment that has TVM but not optuna, so `passsearch.api` may not
+    # be imported before one of its names is used.
     if name in __all__:
         return getattr(import_module("passsearch.api"), name)
     raise AttributeError(f"module `passsearch` has no attribute `{name}`")

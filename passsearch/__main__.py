@@ -1,4 +1,4 @@
-"""``python -m passsearch``."""
+"""The command line as a module: ``python -m passsearch``."""
 
 import sys
 

@@ -1,26 +1,30 @@
-"""The error tree: who is at fault decides the class, and the class decides the exit code."""
+"""The error tree: the class of an error says who can fix it, and sets the exit code of the command line."""
 
 
 class PassSearchError(Exception):
-    """Root of every error passsearch raises on purpose; its text is one line that says what to do."""
+    """The root of every error that passsearch raises on purpose; its text is one line with the next step."""
 
     exit_code = 1
 
 
 class UserError(PassSearchError):
-    """The caller asked for something that cannot be: rule, value got, values allowed, next step."""
+    """A request that cannot be fulfilled; the text gives the rule, the value got, the values allowed, the next step."""
 
     exit_code = 2
 
 
 class EnvironmentFault(PassSearchError):
-    """The machine lacks something (toolchain, C compiler, disk, driver); says the command that mends it."""
+    """Something missing on the machine (toolchain, C compiler, disk space, driver); the text says how to get it."""
 
     exit_code = 3
 
 
 class WorkerDied(PassSearchError):
-    """A worker process ended before it answered; the caller turns it into a typed ``Failure``."""
+    """A worker process that ended before it answered; callers turn it into a ``Failure`` of the same kind.
+
+    Attributes:
+        kind: One of ``passsearch.core.FAILURE_KINDS``.
+    """
 
     exit_code = 3
 

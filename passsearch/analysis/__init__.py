@@ -1,6 +1,6 @@
-"""From a network's dataflow graph to its features, and from features to architecture classes."""
+"""Analysis of a network's dataflow graph: its features, and the architecture classes that follow from them."""
 
-from passsearch.analysis.classes import UNKNOWN, ClassRule, classify
+from passsearch.analysis.classes import ClassRule, classify
 from passsearch.analysis.fingerprint import feature_names, fingerprint
 
-__all__ = ["UNKNOWN", "ClassRule", "classify", "feature_names", "fingerprint"]
+__all__ = ["ClassRule", "classify", "feature_names", "fingerprint"]

@@ -1,35 +1,37 @@
-"""Activations by the function they compute, whichever primitives spell it."""
+"""Activation functions, recognized by the function they compute and not by the primitives that express it."""
 
 from collections.abc import Callable, Mapping
 
-from passsearch.analysis.graph import Dataflow, occurrences, root
+from passsearch.analysis.graph import Dataflow, make_feature, unwrap_layouts
 from passsearch.core import Feature, Operator
 
+# Activations that every exporter writes as one operator.
 _PLAIN = ("relu", "leaky_relu", "prelu", "tanh", "softplus", "elu", "mish", "log_softmax")
 
 
-def features(flow: Dataflow) -> Mapping[str, Feature]:
-    """Features of this family by name, each ``activation_`` and the function."""
-    found: dict[str, list[int]] = {name: [] for name in (*_PLAIN, *_SPELLED)}
+def find_features(flow: Dataflow) -> Mapping[str, Feature]:
+    """Return the activation features by name: ``activation_`` and the function."""
+    indices: dict[str, list[int]] = {name: [] for name in (*_PLAIN, *_PATTERNS)}
     for operator in flow.operators:
         if operator.index in flow.data:
             for name in _names(flow, operator):
-                found[name].append(operator.index)
-    return {f"activation_{name}": occurrences(indices) for name, indices in found.items()}
+                indices[name].append(operator.index)
+    return {f"activation_{name}": make_feature(operators) for name, operators in indices.items()}
 
 
 def _names(flow: Dataflow, operator: Operator) -> list[str]:
-    spelled = [name for name, test in _SPELLED.items() if test(flow, operator)]
-    return spelled or [name for name in _PLAIN if operator.kind == name]
+    # Patterns first: the tanh inside GELU is no activation of its own.
+    matches = [name for name, test in _PATTERNS.items() if test(flow, operator)]
+    return matches or [name for name in _PLAIN if operator.kind == name]
 
 
 def _is_relu6(flow: Dataflow, operator: Operator) -> bool:
-    """A clip to [0, 6] that is not part of a hard sigmoid."""
+    """Return whether an operator clips to [0, 6] and is not part of a hard sigmoid."""
     return operator.kind == "relu6" or (_clips(operator, to=6.0) and not _is_hard_sigmoid(flow, operator))
 
 
 def _is_hard_sigmoid(flow: Dataflow, operator: Operator) -> bool:
-    """clip(x + 3, 0, 6) / 6 or clip(a x + b, 0, 1)."""
+    """Return whether an operator is the clip of clip(x + 3, 0, 6) / 6 or of clip(a x + b, 0, 1)."""
     if operator.kind == "hard_sigmoid":
         return True
     shifted = any(flow.kind(source) == "add" and flow.weights(source) for source in flow.arguments(operator.index))
@@ -42,22 +44,25 @@ def _clips(operator: Operator, *, to: float) -> bool:
 
 
 def _is_silu(flow: Dataflow, operator: Operator) -> bool:
-    """Whether it is x * sigmoid(x), not the gate of squeeze-and-excitation, whose two factors differ."""
+    """Return whether an operator is the product of x * sigmoid(x)."""
     arguments = flow.arguments(operator.index)
     if operator.kind != "multiply" or len(arguments) != 2:
         return operator.kind == "silu"
-    return _is_of(flow, arguments[0], kind="sigmoid", of=arguments[1]) or _is_of(
-        flow, arguments[1], kind="sigmoid", of=arguments[0]
-    )
+    # Both factors must have one origin. In the gate of squeeze-and-excitation they differ: y * sigmoid(f(y)).
+    left, right = arguments
+    return _applies(flow, left, kind="sigmoid", to=right) or _applies(flow, right, kind="sigmoid", to=left)
 
 
-def _is_of(flow: Dataflow, index: int, *, kind: str, of: int) -> bool:
-    source = root(flow, index)
-    return flow.kind(source) == kind and root(flow, of) in (root(flow, each) for each in flow.arguments(source))
+def _applies(flow: Dataflow, index: int, *, kind: str, to: int) -> bool:
+    """Return whether a value is the result of an operator of that kind on the value ``to``."""
+    source = unwrap_layouts(flow, index)
+    origins = (unwrap_layouts(flow, argument) for argument in flow.arguments(source))
+    return flow.kind(source) == kind and unwrap_layouts(flow, to) in origins
 
 
 def _is_gelu(flow: Dataflow, operator: Operator) -> bool:
-    """By erf, or by tanh of x and its cube."""
+    """Return whether an operator is the core of GELU: erf, or tanh of x and its cube."""
+    # Networks use erf for nothing else.
     if operator.kind in ("gelu", "erf", "fast_erf"):
         return True
     return operator.kind in ("tanh", "fast_tanh") and _has_cube(flow, operator.index)
@@ -67,7 +72,8 @@ def _has_cube(flow: Dataflow, index: int, *, depth: int = 4) -> bool:
     if flow.kind(index) == "power" and 3.0 in flow.scalars(index):
         return True
     arguments = flow.arguments(index)
-    if flow.kind(index) == "multiply" and len(arguments) == 2 and depth < 4:
+    # A product of two data values under the tanh: exporters write the cube as x * x * x too.
+    if flow.kind(index) == "multiply" and len(arguments) == 2:
         return True
     return depth > 0 and any(
         _has_cube(flow, source, depth=depth - 1)
@@ -86,7 +92,7 @@ def _is_softmax(flow: Dataflow, operator: Operator) -> bool:
     return operator.kind in ("softmax", "fast_softmax")
 
 
-_SPELLED: Mapping[str, Callable[[Dataflow, Operator], bool]] = {
+_PATTERNS: Mapping[str, Callable[[Dataflow, Operator], bool]] = {
     "relu6": _is_relu6,
     "hard_sigmoid": _is_hard_sigmoid,
     "silu": _is_silu,

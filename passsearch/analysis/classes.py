@@ -1,27 +1,26 @@
-"""Architecture classes: conditions over features, read from data, with the evidence for or against each."""
+"""Architecture classes: rules over features, parsed from data, with the evidence for or against every class."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from passsearch.core import ArchitectureClass, Feature, Fingerprint, Json
+from passsearch.core import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint, Json
 from passsearch.errors import UserError
 
-UNKNOWN = "unknown"
-
+# Placeholders that the evidence text of a rule may contain.
 _COUNT_FIELDS = ("count", "first", "detail", "feature")
 _RATIO_FIELDS = ("part", "whole", "percent")
 
 
 @dataclass(frozen=True)
 class Count:
-    """A feature occurs often enough.
+    """The condition that a feature occurs often enough and not too often.
 
     Attributes:
-        feature: Its name.
-        minimum: Least number of occurrences.
-        maximum: Greatest number, ``None`` for any.
-        evidence: What to tell a person; ``{count}``, ``{first}`` and ``{detail}`` are filled in.
+        feature: Name of the feature.
+        minimum: Smallest number of occurrences.
+        maximum: Largest number of occurrences, ``None`` for no limit.
+        evidence: Text for people; ``{count}``, ``{first}`` and ``{detail}`` are filled in.
     """
 
     feature: str
@@ -32,13 +31,13 @@ class Count:
 
 @dataclass(frozen=True)
 class Ratio:
-    """One feature occurs often enough against another.
+    """The condition that one feature occurs often enough in proportion to another.
 
     Attributes:
-        part: Name of the feature counted.
-        whole: Name of the feature it is compared with.
-        minimum: Least quotient of the two counts; a whole of 0 never suffices.
-        evidence: What to tell a person; ``{part}``, ``{whole}`` and ``{percent}`` are filled in.
+        part: Name of the feature in the numerator.
+        whole: Name of the feature in the denominator.
+        minimum: Smallest quotient of the two counts; the condition fails if the denominator is 0.
+        evidence: Text for people; ``{part}``, ``{whole}`` and ``{percent}`` are filled in.
     """
 
     part: str
@@ -48,37 +47,37 @@ class Ratio:
 
 
 @dataclass(frozen=True)
-class All:
-    """Every condition holds."""
+class AllOf:
+    """The condition that every inner condition holds."""
 
     conditions: tuple["Condition", ...]
 
 
 @dataclass(frozen=True)
-class Any:
-    """At least one condition holds; the evidence is that of the first that does."""
+class AnyOf:
+    """The condition that at least one inner condition holds; the first that holds gives the evidence."""
 
     conditions: tuple["Condition", ...]
 
 
 @dataclass(frozen=True)
 class Not:
-    """A condition does not hold."""
+    """The condition that the inner condition does not hold."""
 
     condition: "Condition"
 
 
-Condition: TypeAlias = Count | Ratio | All | Any | Not
+Condition: TypeAlias = Count | Ratio | AllOf | AnyOf | Not
 
 
 @dataclass(frozen=True)
 class ClassRule:
-    """When a network belongs to a class.
+    """The rule that decides whether a network belongs to a class.
 
     Attributes:
-        name: The class.
-        title: What the class is, in words.
-        when: The condition.
+        name: Name of the class.
+        title: Description of the class for people.
+        when: The condition for membership.
     """
 
     name: str
@@ -87,7 +86,7 @@ class ClassRule:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> "ClassRule":
-        """Reads a rule: ``name``, ``title`` and ``when``, a condition of the forms below.
+        """Read a rule with the fields ``name``, ``title`` and ``when``. The condition ``when`` has one of these forms.
 
         ``{feature: NAME, min: N, max: N, evidence: TEXT}``,
         ``{ratio: [PART, WHOLE], min: X, evidence: TEXT}``,
@@ -104,29 +103,29 @@ class ClassRule:
         return cls(name, str(data.get("title") or name), _condition(when, rule=name))
 
     def features(self) -> frozenset[str]:
-        """Names of the features that the rule looks at."""
+        """Return the names of the features that the rule refers to."""
         return frozenset(_features(self.when))
 
 
 @dataclass(frozen=True)
 class _Verdict:
-    """Whether a condition holds, and the lines that say why or why not."""
+    """The result of one condition, and the lines that say why it holds or fails."""
 
     holds: bool
     lines: tuple[str, ...]
 
 
 def classify(fingerprint: Fingerprint, rules: Iterable[ClassRule]) -> tuple[ArchitectureClass, ...]:
-    """Labels a network with every class whose rule holds, or else with `unknown`.
+    """Return every class whose rule holds, or the class `unknown` if no rule holds.
 
-    The evidence of `unknown` says for each class what was looked for and not found.
+    The evidence of `unknown` lists for every class the features that the network lacks.
     """
     verdicts = [(rule, _judge(rule.when, fingerprint)) for rule in rules]
-    found = tuple(ArchitectureClass(rule.name, verdict.lines) for rule, verdict in verdicts if verdict.holds)
-    if found:
-        return found
+    classes = tuple(ArchitectureClass(rule.name, verdict.lines) for rule, verdict in verdicts if verdict.holds)
+    if classes:
+        return classes
     missing = tuple(f"not {rule.name} ({rule.title}): " + "; ".join(verdict.lines) for rule, verdict in verdicts)
-    return (ArchitectureClass(UNKNOWN, missing or ("no class rules are given",)),)
+    return (ArchitectureClass(UNKNOWN_CLASS, missing or ("the catalog has no class rules",)),)
 
 
 def _judge(condition: Condition, fingerprint: Fingerprint) -> _Verdict:
@@ -137,11 +136,12 @@ def _judge(condition: Condition, fingerprint: Fingerprint) -> _Verdict:
     if isinstance(condition, Not):
         inner = _judge(condition.condition, fingerprint)
         return _Verdict(not inner.holds, tuple(f"it has {line}" for line in inner.lines) if inner.holds else ())
-    verdicts = [_judge(each, fingerprint) for each in condition.conditions]
-    if isinstance(condition, Any):
-        return next((each for each in verdicts if each.holds), _Verdict(False, _lines(verdicts)))
-    failed = [each for each in verdicts if not each.holds]
-    return _Verdict(not failed, _lines(failed or verdicts))
+    verdicts = [_judge(inner, fingerprint) for inner in condition.conditions]
+    if isinstance(condition, AnyOf):
+        return next((verdict for verdict in verdicts if verdict.holds), _Verdict(False, _lines(verdicts)))
+    failures = [verdict for verdict in verdicts if not verdict.holds]
+    # Only failures explain a failure: evidence for the other conditions would hide the missing feature.
+    return _Verdict(not failures, _lines(failures or verdicts))
 
 
 def _lines(verdicts: Iterable[_Verdict]) -> tuple[str, ...]:
@@ -150,21 +150,22 @@ def _lines(verdicts: Iterable[_Verdict]) -> tuple[str, ...]:
 
 def _judge_count(condition: Count, fingerprint: Fingerprint) -> _Verdict:
     feature = fingerprint.features.get(condition.feature, Feature(0))
-    found = f"{feature.count} `{condition.feature}`"
+    got = f"{feature.count} `{condition.feature}`"
     if feature.count < condition.minimum:
-        return _Verdict(False, (f"{found}, at least {condition.minimum} needed",))
+        return _Verdict(False, (f"{got}, at least {condition.minimum} needed",))
     if condition.maximum is not None and feature.count > condition.maximum:
-        return _Verdict(False, (f"{found}, at most {condition.maximum} allowed",))
+        return _Verdict(False, (f"{got}, at most {condition.maximum} allowed",))
     values = {"count": feature.count, "first": feature.first, "detail": feature.detail}
     text = condition.evidence.format(feature=condition.feature, **values)
+    # A condition with minimum 0 holds for an absent feature, which has no first operator to name.
     return _Verdict(True, (text,) if feature.count else ())
 
 
 def _judge_ratio(condition: Ratio, fingerprint: Fingerprint) -> _Verdict:
     part, whole = fingerprint.count(condition.part), fingerprint.count(condition.whole)
     if not whole or part / whole < condition.minimum:
-        found = f"{part} `{condition.part}` for {whole} `{condition.whole}`"
-        return _Verdict(False, (f"{found}, a ratio of at least {condition.minimum:g} needed",))
+        got = f"{part} `{condition.part}` for {whole} `{condition.whole}`"
+        return _Verdict(False, (f"{got}, a ratio of at least {condition.minimum:g} needed",))
     percent = round(100 * part / whole)
     return _Verdict(True, (condition.evidence.format(part=part, whole=whole, percent=percent),))
 
@@ -172,12 +173,13 @@ def _judge_ratio(condition: Ratio, fingerprint: Fingerprint) -> _Verdict:
 def _condition(data: Json, *, rule: str) -> Condition:
     if not isinstance(data, dict):
         raise UserError(f"Class rule `{rule}`: got `{data}`; a condition is a mapping.")
+    # A field that the form does not have is refused: a mistyped `min` must not become the default.
     form = next((form for form in _FORMS if form in data), None)
     if form is None or (unknown := sorted(set(data) - _FORMS[form])):
         got = sorted(data) if form is None else unknown
         raise UserError(f"Class rule `{rule}`: got {got} in a condition; allowed are {_allowed(form)}.")
     try:
-        return _read(form, data, rule=rule)
+        return _parse(form, data, rule=rule)
     except (TypeError, ValueError) as error:
         raise UserError(f"Class rule `{rule}`: `{form}: {data[form]}` cannot be read: {error}.") from None
 
@@ -195,18 +197,18 @@ def _allowed(form: str | None) -> str:
     return ", ".join(sorted(_FORMS if form is None else _FORMS[form]))
 
 
-def _read(form: str, data: Mapping[str, Json], *, rule: str) -> Condition:
+def _parse(form: str, data: Mapping[str, Json], *, rule: str) -> Condition:
     if form == "feature":
-        return _read_count(data)
+        return _parse_count(data)
     if form == "ratio":
-        return _read_ratio(data)
+        return _parse_ratio(data)
     if form == "not":
         return Not(_condition(data["not"], rule=rule))
-    conditions = tuple(_condition(each, rule=rule) for each in _listed(data[form]))
-    return All(conditions) if form == "all" else Any(conditions)
+    conditions = tuple(_condition(inner, rule=rule) for inner in _items(data[form]))
+    return AllOf(conditions) if form == "all" else AnyOf(conditions)
 
 
-def _read_count(data: Mapping[str, Json]) -> Count:
+def _parse_count(data: Mapping[str, Json]) -> Count:
     maximum = data.get("max")
     return Count(
         feature=_text(data["feature"]),
@@ -216,8 +218,8 @@ def _read_count(data: Mapping[str, Json]) -> Count:
     )
 
 
-def _read_ratio(data: Mapping[str, Json]) -> Ratio:
-    part, whole = _listed(data["ratio"])
+def _parse_ratio(data: Mapping[str, Json]) -> Ratio:
+    part, whole = _items(data["ratio"])
     return Ratio(
         part=_text(part),
         whole=_text(whole),
@@ -228,6 +230,7 @@ def _read_ratio(data: Mapping[str, Json]) -> Ratio:
 
 def _template(value: Json, names: Iterable[str]) -> str:
     text = _text(value)
+    # Fill the text in once now, so that a wrong placeholder is an error of the file and not of a later analysis.
     try:
         text.format(**dict.fromkeys(names, 0))
     except (KeyError, IndexError) as error:
@@ -247,7 +250,7 @@ def _number(value: Json) -> float:
     return value
 
 
-def _listed(value: Json) -> Sequence[Json]:
+def _items(value: Json) -> Sequence[Json]:
     if not isinstance(value, list) or not value:
         raise ValueError(f"got `{value}`, a list is needed")
     return value
@@ -260,4 +263,4 @@ def _features(condition: Condition) -> Iterable[str]:
         return (condition.part, condition.whole)
     if isinstance(condition, Not):
         return _features(condition.condition)
-    return (name for each in condition.conditions for name in _features(each))
+    return (name for inner in condition.conditions for name in _features(inner))

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from passsearch.analysis.graph import Dataflow, extent, integers, occurrences, walk_forward
+from passsearch.analysis.graph import Dataflow, axis_size, integer_attribute, make_feature, walk_forward
 from passsearch.analysis.kinds import ACTIVATIONS, CONVOLUTIONS, JOINS, LAYOUTS, PADS, POOLS, TRANSPOSES
 from passsearch.core import Feature, Operator
 
-# What may stand between the depthwise and the pointwise half of a block: work on each channel alone.
-# A residual add and a layer norm do not, which keeps ConvNeXt and ConvMixer out.
+# Operators that may lie between the depthwise and the pointwise half of a block: they work on every channel alone.
+# A residual add and a layer norm mix more than that. Without them, blocks of ConvNeXt and ConvMixer do not match.
 _CHANNELWISE = (
     ACTIVATIONS
     | TRANSPOSES
@@ -30,74 +30,83 @@ _CHANNELWISE = (
 _READS_PADDING = CONVOLUTIONS | POOLS
 
 
-def features(flow: Dataflow) -> Mapping[str, Feature]:
-    """Features of this family by name."""
+def find_features(flow: Dataflow) -> Mapping[str, Feature]:
+    """Return the convolution features by name."""
     convolutions = list(flow.of_kind(CONVOLUTIONS))
     separable = [convolution.index for convolution in convolutions if _pointwise_after(flow, convolution)]
     return {
-        "convolution": occurrences(convolution.index for convolution in convolutions),
-        "explicit_padding": occurrences(pad.index for pad in flow.of_kind(PADS) if _feeds_window(flow, pad)),
-        "depthwise_convolution": occurrences(c.index for c in convolutions if is_depthwise(flow, c)),
-        "grouped_convolution": occurrences(c.index for c in convolutions if is_grouped(flow, c)),
-        "strided_convolution": occurrences(c.index for c in convolutions if max(integers(c, "strides"), default=1) > 1),
-        "depthwise_separable": occurrences(separable, _kernels(flow, separable)),
+        "convolution": make_feature(convolution.index for convolution in convolutions),
+        "explicit_padding": make_feature(pad.index for pad in flow.of_kind(PADS) if _feeds_window(flow, pad)),
+        "depthwise_convolution": make_feature(c.index for c in convolutions if is_depthwise(flow, c)),
+        "grouped_convolution": make_feature(c.index for c in convolutions if is_grouped(flow, c)),
+        "strided_convolution": make_feature(
+            c.index for c in convolutions if max(integer_attribute(c, "strides"), default=1) > 1
+        ),
+        "depthwise_separable": make_feature(separable, _kernels(flow, separable)),
     }
 
 
-def groups(convolution: Operator) -> int:
-    """Number of groups, 1 if the operator does not say."""
-    return next(iter(integers(convolution, "groups")), 1)
+def group_count(convolution: Operator) -> int:
+    """Return the number of groups, 1 if the operator has no such attribute."""
+    return next(iter(integer_attribute(convolution, "groups")), 1)
 
 
 def is_depthwise(flow: Dataflow, convolution: Operator) -> bool:
-    """Whether each input channel has filters of its own."""
+    """Return whether each input channel has filters of its own."""
     channels = input_channels(flow, convolution)
-    return groups(convolution) > 1 and channels in (None, groups(convolution))
+    # One group per input channel. If the shape does not give the channels, several groups count as depthwise:
+    # that is by far the most frequent use of groups.
+    return group_count(convolution) > 1 and channels in (None, group_count(convolution))
 
 
 def is_grouped(flow: Dataflow, convolution: Operator) -> bool:
-    """Whether channels are split in groups of more than one."""
-    return groups(convolution) > 1 and not is_depthwise(flow, convolution)
+    """Return whether the channels are split in groups of more than one channel."""
+    return group_count(convolution) > 1 and not is_depthwise(flow, convolution)
 
 
 def is_pointwise(flow: Dataflow, convolution: Operator) -> bool:
-    """Whether every kernel dimension is 1 and channels are not grouped."""
-    return groups(convolution) == 1 and set(kernel(flow, convolution)) == {1}
+    """Return whether every kernel dimension is 1 and the channels are not grouped."""
+    return group_count(convolution) == 1 and set(kernel_size(flow, convolution)) == {1}
 
 
 def is_spatial(flow: Dataflow, convolution: Operator) -> bool:
-    """Whether the kernel is larger than 1 and mixes channels."""
-    return max(kernel(flow, convolution), default=1) > 1 and not is_depthwise(flow, convolution)
+    """Return whether the kernel is larger than 1 and mixes channels."""
+    return max(kernel_size(flow, convolution), default=1) > 1 and not is_depthwise(flow, convolution)
 
 
-def kernel(flow: Dataflow, convolution: Operator) -> tuple[int, ...]:
-    """Kernel sizes, from the attributes or else from the weight's shape; empty if neither tells."""
-    stated = integers(convolution, "kernel_size")
-    if stated or len(convolution.inputs) < 2:
-        return stated
+def kernel_size(flow: Dataflow, convolution: Operator) -> tuple[int, ...]:
+    """Return the kernel's size by axis, from the attributes or the weight's shape; empty if neither has it."""
+    sizes = integer_attribute(convolution, "kernel_size")
+    if sizes or len(convolution.inputs) < 2:
+        return sizes
     layout = str(convolution.attributes.get("kernel_layout") or "OIHW")
-    found = (extent(flow.shape(convolution.inputs[1]), layout, axis=axis) for axis in "DHW")
-    return tuple(size for size in found if size is not None)
+    weight = (axis_size(flow.shape(convolution.inputs[1]), layout, axis=axis) for axis in "DHW")
+    return tuple(size for size in weight if size is not None)
 
 
 def input_channels(flow: Dataflow, convolution: Operator) -> int | None:
-    """Channels read, ``None`` if the shape does not tell."""
-    layout = str(convolution.attributes.get("data_layout") or "NCHW")
-    return extent(flow.shape(convolution.inputs[0]), layout, axis="C")
+    """Return the number of input channels, ``None`` if the shape does not determine it."""
+    return axis_size(flow.shape(convolution.inputs[0]), input_layout(convolution), axis="C")
 
 
 def output_channels(flow: Dataflow, convolution: Operator) -> int | None:
-    """Channels written, ``None`` if the shape does not tell."""
-    return extent(flow.shape(convolution.index), output_layout(convolution), axis="C")
+    """Return the number of output channels, ``None`` if the shape does not determine it."""
+    return axis_size(flow.shape(convolution.index), output_layout(convolution), axis="C")
+
+
+def input_layout(convolution: Operator) -> str:
+    """Return the layout of the map that a convolution reads."""
+    return str(convolution.attributes.get("data_layout") or "NCHW")
 
 
 def output_layout(convolution: Operator) -> str:
-    """Layout of what a convolution yields."""
-    attributes = convolution.attributes
-    return str(attributes.get("out_layout") or attributes.get("data_layout") or "NCHW")
+    """Return the layout of the map that a convolution produces."""
+    # TVM leaves `out_layout` empty if it equals `data_layout`.
+    return str(convolution.attributes.get("out_layout") or input_layout(convolution))
 
 
 def _feeds_window(flow: Dataflow, pad: Operator) -> bool:
+    # Exporters write pads of width 0 too, which FoldExplicitPadding gains nothing from.
     widths = pad.attributes.get("pad_width")
     if isinstance(widths, list) and widths and not any(any(pair) for pair in widths if isinstance(pair, list)):
         return False
@@ -114,11 +123,12 @@ def _pointwise_after(flow: Dataflow, convolution: Operator) -> int | None:
 
 
 def _is_channelwise(flow: Dataflow, index: int) -> bool:
+    # An addition of a bias is channelwise, a residual add is not.
     if flow.kind(index) in ("add", "subtract"):
         return len(flow.arguments(index)) == 1
     return flow.kind(index) in _CHANNELWISE
 
 
 def _kernels(flow: Dataflow, indices: list[int]) -> str:
-    found = sorted({kernel(flow, flow.operators[index]) for index in indices})
-    return "kernels " + ", ".join("x".join(map(str, size)) for size in found) if found else ""
+    sizes = sorted({kernel_size(flow, flow.operators[index]) for index in indices})
+    return "kernels " + ", ".join("x".join(map(str, size)) for size in sizes) if sizes else ""

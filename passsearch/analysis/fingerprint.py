@@ -1,4 +1,4 @@
-"""All features of a graph, in one value."""
+"""The fingerprint of a network: all features of its graph."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -18,30 +18,32 @@ from passsearch.analysis.graph import Dataflow, dataflow
 from passsearch.core import Feature, Fingerprint, ModuleSummary
 
 _FAMILIES: tuple[Callable[[Dataflow], Mapping[str, Feature]], ...] = (
-    convolution.features,
-    residual.features,
-    normalization.features,
-    activation.features,
-    attention.features,
-    detection.features,
-    siblings.features,
-    rewrites.features,
-    structure.features,
+    convolution.find_features,
+    residual.find_features,
+    normalization.find_features,
+    activation.find_features,
+    attention.find_features,
+    detection.find_features,
+    siblings.find_features,
+    rewrites.find_features,
+    structure.find_features,
 )
 
 
 def fingerprint(summary: ModuleSummary) -> Fingerprint:
-    """Finds every feature of a network.
+    """Return the features of a network.
 
-    Features that are absent stand in it with count 0, so that they can be told from names that do not exist.
+    Absent features have count 0, so that a class rule with a mistyped feature name can be detected.
     """
     flow = dataflow(summary)
-    found: dict[str, Feature] = {}
-    for family in _FAMILIES:
-        found.update(family(flow))
-    return Fingerprint(MappingProxyType(found))
+    features: dict[str, Feature] = {}
+    for find_features in _FAMILIES:
+        features.update(find_features(flow))
+    # A fingerprint is shared by rules, selection and report, so none of them may change it.
+    return Fingerprint(MappingProxyType(features))
 
 
 def feature_names() -> frozenset[str]:
-    """Every name that a fingerprint holds."""
+    """Return the names of all features."""
+    # Every family returns all its names for every graph, so the empty graph has them all.
     return frozenset(fingerprint(ModuleSummary((), ())).features)

@@ -1,4 +1,4 @@
-"""A `ModuleSummary` as a networkx graph, and the walks over it that every feature is made of."""
+"""A `ModuleSummary` as a networkx graph, and the walks over it that the features are computed with."""
 
 import math
 import re
@@ -15,7 +15,8 @@ Digraph: TypeAlias = "nx.DiGraph[int]"
 Through: TypeAlias = Callable[[int], bool]
 
 _WALK_LIMIT = 400
-# Argument positions that hold weights, for modules whose weights are still inputs.
+# Argument positions of weights. An importer that does not freeze parameters leaves the weights as inputs of the
+# network, and then only their use tells them from data.
 _WEIGHT_SLOTS = {
     **dict.fromkeys(CONVOLUTIONS | TRANSPOSED_CONVOLUTIONS, (1, 2)),
     "dense": (1,),
@@ -32,13 +33,13 @@ _LAYOUT_AXIS = re.compile(r"(\d*)([A-Za-z])")
 
 @dataclass(frozen=True)
 class Dataflow:
-    """The network as the features see it.
+    """The dataflow graph of a network, with data separated from parameters.
 
     Attributes:
-        operators: By index.
-        results: Indices whose values the network returns.
-        parameters: Indices of values that no input changes: weights and what is computed from them.
-        data: What an input changes; edges from producer to consumer, without `parameters`.
+        operators: All operators, by index.
+        results: Indices of the operators whose values the network returns.
+        parameters: Indices of values that do not depend on the data: weights and values computed from weights.
+        data: Graph of the values that depend on the data; edges go from producer to consumer.
     """
 
     operators: tuple[Operator, ...]
@@ -47,47 +48,52 @@ class Dataflow:
     data: Digraph
 
     def of_kind(self, kinds: Iterable[str]) -> Iterator[Operator]:
-        """Operators of some kinds that work on data, in topological order."""
-        wanted = frozenset(kinds)
-        return (operator for operator in self.operators if operator.kind in wanted and operator.index in self.data)
+        """Return the operators of some kinds whose values depend on data, in topological order."""
+        kinds = frozenset(kinds)
+        return (operator for operator in self.operators if operator.kind in kinds and operator.index in self.data)
 
     def kind(self, index: int) -> str:
-        """Kind of one operator."""
+        """Return the kind of one operator."""
         return self.operators[index].kind
 
     def shape(self, index: int) -> tuple[int | None, ...]:
-        """Shape of an operator's first output; empty if it has none."""
+        """Return the shape of an operator's first output, empty if it has no output."""
         outputs = self.operators[index].outputs
         return outputs[0].shape if outputs else ()
 
     def arguments(self, index: int) -> tuple[int, ...]:
-        """Producers of an operator's data arguments, in order, repeated as they are used."""
+        """Return the producers of an operator's data arguments, in order; a value used twice appears twice."""
         return tuple(source for source in self.operators[index].inputs if source not in self.parameters)
 
     def weights(self, index: int) -> tuple[int, ...]:
-        """Producers of an operator's arguments that are parameters."""
+        """Return the producers of those arguments of an operator that are parameters."""
         return tuple(source for source in self.operators[index].inputs if source in self.parameters)
 
     def users(self, index: int) -> list[int]:
-        """Operators that read a value, in order."""
+        """Return the operators that read a value, in order."""
         return sorted(self.data.successors(index)) if index in self.data else []
 
     def scalars(self, index: int) -> list[float]:
-        """Numbers among an operator's arguments."""
+        """Return the numbers among an operator's arguments."""
         values = (self.operators[source].value for source in self.operators[index].inputs)
         return [value for value in values if value is not None]
 
 
 @dataclass(frozen=True)
 class Walk:
-    """Where a walk ended and what it went through on the way."""
+    """The result of a walk over the graph.
+
+    Attributes:
+        ends: Operators at which the walk stopped.
+        interior: Operators that the walk went through.
+    """
 
     ends: frozenset[int]
-    passed: frozenset[int]
+    interior: frozenset[int]
 
 
 def dataflow(summary: ModuleSummary) -> Dataflow:
-    """Builds the graph of a summary."""
+    """Build the graph of a summary."""
     graph: Digraph = nx.DiGraph()
     for operator in summary.operators:
         graph.add_node(operator.index, kind=operator.kind)
@@ -98,87 +104,92 @@ def dataflow(summary: ModuleSummary) -> Dataflow:
 
 
 def walk_back(flow: Dataflow, starts: Iterable[int], *, through: Through, limit: int = _WALK_LIMIT) -> Walk:
-    """Follows data backwards from values, going on from an operator only if `through` says so."""
+    """Follow data backwards from values; the walk goes on behind an operator only if `through` is true for it."""
     return _walk(starts, lambda index: flow.arguments(index), through=through, limit=limit)
 
 
 def walk_forward(flow: Dataflow, index: int, *, through: Through, limit: int = _WALK_LIMIT) -> Walk:
-    """Follows data forwards from the users of a value."""
+    """Follow data forwards from the users of a value; `through` has the same meaning as in `walk_back`."""
     return _walk(flow.users(index), flow.users, through=through, limit=limit)
 
 
-def root(flow: Dataflow, index: int) -> int:
-    """The value of which this one is a rearrangement."""
+def unwrap_layouts(flow: Dataflow, index: int) -> int:
+    """Return the value that this one only rearranges or converts, through any number of reshapes and casts."""
     while flow.kind(index) in LAYOUTS and len(flow.arguments(index)) == 1:
         index = flow.arguments(index)[0]
     return index
 
 
-def occurrences(indices: Iterable[int], detail: str = "") -> Feature:
-    """A feature that occurs at these operators."""
-    found = sorted(indices)
-    return Feature(len(found), found[0], detail) if found else Feature(0)
+def make_feature(indices: Iterable[int], detail: str = "") -> Feature:
+    """Return the feature that occurs at some operators."""
+    ordered = sorted(indices)
+    return Feature(len(ordered), ordered[0], detail) if ordered else Feature(0)
 
 
-def extent(shape: Sequence[int | None], layout: str, *, axis: str) -> int | None:
-    """Size of one axis under a layout such as `NCHW8c`; ``None`` if it is not known."""
+def axis_size(shape: Sequence[int | None], layout: str, *, axis: str) -> int | None:
+    """Return the size of one axis in a layout such as `NCHW8c`, ``None`` if the shape does not determine it."""
     letters = [letter for _, letter in _LAYOUT_AXIS.findall(layout)]
     if len(letters) != len(shape) or axis not in (letter.upper() for letter in letters):
         return None
-    found = [size for letter, size in zip(letters, shape, strict=True) if letter.upper() == axis]
-    known = [size for size in found if size is not None]
-    return math.prod(known) if len(known) == len(found) else None
+    # A packed layout splits an axis: the channels of NCHW8c are the product of C and c.
+    parts = [size for letter, size in zip(letters, shape, strict=True) if letter.upper() == axis]
+    sizes = [size for size in parts if size is not None]
+    return math.prod(sizes) if len(sizes) == len(parts) else None
 
 
-def integers(operator: Operator, name: str) -> tuple[int, ...]:
-    """A list attribute as integers; a lone integer is a list of one, anything else empty."""
+def integer_attribute(operator: Operator, name: str) -> tuple[int, ...]:
+    """Return a list attribute as a tuple; an integer gives a tuple of one, any other value an empty tuple."""
     value = operator.attributes.get(name)
     items = value if isinstance(value, list) else [value]
     return tuple(item for item in items if isinstance(item, int))
 
 
 def is_weighted_matmul(flow: Dataflow, index: int) -> bool:
-    """Whether a matrix product multiplies data by a parameter."""
+    """Return whether an operator is a matrix product of data with a parameter."""
     return flow.kind(index) in MATMULS and len(flow.arguments(index)) == 1 and bool(flow.weights(index))
 
 
 def is_data_matmul(flow: Dataflow, index: int) -> bool:
-    """Whether a matrix product multiplies data by data."""
+    """Return whether an operator is a matrix product of data with data."""
     return flow.kind(index) in MATMULS and len(flow.arguments(index)) >= 2
 
 
 def _walk(starts: Iterable[int], following: Callable[[int], Iterable[int]], *, through: Through, limit: int) -> Walk:
     ends: set[int] = set()
-    passed: set[int] = set()
+    interior: set[int] = set()
     stack = list(starts)
-    while stack and len(passed) < limit:
+    # The limit keeps a walk local: without it one walk per operator would make large networks quadratic.
+    while stack and len(interior) < limit:
         index = stack.pop()
-        if index in passed or index in ends:
+        if index in interior or index in ends:
             continue
         if not through(index):
             ends.add(index)
             continue
-        passed.add(index)
+        interior.add(index)
         stack.extend(following(index))
-    return Walk(frozenset(ends), frozenset(passed))
+    return Walk(frozenset(ends), frozenset(interior))
 
 
 def _parameters(operators: Sequence[Operator], graph: Digraph) -> frozenset[int]:
-    found: set[int] = set()
+    parameters: set[int] = set()
+    # One pass is enough: operators are in topological order.
     for operator in operators:
-        fixed = operator.kind != "input" and all(source in found for source in operator.inputs)
+        fixed = operator.kind != "input" and all(source in parameters for source in operator.inputs)
         if fixed or (operator.kind == "input" and _is_weight(operators, graph, index=operator.index)):
-            found.add(operator.index)
-    return frozenset(found)
+            parameters.add(operator.index)
+    return frozenset(parameters)
 
 
 def _is_weight(operators: Sequence[Operator], graph: Digraph, *, index: int) -> bool:
+    """Return whether every use of an input is one of a weight."""
     uses = list(_uses(operators, graph, index=index))
     small = bool(operators[index].outputs) and len(operators[index].outputs[0].shape) <= 1
     return bool(uses) and all(_is_weight_use(operators[user], slot, small=small) for user, slot in uses)
 
 
 def _uses(operators: Sequence[Operator], graph: Digraph, *, index: int) -> Iterator[tuple[int, int]]:
+    """Yield the readers of a value and the argument position it has there, through rearrangements of the value."""
     stack = [index]
     while stack:
         producer = stack.pop()
@@ -192,4 +203,5 @@ def _uses(operators: Sequence[Operator], graph: Digraph, *, index: int) -> Itera
 def _is_weight_use(user: Operator, slot: int, *, small: bool) -> bool:
     if slot in _WEIGHT_SLOTS.get(user.kind, ()):
         return True
+    # A bias or scale: a vector that is the second operand of elementwise arithmetic.
     return small and slot == 1 and user.kind in ("add", "multiply", "subtract", "divide")

@@ -1,9 +1,9 @@
-"""Operator kinds grouped by what they do to data; the vocabulary is that of `core.summary.Operator.kind`."""
+"""Groups of operator kinds, by their effect on data; the names are those of `core.summary.Operator.kind`."""
 
 CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d", "deformable_conv2d"})
 TRANSPOSED_CONVOLUTIONS = frozenset({"conv1d_transpose", "conv2d_transpose", "conv3d_transpose"})
 MATMULS = frozenset({"dense", "matmul", "batch_matmul", "einsum"})
-# Operators that own weights: what depth, branches and blocks are counted in.
+# Operators that may have weights. The depth of a network and the size of branches and blocks count these only.
 HEAVY = CONVOLUTIONS | TRANSPOSED_CONVOLUTIONS | MATMULS
 
 POOLS = frozenset(
@@ -26,7 +26,8 @@ RESAMPLES = TRANSPOSED_CONVOLUTIONS | {
 }
 TRANSPOSES = frozenset({"transpose", "permute_dims"})
 QUANTIZES = frozenset({"quantize", "dequantize", "requantize", "simulated_quantize", "simulated_dequantize"})
-# Rearrange or reinterpret values, compute nothing.
+# Operators that rearrange or convert values and compute nothing. Walks go through them: exporters insert and drop
+# them freely, so a feature must not depend on them.
 LAYOUTS = (
     TRANSPOSES
     | QUANTIZES

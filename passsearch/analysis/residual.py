@@ -1,16 +1,17 @@
-"""Residual adds: two paths that part at one value and meet again at an add."""
+"""Residual adds: two paths that fork at one value and meet again at an add."""
 
 import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from passsearch.analysis.convolution import is_depthwise, is_pointwise, is_spatial
-from passsearch.analysis.graph import Dataflow, is_data_matmul, occurrences
+from passsearch.analysis.graph import Dataflow, is_data_matmul, make_feature
 from passsearch.analysis.kinds import ACTIVATIONS, CONVOLUTIONS, HEAVY, MATMULS, RESAMPLES, SOFTMAXES
 from passsearch.core import Feature, Operator
 
-# How many values may lie between the fork and the add: a Swin block has about 150, a skip over a stage more.
+# Largest number of values between the fork and the add: a block of Swin has about 150, a skip over a stage has more.
 _WINDOW = 300
+# A projection shortcut is linear; a path with one of these is a branch.
 _NONLINEAR = ACTIVATIONS | SOFTMAXES
 
 
@@ -20,58 +21,61 @@ class Residual:
 
     Attributes:
         add: Index of the add.
-        fork: Index of the value at which the two paths part.
+        fork: Index of the value that both paths start from.
         shortcut: Operators on the short path.
-        branch: Operators on the other.
-        projected: Whether the short path has a weighted operator of its own.
+        branch: Operators on the long path.
+        is_projected: True if the short path has a weighted operator.
     """
 
     add: int
     fork: int
     shortcut: frozenset[int]
     branch: frozenset[int]
-    projected: bool
+    is_projected: bool
 
 
-def features(flow: Dataflow) -> Mapping[str, Feature]:
-    """Features of this family by name."""
-    found = residuals(flow)
-    spatial = [residual for residual in found if _is_spatial(flow, residual)]
+def find_features(flow: Dataflow) -> Mapping[str, Feature]:
+    """Return the residual features by name."""
+    every = find_residuals(flow)
+    spatial = [residual for residual in every if _is_spatial(flow, residual)]
     return {
-        "residual_add": occurrences((residual.add for residual in found), _shortcuts(found)),
-        "residual_convolution": occurrences((residual.add for residual in spatial), _shortcuts(spatial)),
-        "convolution_in_residual": occurrences(_convolutions_in(flow, spatial)),
-        "inverted_residual": occurrences(residual.add for residual in found if _is_inverted(flow, residual)),
-        "residual_dense": occurrences(residual.add for residual in found if _is_dense(flow, residual)),
+        "residual_add": make_feature((residual.add for residual in every), _shortcuts_text(every)),
+        "residual_convolution": make_feature((residual.add for residual in spatial), _shortcuts_text(spatial)),
+        "convolution_in_residual": make_feature(_convolutions_in(flow, spatial)),
+        "inverted_residual": make_feature(residual.add for residual in every if _is_inverted(flow, residual)),
+        "residual_dense": make_feature(residual.add for residual in every if _is_dense(flow, residual)),
     }
 
 
-def residuals(flow: Dataflow) -> list[Residual]:
-    """Every residual add of a network, in order."""
-    found = (_residual(flow, add) for add in flow.of_kind({"add"}))
-    return [residual for residual in found if residual is not None]
+def find_residuals(flow: Dataflow) -> list[Residual]:
+    """Return every residual add of a network, in topological order."""
+    candidates = (_residual(flow, add) for add in flow.of_kind({"add"}))
+    return [residual for residual in candidates if residual is not None]
 
 
 def _residual(flow: Dataflow, add: Operator) -> Residual | None:
+    # One data argument is the addition of a bias, and an add of scalars is arithmetic on shapes.
     arguments = flow.arguments(add.index)
     if len(arguments) != 2 or arguments[0] == arguments[1] or flow.shape(add.index) == ():
         return None
-    meeting = _fork(flow, left=arguments[0], right=arguments[1])
-    if meeting is None:
+    paths = _find_fork(flow, left=arguments[0], right=arguments[1])
+    if paths is None:
         return None
-    fork, left, right = meeting
-    if _count(flow, left) > _count(flow, right):
+    fork, left, right = paths
+    if _weighted_count(flow, left) > _weighted_count(flow, right):
         left, right = right, left
     if not _is_shortcut(flow, left) or not _is_branch(flow, right, beside=left):
         return None
-    return Residual(add.index, fork, left, right, _count(flow, left) > 0)
+    return Residual(add.index, fork, left, right, _weighted_count(flow, left) > 0)
 
 
-def _fork(flow: Dataflow, *, left: int, right: int) -> tuple[int, frozenset[int], frozenset[int]] | None:
-    """The latest common ancestor of two values, and what lies on either side between it and them.
+def _find_fork(flow: Dataflow, *, left: int, right: int) -> tuple[int, frozenset[int], frozenset[int]] | None:
+    """Return the latest common ancestor of two values, and the operators on either side between it and them.
 
-    Values leave a heap latest first, so the first one that both sides reach is the nearest.
+    Operators are in topological order and leave the heap latest first, so the first one that both sides reach is the
+    latest common ancestor.
     """
+    # Bit 1: reached from the left value, bit 2: from the right value.
     sides = {left: 1, right: 2}
     heap = [-left, -right]
     between: list[int] = []
@@ -91,6 +95,7 @@ def _fork(flow: Dataflow, *, left: int, right: int) -> tuple[int, frozenset[int]
 def _sides(
     flow: Dataflow, between: Iterable[int], *, fork: int, sides: Mapping[int, int]
 ) -> tuple[frozenset[int], frozenset[int]]:
+    # Only what the fork leads to is on a path. Other inputs, such as a mask or a constant, join from outside.
     reached = {fork}
     for index in sorted(between):
         if any(source in reached for source in flow.arguments(index)):
@@ -100,14 +105,15 @@ def _sides(
     return left, frozenset(reached) - left
 
 
-def _count(flow: Dataflow, side: Iterable[int]) -> int:
+def _weighted_count(flow: Dataflow, side: Iterable[int]) -> int:
     return sum(flow.kind(index) in HEAVY for index in side)
 
 
 def _is_shortcut(flow: Dataflow, side: frozenset[int]) -> bool:
-    """Whether a side is the identity or one linear convolution, which gates and sums in LSTM cells are not."""
+    """Return whether a side is the identity or one linear convolution."""
     heavy = [flow.operators[index] for index in side if flow.kind(index) in HEAVY]
     if not heavy:
+        # LSTM cells and highway networks add two gated values; neither of them is a shortcut.
         return not any(_is_gate(flow, index) for index in side)
     linear = not any(flow.kind(index) in _NONLINEAR for index in side)
     return len(heavy) == 1 and linear and heavy[0].kind in CONVOLUTIONS
@@ -118,41 +124,45 @@ def _is_gate(flow: Dataflow, index: int) -> bool:
 
 
 def _is_branch(flow: Dataflow, side: frozenset[int], *, beside: frozenset[int]) -> bool:
+    # Adds of resampled maps are those of feature pyramids.
     if any(flow.kind(index) in RESAMPLES for index in side | beside):
         return False
-    return _count(flow, side) > _count(flow, beside)
+    return _weighted_count(flow, side) > _weighted_count(flow, beside)
 
 
-def _has(flow: Dataflow, side: Iterable[int], *, what: str) -> bool:
-    test = {"spatial": is_spatial, "depthwise": is_depthwise}[what]
-    return any(test(flow, flow.operators[index]) for index in side if flow.kind(index) in CONVOLUTIONS)
+def _convolutions(flow: Dataflow, side: Iterable[int]) -> list[Operator]:
+    return [flow.operators[index] for index in side if flow.kind(index) in CONVOLUTIONS]
 
 
 def _is_inverted(flow: Dataflow, residual: Residual) -> bool:
-    operators = [flow.operators[index] for index in residual.branch if flow.kind(index) in CONVOLUTIONS]
-    narrow = sum(is_pointwise(flow, operator) for operator in operators)
-    return narrow >= 2 and _has(flow, residual.branch, what="depthwise") and not residual.projected
+    # The block of MobileNetV2: pointwise to more channels, depthwise, pointwise back; its shortcut is the identity.
+    convolutions = _convolutions(flow, residual.branch)
+    pointwise = sum(is_pointwise(flow, convolution) for convolution in convolutions)
+    has_depthwise = any(is_depthwise(flow, convolution) for convolution in convolutions)
+    return pointwise >= 2 and has_depthwise and not residual.is_projected
 
 
 def _is_dense(flow: Dataflow, residual: Residual) -> bool:
-    """Around dense layers; a convolution that shrinks the keys of an attention, as in PVT, does not matter."""
+    """Return whether a residual add is around dense layers or around attention."""
+    # Attention may contain a convolution: PVT shrinks the keys by one.
     kinds = {flow.kind(index) for index in residual.branch}
     return bool(kinds & MATMULS) and (not kinds & CONVOLUTIONS or _has_attention(flow, residual))
 
 
 def _is_spatial(flow: Dataflow, residual: Residual) -> bool:
-    return _has(flow, residual.branch, what="spatial") and not _has_attention(flow, residual)
+    convolutions = _convolutions(flow, residual.branch)
+    return any(is_spatial(flow, convolution) for convolution in convolutions) and not _has_attention(flow, residual)
 
 
 def _has_attention(flow: Dataflow, residual: Residual) -> bool:
     return any(is_data_matmul(flow, index) for index in residual.branch)
 
 
-def _convolutions_in(flow: Dataflow, found: Iterable[Residual]) -> set[int]:
-    inside = {index for residual in found for index in residual.branch | residual.shortcut}
-    return {index for index in inside if flow.kind(index) in CONVOLUTIONS}
+def _convolutions_in(flow: Dataflow, residuals: Iterable[Residual]) -> set[int]:
+    sides = (residual.branch | residual.shortcut for residual in residuals)
+    return {convolution.index for side in sides for convolution in _convolutions(flow, side)}
 
 
-def _shortcuts(found: list[Residual]) -> str:
-    projected = sum(residual.projected for residual in found)
-    return f"{len(found) - projected} identity, {projected} projected" if found else ""
+def _shortcuts_text(residuals: list[Residual]) -> str:
+    projections = sum(residual.is_projected for residual in residuals)
+    return f"{len(residuals) - projections} identity, {projections} projected" if residuals else ""

@@ -1,11 +1,12 @@
-"""Small patterns that single passes look for: transposes before dense, constant divisors, duplicates."""
+"""Small patterns, each the target of one pass: transposes before dense, constant divisors, duplicates."""
 
 from collections.abc import Iterator, Mapping
 
-from passsearch.analysis.graph import Dataflow, occurrences
+from passsearch.analysis.graph import Dataflow, make_feature
 from passsearch.analysis.kinds import JOINS, LAYOUTS, QUANTIZES, RESAMPLES, TRANSPOSES
 from passsearch.core import Feature, Operator
 
+# The operators that FastMath replaces by approximations.
 _FAST_MATH = frozenset({"exp", "erf", "tanh", "softmax", "sigmoid"})
 _BY_KIND: Mapping[str, frozenset[str]] = {
     "dense": frozenset({"dense"}),
@@ -23,27 +24,33 @@ _BY_KIND: Mapping[str, frozenset[str]] = {
 }
 
 
-def features(flow: Dataflow) -> Mapping[str, Feature]:
-    """Features of this family by name."""
-    found = {name: occurrences(each.index for each in flow.of_kind(kinds)) for name, kinds in _BY_KIND.items()}
-    return found | {
-        "transpose_dense": occurrences(_transposes_before_dense(flow)),
-        "fast_math_activation": occurrences(each.index for each in flow.of_kind(_FAST_MATH)),
-        "constant_division": occurrences(each.index for each in flow.of_kind({"divide"}) if _by_constant(flow, each)),
-        "atrous_conv2d": occurrences(each.index for each in flow.of_kind({"conv2d"}) if _is_atrous(flow, each)),
-        "constant_expression": occurrences(_computed_parameters(flow)),
-        "common_subexpression": occurrences(_duplicates(flow)),
+def find_features(flow: Dataflow) -> Mapping[str, Feature]:
+    """Return the rewrite features by name."""
+    divisions, convolutions = flow.of_kind({"divide"}), flow.of_kind({"conv2d"})
+    simple = {name: _of_kind(flow, kinds) for name, kinds in _BY_KIND.items()}
+    return simple | {
+        "transpose_dense": make_feature(_transposes_before_dense(flow)),
+        "fast_math_activation": _of_kind(flow, _FAST_MATH),
+        "constant_division": make_feature(division.index for division in divisions if _is_by_constant(flow, division)),
+        "atrous_conv2d": make_feature(operator.index for operator in convolutions if _is_atrous(flow, operator)),
+        "constant_expression": make_feature(_computed_parameters(flow)),
+        "common_subexpression": make_feature(_duplicates(flow)),
     }
 
 
+def _of_kind(flow: Dataflow, kinds: frozenset[str]) -> Feature:
+    return make_feature(operator.index for operator in flow.of_kind(kinds))
+
+
 def _transposes_before_dense(flow: Dataflow) -> Iterator[int]:
-    """Transposes, of data or of weights, that a dense layer reads."""
-    seen: set[int] = set()
+    """Yield the transposes, of data or of weights, that a dense layer reads."""
+    # Several dense layers may read one transpose.
+    transposes: set[int] = set()
     for dense in flow.of_kind({"dense", "matmul"}):
         for source in dense.inputs:
             transpose = _transpose_behind(flow, source)
-            if transpose is not None and transpose not in seen:
-                seen.add(transpose)
+            if transpose is not None and transpose not in transposes:
+                transposes.add(transpose)
                 yield transpose
 
 
@@ -53,28 +60,29 @@ def _transpose_behind(flow: Dataflow, index: int) -> int | None:
     return index if flow.kind(index) in TRANSPOSES else None
 
 
-def _by_constant(flow: Dataflow, division: Operator) -> bool:
+def _is_by_constant(flow: Dataflow, division: Operator) -> bool:
     return len(division.inputs) == 2 and division.inputs[1] in flow.parameters
 
 
 def _is_atrous(flow: Dataflow, convolution: Operator) -> bool:
-    """Whether a dilated convolution is spelled as space_to_batch, convolution, batch_to_space."""
+    """Return whether a convolution stands between space_to_batch and batch_to_space, as TensorFlow writes dilation."""
     before = any(flow.kind(source) == "space_to_batch_nd" for source in flow.arguments(convolution.index))
     return before and any(flow.kind(user) == "batch_to_space_nd" for user in flow.users(convolution.index))
 
 
 def _computed_parameters(flow: Dataflow) -> Iterator[int]:
-    """Operators whose value no input changes: what constant folding removes."""
+    """Yield the operators that constant folding removes: those whose values do not depend on the data."""
     return (index for index in flow.parameters if flow.kind(index) not in ("constant", "input"))
 
 
 def _duplicates(flow: Dataflow) -> Iterator[int]:
-    """Operators that repeat an earlier one: same name, same arguments, same attributes."""
-    seen: set[tuple[str, tuple[int, ...], str]] = set()
+    """Yield the operators that repeat an earlier one: equal name, arguments and attributes."""
+    keys: set[tuple[str, tuple[int, ...], str]] = set()
     for operator in flow.operators:
+        # Two dropouts of one value differ: they are random. Sources have no arguments that could be compared.
         if operator.kind in ("input", "constant", "dropout") or not operator.inputs:
             continue
         key = (operator.op, operator.inputs, repr(sorted(operator.attributes.items())))
-        if key in seen:
+        if key in keys:
             yield operator.index
-        seen.add(key)
+        keys.add(key)

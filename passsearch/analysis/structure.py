@@ -1,4 +1,4 @@
-"""The shape of the whole graph: depth, what is dynamic, and blocks that repeat."""
+"""The structure of the whole graph: depth, dynamic shapes and repeated blocks."""
 
 import itertools
 from collections import Counter
@@ -6,27 +6,30 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import networkx as nx
 
-from passsearch.analysis.convolution import is_depthwise, kernel
-from passsearch.analysis.graph import Dataflow, Digraph, occurrences
+from passsearch.analysis.convolution import is_depthwise, kernel_size
+from passsearch.analysis.graph import Dataflow, Digraph, make_feature
 from passsearch.analysis.kinds import CONVOLUTIONS, HEAVY
 from passsearch.core import Feature
 
 _RESHAPES = frozenset({"reshape", "broadcast_to", "full", "strided_slice", "tile", "resize2d", "expand_dims"})
 _DATA_SHAPED = frozenset({"unique", "argwhere", "nonzero", "non_max_suppression"})
+# Longest repeated block, in segments of the trunk; the search for repeats takes time in proportion to it.
 _LONGEST_PERIOD = 48
+# An extra node before all inputs: dominators need one root. Operators have indices from 0 on.
 _SOURCE = -1
 
 
-def features(flow: Dataflow) -> Mapping[str, Feature]:
-    """Features of this family by name; ``depth`` counts weighted operators on the longest path."""
+def find_features(flow: Dataflow) -> Mapping[str, Feature]:
+    """Return the structural features by name; ``depth`` counts weighted operators on the longest path."""
     return {
-        "depth": Feature(_depth(flow), next((each.index for each in flow.of_kind(HEAVY)), None)),
-        "dynamic": occurrences(_dynamic(flow)),
-        "repeated_block": _repeated(flow),
+        "depth": Feature(_depth(flow), next((operator.index for operator in flow.of_kind(HEAVY)), None)),
+        "dynamic": make_feature(_dynamic(flow)),
+        "repeated_block": _repeated_block(flow),
     }
 
 
 def _depth(flow: Dataflow) -> int:
+    # A loop in topological order instead of recursion: networks are deeper than Python's recursion limit.
     longest: dict[int, int] = {}
     for index in sorted(flow.data):
         before = max((longest[source] for source in flow.arguments(index)), default=0)
@@ -35,33 +38,40 @@ def _depth(flow: Dataflow) -> int:
 
 
 def _dynamic(flow: Dataflow) -> Iterator[int]:
-    """Operators with a dimension known only at run time, or with an argument that decides their shape."""
+    """Yield the operators whose result has a shape that is fixed only at run time."""
     for operator in flow.operators:
-        unknown = any(size is None for output in operator.outputs for size in output.shape)
-        decided = operator.kind in _RESHAPES and len(flow.arguments(operator.index)) > 1
-        if unknown or decided or operator.kind in _DATA_SHAPED:
+        is_open = any(size is None for output in operator.outputs for size in output.shape)
+        # The second data argument of a reshape is the shape, so data decides it, even if the result shows sizes.
+        follows_data = operator.kind in _RESHAPES and len(flow.arguments(operator.index)) > 1
+        if is_open or follows_data or operator.kind in _DATA_SHAPED:
             yield operator.index
 
 
-def _repeated(flow: Dataflow) -> Feature:
-    """The block whose repeats cover most of the trunk.
+def _repeated_block(flow: Dataflow) -> Feature:
+    """Return the block whose repeats cover most of the trunk.
 
-    The trunk is the longest chain of values that everything after the first weight passes through (a path of
-    the dominator tree); a block is what lies between two of them, compared by kinds and how they are joined.
+    The trunk is the longest chain of values that all data flows through after the first weight: a path in the
+    dominator tree. A segment is the set of operators between two values of the trunk. Segments are equal if their
+    operators have equal kinds and equal connections.
     """
     graph = _weighted_part(flow)
     trunk = _trunk(graph, flow.results)
     segments = _segments(graph, trunk)
-    digests = _digests(flow, segments)
-    return _best(flow, itertools.chain(_scattered(segments, digests), _successive(segments, digests)))
+    digests = [_digest(flow, segment) for segment in segments]
+    return _largest_repeat(flow, itertools.chain(_scattered(segments, digests), _successive(segments, digests)))
 
 
 def _weighted_part(flow: Dataflow) -> Digraph:
-    """What follows the first weights; masks and positions, which join every block from outside, do not."""
+    """Return the graph behind the first weights.
+
+    Masks and positions are not part of it. They enter every block from outside, so with them no value would
+    dominate the blocks and there would be no trunk.
+    """
     reached: set[int] = set()
     for index in sorted(flow.data):
-        heavy = flow.kind(index) in HEAVY or flow.kind(index) == "take"
-        if heavy or any(source in reached for source in flow.arguments(index)):
+        # `take` is the look-up in an embedding table, the first weight of a language model.
+        is_weighted = flow.kind(index) in HEAVY or flow.kind(index) == "take"
+        if is_weighted or any(source in reached for source in flow.arguments(index)):
             reached.add(index)
     return flow.data.subgraph(reached).copy()
 
@@ -75,7 +85,7 @@ def _trunk(graph: Digraph, results: Iterable[int]) -> list[int]:
     depth = {_SOURCE: 0}
     for node in sorted(graph):
         depth[node] = depth[above[node]] + 1
-    node = _foot(depth, results)
+    node = _trunk_end(depth, results)
     chain = [node]
     while above[node] not in (_SOURCE, None):
         node = above[node]
@@ -83,15 +93,16 @@ def _trunk(graph: Digraph, results: Iterable[int]) -> list[int]:
     return chain[::-1]
 
 
-def _foot(depth: Mapping[int, int], results: Iterable[int]) -> int:
-    """Where the trunk ends: at a result, unless all results hang on its upper half, as those of SSD do."""
+def _trunk_end(depth: Mapping[int, int], results: Iterable[int]) -> int:
+    """Return the last value of the trunk: a result, or the deepest value if all results branch off early."""
+    # The results of SSD join heads at all depths, so the value that dominates them lies near the start of the network.
     deepest = max(sorted(depth), key=lambda node: depth[node])
     result = max(sorted(set(results) & set(depth)), key=lambda node: depth[node], default=deepest)
     return result if 2 * depth[result] >= depth[deepest] else deepest
 
 
 def _segments(graph: Digraph, trunk: Sequence[int]) -> list[tuple[int, ...]]:
-    """Operators after each trunk value up to and with the next one, in topological order."""
+    """Return the operators between neighbours of the trunk, the later neighbour included, in topological order."""
     if not trunk:
         return []
     segments: list[tuple[int, ...]] = [(trunk[0],)]
@@ -101,49 +112,48 @@ def _segments(graph: Digraph, trunk: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def _between(graph: Digraph, start: int, *, end: int) -> tuple[int, ...]:
-    found = {end}
+    reached = {end}
     stack = [end]
     while stack:
         for source in graph.predecessors(stack.pop()):
-            if source > start and source not in found:
-                found.add(source)
+            if source > start and source not in reached:
+                reached.add(source)
                 stack.append(source)
-    return tuple(sorted(found))
-
-
-def _digests(flow: Dataflow, segments: Sequence[tuple[int, ...]]) -> list[int]:
-    """A number for each block, equal for equal blocks: labels hashed with the digests of what they read."""
-    return [_digest(flow, segment) for segment in segments]
+    return tuple(sorted(reached))
 
 
 def _digest(flow: Dataflow, segment: tuple[int, ...]) -> int:
-    found: dict[int, int] = {}
+    """Return a number that is equal for equal segments: labels, hashed with the digests of the values they read."""
+    digests: dict[int, int] = {}
     for index in segment:
-        read = sorted(found[source] for source in flow.arguments(index) if source in found)
-        found[index] = hash((_label(flow, index), *read))
-    return found[segment[-1]]
+        # Sorted, because exporters swap the operands of commutative operators.
+        sources = sorted(digests[source] for source in flow.arguments(index) if source in digests)
+        digests[index] = hash((_label(flow, index), *sources))
+    return digests[segment[-1]]
 
 
 def _label(flow: Dataflow, index: int) -> str:
     operator = flow.operators[index]
     if operator.kind not in CONVOLUTIONS:
         return operator.kind
+    # Channels are not part of the label: blocks that differ in width only count as repeats.
     depthwise = "depthwise " if is_depthwise(flow, operator) else ""
-    return f"{depthwise}{operator.kind} {kernel(flow, operator)}"
+    return f"{depthwise}{operator.kind} {kernel_size(flow, operator)}"
 
 
-def _best(flow: Dataflow, blocks: Iterator[tuple[int, list[int]]]) -> Feature:
-    """The block whose repeats hold most operators, the one repeated most often among equals."""
-    weighted = ((times, block) for times, block in blocks if any(flow.kind(index) in HEAVY for index in block))
-    found = max(weighted, key=lambda each: ((each[0] - 1) * len(each[1]), each[0]), default=None)
-    if found is None:
+def _largest_repeat(flow: Dataflow, repeats: Iterator[tuple[int, list[int]]]) -> Feature:
+    """Return the block whose repeats contain most operators; among equals, the block that is repeated most often."""
+    weighted = ((times, block) for times, block in repeats if any(flow.kind(index) in HEAVY for index in block))
+    # The first occurrence is no repeat. Without the -1, the whole network would count as one large block.
+    largest = max(weighted, key=lambda repeat: ((repeat[0] - 1) * len(repeat[1]), repeat[0]), default=None)
+    if largest is None:
         return Feature(0)
-    times, block = found
+    times, block = largest
     return Feature(times, min(block), f"{len(block)} operators, {_contents(flow, block)}")
 
 
 def _scattered(segments: Sequence[tuple[int, ...]], digests: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """Branching blocks that occur more than once, wherever on the trunk."""
+    """Yield segments with branches that occur more than once, at any place of the trunk."""
     counts = Counter(digests)
     for segment, digest in zip(segments, digests, strict=True):
         if len(segment) > 1 and counts[digest] > 1:
@@ -151,15 +161,16 @@ def _scattered(segments: Sequence[tuple[int, ...]], digests: Sequence[int]) -> I
 
 
 def _successive(segments: Sequence[tuple[int, ...]], digests: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """Windows of the trunk that occur several times in a row."""
+    """Yield sequences of segments that occur several times in succession."""
     for period in range(1, min(_LONGEST_PERIOD, len(digests) // 2) + 1):
         for start, times in _runs(digests, period):
             yield times, [index for segment in segments[start : start + period] for index in segment]
 
 
 def _runs(digests: Sequence[int], period: int) -> Iterator[tuple[int, int]]:
-    """Starts of maximal runs of a repeated window, with how often the window occurs in each."""
+    """Yield the start of every maximal run of a repeated window, and the number of its occurrences."""
     start = 0
+    # A run of windows with period p is a run of digests that equal the digest p places later.
     while start + period < len(digests):
         end = start
         while end + period < len(digests) and digests[end] == digests[end + period]:

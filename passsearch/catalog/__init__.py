@@ -1,6 +1,6 @@
-"""The pass catalog: schema, loader, argument checks, and which passes suit a network."""
+"""The pass catalog: schema, loader, argument checks, and the selection of passes for a network."""
 
-from passsearch.catalog.binding import bind, bind_pipeline, with_needs
+from passsearch.catalog.binding import bind_arguments, bind_pipeline, with_needs
 from passsearch.catalog.learning import learned, proposal
 from passsearch.catalog.loader import load
 from passsearch.catalog.schema import Catalog, CatalogEntry, NamedSequence, Need, Parameter
@@ -14,7 +14,7 @@ __all__ = [
     "Parameter",
     "Ruling",
     "Selection",
-    "bind",
+    "bind_arguments",
     "bind_pipeline",
     "candidates",
     "learned",

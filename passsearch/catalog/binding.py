@@ -1,4 +1,4 @@
-"""Hold a pipeline's arguments against the catalog before any compiler sees them; nothing is filled in."""
+"""Check a pipeline's arguments against the catalog before a compiler reads them; defaults are not filled in."""
 
 from collections.abc import Collection
 
@@ -16,15 +16,15 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def bind(spec: PassSpec, entry: CatalogEntry) -> dict[str, Json]:
-    """The arguments of one pass as plain values, each checked against its parameter.
+def bind_arguments(spec: PassSpec, entry: CatalogEntry) -> dict[str, Json]:
+    """Return the arguments of one pass as plain values, after a check against the parameters of its entry.
 
     Raises:
-        UserError: An unknown parameter, a value it does not take, or a required one left out.
+        UserError: A parameter is unknown, a value is not allowed, or a required parameter has no value.
     """
     arguments = spec.bound
     for name, value in arguments.items():
-        _check_value(value, entry.parameter(name), owner=entry.name)
+        _check_value(value, entry.parameter(name), pass_name=entry.name)
     for parameter in entry.parameters:
         if parameter.required and parameter.name not in arguments:
             raise UserError(
@@ -35,57 +35,59 @@ def bind(spec: PassSpec, entry: CatalogEntry) -> dict[str, Json]:
 
 
 def bind_pipeline(pipeline: Pipeline, catalog: Catalog) -> tuple[CatalogEntry, ...]:
-    """The entries of a pipeline's passes, in order, every argument checked.
+    """Return the catalog entries of a pipeline's passes, in order, after a check of every argument.
 
     Raises:
-        UserError: An unknown pass, or arguments that do not bind.
+        UserError: A pass is unknown, or its arguments are not allowed.
     """
     entries = tuple(catalog.entry(step.name) for step in pipeline.passes)
     for step, entry in zip(pipeline.passes, entries, strict=True):
-        bind(step, entry)
+        bind_arguments(step, entry)
     return entries
 
 
 def with_needs(pipeline: Pipeline, catalog: Catalog, *, present: Collection[str]) -> Pipeline:
-    """The pipeline with every needed pass put before the first pass that needs it.
+    """Return the pipeline with prerequisite passes inserted before the first pass that needs them.
 
-    The paper's sequences (CF'22, section 5) leave these to the compiler: "if a pass depends on the
-    execution of another pass, it is called internally". Later releases do not call them.
+    The paper's sequences (CF'22, section 5) leave prerequisites to the compiler: "if a pass depends on the
+    execution of another pass, it is called internally". Later releases of TVM do not call them.
 
     Args:
         pipeline: The sequence as written.
-        catalog: Says which passes need which.
-        present: Features of the network; some needs hold only for networks that have one.
+        catalog: The source of prerequisites.
+        present: Features of the network; some prerequisites apply only to networks with a certain feature.
 
     Raises:
-        UserError: An unknown pass.
+        UserError: A pass is unknown.
     """
-    placed: list[PassSpec] = []
+    steps: list[PassSpec] = []
     for step in pipeline.passes:
-        _place(step, placed, catalog=catalog, present=present)
-    return Pipeline(tuple(placed))
+        _append(step, steps, catalog=catalog, features=present)
+    return Pipeline(tuple(steps))
 
 
-def _place(step: PassSpec, placed: list[PassSpec], *, catalog: Catalog, present: Collection[str]) -> None:
-    for name in catalog.entry(step.name).missing_before({each.name for each in placed}, present):
-        _place(catalog.entry(name).variants()[0], placed, catalog=catalog, present=present)
-    placed.append(step)
+def _append(step: PassSpec, steps: list[PassSpec], *, catalog: Catalog, features: Collection[str]) -> None:
+    # Prerequisites have prerequisites themselves. The recursion ends, because the loader refuses cycles.
+    for name in catalog.entry(step.name).missing_before({earlier.name for earlier in steps}, features):
+        _append(catalog.entry(name).variants()[0], steps, catalog=catalog, features=features)
+    steps.append(step)
 
 
 def accepts(parameter: Parameter, value: Json) -> bool:
-    """Whether a parameter takes a value."""
+    """Return whether a value is allowed for a parameter."""
     if parameter.choices:
         return any(same_value(value, choice) for choice in parameter.choices)
     if value is None:
         return parameter.default is None and not parameter.required
+    # In Python `True` is an `int`, but the compiler's FFI tells the two apart.
     if isinstance(value, bool) and parameter.type != "bool":
         return False
     return isinstance(value, _TYPES[parameter.type])
 
 
-def _check_value(value: Json, parameter: Parameter, *, owner: str) -> None:
+def _check_value(value: Json, parameter: Parameter, *, pass_name: str) -> None:
     if not accepts(parameter, value):
         raise UserError(
-            f"Parameter `{parameter.name}` of pass `{owner}` takes {parameter.allowed}; got `{value}`. "
-            f"See: passsearch catalog show {owner}"
+            f"Parameter `{parameter.name}` of pass `{pass_name}` takes {parameter.allowed}; got `{value}`. "
+            f"See: passsearch catalog show {pass_name}"
         )

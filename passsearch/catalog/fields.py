@@ -1,26 +1,27 @@
-"""Read one field of a catalog file; a mistake is one line: file, entry, field, value got, values allowed."""
+"""Typed access to the fields of a catalog file; every error names file, entry, field, value got and values allowed."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeVar, cast
 
-from passsearch.catalog.schema import nearest
-from passsearch.core import Json
+from passsearch.core import Json, suggest_name
 from passsearch.errors import UserError
 
 FACTORY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 VERSIONS = re.compile(r"(>=|<|==)\d+(\.\d+)*(,(>=|<|==)\d+(\.\d+)*)*")
 
+Row = TypeVar("Row")
+
 
 @dataclass(frozen=True)
 class Fields:
-    """One mapping of a catalog file, and where it stands.
+    """One mapping of a catalog file, and its place in the file.
 
     Attributes:
-        values: The mapping as read.
+        values: The mapping as YAML gives it.
         origin: The file.
-        entry: What the mapping declares, as a message names it: ``pass `FuseOps` ``.
+        entry: The declaration that the mapping belongs to, as messages name it: ``pass `FuseOps` ``.
         prefix: Path from the entry to this mapping (``parameters.evaluator.``).
     """
 
@@ -30,43 +31,44 @@ class Fields:
     prefix: str = field(default="")
 
     def fault(self, name: str, got: object, *, allowed: str) -> UserError:
-        """The error for one field."""
+        """Return the error for one field."""
         return UserError(
             f"`{self.origin}`, {self.entry}, field `{self.prefix}{name}`: got `{got}`; allowed: {allowed}."
         )
 
-    def only(self, known: Collection[str]) -> None:
-        """Refuse fields that do not exist, so that a typo is never read as a default."""
+    def only(self, names: Collection[str]) -> None:
+        """Refuse fields with other names, so that a mistyped field is never ignored."""
         for name in self.values:
-            if name not in known:
-                hint = nearest(str(name), known)
-                raise self.fault(str(name), "an unknown field", allowed=hint or ", ".join(known))
+            if name not in names:
+                suggestion = suggest_name(str(name), names)
+                raise self.fault(str(name), "an unknown field", allowed=suggestion or ", ".join(names))
 
     def text(self, name: str, *, default: str | None = None) -> str:
-        """A string that is not empty; required unless it has a default."""
+        """Return a string that is not empty; it is required unless there is a default."""
         if default is not None and name not in self.values:
             return default
         value = self.values.get(name)
         if not isinstance(value, str) or not value.strip():
-            raise self.fault(name, _shown(value), allowed="a text")
+            raise self.fault(name, _shorten(value), allowed="a text")
+        # A text may stand on several lines in the file; tables and messages print it on one.
         return " ".join(value.split())
 
     def matching(self, name: str, pattern: re.Pattern[str], *, allowed: str) -> str:
-        """A required string of a given form."""
+        """Return a required string of a certain form."""
         value = self.values.get(name)
         if not isinstance(value, str) or not pattern.fullmatch(value):
-            raise self.fault(name, _shown(value), allowed=allowed)
+            raise self.fault(name, _shorten(value), allowed=allowed)
         return value
 
     def one_of(self, name: str, allowed: Collection[str], *, default: str | None = None) -> str:
-        """One word of a vocabulary."""
+        """Return one word of a vocabulary."""
         value = self.values.get(name, default)
         if not isinstance(value, str) or value not in allowed:
-            raise self.fault(name, _shown(value), allowed=" | ".join(allowed))
+            raise self.fault(name, _shorten(value), allowed=" | ".join(allowed))
         return value
 
     def some_of(self, name: str, allowed: Collection[str]) -> tuple[str, ...]:
-        """Words of a vocabulary, none if the field is absent."""
+        """Return words of a vocabulary, none if the field is absent."""
         words = self.texts(name)
         for word in words:
             if word not in allowed:
@@ -74,64 +76,69 @@ class Fields:
         return words
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of strings, empty if the field is absent."""
+        """Return a list of strings, empty if the field is absent."""
         value = self.values.get(name, [])
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise self.fault(name, _shown(value), allowed="a list of names")
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self.fault(name, _shorten(value), allowed="a list of names")
         return tuple(cast("list[str]", value))
 
     def integer(self, name: str, *, low: int, high: int, default: int | None = None) -> int:
-        """A whole number within bounds, both included."""
+        """Return a whole number from ``low`` to ``high``."""
         value = self.values.get(name, default)
+        # YAML reads `yes` as true, and in Python true is an integer.
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise self.fault(name, _shown(value), allowed=f"a whole number from {low} to {high}")
+            raise self.fault(name, _shorten(value), allowed=f"a whole number from {low} to {high}")
         return value
 
-    def number(self, name: str, *, default: float) -> float:
-        """A number from 0 to 1."""
+    def fraction(self, name: str, *, default: float) -> float:
+        """Return a number from 0 to 1."""
         value = self.values.get(name, default)
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
-            raise self.fault(name, _shown(value), allowed="a number from 0 to 1, with a point (`1.0e-5`)")
+            # PyYAML reads `1e-5` as a string: YAML 1.1 numbers with an exponent need a point.
+            raise self.fault(name, _shorten(value), allowed="a number from 0 to 1, with a point (`1.0e-5`)")
         return float(value)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """True or false."""
+        """Return true or false."""
         value = self.values.get(name, default)
         if not isinstance(value, bool):
-            raise self.fault(name, _shown(value), allowed="true | false")
+            raise self.fault(name, _shorten(value), allowed="true | false")
         return value
 
     def items(self, name: str) -> tuple[Json, ...]:
-        """A list of any values, empty if the field is absent."""
+        """Return a list of any values, empty if the field is absent."""
         value = self.values.get(name, [])
         if not isinstance(value, list):
-            raise self.fault(name, _shown(value), allowed="a list")
+            raise self.fault(name, _shorten(value), allowed="a list")
         return tuple(value)
 
     def mapping(self, name: str) -> Mapping[str, Json]:
-        """A mapping, empty if the field is absent."""
+        """Return a mapping, empty if the field is absent."""
         value = self.values.get(name, {})
         if not isinstance(value, dict):
-            raise self.fault(name, _shown(value), allowed="a mapping")
+            raise self.fault(name, _shorten(value), allowed="a mapping")
         return value
 
     def inner(self, name: str, values: Json) -> "Fields":
-        """A mapping below this one."""
+        """Return typed access to a mapping inside this one."""
         if not isinstance(values, dict):
-            raise self.fault(name, _shown(values), allowed="a mapping")
+            raise self.fault(name, _shorten(values), allowed="a mapping")
         return Fields(values, self.origin, self.entry, f"{self.prefix}{name}.")
 
 
-def read_each(rows: Json, *, origin: str, what: str, read: Callable[[Fields], None]) -> None:
-    """Give every row of a section to its reader, named for messages by its ``name``."""
+def read_rows(rows: Json, *, origin: str, what: str, read: Callable[[Fields], Row]) -> list[Row]:
+    """Return what ``read`` makes of every row of a section; messages name a row by its field ``name``."""
     if not isinstance(rows, list):
-        raise UserError(f"`{origin}`, section of each {what}: got `{_shown(rows)}`; allowed: a list.")
+        raise UserError(f"`{origin}`, section of each {what}: got `{_shorten(rows)}`; allowed: a list.")
+    results = []
     for position, row in enumerate(rows, start=1):
         if not isinstance(row, dict):
-            raise UserError(f"`{origin}`, {what} {position}: got `{_shown(row)}`; allowed: a mapping.")
+            raise UserError(f"`{origin}`, {what} {position}: got `{_shorten(row)}`; allowed: a mapping.")
         label = row.get("name", position)
-        read(Fields(row, origin, f"{what} `{label}`"))
+        results.append(read(Fields(row, origin, f"{what} `{label}`")))
+    return results
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
+    # A value may be a whole section; the message must stay one short line.
     return "nothing" if value is None else str(value)[:60]

@@ -1,28 +1,28 @@
-"""What explored spaces say about passes, by architecture class: a proposal for the catalog, with its evidence."""
+"""Proposals for the catalog from explored spaces: passes that change nothing, and pairs whose order does not matter."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
 
-from passsearch.catalog.schema import UNKNOWN_CLASS
+from passsearch.core import UNKNOWN_CLASS
 
 Space = Mapping[str, Any]
-"""As ``passsearch explore --out`` writes it."""
+"""A space as ``passsearch explore --out`` writes it."""
 
 
 def learned(spaces: Sequence[Space]) -> dict[str, Any]:
-    """By class, the passes that changed no state of any network, and the pairs whose order never mattered.
+    """Return, by class, the passes that changed no state of any network and the pairs whose order never mattered.
 
-    Every line counts the networks it was seen on, and of those whose space is closed; ``states`` are the IRs a pass was
-    applied to. A pass without effect here may still have one on another network of the class.
+    Every row counts the networks it rests on, the networks among them whose space is closed, and the states to which
+    a pass was applied. A pass without effect here may have an effect on another network of the class.
     """
     classes = dict.fromkeys(name for space in spaces for name in _classes(space))
-    return {name: _of_class([space for space in spaces if name in _classes(space)]) for name in classes}
+    return {name: _summarize_class([space for space in spaces if name in _classes(space)]) for name in classes}
 
 
 def proposal(spaces: Sequence[Space]) -> str:
-    """The same as YAML, to be read beside the catalog's own files."""
+    """Return the same as YAML text, to be compared with the files of the catalog."""
     heading = "# Learned from explored spaces; a pass is safe to leave out where every network's space is closed.\n"
     return heading + yaml.safe_dump({"learned": learned(spaces)}, sort_keys=False, width=120)
 
@@ -31,36 +31,39 @@ def _classes(space: Space) -> list[str]:
     return list(space.get("classes") or [UNKNOWN_CLASS])
 
 
-def _of_class(spaces: Sequence[Space]) -> dict[str, Any]:
+def _summarize_class(spaces: Sequence[Space]) -> dict[str, Any]:
     return {
         "networks": [
-            {"name": each["model"]["name"], "states": each["states"], "closed": each["closed"]} for each in spaces
+            {"name": space["model"]["name"], "states": space["states"], "closed": space["closed"]} for space in spaces
         ],
-        "changes_nothing": _idle(spaces),
-        "in_any_order": _commuting(spaces),
+        "changes_nothing": _no_op_passes(spaces),
+        "in_any_order": _commuting_pairs(spaces),
     }
 
 
-def _idle(spaces: Sequence[Space]) -> list[dict[str, Any]]:
+def _no_op_passes(spaces: Sequence[Space]) -> list[dict[str, Any]]:
     rows = []
     for step in dict.fromkeys(step for space in spaces for step in space["steps"]):
-        tried = [space for space in spaces if step in space["steps"]]
-        if all(step in space["idle"] for space in tried):
-            rows.append({"pass": step, **_counts(tried)})
+        # A space that was explored without the pass says nothing about it.
+        explored = [space for space in spaces if step in space["steps"]]
+        # `idle` is the files' key for passes that change nothing.
+        if all(step in space["idle"] for space in explored):
+            rows.append({"pass": step, **_counts(explored)})
     return rows
 
 
-def _commuting(spaces: Sequence[Space]) -> list[dict[str, Any]]:
-    """Pairs that commute wherever both act."""
+def _commuting_pairs(spaces: Sequence[Space]) -> list[dict[str, Any]]:
+    """Return the pairs of passes that commute in every space where both have an effect."""
     rows = []
     for pair in dict.fromkeys(tuple(pair) for space in spaces for pair in space["commuting"]):
-        acting = [space for space in spaces if all(_acts(space, step) for step in pair)]
-        if all(list(pair) in space["commuting"] for space in acting):
-            rows.append({"passes": list(pair), **_counts(acting)})
+        # A pass without effect commutes with every other pass, so such a space is no evidence.
+        effective = [space for space in spaces if all(_has_effect(space, step) for step in pair)]
+        if all(list(pair) in space["commuting"] for space in effective):
+            rows.append({"passes": list(pair), **_counts(effective)})
     return rows
 
 
-def _acts(space: Space, step: str) -> bool:
+def _has_effect(space: Space, step: str) -> bool:
     return step in space["steps"] and step not in space["idle"]
 
 

@@ -1,14 +1,14 @@
-"""Read a dialect's catalog and the user's own files; the only place that parses YAML."""
+"""Read a dialect's catalog and the user's own files; the only module that parses YAML."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 import yaml
 
 from passsearch.catalog.binding import accepts, bind_pipeline
-from passsearch.catalog.fields import FACTORY, VERSIONS, Fields, read_each
+from passsearch.catalog.fields import FACTORY, VERSIONS, Fields, read_rows
 from passsearch.catalog.schema import (
     DEVICES,
     EVERY_CLASS,
@@ -25,7 +25,10 @@ from passsearch.catalog.schema import (
 from passsearch.core import BuildOptions, Json, Pipeline
 from passsearch.errors import UserError
 
+# libyaml parses the catalog several times as fast as pure Python, but not every PyYAML build has it.
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+Declaration = TypeVar("Declaration", CatalogEntry, NamedSequence)
+
 _SECTIONS = ("passes", "sequences", "classes")
 _ENTRY_FIELDS = (
     "name",
@@ -54,49 +57,53 @@ _PARAMETER_FIELDS = ("type", "default", "alternatives", "choices", "example", "m
 
 
 def load(dialect: str, *extra_files: Path | str) -> Catalog:
-    """The catalog of a dialect, with passes, sequences and class rules of the user's files added.
+    """Return the catalog of a dialect, together with the passes, sequences and class rules of the user's files.
 
     Raises:
-        UserError: No such dialect, an unreadable file, or a mistake in one, with the field it is in.
+        UserError: The dialect does not exist, a file cannot be read, or a field has a mistake.
     """
     passes: dict[str, CatalogEntry] = {}
     sequences: dict[str, NamedSequence] = {}
     rules: list[Mapping[str, Json]] = []
-    documents = [*_shipped(dialect), *(_own(Path(path)) for path in extra_files)]
+    documents = [*_shipped_documents(dialect), *(_user_document(Path(path)) for path in extra_files)]
     for origin, document in documents:
         sections = _sections(origin, document)
-        for entry in _entries(sections["passes"], origin):
-            _add(passes, entry.name, value=entry)
-        for sequence in _sequences(sections["sequences"], origin):
-            _add(sequences, sequence.name, value=sequence)
-        rules.extend(_rules(sections["classes"], origin))
+        for entry in read_rows(sections["passes"], origin=origin, what="pass", read=_entry):
+            _add(passes, entry)
+        for sequence in read_rows(sections["sequences"], origin=origin, what="sequence", read=_sequence):
+            _add(sequences, sequence)
+        # The analysis parses rules when they are used. This room may not import it.
+        rules += read_rows(sections["classes"], origin=origin, what="class", read=lambda fields: fields.values)
     catalog = Catalog(dialect, passes, sequences, tuple(rules))
+    # References are checked last, because a pass may refer to a pass or class of a later file.
     _check_references(catalog)
     return catalog
 
 
-def _shipped(dialect: str) -> Iterator[tuple[str, Json]]:
+def _shipped_documents(dialect: str) -> Iterator[tuple[str, Json]]:
     root = files("pass_catalog")
     folder = root.joinpath(dialect)
+    # `isidentifier` refuses names such as `..`, which would leave the catalog's folder.
     if not dialect.isidentifier() or not folder.is_dir():
-        known = sorted(each.name for each in root.iterdir() if each.is_dir() and not each.name.startswith("_"))
-        raise UserError(f"Unknown dialect `{dialect}`; the catalog has: {', '.join(known)}.")
-    for each in sorted(folder.iterdir(), key=lambda item: item.name):
-        if each.name.endswith(".yaml"):
-            origin = f"{dialect}/{each.name}"
-            yield origin, _parsed(each.read_text(encoding="utf-8"), origin)
+        dialects = sorted(item.name for item in root.iterdir() if item.is_dir() and not item.name.startswith("_"))
+        raise UserError(f"Unknown dialect `{dialect}`; the catalog has: {', '.join(dialects)}.")
+    # Sorted, because the order of files is the order of passes in listings and in the search space.
+    for file in sorted(folder.iterdir(), key=lambda item: item.name):
+        if file.name.endswith(".yaml"):
+            origin = f"{dialect}/{file.name}"
+            yield origin, _parse(file.read_text(encoding="utf-8"), origin)
 
 
-def _own(path: Path) -> tuple[str, Json]:
+def _user_document(path: Path) -> tuple[str, Json]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise UserError(f"Cannot read the catalog file `{path}`: {reason}. Check the path.") from None
-    return str(path), _parsed(text, str(path))
+    return str(path), _parse(text, str(path))
 
 
-def _parsed(text: str, origin: str) -> Json:
+def _parse(text: str, origin: str) -> Json:
     try:
         return cast(Json, yaml.load(text, Loader=_Loader))  # noqa: S506, both loaders are the safe one
     except yaml.YAMLError as error:
@@ -107,6 +114,7 @@ def _parsed(text: str, origin: str) -> Json:
 
 
 def _sections(origin: str, document: Json) -> dict[str, Json]:
+    # A bare list is a file of class rules.
     if isinstance(document, list):
         return {"passes": [], "sequences": [], "classes": document}
     if not isinstance(document, dict):
@@ -115,28 +123,8 @@ def _sections(origin: str, document: Json) -> dict[str, Json]:
     return {name: document.get(name) or [] for name in _SECTIONS}
 
 
-def _entries(rows: Json, origin: str) -> list[CatalogEntry]:
-    found: list[CatalogEntry] = []
-    read_each(rows, origin=origin, what="pass", read=lambda fields: found.append(_entry(fields)))
-    return found
-
-
-def _sequences(rows: Json, origin: str) -> list[NamedSequence]:
-    found: list[NamedSequence] = []
-    read_each(rows, origin=origin, what="sequence", read=lambda fields: found.append(_sequence(fields)))
-    return found
-
-
-def _rules(rows: Json, origin: str) -> list[Mapping[str, Json]]:
-    found: list[Mapping[str, Json]] = []
-    read_each(rows, origin=origin, what="class", read=lambda fields: found.append(fields.values))
-    return found
-
-
 def _entry(fields: Fields) -> CatalogEntry:
     fields.only(_ENTRY_FIELDS)
-    role = fields.one_of("role", ROLES, default="candidate")
-    numerics = fields.one_of("numerics", NUMERICS, default="exact")
     entry = CatalogEntry(
         name=fields.text("name"),
         summary=fields.text("summary"),
@@ -145,19 +133,19 @@ def _entry(fields: Fields) -> CatalogEntry:
         parameters=tuple(_parameter(fields, name) for name in fields.mapping("parameters")),
         needs=tuple(_need(fields, row) for row in fields.items("needs")),
         conflicts=fields.texts("conflicts"),
-        numerics=numerics,
-        tolerance=fields.number("tolerance", default=0.0),
+        numerics=fields.one_of("numerics", NUMERICS, default="exact"),
+        tolerance=fields.fraction("tolerance", default=0.0),
         features=fields.texts("features"),
         paper=fields.some_of("paper", PAPER_CATEGORIES),
         contradicted=_contradicted(fields),
         classes=fields.texts("classes") or (EVERY_CLASS,),
-        role=role,
+        role=fields.one_of("role", ROLES, default="candidate"),
         reason=fields.text("reason", default=""),
         repeat=fields.integer("repeat", low=1, high=9, default=1),
         unbounded=fields.flag("unbounded"),
         phases=fields.texts("phases"),
         devices=fields.some_of("devices", DEVICES),
-        tvm=_versions(fields),
+        tvm=_version_range(fields),
         source=fields.text("source", default=""),
         origin=fields.origin,
     )
@@ -167,11 +155,13 @@ def _entry(fields: Fields) -> CatalogEntry:
 
 def _contradicted(owner: Fields) -> dict[str, str]:
     fields = owner.inner("contradicted", owner.values.get("contradicted", {}))
+    # Measurements can contradict only the categories that the paper names.
     fields.only(owner.texts("paper"))
     return {name: fields.text(name) for name in fields.values}
 
 
-def _versions(fields: Fields) -> str:
+def _version_range(fields: Fields) -> str:
+    # No range means every version, which a user's own pass may claim.
     if "tvm" not in fields.values:
         return ""
     return fields.matching("tvm", VERSIONS, allowed="a version range such as `>=0.8,<0.20`")
@@ -180,12 +170,13 @@ def _versions(fields: Fields) -> str:
 def _check_entry(entry: CatalogEntry, fields: Fields) -> None:
     if entry.role != "candidate" and not entry.reason:
         raise fields.fault("reason", "nothing", allowed=f"a text, because the role is `{entry.role}`")
+    # The tolerance is the limit for outputs, so a pass that is not exact needs one and an exact pass must not have one.
     if (entry.numerics == "exact") != (entry.tolerance == 0):
         allowed = "0 where numerics is exact, more elsewhere"
         raise fields.fault("tolerance", entry.tolerance, allowed=allowed)
     for parameter in entry.parameters:
-        unsearchable = parameter.required and not parameter.alternatives
-        if unsearchable and entry.role == "candidate":
+        # A search adds candidates by itself, so the catalog must hold a value for every required parameter.
+        if entry.role == "candidate" and parameter.required and not parameter.alternatives:
             raise fields.fault(
                 f"parameters.{parameter.name}.alternatives", "nothing", allowed="values to try, as it has no default"
             )
@@ -204,17 +195,23 @@ def _parameter(owner: Fields, name: str) -> Parameter:
         example=fields.values.get("example"),
         meaning=fields.text("meaning", default=""),
     )
-    for value in parameter.alternatives:
-        if not accepts(parameter, value):
-            raise fields.fault("alternatives", value, allowed=parameter.allowed)
-    if parameter.example is not None and not accepts(parameter, parameter.example):
-        raise fields.fault("example", parameter.example, allowed=parameter.allowed)
-    if not parameter.required and not accepts(parameter, parameter.default):
-        raise fields.fault("default", parameter.default, allowed=parameter.allowed)
+    _check_parameter(parameter, fields)
     return parameter
 
 
+def _check_parameter(parameter: Parameter, fields: Fields) -> None:
+    values = [("alternatives", value) for value in parameter.alternatives]
+    if parameter.example is not None:
+        values.append(("example", parameter.example))
+    if not parameter.required:
+        values.append(("default", parameter.default))
+    for name, value in values:
+        if not accepts(parameter, value):
+            raise fields.fault(name, value, allowed=parameter.allowed)
+
+
 def _need(owner: Fields, row: Json) -> Need:
+    # A prerequisite that always applies is only a name.
     if isinstance(row, str):
         return Need(row)
     fields = owner.inner("needs", row)
@@ -225,6 +222,7 @@ def _need(owner: Fields, row: Json) -> Need:
 
 def _sequence(fields: Fields) -> NamedSequence:
     fields.only(("name", "summary", "pipeline", "build", "tried", "source"))
+    # The parser knows the position in the text, but not the file and the sequence; the message needs both.
     try:
         pipeline = Pipeline.parse(fields.text("pipeline"))
     except UserError as error:
@@ -246,11 +244,12 @@ def _build_level(owner: Fields) -> int:
     return fields.integer("opt_level", low=0, high=4, default=0)
 
 
-def _add(known: dict[str, CatalogEntry] | dict[str, NamedSequence], name: str, *, value: object) -> None:
-    if name in known:
-        first, second = known[name].origin, getattr(value, "origin", "")
+def _add(declarations: dict[str, Declaration], declaration: Declaration) -> None:
+    name = declaration.name
+    if name in declarations:
+        first, second = declarations[name].origin, declaration.origin
         raise UserError(f"`{second}`: `{name}` is already declared in `{first}`; give yours another name.")
-    known[name] = value  # type: ignore[assignment]
+    declarations[name] = declaration
 
 
 def _check_references(catalog: Catalog) -> None:
@@ -258,11 +257,9 @@ def _check_references(catalog: Catalog) -> None:
     for entry in catalog.entries.values():
         fields = Fields({"classes": list(entry.classes)}, entry.origin, f"pass `{entry.name}`")
         fields.some_of("classes", classes)
-        for field, names in (
-            ("needs", tuple(need.name for need in entry.needs)),
-            ("conflicts", entry.conflicts),
-        ):
-            _check_names(fields, field, names=names, catalog=catalog)
+        _check_names(fields, "needs", names=[need.name for need in entry.needs], catalog=catalog)
+        _check_names(fields, "conflicts", names=entry.conflicts, catalog=catalog)
+    # Cycles are looked for after all names are valid, as the walk looks every name up.
     for entry in catalog.entries.values():
         _check_acyclic(entry, Fields({}, entry.origin, f"pass `{entry.name}`"), catalog=catalog)
     for sequence in catalog.sequences.values():
@@ -270,15 +267,15 @@ def _check_references(catalog: Catalog) -> None:
 
 
 def _check_acyclic(entry: CatalogEntry, fields: Fields, *, catalog: Catalog) -> None:
-    seen: set[str] = set()
-    waiting = [need.name for need in entry.needs]
-    while waiting:
-        name = waiting.pop()
+    visited: set[str] = set()
+    stack = [need.name for need in entry.needs]
+    while stack:
+        name = stack.pop()
         if name == entry.name:
             raise fields.fault("needs", name, allowed="passes that do not need this one themselves")
-        if name not in seen:
-            seen.add(name)
-            waiting += [need.name for need in catalog.entries[name].needs]
+        if name not in visited:
+            visited.add(name)
+            stack += [need.name for need in catalog.entries[name].needs]
 
 
 def _check_sequence(sequence: NamedSequence, catalog: Catalog) -> None:
@@ -288,7 +285,7 @@ def _check_sequence(sequence: NamedSequence, catalog: Catalog) -> None:
         raise UserError(f"`{sequence.origin}`, sequence `{sequence.name}`: {error}") from None
 
 
-def _check_names(fields: Fields, field: str, *, names: tuple[str, ...], catalog: Catalog) -> None:
+def _check_names(fields: Fields, field: str, *, names: Iterable[str], catalog: Catalog) -> None:
     for name in names:
         if name not in catalog.entries:
             raise fields.fault(field, name, allowed="names of passes in the catalog")

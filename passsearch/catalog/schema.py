@@ -1,36 +1,35 @@
-"""What the catalog knows: passes, their parameters, named sequences, and how to find them."""
+"""The records of the catalog: passes, their parameters, named sequences, and the look-up by name."""
 
-import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from passsearch.core import BuildOptions, Candidate, Json, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Json, PassSpec, Pipeline, suggest_name
 from passsearch.errors import UserError
 
 PARAMETER_TYPES = ("bool", "int", "float", "str", "list", "mapping")
 NUMERICS = ("exact", "reassociates", "approximate")
 DEVICES = ("cpu", "gpu")
 ROLES = ("candidate", "additional", "excluded")
+# The columns of table 4: BL lists passes of -O3, AD additional passes, the others are classes of networks.
 PAPER_CATEGORIES = ("BL", "RN", "MN", "SSD", "BR", "AD")
 EVERY_CLASS = "all"
-UNKNOWN_CLASS = "unknown"
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument of a pass.
+    """One parameter of a pass.
 
     Attributes:
-        name: As the factory spells it.
+        name: Name of the argument of the factory.
         type: One of ``PARAMETER_TYPES``.
-        required: The factory has no default for it.
-        default: The factory's default; ``None`` also where it is required.
-        alternatives: The values a search tries; empty leaves the default.
-        choices: Every value the compiler accepts, where they are few; empty means any of the type.
-        example: A value that binds, for checks of a required parameter with nothing to try.
-        meaning: What it changes.
+        required: True if the factory has no default.
+        default: The factory's default; ``None`` also for a required parameter.
+        alternatives: The values that a search tries; if empty, a search leaves the default.
+        choices: Every value that the compiler accepts, if they are few; empty means any value of the type.
+        example: A valid value, for checks of a required parameter without alternatives.
+        meaning: The effect of the parameter, in words.
     """
 
     name: str
@@ -44,7 +43,7 @@ class Parameter:
 
     @property
     def allowed(self) -> str:
-        """The values it takes, in words."""
+        """The allowed values, in words."""
         if self.choices:
             return " | ".join(f"`{choice}`" for choice in self.choices)
         nullable = " or null" if self.default is None and not self.required else ""
@@ -53,11 +52,11 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Need:
-    """A pass that must stand earlier for another to be valid or to have anything to do.
+    """A prerequisite: a pass that must come earlier for another pass to be valid or to have an effect.
 
     Attributes:
-        name: The needed pass.
-        when: Features that make it necessary, one is enough; none means always.
+        name: Name of the prerequisite pass.
+        when: Features of a network that make it necessary, one of them is enough; empty means always.
     """
 
     name: str
@@ -66,33 +65,34 @@ class Need:
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """One pass as its dialect's compiler offers it.
+    """One pass that the compiler of a dialect offers. The attributes are the fields of a catalog file.
 
     Attributes:
-        name: As pipelines spell it.
-        summary: What it does, in one sentence.
-        factory: ``module:function``; called with the bound arguments it returns the compiler's pass.
-        parameters: Arguments of the factory, in its order.
-        opt_level: The level from which the compiler itself would run the pass; 0 also where it never does.
-        needs: Passes that must come earlier.
-        conflicts: Passes after which this one is invalid or finds nothing left to do.
-        numerics: ``exact``, ``reassociates`` (rounding only) or ``approximate``, which the user's tolerance is for.
-        tolerance: Relative difference of outputs it may cause; 0 where it is exact.
-        features: Features of which at least one must be present for the pass to change anything.
-        paper: Categories of the paper's table 4, empty if it is not in there.
-        contradicted: By category of the paper that measurements speak against, the evidence.
-        classes: Architecture classes it is a candidate for; ``all`` stands for every one.
-        role: ``candidate``, ``additional`` (the user must ask for it) or ``excluded``.
-        reason: Why it is not a candidate, or what to know of it.
-        repeat: How often it may usefully stand in one sequence.
-        unbounded: Again and again, with others in between, it makes ever larger IRs, so that a space with it never
-            closes; it is explored only on request, and by a search from the best states.
-        phases: Where on the IR's way to code it may stand, as the dialect names that; empty means anywhere. Elsewhere
-            it changes nothing.
-        devices: Of ``DEVICES``, those it does anything for; empty means all.
+        name: Name of the pass in pipelines.
+        summary: One sentence on what the pass does.
+        factory: ``module:function``; a call with the bound arguments returns the compiler's pass.
+        parameters: Parameters of the factory, in its order.
+        opt_level: Lowest level at which the compiler itself runs the pass; 0 also if it never runs the pass.
+        needs: Prerequisite passes, which must come earlier.
+        conflicts: Passes after which this pass is invalid or has no effect.
+        numerics: ``exact``, ``reassociates`` (rounding only) or ``approximate``; the user's tolerance applies to
+            approximate passes only.
+        tolerance: Relative difference of outputs that the pass may cause; 0 for an exact pass.
+        features: Features of a network; at least one of them must be present for the pass to have an effect.
+        paper: Categories of the paper's table 4; empty if the table does not list the pass.
+        contradicted: Evidence against a category of the paper, by category.
+        classes: Architecture classes for which the pass is a candidate; ``all`` means every class.
+        role: ``candidate``, ``additional`` (used only on the user's request) or ``excluded``.
+        reason: Reason why the pass is not a candidate, or a note for the user.
+        repeat: Largest useful number of occurrences in one sequence.
+        unbounded: True if the pass, repeated with other passes in between, produces ever larger IRs, so that a space
+            with it never closes. It is explored only on request; a search applies it to the best states.
+        phases: Phases of lowering, by the dialect's names, in which the pass may run; empty means every phase. In
+            other phases it changes nothing.
+        devices: The ``DEVICES`` for which the pass has an effect; empty means all.
         tvm: Version range, such as ``>=0.8,<0.20``.
-        source: File of the compiler's source tree.
-        origin: The catalog file that declares it.
+        source: File in the compiler's source tree.
+        origin: The catalog file that declares the pass.
     """
 
     name: str
@@ -119,30 +119,31 @@ class CatalogEntry:
     origin: str = ""
 
     def parameter(self, name: str) -> Parameter:
-        """One parameter by name.
+        """Return one parameter by name.
 
         Raises:
-            UserError: The pass has no such parameter; names those it has.
+            UserError: The pass has no parameter of that name; the message suggests one or lists them.
         """
-        known = {parameter.name: parameter for parameter in self.parameters}
-        if name in known:
-            return known[name]
-        has = f"it takes {', '.join(f'`{each}`' for each in known)}" if known else "it takes none"
+        parameters = {parameter.name: parameter for parameter in self.parameters}
+        if name in parameters:
+            return parameters[name]
+        names = ", ".join(f"`{parameter}`" for parameter in parameters) or "none"
+        hint = suggest_name(name, parameters) or f"it takes {names}."
         raise UserError(
-            f"Unknown parameter `{name}` of pass `{self.name}`; {nearest(name, known) or has + '.'} "
-            f"See: passsearch catalog show {self.name}"
+            f"Unknown parameter `{name}` of pass `{self.name}`; {hint} See: passsearch catalog show {self.name}"
         )
 
     def variants(self) -> tuple[PassSpec, ...]:
-        """The specs a search tries: every combination of alternatives, defaults left unbound."""
-        searched = [parameter for parameter in self.parameters if parameter.alternatives]
-        combinations = product(*(parameter.alternatives for parameter in searched))
+        """Return the specs that a search tries: every combination of alternatives, without arguments for defaults."""
+        free = [parameter for parameter in self.parameters if parameter.alternatives]
+        combinations = product(*(parameter.alternatives for parameter in free))
+        # With a default as argument, one pass would have two specs, and a search would try both.
         return tuple(
             PassSpec.of(
                 self.name,
                 **{
                     parameter.name: value
-                    for parameter, value in zip(searched, values, strict=True)
+                    for parameter, value in zip(free, values, strict=True)
                     if parameter.required or not same_value(value, parameter.default)
                 },
             )
@@ -150,13 +151,15 @@ class CatalogEntry:
         )
 
     def samples(self) -> tuple[dict[str, Json], ...]:
-        """Arguments for a check: the factory's defaults, then every alternative of each parameter."""
-        plain = {each.name: _sample(each) for each in self.parameters if each.required}
-        others = [{**plain, parameter.name: value} for parameter in self.parameters for value in parameter.alternatives]
-        return (plain, *(each for each in others if each != plain))
+        """Return sets of arguments for a check: the factory's defaults, then every alternative of each parameter."""
+        defaults = {parameter.name: _sample(parameter) for parameter in self.parameters if parameter.required}
+        variations = [
+            {**defaults, parameter.name: value} for parameter in self.parameters for value in parameter.alternatives
+        ]
+        return (defaults, *(arguments for arguments in variations if arguments != defaults))
 
     def missing_before(self, earlier: Collection[str], present: Collection[str]) -> tuple[str, ...]:
-        """Needed passes that do not stand among ``earlier``, given the network's ``present`` features."""
+        """Return the prerequisites that are not in ``earlier``, for a network with the features ``present``."""
         return tuple(
             need.name
             for need in self.needs
@@ -164,9 +167,9 @@ class CatalogEntry:
         )
 
     def supports(self, tvm_version: str) -> bool:
-        """Whether a compiler of this version has the pass."""
-        version = release(tvm_version)
-        return all(_holds(version, clause) for clause in self.tvm.split(",") if clause)
+        """Return whether a compiler of this version has the pass."""
+        version = parse_release(tvm_version)
+        return all(_satisfies(version, clause) for clause in self.tvm.split(",") if clause)
 
 
 @dataclass(frozen=True)
@@ -174,13 +177,13 @@ class NamedSequence:
     """A pipeline with a name, such as the paper's ``AS-0``.
 
     Attributes:
-        name: As ``compare --pipelines`` takes it.
-        summary: What it stands for.
+        name: Name for ``compare --pipelines``.
+        summary: One sentence on its purpose.
         pipeline: Its passes in order.
-        build: Options of the build after them.
-        tried: Whether a search tries it first; others are there to be compared with.
-        source: Where it comes from.
-        origin: The catalog file that declares it.
+        build: Options of the build that follows.
+        tried: True if a search tries it before its own proposals; other sequences serve comparisons only.
+        source: File or publication that the sequence is taken from.
+        origin: The catalog file that declares the sequence.
     """
 
     name: str
@@ -192,19 +195,19 @@ class NamedSequence:
     origin: str = ""
 
     def candidate(self) -> Candidate:
-        """The sequence as a candidate of that name."""
+        """Return the sequence as a candidate of that name."""
         return Candidate(self.pipeline, self.build, self.name)
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """Everything known of one dialect.
+    """The passes, named sequences and class rules of one dialect.
 
     Attributes:
-        dialect: Its name.
+        dialect: Name of the dialect.
         entries: Passes by name.
         sequences: Named sequences by name.
-        rules: The classes' rules as written; ``passsearch.analysis`` reads them.
+        rules: Class rules as the files hold them; ``passsearch.analysis`` parses them.
     """
 
     dialect: str
@@ -213,69 +216,66 @@ class Catalog:
     rules: tuple[Mapping[str, Json], ...] = ()
 
     def entry(self, name: str) -> CatalogEntry:
-        """One pass by name.
+        """Return one pass by name.
 
         Raises:
-            UserError: No such pass; offers the nearest name.
+            UserError: No pass has that name; the message suggests a similar name.
         """
         if name in self.entries:
             return self.entries[name]
-        raise UserError(self._unknown("pass", name, known=self.entries))
+        raise self._unknown_name("pass", name, names=self.entries)
 
     def sequence(self, name: str) -> NamedSequence:
-        """One named sequence.
+        """Return one named sequence.
 
         Raises:
-            UserError: No such sequence; offers the nearest name.
+            UserError: No sequence has that name; the message suggests a similar name.
         """
         if name in self.sequences:
             return self.sequences[name]
-        raise UserError(self._unknown("sequence", name, known=self.sequences))
+        raise self._unknown_name("sequence", name, names=self.sequences)
 
     def approximates(self, candidate: Candidate) -> bool:
-        """Whether a pass of it may change numerics: of its pipeline, or one its build runs by itself.
-
-        What a build runs at level 0 it does to the reference too. A pass the catalog does not know may do anything.
-        """
+        """Return whether a candidate runs a pass that may change numerics, in its pipeline or in its build."""
         build = candidate.build
-        asked = {*(step.name for step in candidate.pipeline.passes), *build.required}
-        own = {name for name, entry in self.entries.items() if 0 < entry.opt_level <= build.opt_level}
+        explicit = {*(step.name for step in candidate.pipeline.passes), *build.required}
+        # Passes of level 0 do not count: the build of the reference runs them as well.
+        implicit = {name for name, entry in self.entries.items() if 0 < entry.opt_level <= build.opt_level}
+        # A pass that the catalog does not list may do anything.
         return any(
             name not in self.entries or self.entries[name].numerics == "approximate"
-            for name in asked | (own - {*build.disabled})
+            for name in explicit | (implicit - {*build.disabled})
         )
 
-    def _unknown(self, what: str, name: str, *, known: Iterable[str]) -> str:
-        hint = nearest(name, known)
-        known_as = f"; {hint}" if hint else "."
-        return f"Unknown {what} `{name}` in dialect `{self.dialect}`{known_as} See: passsearch catalog list"
+    def _unknown_name(self, what: str, name: str, *, names: Iterable[str]) -> UserError:
+        suggestion = suggest_name(name, names)
+        end = f"; {suggestion}" if suggestion else "."
+        return UserError(f"Unknown {what} `{name}` in dialect `{self.dialect}`{end} See: passsearch catalog list")
 
 
 def _sample(parameter: Parameter) -> Json:
+    # Alternatives first: they are the values a search uses. `example` serves parameters without any.
     return parameter.alternatives[0] if parameter.alternatives else parameter.example
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """``did you mean `X`?`` for a mistyped name, empty if nothing is near."""
-    spellings = {each.lower(): each for each in known}
-    close = difflib.get_close_matches(name.lower(), spellings, n=1)
-    return f"did you mean `{spellings[close[0]]}`?" if close else ""
-
-
 def same_value(left: Json, right: Json) -> bool:
-    """Equality that keeps ``True`` and ``1`` apart."""
+    """Return whether two values are equal and of one type."""
+    # `True == 1` in Python, but `fuse_opt_level=true` is a mistake.
     return type(left) is type(right) and left == right
 
 
-def release(version: str) -> tuple[int, ...]:
-    """The numbers a version starts with: ``0.16.dev0`` is ``(0, 16)``."""
-    matched = re.match(r"\d+(\.\d+)*", version.strip())
-    return tuple(int(part) for part in matched.group().split(".")) if matched else ()
+def parse_release(version: str) -> tuple[int, ...]:
+    """Return the numbers at the start of a version: ``0.16.dev0`` is ``(0, 16)``."""
+    # A suffix does not count: a development build such as 0.16.dev0 has the passes of its release.
+    numbers = re.match(r"\d+(\.\d+)*", version.strip())
+    return tuple(int(part) for part in numbers.group().split(".")) if numbers else ()
 
 
-def _holds(version: tuple[int, ...], clause: str) -> bool:
+def _satisfies(version: tuple[int, ...], clause: str) -> bool:
+    # The loader accepts these three operators only.
     if clause.startswith(">="):
-        return version >= release(clause[2:])
+        return version >= parse_release(clause[2:])
     if clause.startswith("<"):
-        return version < release(clause[1:])
-    return version[: len(release(clause[2:]))] == release(clause[2:])
+        return version < parse_release(clause[1:])
+    # `==0.16` holds for every patch release of 0.16.
+    return version[: len(parse_release(clause[2:]))] == parse_release(clause[2:])

@@ -1,15 +1,15 @@
-"""Which passes are worth trying on one network, and why the others are not."""
+"""Select the catalog's passes that are worth a trial on one network, with a reason for every pass."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from passsearch.catalog.schema import EVERY_CLASS, UNKNOWN_CLASS, Catalog, CatalogEntry
-from passsearch.core import Fingerprint
+from passsearch.catalog.schema import EVERY_CLASS, Catalog, CatalogEntry
+from passsearch.core import UNKNOWN_CLASS, Fingerprint
 
 
 class Ruling(NamedTuple):
-    """One pass and why it is in or out."""
+    """The decision on one pass, with its reason."""
 
     entry: CatalogEntry
     reason: str
@@ -17,18 +17,18 @@ class Ruling(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """The catalog as one network divides it.
+    """The catalog, divided for one network.
 
     Attributes:
-        kept: Candidates, in the catalog's order.
-        dropped: All other passes.
+        kept: Candidates of a search, in the order of the catalog.
+        dropped: All other passes, in the order of the catalog.
     """
 
     kept: tuple[Ruling, ...]
     dropped: tuple[Ruling, ...]
 
     def names(self) -> tuple[str, ...]:
-        """Names of the candidates."""
+        """Return the names of the candidates."""
         return tuple(entry.name for entry, _ in self.kept)
 
 
@@ -41,82 +41,87 @@ def candidates(
     tvm_version: str = "",
     device: str = "",
 ) -> Selection:
-    """Divide a catalog by a network's classes and features.
+    """Divide a catalog into candidates and other passes, by a network's classes and features.
 
     Args:
         catalog: The passes to divide.
-        classes: Names of the network's architecture classes; a pass stays if it serves one of them.
-            ``unknown``, or none at all, keeps every valid pass.
+        classes: Names of the network's architecture classes. A pass is a candidate if it serves one of them;
+            ``unknown``, or no class at all, makes every valid pass a candidate.
         fingerprint: The network's features.
-        wanted: Additional passes the user asked for by name.
-        tvm_version: Leaves out passes a compiler of that version lacks; empty leaves none out.
-        device: ``cpu`` or ``gpu``; leaves out passes that do nothing for it; empty leaves none out.
+        wanted: Additional passes that the user requests by name.
+        tvm_version: Version of the compiler; passes that it lacks are no candidates. Empty means any version.
+        device: ``cpu`` or ``gpu``; passes without effect on it are no candidates. Empty means any device.
 
     Raises:
-        UserError: A wanted pass is not in the catalog.
+        UserError: A requested pass is not in the catalog.
     """
+    # A mistyped request would otherwise have no effect and no message.
     for name in wanted:
         catalog.entry(name)
-    kept, dropped = [], []
+    selected, rest = [], []
     for entry in catalog.entries.values():
-        barred = _barred(entry, wanted, tvm_version=tvm_version, device=device)
-        objection = barred or _objection(entry, classes, fingerprint=fingerprint)
-        if objection and (barred or entry.name not in wanted):
-            dropped.append(Ruling(entry, objection))
+        exclusion = _exclusion(entry, wanted, tvm_version=tvm_version, device=device)
+        # The user's request overrules classes and features, but never an exclusion.
+        objection = "" if entry.name in wanted else _objection(entry, classes, fingerprint=fingerprint)
+        if exclusion or objection:
+            rest.append(Ruling(entry, exclusion or objection))
         else:
-            kept.append(
-                Ruling(entry, _recommendation(entry, classes, fingerprint=fingerprint, asked=entry.name in wanted))
-            )
-    return Selection(tuple(kept), tuple(dropped))
+            reason = _recommendation(entry, classes, fingerprint=fingerprint, is_requested=entry.name in wanted)
+            selected.append(Ruling(entry, reason))
+    return Selection(tuple(selected), tuple(rest))
 
 
-def _barred(entry: CatalogEntry, wanted: Collection[str], *, tvm_version: str, device: str) -> str:
+def _exclusion(entry: CatalogEntry, requested_passes: Collection[str], *, tvm_version: str, device: str) -> str:
+    """Return the reason why a pass is no candidate on any network, empty if there is none."""
     if entry.role == "excluded":
         return f"never searched: {entry.reason}"
     if tvm_version and not entry.supports(tvm_version):
         return f"needs TVM {entry.tvm}; this is {tvm_version}"
     if device and entry.devices and device not in entry.devices:
-        return f"serves a {_listed(entry.devices).upper()}; the target is a {device.upper()}"
-    if entry.role == "additional" and entry.name not in wanted:
+        return f"serves a {_join(entry.devices).upper()}; the target is a {device.upper()}"
+    if entry.role == "additional" and entry.name not in requested_passes:
         return f"only on request: {entry.reason}"
     return ""
 
 
 def _objection(entry: CatalogEntry, classes: Collection[str], *, fingerprint: Fingerprint) -> str:
-    if _unclassified(classes):
+    """Return the reason why a pass is no candidate on this network, empty if there is none."""
+    # A network that fits no class has a structure that the rules do not describe, so nothing speaks against a pass.
+    if _is_unclassified(classes):
         return ""
     if EVERY_CLASS not in entry.classes and not set(entry.classes) & set(classes):
-        return f"serves {_listed(entry.classes)}; this network is {_listed(sorted(classes))}"
-    if entry.features and not _present(entry, fingerprint):
-        return f"needs {_listed(entry.features, ' or ')}; this graph has none"
+        return f"serves {_join(entry.classes)}; this network is {_join(sorted(classes))}"
+    if entry.features and not _matching_features(entry, fingerprint):
+        return f"needs {_join(entry.features, ' or ')}; this graph has none"
     return ""
 
 
-def _recommendation(entry: CatalogEntry, classes: Collection[str], *, fingerprint: Fingerprint, asked: bool) -> str:
-    grounds = [f"{fingerprint.count(name)} x {_words(name)}" for name in _present(entry, fingerprint)]
-    if asked:
-        grounds.insert(0, "asked for")
-    elif _unclassified(classes):
-        grounds.insert(0, "no class fits, so every valid pass stays")
+def _recommendation(
+    entry: CatalogEntry, classes: Collection[str], *, fingerprint: Fingerprint, is_requested: bool
+) -> str:
+    reasons = [f"{fingerprint.count(name)} x {_in_words(name)}" for name in _matching_features(entry, fingerprint)]
+    if is_requested:
+        reasons.insert(0, "requested by the user")
+    elif _is_unclassified(classes):
+        reasons.insert(0, "no class fits, so every valid pass stays")
     elif EVERY_CLASS in entry.classes:
-        grounds.insert(0, "serves every class")
+        reasons.insert(0, "serves every class")
     else:
-        shared = [name for name in entry.classes if name in classes]
-        grounds.insert(0, f"serves {_listed(shared)}")
-    return "; ".join(grounds)
+        reasons.insert(0, f"serves {_join([name for name in entry.classes if name in classes])}")
+    return "; ".join(reasons)
 
 
-def _unclassified(classes: Collection[str]) -> bool:
+def _is_unclassified(classes: Collection[str]) -> bool:
     return not classes or UNKNOWN_CLASS in classes
 
 
-def _present(entry: CatalogEntry, fingerprint: Fingerprint) -> list[str]:
+def _matching_features(entry: CatalogEntry, fingerprint: Fingerprint) -> list[str]:
     return [name for name in entry.features if fingerprint.count(name)]
 
 
-def _listed(names: Collection[str], joint: str = " and ") -> str:
-    return joint.join(_words(name) for name in names)
+def _join(names: Collection[str], separator: str = " and ") -> str:
+    return separator.join(_in_words(name) for name in names)
 
 
-def _words(name: str) -> str:
+def _in_words(name: str) -> str:
     return name.replace("_", " ")

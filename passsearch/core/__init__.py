@@ -1,13 +1,13 @@
 """Frozen values and pure functions; standard library only, so that every worker can import them."""
 
-from passsearch.core.architecture import ArchitectureClass, Feature, Fingerprint
+from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.inputs import DeclaredInput, Dimension, bind, format_input, parse_input, settle
 from passsearch.core.measurement import (
     DEADLINE_S,
     FAILURE_KINDS,
     OBJECTIVES,
-    STRICT,
+    STRICT_LIMITS,
     Failure,
     FailureKind,
     Interval,
@@ -16,13 +16,15 @@ from passsearch.core.measurement import (
     strict_limit,
 )
 from passsearch.core.passes import Json, PassSpec, Pipeline
+from passsearch.core.suggestion import suggest_name
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
 
 __all__ = [
     "DEADLINE_S",
     "FAILURE_KINDS",
     "OBJECTIVES",
-    "STRICT",
+    "STRICT_LIMITS",
+    "UNKNOWN_CLASS",
     "ArchitectureClass",
     "BuildOptions",
     "Candidate",
@@ -46,4 +48,5 @@ __all__ = [
     "parse_input",
     "settle",
     "strict_limit",
+    "suggest_name",
 ]

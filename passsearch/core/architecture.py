@@ -1,9 +1,12 @@
-"""What the analyzer says of a network: features with evidence, and the classes that follow from them."""
+"""The analyzer's result: features of a graph with evidence, and the architecture classes that follow from them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from passsearch.core.passes import Json
+
+UNKNOWN_CLASS = "unknown"
+"""The class of a network that no class rule fits."""
 
 
 @dataclass(frozen=True)
@@ -11,9 +14,9 @@ class Feature:
     """One structural trait of a graph.
 
     Attributes:
-        count: How often it occurs; 0 when absent.
+        count: Number of occurrences; 0 when absent.
         first: Index of the operator where it first occurs, ``None`` when absent.
-        detail: What a person should read beside the count ("groups of 3").
+        detail: Extra information for people, printed beside the count ("groups of 3").
     """
 
     count: int
@@ -23,21 +26,22 @@ class Feature:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Every feature the analyzer knows, by name; absent features have count 0."""
+    """Every feature that the analyzer can find, by name; absent features have count 0."""
 
     features: Mapping[str, Feature] = field(default_factory=dict)
 
     def count(self, name: str) -> int:
-        """Occurrences of one feature, 0 if it is unknown to this fingerprint."""
+        """Return how often a feature occurs, 0 if this fingerprint has no feature of that name."""
         feature = self.features.get(name)
         return feature.count if feature else 0
 
     def present(self) -> frozenset[str]:
-        """Names of the features that occur."""
+        """Return the names of the features that occur."""
         return frozenset(name for name, feature in self.features.items() if feature.count)
 
     def to_json(self) -> dict[str, Json]:
-        """Present features with count, first operator and detail."""
+        """Return the features that occur, with count, first operator and detail."""
+        # Sorted, so that equal fingerprints give equal files.
         return {
             name: {"count": feature.count, "first": feature.first, "detail": feature.detail}
             for name, feature in sorted(self.features.items())
@@ -47,11 +51,11 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class ArchitectureClass:
-    """A class the network belongs to, with the evidence a person can check; ``unknown`` if none fits."""
+    """A class the network belongs to, with evidence that a person can check; ``unknown`` if no class fits."""
 
     name: str
     evidence: tuple[str, ...]
 
     def to_json(self) -> dict[str, Json]:
-        """The form of the result files."""
+        """Return the class as result files store it."""
         return {"name": self.name, "evidence": list(self.evidence)}

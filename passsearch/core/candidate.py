@@ -1,4 +1,4 @@
-"""What is searched for: a pipeline and the options of the build that follows it."""
+"""The candidates of a search: a pipeline and the options of the build that follows it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ class BuildOptions:
 
     Attributes:
         opt_level: Level of the compiler's own pipeline; 0 leaves mandatory lowering only.
-        required: Passes forced on whatever the level.
-        disabled: Passes forced off.
+        required: Passes that the build runs at every level.
+        disabled: Passes that the build never runs.
         config: Sorted ``(key, value)`` pairs of pass-context configuration.
     """
 
@@ -23,7 +23,7 @@ class BuildOptions:
     config: tuple[tuple[str, bool | int | str], ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        """The form of pipeline files and worker requests."""
+        """Return the options as pipeline files and worker requests store them."""
         return {
             "opt_level": self.opt_level,
             "required": list(self.required),
@@ -33,24 +33,26 @@ class BuildOptions:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> "BuildOptions":
-        """Inverse of ``to_json``; missing keys keep their defaults."""
+        """Read what ``to_json`` returns; missing keys keep their defaults."""
+        # `or` instead of a default value: it covers null as well as a missing key.
         config = data.get("config") or {}
         required, disabled = data.get("required") or [], data.get("disabled") or []
         level = data.get("opt_level", 0)
         assert isinstance(config, dict) and isinstance(required, list) and isinstance(disabled, list)
         assert isinstance(level, int)
+        # Sorted, so that equal options hash and compare equal.
         pairs = ((key, value) for key, value in config.items() if isinstance(value, bool | int | str))
         return cls(level, tuple(map(str, required)), tuple(map(str, disabled)), tuple(sorted(pairs)))
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A pipeline with its build options; two candidates that reach one IR are measured once.
+    """A pipeline with its build options; two candidates that reach the same IR are measured once.
 
     Attributes:
-        pipeline: Passes applied explicitly, in order.
-        build: Options of the build after them.
-        name: Set for baselines and named sequences (``O3``, ``AS-0``), else empty.
+        pipeline: Passes that are applied explicitly, in order.
+        build: Options of the build that follows.
+        name: Name of a baseline or of a named sequence (``O3``, ``AS-0``), else empty.
     """
 
     pipeline: Pipeline = field(default_factory=Pipeline)

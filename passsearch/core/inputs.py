@@ -1,11 +1,11 @@
-"""Inputs as people type them, ``name:dtype[1,3,224,224]``, and as files declare them, sizes left open."""
+"""Inputs of a network: their text form ``name:dtype[1,3,224,224]``, and the binding of open dimensions."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TypeAlias
 
+from passsearch.core.suggestion import suggest_name
 from passsearch.core.summary import TensorType
 from passsearch.errors import UserError
 
@@ -15,32 +15,36 @@ DTYPES = (
 )
 
 Dimension: TypeAlias = int | str | None
-"""A size, the name of an open one, or ``None`` for an open one without a name."""
+"""A fixed size, the name of an open dimension, or ``None`` for an open dimension without a name."""
 
-# The name may hold colons and brackets itself, as TensorFlow's `image:0` does: the last ones count.
+# The name may contain colons and brackets, as TensorFlow's `image:0` does, so the last colon and bracket pair count.
 _SPEC = re.compile(r"(?P<name>.+):(?P<dtype>[^:\[\]]+)\[(?P<shape>[^\[\]]*)\]")
 
 
 @dataclass(frozen=True)
 class DeclaredInput:
-    """One input as the file declares it; ``shape`` is ``None`` where it gives not even the rank."""
+    """One input as the model file declares it.
+
+    Attributes:
+        name: The input's name in the file.
+        shape: Its dimensions; ``None`` if the file does not even declare their number.
+        dtype: Its element type.
+    """
 
     name: str
     shape: tuple[Dimension, ...] | None
     dtype: str
 
     def __str__(self) -> str:
-        if self.shape is None:
-            return f"{self.name}:{self.dtype}[…]"
-        return f"{self.name}:{self.dtype}[{','.join('?' if size is None else str(size) for size in self.shape)}]"
+        return _format(self.name, self.shape, dtype=self.dtype)
 
     def is_open(self) -> bool:
-        """Whether a size is left to the user."""
+        """Return whether the user has to choose a size."""
         return self.shape is None or not all(isinstance(size, int) for size in self.shape)
 
 
 def parse_input(text: str) -> tuple[str, TensorType]:
-    """Read one input; ``format_input`` is the inverse.
+    """Read the text form of one input; ``format_input`` is the inverse.
 
     Raises:
         UserError: The text is not of that form, the dtype is unknown or a dimension is not a positive number.
@@ -52,70 +56,77 @@ def parse_input(text: str) -> tuple[str, TensorType]:
         )
     if parts["dtype"] not in DTYPES:
         raise UserError(f"Unknown dtype `{parts['dtype']}` in `{text}`; choose from: {', '.join(DTYPES)}.")
-    return parts["name"], TensorType(_shape(parts["shape"], text), parts["dtype"])
+    return parts["name"], TensorType(_parse_shape(parts["shape"], text), parts["dtype"])
 
 
 def format_input(name: str, kind: TensorType) -> str:
-    """Write one input; a dimension that is open is ``?``."""
-    shape = ",".join("?" if size is None else str(size) for size in kind.shape)
-    return f"{name}:{kind.dtype}[{shape}]"
+    """Return the text form of one input; an open dimension is ``?``."""
+    return _format(name, kind.shape, dtype=kind.dtype)
 
 
 def bind(
     declared: Sequence[DeclaredInput], *, given: Mapping[str, TensorType], batch: int | None
 ) -> dict[str, TensorType]:
-    """What the importer must be told: the given inputs, and those whose open dimensions are bound.
+    """Return the types that an importer needs: those from the user, and those of inputs with open dimensions.
 
-    A dimension that is open by name is bound wherever its name stands, by ``given`` and by ``batch``.
+    An open dimension with a name has one size in all inputs. The size comes from ``given`` or from ``batch``.
+
+    Args:
+        declared: The inputs of the model file.
+        given: Types that the user sets, by input name.
+        batch: Size of every open first dimension; ``None`` if the user sets none.
 
     Raises:
-        UserError: An input is unknown, contradicts the file or another input, or stays open.
+        UserError: An input is unknown, contradicts the file or another input, or a dimension stays open.
     """
-    by_name = {each.name: each for each in declared}
+    by_name = {entry.name: entry for entry in declared}
     for name, kind in given.items():
-        _check(_known(name, by_name), kind)
-    sizes = _sizes(by_name, given)
+        _check_type(_find_input(name, by_name), kind)
+    sizes = _named_sizes(by_name, given)
     if batch is not None:
-        _bind_batch(declared, given=given, batch=batch, sizes=sizes)
-    open_ones = [each for each in declared if each.is_open() and each.name not in given]
-    return {**given, **{each.name: _closed(each, sizes=sizes, batch=batch) for each in open_ones}}
+        _bind_batch(declared, types=given, batch=batch, sizes=sizes)
+    unbound = [entry for entry in declared if entry.is_open() and entry.name not in given]
+    return {**given, **{entry.name: _close(entry, sizes=sizes, batch=batch) for entry in unbound}}
 
 
 def settle(
     declared: Sequence[DeclaredInput], *, given: Mapping[str, TensorType], batch: int | None
 ) -> dict[str, TensorType]:
-    """Every declared input in order, with its open dimensions bound.
+    """Return the type of every declared input, in order, with open dimensions bound as by ``bind``.
 
     Raises:
-        UserError: As ``bind``.
+        UserError: An input is unknown, contradicts the file or another input, or a dimension stays open.
     """
     bound = bind(declared, given=given, batch=batch)
-    return {each.name: bound.get(each.name) or _fixed(each) for each in declared}
+    # `bind` leaves out inputs whose sizes are all fixed in the file.
+    return {entry.name: bound.get(entry.name) or _close(entry, sizes={}, batch=None) for entry in declared}
 
 
-def _fixed(declared: DeclaredInput) -> TensorType:
-    return TensorType(tuple(size for size in declared.shape or () if isinstance(size, int)), declared.dtype)
+def _format(name: str, shape: Sequence[Dimension] | None, *, dtype: str) -> str:
+    sizes = "…" if shape is None else ",".join("?" if size is None else str(size) for size in shape)
+    return f"{name}:{dtype}[{sizes}]"
 
 
-def _shape(text: str, whole: str) -> tuple[int, ...]:
+def _parse_shape(text: str, whole: str) -> tuple[int, ...]:
     if not text.strip():
         return ()
     sizes = [size.strip() for size in text.split(",")]
     for size in sizes:
+        # `isdigit` accepts superscripts such as `²`, which `int` then refuses.
         if not (size.isascii() and size.isdigit() and int(size) > 0):
             raise UserError(f"Dimensions are whole numbers from 1 on; got `{size}` in `{whole}`.")
     return tuple(map(int, sizes))
 
 
-def _known(name: str, declared: Mapping[str, DeclaredInput]) -> DeclaredInput:
+def _find_input(name: str, declared: Mapping[str, DeclaredInput]) -> DeclaredInput:
     if name in declared:
         return declared[name]
-    near = get_close_matches(name, declared, n=1)
-    hint = f"did you mean `{near[0]}`? The" if near else "the"
-    raise UserError(f"Unknown input `{name}`; {hint} inputs are: {', '.join(map(str, declared.values()))}.")
+    suggestion = suggest_name(name, declared)
+    rule = f"{suggestion} The" if suggestion else "the"
+    raise UserError(f"Unknown input `{name}`; {rule} inputs are: {', '.join(map(str, declared.values()))}.")
 
 
-def _check(declared: DeclaredInput, kind: TensorType) -> None:
+def _check_type(declared: DeclaredInput, kind: TensorType) -> None:
     got = format_input(declared.name, kind)
     if kind.dtype != declared.dtype:
         raise UserError(f"Wrong dtype in `{got}`; the network declares `{declared}`. Give {declared.dtype}.")
@@ -130,51 +141,56 @@ def _check(declared: DeclaredInput, kind: TensorType) -> None:
             )
 
 
-def _sizes(declared: Mapping[str, DeclaredInput], given: Mapping[str, TensorType]) -> dict[str, int]:
-    """Sizes of the named open dimensions that the given inputs settle."""
+def _named_sizes(declared: Mapping[str, DeclaredInput], types: Mapping[str, TensorType]) -> dict[str, int]:
+    """Return the sizes of named open dimensions that follow from the user's types."""
     sizes: dict[str, int] = {}
-    for name, kind in given.items():
+    for name, kind in types.items():
+        # Not strict: without a declared rank there are no names to bind. `_check_type` has compared all other ranks.
         for symbol, size in zip(declared[name].shape or (), kind.shape, strict=False):
             if isinstance(symbol, str) and size is not None:
-                _settle(symbol, size, sizes=sizes)
+                _set_size(symbol, size, sizes=sizes)
     return sizes
 
 
-def _settle(symbol: str, size: int, *, sizes: dict[str, int]) -> None:
+def _set_size(symbol: str, size: int, *, sizes: dict[str, int]) -> None:
     if sizes.setdefault(symbol, size) != size:
         raise UserError(f"Dimension `{symbol}` cannot be both {sizes[symbol]} and {size}; give one size.")
 
 
 def _bind_batch(
-    declared: Sequence[DeclaredInput], *, given: Mapping[str, TensorType], batch: int, sizes: dict[str, int]
+    declared: Sequence[DeclaredInput], *, types: Mapping[str, TensorType], batch: int, sizes: dict[str, int]
 ) -> None:
-    """Add what the batch size settles to ``sizes``; refuse a batch that no input can have."""
-    firsts = [_first(each, given) for each in declared]
+    """Add the named dimensions that the batch size binds to ``sizes``; refuse a batch size that fits no input."""
+    firsts = [_first_dimension(entry, types) for entry in declared]
     if any(first is None or isinstance(first, str) for first in firsts):
         for first in firsts:
             if isinstance(first, str):
-                _settle(first, batch, sizes=sizes)
+                _set_size(first, batch, sizes=sizes)
+    # One fitting input is enough: networks also take inputs without a batch axis, such as a scale.
     elif batch not in firsts:
         inputs = ", ".join(
-            format_input(each.name, given[each.name]) if each.name in given else str(each) for each in declared
+            format_input(entry.name, types[entry.name]) if entry.name in types else str(entry) for entry in declared
         )
         raise UserError(f"Batch {batch} does not fit inputs of fixed size ({inputs}); leave it out or export for it.")
 
 
-def _first(declared: DeclaredInput, given: Mapping[str, TensorType]) -> Dimension:
-    shape = given[declared.name].shape if declared.name in given else declared.shape
+def _first_dimension(declared: DeclaredInput, types: Mapping[str, TensorType]) -> Dimension:
+    shape = types[declared.name].shape if declared.name in types else declared.shape
     if shape is None:
         return None
+    # A scalar has no first dimension; 0 equals no batch size.
     return shape[0] if shape else 0
 
 
-def _closed(declared: DeclaredInput, *, sizes: Mapping[str, int], batch: int | None) -> TensorType:
+def _close(declared: DeclaredInput, *, sizes: Mapping[str, int], batch: int | None) -> TensorType:
+    """Return the type of an input once its open dimensions are bound."""
     shape = [sizes.get(size, size) if isinstance(size, str) else size for size in declared.shape or ()]
     if shape and shape[0] is None:
         shape[0] = batch
     closed = tuple(size for size in shape if isinstance(size, int))
     if declared.shape is None or len(closed) < len(shape):
-        given = tuple(size if isinstance(size, int) else 1 for size in shape) or (1, 3, 224, 224)
-        example = format_input(declared.name, TensorType(given, declared.dtype))
+        # Without a declared rank the example shows an image, the most frequent case.
+        example_shape = tuple(size if isinstance(size, int) else 1 for size in shape) or (1, 3, 224, 224)
+        example = format_input(declared.name, TensorType(example_shape, declared.dtype))
         raise UserError(f"Input `{declared}` has open dimensions; give its sizes, for example: --input {example}")
     return TensorType(closed, declared.dtype)

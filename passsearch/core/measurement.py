@@ -7,32 +7,36 @@ from typing import Literal, get_args
 from passsearch.core.passes import Json
 from passsearch.errors import UserError
 
+# `infra` is an accident of the machine, such as a full disk or a killed worker: it is retried and never recorded as a
+# property of a candidate. All other kinds are results.
 FailureKind = Literal["compile_error", "crash", "timeout", "oom", "wrong_result", "unstable", "infra"]
 FAILURE_KINDS: tuple[str, ...] = get_args(FailureKind)
 
 DEADLINE_S = 600.0
-"""Longest time one request to a worker may take, where the user sets no other."""
+"""Longest time of one request to a worker, in seconds, unless the user sets another."""
 
-STRICT: Mapping[str, float] = {"float64": 2**-20, "float32": 1024 * 2**-23, "float16": 64 * 2**-10}
-"""Largest deviation of outputs that rounding explains, as a share of the largest reference output, by the type that a
-network computes in: 1024 and 64 machine epsilons, and for float64 more, as TVM computes some of it in float32. The
-evidence: docs/measurement.md."""
+# 2**-23 and 2**-10 are the machine epsilons of float32 and float16. Correct pipelines deviated by at most 23 and 22
+# epsilons, wrong ones by 0.1 and more: a looser limit (1e-3 in float32) hides real errors. docs/measurement.md has
+# the evidence. float64 gets more than 2**-52 allows, because TVM computes some of it in float32.
+STRICT_LIMITS: Mapping[str, float] = {"float64": 2**-20, "float32": 1024 * 2**-23, "float16": 64 * 2**-10}
+"""Largest deviation of outputs that rounding can explain, relative to the largest reference output, by the dtype that
+the network computes in."""
 
 
 def strict_limit(dtypes: Iterable[str]) -> float:
-    """The limit of the coarsest of the types a network computes in; 0 where none is a float."""
-    return max((STRICT.get(dtype, 0.0) for dtype in dtypes), default=0.0)
+    """Return the limit of the least precise of the dtypes that a network computes in; 0 if none is a float."""
+    return max((STRICT_LIMITS.get(dtype, 0.0) for dtype in dtypes), default=0.0)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A candidate that did not make it: an ordinary result, never an exception and never a number.
+    """A candidate that failed, as an ordinary value: never an exception and never a number.
 
     Attributes:
         kind: One of ``FAILURE_KINDS``.
         stage: ``apply``, ``build`` or ``measure``.
-        step: The pass it failed in, where the stage is ``apply``, else empty.
-        reason: One line.
+        step: The pass that failed if the stage is ``apply``, else empty.
+        reason: One line for people.
     """
 
     kind: FailureKind
@@ -41,14 +45,15 @@ class Failure:
     reason: str
 
     def to_json(self) -> dict[str, Json]:
-        """The form of the log and of worker answers."""
+        """Return the failure as the log and worker answers store it."""
         return {"kind": self.kind, "stage": self.stage, "step": self.step, "reason": self.reason}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> "Failure":
-        """Inverse of ``to_json``."""
+        """Read what ``to_json`` returns."""
         kind = data["kind"]
         assert kind in FAILURE_KINDS
+        # mypy does not narrow a str to a Literal by a membership test.
         return cls(kind, str(data["stage"]), str(data["step"]), str(data["reason"]))  # type: ignore[arg-type]
 
 
@@ -60,26 +65,26 @@ class Interval:
     high: float
 
     def to_json(self) -> list[Json]:
-        """``[low, high]``."""
+        """Return ``[low, high]``."""
         return [self.low, self.high]
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One candidate as measured: raw samples and single readings, each ``None`` where it could not be read.
+    """The measurement of one candidate: raw samples and single values, ``None`` where a value could not be read.
 
     Attributes:
-        latency_s: Seconds per inference, one value a round, in the order measured.
-        compile_s: Seconds to apply the pipeline, build it and write the kernels out.
-        apply_s: The pipeline's part of ``compile_s``.
+        latency_s: Seconds per inference, one value per round, in the order measured.
+        compile_s: Seconds to apply the pipeline, build the result and write the kernels to files.
+        apply_s: The part of ``compile_s`` that applies the pipeline, in seconds.
         batch: Samples per inference; throughput is ``batch / latency``.
         memory_bytes: ``plan`` (static memory plan), ``peak_rss`` (process) and ``device``.
         artifact_bytes: Size of the built files.
-        power_w: ``median`` and ``max`` over long windows.
-        temperature_c: Likewise.
-        energy_j: Energy per inference.
-        unavailable: Why a metric is ``None``, by metric.
-        conditions: Threads, affinity, load and clocks while it was measured.
+        power_w: ``median`` and ``max`` in watts, over long windows.
+        temperature_c: ``median`` and ``max`` in degrees Celsius, over the same windows.
+        energy_j: Joules per inference.
+        unavailable: Reason why a metric is ``None``, by metric.
+        conditions: Threads, affinity, load and clocks during the measurement.
     """
 
     latency_s: tuple[float, ...]
@@ -97,11 +102,11 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Objective:
-    """What a search makes better.
+    """The quantity that a search improves.
 
     Attributes:
-        name: As the user types it.
-        unit: Unit of its value.
+        name: The name that users type.
+        unit: Unit of the value.
         direction: ``maximize`` or ``minimize``.
     """
 
@@ -111,10 +116,10 @@ class Objective:
 
     @classmethod
     def parse(cls, name: str) -> "Objective":
-        """Look an objective up by name.
+        """Return the objective of that name.
 
         Raises:
-            UserError: No such objective; lists those there are.
+            UserError: No objective has that name; the message lists all names.
         """
         for objective in OBJECTIVES:
             if objective.name == name:

@@ -12,24 +12,25 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 @dataclass(frozen=True)
 class PassSpec:
-    """One compiler pass with its bound arguments; what is not bound has the compiler's default.
+    """One compiler pass with its bound arguments; all other parameters keep the compiler's defaults.
 
     Attributes:
-        name: The pass's name in its dialect's catalog.
-        arguments: Sorted ``(name, JSON text)`` pairs, so that a spec hashes and compares by value.
+        name: Name of the pass in the catalog of its dialect.
+        arguments: ``(name, JSON text)`` pairs, sorted by name.
     """
 
     name: str
+    # JSON texts instead of values: specs are dictionary keys and members of sets, and lists do not hash.
     arguments: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, name: str, /, **arguments: Json) -> "PassSpec":
-        """Bind arguments given as plain JSON values."""
+        """Build a spec from arguments that are plain JSON values."""
         return cls(name, tuple(sorted((key, _compact(value)) for key, value in arguments.items())))
 
     @property
     def bound(self) -> dict[str, Json]:
-        """The arguments as plain JSON values."""
+        """The arguments as plain JSON values, by name."""
         return {key: json.loads(text) for key, text in self.arguments}
 
     def __str__(self) -> str:
@@ -40,7 +41,7 @@ class PassSpec:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Passes in the order they are applied. ``str`` and ``parse`` are inverse."""
+    """A sequence of passes, in the order they are applied. ``str`` and ``parse`` are inverse."""
 
     passes: tuple[PassSpec, ...] = ()
 
@@ -52,10 +53,10 @@ class Pipeline:
 
     @classmethod
     def parse(cls, text: str) -> "Pipeline":
-        """Read ``Name,Name{key=json,…},…``.
+        """Read the text form ``Name,Name{key=json,…},…``.
 
         Raises:
-            UserError: The text is not of that form; says where it stops making sense.
+            UserError: The text is not of that form; the message gives the first character that does not fit.
         """
         passes, position = [], 0
         while position < len(text):
@@ -64,12 +65,16 @@ class Pipeline:
         return cls(tuple(passes))
 
     def to_json(self) -> list[Json]:
-        """``[{"name": …, "arguments": {…}}, …]``, the form of pipeline files."""
+        """Return ``[{"name": …, "arguments": {…}}, …]``, as pipeline files store it."""
         return [{"name": step.name, "arguments": step.bound} for step in self.passes]
 
     @classmethod
     def from_json(cls, steps: list[Mapping[str, Json]]) -> "Pipeline":
-        """Inverse of ``to_json``."""
+        """Read what ``to_json`` returns.
+
+        Raises:
+            UserError: A step has no name, or its arguments are not a mapping.
+        """
         return cls(tuple(_step_from_json(step) for step in steps))
 
 
@@ -81,23 +86,27 @@ def _step_from_json(step: Mapping[str, Json]) -> PassSpec:
 
 
 def _compact(value: Json) -> str:
+    # Sorted keys and no spaces give one text per value, so that equal specs compare equal.
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def _parse_step(text: str, start: int) -> tuple[PassSpec, int]:
+    """Read one pass that begins at a character; return it and the character where the next pass begins."""
     end = start
     while end < len(text) and text[end] not in ",{":
         end += 1
     name = text[start:end].strip()
+    # Names have dots, as in `dlight.gpu.Matmul`.
     if not name.replace("_", "").replace(".", "").isalnum():
-        raise _malformed(text, start)
+        raise _syntax_error(text, start)
     arguments: dict[str, Json] = {}
     if end < len(text) and text[end] == "{":
         arguments, end = _parse_arguments(text, end + 1)
     if end < len(text) and text[end] != ",":
-        raise _malformed(text, end)
+        raise _syntax_error(text, end)
+    # A comma at the very end promises a pass that does not follow.
     if end == len(text) - 1:
-        raise _malformed(text, end)
+        raise _syntax_error(text, end)
     return PassSpec.of(name, **arguments), end + 1
 
 
@@ -106,20 +115,21 @@ def _parse_arguments(text: str, position: int) -> tuple[dict[str, Json], int]:
     while True:
         equals = text.find("=", position)
         if equals < 0:
-            raise _malformed(text, position)
+            raise _syntax_error(text, position)
         try:
+            # A JSON value may contain commas and braces itself, so only a JSON decoder finds its end.
             value, end = json.JSONDecoder().raw_decode(text, equals + 1)
         except json.JSONDecodeError:
-            raise _malformed(text, equals + 1) from None
+            raise _syntax_error(text, equals + 1) from None
         arguments[text[position:equals].strip()] = value
         if text[end : end + 1] == "}":
             return arguments, end + 1
         if text[end : end + 1] != ",":
-            raise _malformed(text, end)
+            raise _syntax_error(text, end)
         position = end + 1
 
 
-def _malformed(text: str, position: int) -> UserError:
+def _syntax_error(text: str, position: int) -> UserError:
     return UserError(
         f"A pipeline reads `Name,Name{{key=json}},…`; cannot read `{text[position : position + 40]}` "
         f"at character {position + 1}. See: passsearch catalog list"

@@ -1,4 +1,4 @@
-"""A network's dataflow graph as plain data: what a bridge tells the analyzer, the same for every dialect."""
+"""A network's dataflow graph as plain data: the answer of a bridge to the analyzer, equal for every dialect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from passsearch.core.passes import Json
 
 @dataclass(frozen=True)
 class TensorType:
-    """Shape and dtype of one tensor; a dimension that is not known before run time is ``None``."""
+    """Shape and dtype of one tensor; a dimension whose size is fixed only at run time is ``None``."""
 
     shape: tuple[int | None, ...]
     dtype: str
@@ -23,12 +23,12 @@ class Operator:
         kind: ``input``, ``constant``, ``function``, or the operator's name without its dialect's
             namespace (``conv2d``, ``dense``, ``batch_matmul``, ``transpose``, ``pad``, ``batch_norm``,
             ``softmax``, ``layer_norm``, ``add``, …), so that rules over kinds serve every dialect.
-        op: The name in the dialect itself (``nn.conv2d``, ``qnn.dense``, ``dyn.reshape``).
-        inputs: Indices of the producers of its tensor arguments, in argument order (tuple
-            projections are looked through).
-        outputs: Types of what it yields, one per tuple field.
-        attributes: Scalars, strings and lists of them; strides, padding, groups, layouts, axes, ….
-        value: For a scalar constant its number, else ``None``.
+        op: The operator's name in the dialect (``nn.conv2d``, ``qnn.dense``, ``dyn.reshape``).
+        inputs: Indices of the producers of its tensor arguments, in argument order. A tuple projection counts as
+            the producer of the tuple.
+        outputs: Types of its results, one per tuple field.
+        attributes: Scalars, strings and lists of them: strides, padding, groups, layouts, axes, ….
+        value: The number of a scalar constant, else ``None``.
     """
 
     index: int
@@ -42,24 +42,25 @@ class Operator:
 
 @dataclass(frozen=True)
 class ModuleSummary:
-    """Operators in topological order and the indices whose values the network returns."""
+    """A network's operators in topological order, and the indices of the operators whose values it returns."""
 
     operators: tuple[Operator, ...]
     results: tuple[int, ...]
 
     @property
     def computed_types(self) -> frozenset[str]:
-        """Dtypes of what operators yield; inputs and constants are not computed."""
-        computed = (each for each in self.operators if each.kind not in ("input", "constant"))
-        return frozenset(output.dtype for each in computed for output in each.outputs)
+        """Dtypes of the results of operators; inputs and constants are not computed."""
+        computations = (entry for entry in self.operators if entry.kind not in ("input", "constant"))
+        return frozenset(output.dtype for entry in computations for output in entry.outputs)
 
     def to_json(self) -> dict[str, Json]:
-        """Compact rows, one per operator, for the pipe between worker and parent."""
+        """Return the summary as rows, one per operator, for the pipe between worker and parent."""
+        # Rows without keys: a large network has thousands of operators, and one answer is one line of JSON.
         return {"operators": [_row(operator) for operator in self.operators], "results": list(self.results)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> "ModuleSummary":
-        """Inverse of ``to_json``."""
+        """Read what ``to_json`` returns."""
         rows, results = data["operators"], data["results"]
         assert isinstance(rows, list) and isinstance(results, list)
         return cls(tuple(_operator(row) for row in rows), tuple(results))
@@ -73,6 +74,7 @@ def _row(operator: Operator) -> Json:
 
 
 def _operator(row: list[object]) -> Operator:
+    # Rows come from `to_json` in a worker of the same version, so their types are not checked again.
     index, kind, op, inputs, outputs, attributes, value = row
     types = tuple(TensorType(tuple(shape), dtype) for shape, dtype in outputs)  # type: ignore[attr-defined]
     return Operator(index, kind, op, tuple(inputs), types, attributes, value)  # type: ignore[arg-type]

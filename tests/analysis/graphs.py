@@ -1,17 +1,17 @@
-"""A builder of summaries, so that a test shows the graph it is about."""
+"""A builder of summaries, so that every test shows its graph."""
 
 from passsearch.analysis.graph import Dataflow, dataflow
 from passsearch.core import ModuleSummary, Operator, TensorType
 
 
 class Net:
-    """Operators added one after the other; every method returns the index of what it added."""
+    """A network under construction; every method adds an operator and returns its index."""
 
     def __init__(self) -> None:
         self.operators: list[Operator] = []
 
     def op(self, kind: str, *inputs: int, shape: tuple[int | None, ...] | None = None, **attributes) -> int:
-        """Any operator; its shape is that of its first argument unless given."""
+        """Add any operator; without ``shape`` it has the shape of its first argument."""
         value = attributes.pop("value", None)
         if shape is None:
             shape = self.shape(inputs[0])
@@ -35,11 +35,12 @@ class Net:
     def conv(
         self, x: int, channels: int, kernel: int = 3, stride: int = 1, groups: int = 1, layout: str = "NCHW"
     ) -> int:
-        """A convolution that keeps the size of the map at stride 1."""
+        """Add a convolution that keeps the size of the map at stride 1."""
         sizes = dict(zip(layout, self.shape(x), strict=True))
         weight = self.constant(channels, sizes["C"] // groups, kernel, kernel)
         sizes["C"] = channels
         for axis in "HW":
+            # Rounded up, as padding 1 with kernel 3 does.
             sizes[axis] = None if sizes[axis] is None else -(-sizes[axis] // stride)
         return self.op(
             "conv2d",
@@ -53,13 +54,13 @@ class Net:
             kernel_layout="OIHW",
         )
 
-    def cbr(self, x: int, channels: int, activation: str = "relu", **how) -> int:
-        """Convolution, bias, activation."""
-        y = self.conv(x, channels, **how)
+    def cbr(self, x: int, channels: int, activation: str = "relu", **options) -> int:
+        """Add convolution, bias and activation."""
+        y = self.conv(x, channels, **options)
         return self.op(activation, self.op("bias_add", y, self.constant(channels)))
 
     def dense(self, x: int, units: int) -> int:
-        """A dense layer with bias."""
+        """Add a dense layer with bias."""
         weight = self.constant(units, self.shape(x)[-1])
         y = self.op("dense", x, weight, shape=(*self.shape(x)[:-1], units))
         return self.op("add", y, self.constant(units))
@@ -73,14 +74,14 @@ class Net:
         return self.op("layer_norm", x, self.constant(size), self.constant(size), axis=-1)
 
     def attention(self, x: int) -> int:
-        """One head with its three projections, scale and output projection."""
+        """Add one attention head with its three projections, scale and output projection."""
         q, k, v = (self.dense(x, self.shape(x)[-1]) for _ in range(3))
         scores = self.op("divide", self.matmul(q, k), self.number(8.0))
         values = self.op("transpose", v, shape=(*self.shape(v)[:-2], self.shape(v)[-1], self.shape(v)[-2]))
         return self.dense(self.matmul(self.op("softmax", scores, axis=-1), values), self.shape(x)[-1])
 
     def basic_block(self, x: int, channels: int, stride: int = 1) -> int:
-        """The block of ResNet-18, with a projection where the shape changes."""
+        """Add the block of ResNet-18, with a projection if the shape changes."""
         same = stride == 1 and self.shape(x)[1] == channels
         shortcut = x if same else self.conv(x, channels, kernel=1, stride=stride)
         y = self.conv(self.cbr(x, channels, stride=stride), channels)
@@ -94,5 +95,5 @@ class Net:
 
 
 def count(features, name: str) -> int:
-    """Occurrences of a feature, which must exist."""
+    """Return how often a feature occurs; the feature must exist."""
     return features[name].count

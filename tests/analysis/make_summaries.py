@@ -1,6 +1,6 @@
-"""Makes `data/*.json.gz`, the summaries of real networks that `test_networks.py` reads.
+"""Write `data/*.json.gz`, the summaries of real networks that `test_networks.py` reads.
 
-torch and TVM do not share an environment, so there are two steps, the second in a Relay toolchain:
+torch and TVM do not share an environment, so there are two steps. The second runs in a Relay toolchain:
 
     python tests/analysis/make_summaries.py export FOLDER       needs torch, transformers, onnx
     python tests/analysis/make_summaries.py summarize FOLDER    needs TVM with Relay, onnx; run with PYTHONPATH=.
@@ -15,11 +15,12 @@ DATA = Path(__file__).parent / "data"
 
 
 def export(folder: Path) -> None:
-    """Writes every network of `networks.py` as ONNX, through TorchScript."""
+    """Write every network of `networks.py` as ONNX, through TorchScript."""
     import torch
     from networks import NETWORKS
 
     folder.mkdir(parents=True, exist_ok=True)
+    # The fast path is one fused operator that has no ONNX form.
     torch.backends.mha.set_fastpath_enabled(False)
     for name, (build, inputs) in NETWORKS.items():
         torch.manual_seed(0)
@@ -28,7 +29,7 @@ def export(folder: Path) -> None:
 
 
 def summarize(folder: Path) -> None:
-    """Imports the ONNX files into Relay and writes what the worker would tell the analyzer."""
+    """Import the ONNX files into Relay and write the summaries that a worker would send to the analyzer."""
     import onnx
     from tvm import relay
 
@@ -38,6 +39,7 @@ def summarize(folder: Path) -> None:
     for path in sorted(folder.glob("*.onnx")):
         module, _ = relay.frontend.from_onnx(onnx.load(str(path)), freeze_params=True)
         text = json.dumps(summary_of(module).to_json(), separators=(",", ":"))
+        # Without a time stamp in the header, equal summaries give equal files.
         (DATA / f"{path.stem}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
 

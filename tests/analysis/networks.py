@@ -1,4 +1,4 @@
-"""Networks of many kinds at small sizes with random weights, for `make_summaries.py`; needs torch and transformers."""
+"""Small networks of many kinds with random weights, for `make_summaries.py`; needs torch and transformers."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ def classifier(body, channels):
 
 
 class Skip(nn.Module):
-    """x + f(x), or p(x) + f(x)."""
+    """A residual block: x + f(x), or p(x) + f(x) with a projection p."""
 
     def __init__(self, branch, shortcut=None, after=None):
         super().__init__()
@@ -39,17 +39,17 @@ def preactivated(i, o, s=1):
     return Skip(nn.Sequential(*branch, nn.Conv2d(o, o, 3, 1, 1)), shortcut)
 
 
-def resnet(block, blocks=(2, 2, 2), **how):
+def resnet(block, blocks=(2, 2, 2), **options):
     body, i = [cbr(3, 8, 7, 2)], 8
     for stage, number in enumerate(blocks):
         for position in range(number):
-            body.append(block(i, 8 << stage, 2 if stage and not position else 1, **how))
+            body.append(block(i, 8 << stage, 2 if stage and not position else 1, **options))
             i = 8 << stage
     return classifier(body, i)
 
 
 class Gate(nn.Module):
-    """Squeeze and excitation."""
+    """The gate of squeeze-and-excitation."""
 
     def __init__(self, c, act=nn.Sigmoid):
         super().__init__()
@@ -80,7 +80,7 @@ def mobilenet_v3():
 
 
 class Detector(nn.Module):
-    """SSD: class and box heads on the maps of every stage."""
+    """An SSD detector: class and box heads on the maps of every stage."""
 
     def __init__(self, stages, channels, gather="join", classes=6):
         super().__init__()
@@ -117,7 +117,7 @@ def ssd_vgg():
 
 
 class Yolo(nn.Module):
-    """Three scales with a top-down path, each decoded against its grid."""
+    """A YOLO detector: three scales with a top-down path, predictions decoded against a grid per scale."""
 
     def __init__(self, classes=4):
         super().__init__()
@@ -133,15 +133,15 @@ class Yolo(nn.Module):
         self.fields = 5 + classes
 
     def forward(self, x):
-        maps, found, top = [], [], None
+        maps, predictions, top = [], [], None
         for stage in self.stages:
             x = stage(x)
             maps.append(x)
         for x, neck, head in zip(reversed(maps), self.necks, self.heads, strict=True):
             joined = x if top is None else torch.cat([F.interpolate(top, scale_factor=2.0), x], 1)
             top = neck(joined)
-            found.append(self.decode(head(top)))
-        return torch.cat(found, 1)
+            predictions.append(self.decode(head(top)))
+        return torch.cat(predictions, 1)
 
     def decode(self, x):
         n, _, h, w = x.shape
@@ -152,7 +152,7 @@ class Yolo(nn.Module):
 
 
 class UNet(nn.Module):
-    """Encoder, decoder, skips by concatenation, one output at each of three resolutions."""
+    """A U-Net: encoder, decoder, skips by concatenation, one output at each of three resolutions."""
 
     def __init__(self, flat):
         super().__init__()
@@ -162,18 +162,18 @@ class UNet(nn.Module):
         self.out, self.flat = nn.ModuleList(nn.Conv2d(c, 3, 1) for c in (32, 16, 8)), flat
 
     def forward(self, x):
-        maps, found = [], []
+        maps, outputs = [], []
         for position, stage in enumerate(self.down):
             x = stage(F.max_pool2d(x, 2) if position else x)
             maps.append(x)
         for up, merge, out, skip in zip(self.up, self.merge, self.out, maps[-2::-1], strict=True):
             x = merge(torch.cat([up(x), skip], 1))
-            found.append(out(x))
-        return torch.cat([y.flatten(2) for y in found], 2) if self.flat else tuple(found)
+            outputs.append(out(x))
+        return torch.cat([y.flatten(2) for y in outputs], 2) if self.flat else tuple(outputs)
 
 
 class Concatenating(nn.Module):
-    """Runs branches on one value and concatenates: the block of Inception; with the value itself, of DenseNet."""
+    """Branches on one value, concatenated: the block of Inception, or of DenseNet if one branch is the identity."""
 
     def __init__(self, *branches):
         super().__init__()
@@ -197,7 +197,7 @@ def inception():
 
 
 class ChannelNorm(nn.Module):
-    """Layer norm over channels in primitives, as ConvNeXt has it."""
+    """A layer norm over channels in primitives, as in ConvNeXt."""
 
     def __init__(self, c):
         super().__init__()
@@ -218,7 +218,7 @@ def convnext():
 
 
 class Mixer(nn.Module):
-    """MLP-Mixer: tokens and channels mixed by dense layers, no attention."""
+    """An MLP-Mixer: dense layers mix tokens and channels; no attention."""
 
     def __init__(self, c=16, tokens=16):
         super().__init__()
@@ -235,7 +235,7 @@ class Mixer(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A recurrent cell unrolled, with Luong's attention over its states if asked for."""
+    """An unrolled recurrent cell, optionally with Luong's attention over its states."""
 
     def __init__(self, cell, attention=False):
         super().__init__()
@@ -254,7 +254,7 @@ class Recurrent(nn.Module):
 
 
 class Recommender(nn.Module):
-    """DLRM: products of embeddings between two perceptrons."""
+    """A DLRM recommender: products of embeddings between two perceptrons."""
 
     def __init__(self):
         super().__init__()
@@ -285,8 +285,9 @@ class First(nn.Module):
 
 
 def hub(network, config, **sizes):
-    made = getattr(transformers, config)(**sizes)
-    return First(getattr(transformers, network)._from_config(made, attn_implementation="eager"))
+    configuration = getattr(transformers, config)(**sizes)
+    # Eager attention is written in primitives; the default is one fused operator that older exporters lack.
+    return First(getattr(transformers, network)._from_config(configuration, attn_implementation="eager"))
 
 
 TEXT = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}

@@ -4,8 +4,8 @@ from graphs import Net
 from passsearch.analysis import activation
 
 
-def found(net):
-    features = activation.features(net.flow())
+def activations(net):
+    features = activation.find_features(net.flow())
     return {name.removeprefix("activation_") for name, feature in features.items() if feature.count}
 
 
@@ -31,7 +31,7 @@ def gate(net, x):
 
 
 @pytest.mark.parametrize(
-    ("spell", "names"),
+    ("write", "names"),
     [
         (silu, {"silu"}),
         (gelu_by_erf, {"gelu"}),
@@ -44,7 +44,7 @@ def gate(net, x):
         (lambda net, x: net.op("relu", x), {"relu"}),
     ],
 )
-def test_activations_are_named_by_what_they_compute(spell, names):
+def test_activations_are_named_by_what_they_compute(write, names):
     net = Net()
-    spell(net, net.input(1, 8))
-    assert found(net) == names
+    write(net, net.input(1, 8))
+    assert activations(net) == names

@@ -4,19 +4,19 @@ from graphs import Net, count
 from passsearch.analysis import attention
 
 
-def found(net):
-    return count(attention.features(net.flow()), "attention")
+def attention_count(net):
+    return count(attention.find_features(net.flow()), "attention")
 
 
 def test_attention_is_found_once_per_layer():
     net = Net()
     x = net.dense(net.input(1, 16, 32), 32)
     net.attention(net.attention(x))
-    assert found(net) == 2
+    assert attention_count(net) == 2
 
 
 @pytest.mark.parametrize("kind", ["batch_matmul", "matmul", "einsum"])
-def test_masks_scales_caps_and_dropout_are_looked_through(kind):
+def test_masks_scales_caps_and_dropout_do_not_hide_attention(kind):
     net = Net()
     q, k, v, mask = (net.dense(net.input(1, 8, 8), 8) for _ in range(4))
     scores = net.op(kind, net.op("reshape", q), k)
@@ -24,20 +24,20 @@ def test_masks_scales_caps_and_dropout_are_looked_through(kind):
     scores = net.op("where", mask, scores, net.number(-1e9), shape=(1, 8, 8))
     weights = net.op("dropout", net.op("softmax", net.op("cast", scores)))
     net.op(kind, net.op("reshape", weights), net.op("transpose", v))
-    assert found(net) == 1
+    assert attention_count(net) == 1
 
 
-def test_a_softmax_spelled_out_counts():
+def test_a_softmax_in_primitives_counts():
     net = Net()
     x = net.dense(net.input(1, 8, 8), 8)
     scores = net.matmul(x, x)
     powers = net.op("exp", net.op("subtract", scores, net.op("max", scores, shape=(1, 8, 1))))
     net.matmul(net.op("divide", powers, net.op("sum", powers, shape=(1, 8, 1))), x)
-    assert found(net) == 1
+    assert attention_count(net) == 1
 
 
 @pytest.mark.parametrize("case", ["between dense", "classifier", "scores only"])
-def test_other_softmaxes_are_no_attention(case):
+def test_other_softmaxes_are_not_attention(case):
     net = Net()
     x = net.dense(net.input(1, 8, 8), 8)
     if case == "between dense":
@@ -46,4 +46,4 @@ def test_other_softmaxes_are_no_attention(case):
         net.op("softmax", net.dense(x, 8))
     if case == "scores only":
         net.op("softmax", net.matmul(x, x))
-    assert found(net) == 0
+    assert attention_count(net) == 0

@@ -19,7 +19,7 @@ def rule(when, name="X"):
 
 
 def classes(*rules):
-    return {found.name: found.evidence for found in classify(FEATURES, rules)}
+    return {label.name: label.evidence for label in classify(FEATURES, rules)}
 
 
 def test_evidence_is_filled_in_from_the_feature():
@@ -55,20 +55,20 @@ def test_conditions(when, holds):
     assert ("X" in classes(rule(when))) is holds
 
 
-def test_several_classes_may_apply_and_evidence_of_any_is_what_holds():
+def test_several_classes_may_apply_and_any_gives_the_evidence_that_holds():
     either = {"any": [{"feature": "pool"}, {"feature": "dense"}]}
-    found = classes(rule(either, "A"), rule({"feature": "attention"}, "B"), rule({"feature": "pool"}, "C"))
-    assert found == {"A": ("32 dense, first at %40",), "B": ("2 attention, first at %50",)}
+    labels = classes(rule(either, "A"), rule({"feature": "attention"}, "B"), rule({"feature": "pool"}, "C"))
+    assert labels == {"A": ("32 dense, first at %40",), "B": ("2 attention, first at %50",)}
 
 
-def test_unknown_says_what_was_missing_for_each_class():
+def test_unknown_says_what_the_network_lacks_for_each_class():
     both = {"all": [{"feature": "pool", "min": 3}, {"feature": "dense"}, {"not": {"feature": "attention"}}]}
     (line,) = classes(rule(both))["unknown"]
     assert line == ("not X (a kind of network): 0 `pool`, at least 3 needed; it has 2 attention, first at %50")
 
 
 def test_no_rules_make_everything_unknown():
-    assert classes() == {"unknown": ("no class rules are given",)}
+    assert classes() == {"unknown": ("the catalog has no class rules",)}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_no_rules_make_everything_unknown():
         ({"name": "X", "when": {"feature": "dense", "evidence": "{counts}"}}, "counts"),
     ],
 )
-def test_a_rule_that_is_not_of_the_form_is_refused_by_name(data, message):
-    with pytest.raises(UserError, match=message) as caught:
+def test_a_malformed_rule_is_refused_by_name(data, message):
+    with pytest.raises(UserError, match=message) as error:
         ClassRule.from_json(data)
-    assert "`X`" in str(caught.value)
+    assert "`X`" in str(error.value)

@@ -25,45 +25,45 @@ def joined(net, values):
     return net.op("concatenate", *values, shape=(1, 99, 4))
 
 
-def found(net, *results):
-    return detection.features(net.flow(*results))
+def features_of(net, *results):
+    return detection.find_features(net.flow(*results))
 
 
-def test_heads_joined_over_three_scales():
+def test_a_concatenation_joins_heads_of_three_scales():
     net = Net()
     net.op("softmax", joined(net, [flat(net, net.conv(x, 24)) for x in backbone(net)]))
-    feature = found(net)["head_scale"]
+    feature = features_of(net)["head_scale"]
     assert (feature.count, feature.detail) == (3, "8x8, 4x4, 2x2")
-    assert found(net)["detection_head"].count == 3
+    assert features_of(net)["detection_head"].count == 3
 
 
-def test_heads_returned_one_by_one():
+def test_a_network_may_return_heads_one_by_one():
     net = Net()
     results = [flat(net, net.conv(x, 24)) for x in backbone(net)]
-    assert found(net, *results)["head_scale"].count == 3
+    assert features_of(net, *results)["head_scale"].count == 3
 
 
 @pytest.mark.parametrize(("channels", "heads", "scales"), [(27, 1, 3), (24, 2, 3), (24, 1, 0)])
-def test_maps_returned_as_they_are_need_a_sign_of_prediction(channels, heads, scales):
+def test_raw_maps_are_heads_in_pairs_or_with_an_odd_channel_count(channels, heads, scales):
     net = Net()
     results = [net.conv(x, channels) for x in backbone(net) for _ in range(heads)]
-    assert found(net, *results)["head_scale"].count == scales
+    assert features_of(net, *results)["head_scale"].count == scales
 
 
-def test_sizes_known_only_at_run_time_are_told_by_strides():
+def test_strides_give_the_scales_of_maps_with_open_sizes():
     net = Net()
     results = []
     for x in backbone(net, size=None):
         y = net.op("transpose", net.conv(x, 24), shape=(1, None, None, 24))
         results.append(net.op("reshape", y, shape=(1, None, 4)))
-    feature = found(net, joined(net, results))["head_scale"]
+    feature = features_of(net, joined(net, results))["head_scale"]
     assert (feature.count, feature.detail) == (3, "1/8, 1/16, 1/32")
 
 
 @pytest.mark.parametrize(
     "case", ["pooled", "pyramid", "activated", "classified", "separate images", "one scale", "upsampled"]
 )
-def test_other_networks_with_several_maps(case):
+def test_other_networks_with_several_maps_have_no_heads(case):
     net = Net()
     maps = backbone(net)
     if case == "pooled":
@@ -84,7 +84,7 @@ def test_other_networks_with_several_maps(case):
     if case == "upsampled":
         maps = [net.op("resize2d", net.conv(x, 24), shape=(1, 24, 64, 64)) for x in maps]
         joined(net, [flat(net, x) for x in maps])
-    assert found(net)["head_scale"].count == 0
+    assert features_of(net)["head_scale"].count == 0
 
 
 def test_outputs_as_fine_as_the_image_are_segmentation():
@@ -92,16 +92,16 @@ def test_outputs_as_fine_as_the_image_are_segmentation():
     x = net.cbr(net.input(1, 3, 64, 64), 8)
     half = net.cbr(x, 8, stride=2)
     maps = [x, half, net.cbr(half, 8, stride=2)]
-    assert found(net, joined(net, [flat(net, net.conv(each, 24)) for each in maps]))["head_scale"].count == 0
+    assert features_of(net, joined(net, [flat(net, net.conv(x, 24)) for x in maps]))["head_scale"].count == 0
 
 
 def test_boxes_anchors_and_suppression():
     net = Net()
     boxes = net.op("add", net.input(1, 100, 4), net.constant(1, 100, 4))
     net.op("roi_align", net.op("non_max_suppression", boxes))
-    features = found(net)
+    features = features_of(net)
     names = ("anchor", "suppression", "box_operator", "region_pooling")
     assert [features[name].count for name in names] == [1, 1, 1, 1]
     net = Net()
     net.op("add", net.input(1, 100, 4), net.constant(1, 10, 4))
-    assert found(net)["anchor"].count == 0
+    assert features_of(net)["anchor"].count == 0

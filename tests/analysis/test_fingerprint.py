@@ -3,7 +3,7 @@ from graphs import Net
 from passsearch.analysis import feature_names, fingerprint
 
 
-def deep(blocks):
+def residual_network(blocks):
     net = Net()
     x = net.cbr(net.input(1, 3, 32, 32), 8)
     for _ in range(blocks):
@@ -11,13 +11,13 @@ def deep(blocks):
     return net
 
 
-def test_absent_features_are_there_with_count_nought():
-    found = fingerprint(Net().summary())
-    assert set(found.features) == feature_names()
-    assert found.present() == frozenset()
+def test_absent_features_have_count_zero():
+    absent = fingerprint(Net().summary())
+    assert set(absent.features) == feature_names()
+    assert absent.present() == frozenset()
 
 
-def test_every_family_has_its_features():
+def test_every_family_contributes_features():
     expected = {
         "explicit_padding",
         "depthwise_separable",
@@ -36,8 +36,8 @@ def test_every_family_has_its_features():
     assert expected <= feature_names()
 
 
-def test_graphs_deeper_than_any_recursion_limit_are_read():
-    found = fingerprint(deep(400).summary())
-    assert found.count("depth") == 801
-    assert found.count("repeated_block") == 400
-    assert found.count("residual_convolution") == 400
+def test_graphs_may_be_deeper_than_the_recursion_limit():
+    features = fingerprint(residual_network(400).summary())
+    assert features.count("depth") == 801
+    assert features.count("repeated_block") == 400
+    assert features.count("residual_convolution") == 400

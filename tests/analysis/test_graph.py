@@ -1,7 +1,7 @@
 import pytest
 from graphs import Net
 
-from passsearch.analysis.graph import extent, root
+from passsearch.analysis.graph import axis_size, unwrap_layouts
 
 
 def test_values_computed_from_weights_alone_are_parameters():
@@ -41,11 +41,11 @@ def test_an_input_used_as_both_factors_is_data():
     ],
 )
 def test_extent_reads_any_layout(shape, layout, axis, size):
-    assert extent(shape, layout, axis=axis) == size
+    assert axis_size(shape, layout, axis=axis) == size
 
 
 def test_root_looks_through_rearrangements():
     net = Net()
     x = net.op("relu", net.input(2, 8))
     y = net.op("cast", net.op("transpose", net.op("reshape", x, shape=(4, 4))))
-    assert root(net.flow(), y) == x
+    assert unwrap_layouts(net.flow(), y) == x

@@ -1,4 +1,4 @@
-"""Whole networks, as real exporters and importers write them; `make_summaries.py` makes the summaries."""
+"""Tests on whole networks as real exporters write them; `make_summaries.py` produces the summaries."""
 
 import gzip
 import json
@@ -59,24 +59,24 @@ def features(name):
 
 
 def evidence(name, architecture):
-    found = {each.name: each.evidence for each in classify(features(name), RULES)}
-    return "; ".join(found[architecture])
+    labels = {label.name: label.evidence for label in classify(features(name), RULES)}
+    return "; ".join(labels[architecture])
 
 
 @pytest.mark.parametrize(("name", "classes"), CLASSES.items())
 def test_classes_of_real_networks(name, classes):
-    assert {found.name for found in classify(features(name), RULES)} == classes
+    assert {label.name for label in classify(features(name), RULES)} == classes
 
 
-def test_every_summary_is_expected_to_be_of_some_class():
+def test_every_summary_has_an_expected_class():
     assert {path.name.removesuffix(".json.gz") for path in DATA.glob("*.json.gz")} == set(CLASSES)
 
 
-def test_rules_name_features_that_exist():
+def test_rules_refer_to_existing_features():
     assert {name for rule in RULES for name in rule.features()} <= feature_names()
 
 
-def test_evidence_is_for_people():
+def test_evidence_has_counts_and_details():
     assert evidence("resnet_basic", "RN").startswith(
         "6 residual adds around spatial convolutions (4 identity, 2 projected), first at %"
     )
@@ -85,11 +85,11 @@ def test_evidence_is_for_people():
     assert "2 attention patterns" in evidence("bert", "BR")
 
 
-def test_unknown_names_what_each_class_lacks():
-    found = evidence("densenet", "unknown")
+def test_unknown_lists_the_missing_features_of_each_class():
+    text = evidence("densenet", "unknown")
     for rule in RULES:
-        assert f"not {rule.name} ({rule.title}): " in found
-    assert "0 `residual_convolution`, at least 3 needed" in found
+        assert f"not {rule.name} ({rule.title}): " in text
+    assert "0 `residual_convolution`, at least 3 needed" in text
 
 
 @pytest.mark.parametrize(
@@ -111,6 +111,6 @@ def test_features_of_real_networks(name, feature, expected):
     assert features(name).count(feature) == expected
 
 
-def test_results_do_not_depend_on_a_trip_through_json():
-    again = ModuleSummary.from_json(json.loads(json.dumps(summary("yolo").to_json())))
-    assert fingerprint(again).to_json() == features("yolo").to_json()
+def test_a_summary_from_json_has_the_same_fingerprint():
+    restored = ModuleSummary.from_json(json.loads(json.dumps(summary("yolo").to_json())))
+    assert fingerprint(restored).to_json() == features("yolo").to_json()

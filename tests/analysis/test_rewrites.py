@@ -3,8 +3,8 @@ from graphs import Net
 from passsearch.analysis import rewrites
 
 
-def found(net):
-    features = rewrites.features(net.flow())
+def counts(net):
+    features = rewrites.find_features(net.flow())
     return {name: feature.count for name, feature in features.items() if feature.count}
 
 
@@ -13,13 +13,13 @@ def test_transposes_of_weights_and_of_data_before_dense():
     x = net.input(4, 8)
     net.op("dense", x, net.op("transpose", net.constant(8, 4)), shape=(4, 4))
     net.dense(net.op("reshape", net.op("transpose", x, shape=(8, 4)), shape=(8, 4)), 4)
-    assert found(net)["transpose_dense"] == 2
+    assert counts(net)["transpose_dense"] == 2
 
 
 def test_transposes_elsewhere_do_not_feed_dense():
     net = Net()
     net.op("softmax", net.op("transpose", net.dense(net.input(4, 8), 8)))
-    assert "transpose_dense" not in found(net)
+    assert "transpose_dense" not in counts(net)
 
 
 def test_small_patterns_are_counted():
@@ -29,7 +29,7 @@ def test_small_patterns_are_counted():
     net.op("divide", x, y)
     net.op("divide", x, y)
     net.op("exp", net.constant(8))
-    assert found(net) == {
+    assert counts(net) == {
         "quantize": 1,
         "fast_math_activation": 1,
         "constant_division": 1,
@@ -38,8 +38,8 @@ def test_small_patterns_are_counted():
     }
 
 
-def test_dilation_spelled_by_space_to_batch():
+def test_a_convolution_between_space_to_batch_and_back_is_dilated():
     net = Net()
     x = net.op("space_to_batch_nd", net.input(1, 8, 16, 16), shape=(4, 8, 8, 8))
     net.op("batch_to_space_nd", net.conv(x, 8), shape=(1, 8, 16, 16))
-    assert found(net)["atrous_conv2d"] == 1
+    assert counts(net)["atrous_conv2d"] == 1

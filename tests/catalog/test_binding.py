@@ -1,6 +1,6 @@
 import pytest
 
-from passsearch.catalog import Catalog, bind, bind_pipeline, load
+from passsearch.catalog import Catalog, bind_arguments, bind_pipeline, load
 from passsearch.core import PassSpec, Pipeline
 from passsearch.errors import UserError
 
@@ -10,19 +10,19 @@ def catalog() -> Catalog:
     return load("relay")
 
 
-def test_arguments_come_back_as_given_and_nothing_is_filled_in(catalog: Catalog) -> None:
+def test_arguments_stay_as_they_are_without_defaults(catalog: Catalog) -> None:
     spec = PassSpec.of("CombineParallelDense", to_batch=False)
-    assert bind(spec, catalog.entry(spec.name)) == {"to_batch": False}
+    assert bind_arguments(spec, catalog.entry(spec.name)) == {"to_batch": False}
 
 
 @pytest.mark.parametrize("name", ["FuseOps", "ConvertLayout", "FoldConstant", "CombineParallelDense"])
 def test_every_variant_of_an_entry_binds(catalog: Catalog, name: str) -> None:
     entry = catalog.entry(name)
-    assert all(bind(spec, entry) == spec.bound for spec in entry.variants())
+    assert all(bind_arguments(spec, entry) == spec.bound for spec in entry.variants())
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("FuseOps{level=2}", "Unknown parameter `level` of pass `FuseOps`"),
         ("FuseOps{fuse_optlevel=2}", "did you mean `fuse_opt_level`"),
@@ -36,13 +36,13 @@ def test_every_variant_of_an_entry_binds(catalog: Catalog, name: str) -> None:
         ("FuzeOps", "did you mean `FuseOps`"),
     ],
 )
-def test_arguments_that_do_not_bind_are_the_users_mistake(catalog: Catalog, text: str, said: str) -> None:
-    with pytest.raises(UserError) as caught:
+def test_invalid_arguments_are_user_errors(catalog: Catalog, text: str, message: str) -> None:
+    with pytest.raises(UserError) as error:
         bind_pipeline(Pipeline.parse(text), catalog)
-    assert said in str(caught.value)
-    assert "passsearch catalog" in str(caught.value)
+    assert message in str(error.value)
+    assert "passsearch catalog" in str(error.value)
 
 
-def test_null_is_taken_where_it_is_the_default(catalog: Catalog) -> None:
+def test_null_is_allowed_if_it_is_the_default(catalog: Catalog) -> None:
     entry = catalog.entry("RemoveUnusedFunctions")
-    assert bind(PassSpec.of(entry.name, entry_functions=None), entry) == {"entry_functions": None}
+    assert bind_arguments(PassSpec.of(entry.name, entry_functions=None), entry) == {"entry_functions": None}

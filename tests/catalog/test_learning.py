@@ -1,4 +1,4 @@
-"""Proposals from explored spaces."""
+"""Tests of proposals from explored spaces."""
 
 from typing import Any
 
@@ -8,30 +8,30 @@ from passsearch.catalog import learned, proposal
 
 
 def space(name: str, classes: list[str], *, idle: list[str], commuting: list[list[str]], **rest: Any) -> dict[str, Any]:
-    told = {"closed": True, "states": 10, "steps": ["A", "B", "C"], **rest}
-    return {"model": {"name": name}, "classes": classes, "idle": idle, "commuting": commuting, **told}
+    defaults = {"closed": True, "states": 10, "steps": ["A", "B", "C"]}
+    return {"model": {"name": name}, "classes": classes, "idle": idle, "commuting": commuting, **defaults, **rest}
 
 
-def test_a_pass_that_acts_on_one_network_of_the_class_is_not_proposed() -> None:
-    found = learned(
+def test_a_pass_with_an_effect_on_one_network_of_the_class_is_not_proposed() -> None:
+    summary = learned(
         [space("one", ["RN"], idle=["A", "B"], commuting=[]), space("two", ["RN", "SSD"], idle=["A"], commuting=[])]
     )
-    assert [row["pass"] for row in found["RN"]["changes_nothing"]] == ["A"]
-    assert found["RN"]["changes_nothing"][0] == {"pass": "A", "networks": 2, "closed": 2, "states": 20}
-    assert [network["name"] for network in found["SSD"]["networks"]] == ["two"]
+    assert [row["pass"] for row in summary["RN"]["changes_nothing"]] == ["A"]
+    assert summary["RN"]["changes_nothing"][0] == {"pass": "A", "networks": 2, "closed": 2, "states": 20}
+    assert [network["name"] for network in summary["SSD"]["networks"]] == ["two"]
 
 
-def test_pairs_must_commute_wherever_both_act() -> None:
-    acting = space("one", [], idle=[], commuting=[["A", "B"], ["A", "C"]])
-    other = space("two", [], idle=["C"], commuting=[], closed=False)
-    found = learned([acting, other])["unknown"]
-    assert found["in_any_order"] == [{"passes": ["A", "C"], "networks": 1, "closed": 1, "states": 10}]
+def test_pairs_must_commute_in_every_space_where_both_have_an_effect() -> None:
+    both = space("one", [], idle=[], commuting=[["A", "B"], ["A", "C"]])
+    only_one = space("two", [], idle=["C"], commuting=[], closed=False)
+    summary = learned([both, only_one])["unknown"]
+    assert summary["in_any_order"] == [{"passes": ["A", "C"], "networks": 1, "closed": 1, "states": 10}]
 
 
-def test_a_pass_one_space_never_tried_is_judged_by_the_others() -> None:
+def test_a_space_without_a_pass_says_nothing_about_it() -> None:
     without = space("two", ["RN"], idle=[], commuting=[], steps=["B"])
-    found = learned([space("one", ["RN"], idle=["A"], commuting=[]), without])
-    assert found["RN"]["changes_nothing"] == [{"pass": "A", "networks": 1, "closed": 1, "states": 10}]
+    summary = learned([space("one", ["RN"], idle=["A"], commuting=[]), without])
+    assert summary["RN"]["changes_nothing"] == [{"pass": "A", "networks": 1, "closed": 1, "states": 10}]
 
 
 def test_the_proposal_is_yaml() -> None:

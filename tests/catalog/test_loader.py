@@ -18,7 +18,7 @@ def catalog() -> Catalog:
     return load(DIALECT)
 
 
-def own_file(folder: Path, **fields: object) -> Path:
+def user_file(folder: Path, **fields: object) -> Path:
     entry = {"name": "Mine", "summary": "Does mine.", "factory": "my_passes:mine", "opt_level": 2, **fields}
     path = folder / "mine.yaml"
     path.write_text(yaml.safe_dump({"passes": [entry]}))
@@ -31,11 +31,12 @@ def test_catalog_holds_every_pass_of_the_paper_with_its_categories(catalog: Cata
     assert ours == PAPER["categories"]
 
 
-def test_evidence_speaks_against_categories_the_paper_has(tmp_path: Path) -> None:
-    told = {"RN": "Changed 0 of 90 IRs."}
-    assert load(DIALECT, own_file(tmp_path, paper=["RN"], contradicted=told)).entry("Mine").contradicted == told
+def test_evidence_may_contradict_only_categories_of_the_paper(tmp_path: Path) -> None:
+    evidence = {"RN": "Changed 0 of 90 IRs."}
+    path = user_file(tmp_path, paper=["RN"], contradicted=evidence)
+    assert load(DIALECT, path).entry("Mine").contradicted == evidence
     with pytest.raises(UserError, match=r"`Mine`, field `contradicted.MN`.*allowed: RN"):
-        load(DIALECT, own_file(tmp_path, paper=["RN"], contradicted={"MN": "Changed 0 of 90 IRs."}))
+        load(DIALECT, user_file(tmp_path, paper=["RN"], contradicted={"MN": "Changed 0 of 90 IRs."}))
 
 
 @pytest.mark.parametrize("name", PAPER["sequences"])
@@ -52,24 +53,24 @@ def test_every_shipped_entry_is_complete(catalog: Catalog) -> None:
         assert all(parameter.meaning for parameter in entry.parameters), entry.name
 
 
-def test_features_are_those_the_analyzer_knows(catalog: Catalog) -> None:
+def test_entries_refer_to_existing_features(catalog: Catalog) -> None:
     for entry in catalog.entries.values():
-        named = {*entry.features, *(feature for need in entry.needs for feature in need.when)}
-        assert named <= feature_names(), entry.name
+        features = {*entry.features, *(feature for need in entry.needs for feature in need.when)}
+        assert features <= feature_names(), entry.name
 
 
-def test_passes_that_make_no_sense_in_a_search_say_why(catalog: Catalog) -> None:
+def test_excluded_passes_have_a_reason(catalog: Catalog) -> None:
     for name in ("FirstOrderGradient", "LambdaLift", "ManifestLifetimes"):
         entry = catalog.entry(name)
         assert entry.role == "excluded"
         assert entry.reason
 
 
-def test_only_the_fast_evaluator_of_constants_is_searched(catalog: Catalog) -> None:
+def test_a_search_uses_only_the_fast_evaluator_of_constants(catalog: Catalog) -> None:
     assert [str(spec) for spec in catalog.entry("FoldConstant").variants()] == ['FoldConstant{evaluator="numpy"}']
 
 
-def test_variants_combine_alternatives_and_leave_defaults_unbound(catalog: Catalog) -> None:
+def test_variants_combine_alternatives_without_arguments_for_defaults(catalog: Catalog) -> None:
     assert {str(spec) for spec in catalog.entry("CombineParallelDense").variants()} == {
         "CombineParallelDense",
         "CombineParallelDense{to_batch=false}",
@@ -78,7 +79,7 @@ def test_variants_combine_alternatives_and_leave_defaults_unbound(catalog: Catal
     }
 
 
-def test_samples_bind_what_is_required(catalog: Catalog) -> None:
+def test_samples_have_all_required_arguments(catalog: Catalog) -> None:
     assert catalog.entry("SplitArgs").samples() == ({"max_function_args": 0},)
 
 
@@ -89,15 +90,17 @@ def test_needs_depend_on_the_network(catalog: Catalog) -> None:
     assert entry.missing_before((), ()) == ()
 
 
-def test_needed_passes_are_put_before_their_users(catalog: Catalog) -> None:
+def test_prerequisites_are_inserted_before_the_passes_that_need_them(catalog: Catalog) -> None:
     paper = Pipeline.parse("AlterOpLayout,FuseOps")
     completed = with_needs(paper, catalog, present={"batch_norm", "quantize"})
     assert str(completed) == "SimplifyInference,AlterOpLayout,qnn.CanonicalizeOps,FuseOps"
 
 
-@pytest.mark.parametrize(("version", "held"), [("0.16.dev0", True), ("0.8.0", True), ("0.7", False), ("0.20", False)])
-def test_version_range(catalog: Catalog, version: str, held: bool) -> None:
-    assert catalog.entry("FuseOps").supports(version) is held
+@pytest.mark.parametrize(
+    ("version", "supported"), [("0.16.dev0", True), ("0.8.0", True), ("0.7", False), ("0.20", False)]
+)
+def test_version_range(catalog: Catalog, version: str, supported: bool) -> None:
+    assert catalog.entry("FuseOps").supports(version) is supported
 
 
 @pytest.mark.parametrize(
@@ -112,42 +115,42 @@ def test_version_range(catalog: Catalog, version: str, held: bool) -> None:
         ("", BuildOptions(0, required=("FastMath",)), True),
     ],
 )
-def test_passes_that_may_change_numerics_count_wherever_they_run(
+def test_passes_that_may_change_numerics_count_in_pipeline_and_build(
     catalog: Catalog, passes: str, build: BuildOptions, approximates: bool
 ) -> None:
     assert catalog.approximates(Candidate(Pipeline.parse(passes), build)) is approximates
 
 
 @pytest.mark.parametrize("wrong", ["FoldConst", "foldconstant", "FoldConstnat"])
-def test_unknown_pass_offers_the_nearest(catalog: Catalog, wrong: str) -> None:
-    with pytest.raises(UserError, match="did you mean `FoldConstant`") as caught:
+def test_unknown_pass_suggests_a_similar_name(catalog: Catalog, wrong: str) -> None:
+    with pytest.raises(UserError, match="did you mean `FoldConstant`") as error:
         catalog.entry(wrong)
-    assert str(caught.value) == (
+    assert str(error.value) == (
         f"Unknown pass `{wrong}` in dialect `{DIALECT}`; did you mean `FoldConstant`? See: passsearch catalog list"
     )
 
 
-def test_unknown_sequence_offers_the_nearest(catalog: Catalog) -> None:
+def test_unknown_sequence_suggests_a_similar_name(catalog: Catalog) -> None:
     with pytest.raises(UserError, match="did you mean `AS-0`"):
         catalog.sequence("AS0")
 
 
-def test_unknown_dialect_lists_those_there_are() -> None:
+def test_unknown_dialect_lists_the_dialects() -> None:
     with pytest.raises(UserError, match=f"Unknown dialect `rely`; the catalog has: .*{DIALECT}"):
         load("rely")
 
 
 def test_users_file_adds_a_pass_that_sequences_may_use(tmp_path: Path) -> None:
-    path = own_file(tmp_path, parameters={"depth": {"type": "int", "default": 1, "alternatives": [1, 4]}})
+    path = user_file(tmp_path, parameters={"depth": {"type": "int", "default": 1, "alternatives": [1, 4]}})
     entry = load(DIALECT, path).entry("Mine")
     assert entry.factory == "my_passes:mine"
     assert entry.origin == str(path)
     assert [str(spec) for spec in entry.variants()] == ["Mine", "Mine{depth=4}"]
 
 
-def test_users_pass_may_not_take_a_name_that_is_taken(tmp_path: Path) -> None:
+def test_a_users_pass_needs_a_new_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"`FuseOps` is already declared in `.*fusion.yaml`"):
-        load(DIALECT, own_file(tmp_path, name="FuseOps"))
+        load(DIALECT, user_file(tmp_path, name="FuseOps"))
 
 
 @pytest.mark.parametrize(
@@ -171,10 +174,10 @@ def test_users_pass_may_not_take_a_name_that_is_taken(tmp_path: Path) -> None:
 def test_a_mistake_is_one_line_with_file_entry_field_value_and_choice(
     tmp_path: Path, field: str, value: object, allowed: str
 ) -> None:
-    path = own_file(tmp_path, **{field: value})
-    with pytest.raises(UserError) as caught:
+    path = user_file(tmp_path, **{field: value})
+    with pytest.raises(UserError) as error:
         load(DIALECT, path)
-    text = str(caught.value)
+    text = str(error.value)
     assert "\n" not in text
     assert all(part in text for part in (str(path), "pass `Mine`", f"field `{field}`", allowed))
 
@@ -189,23 +192,25 @@ def test_a_mistake_is_one_line_with_file_entry_field_value_and_choice(
         ({"type": "str", "default": "a", "choices": ["b"]}, "default"),
     ],
 )
-def test_mistakes_in_parameters_name_their_path(tmp_path: Path, parameter: dict[str, object], field: str) -> None:
+def test_mistakes_in_parameters_give_the_path_of_the_field(
+    tmp_path: Path, parameter: dict[str, object], field: str
+) -> None:
     with pytest.raises(UserError, match=f"field `parameters.depth.{field}`"):
-        load(DIALECT, own_file(tmp_path, parameters={"depth": parameter}))
+        load(DIALECT, user_file(tmp_path, parameters={"depth": parameter}))
 
 
 def test_role_other_than_candidate_needs_a_reason(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"field `reason`.*role is `excluded`"):
-        load(DIALECT, own_file(tmp_path, role="excluded"))
+        load(DIALECT, user_file(tmp_path, role="excluded"))
 
 
 def test_passes_may_not_need_each_other(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="field `needs`"):
-        load(DIALECT, own_file(tmp_path, needs=["Mine"]))
+        load(DIALECT, user_file(tmp_path, needs=["Mine"]))
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("passes: [", "not valid YAML at line"),
         ("passes: 3", "allowed: a list"),
@@ -220,13 +225,13 @@ def test_passes_may_not_need_each_other(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_broken_files_are_one_line_errors(tmp_path: Path, text: str, said: str) -> None:
+def test_broken_files_are_one_line_errors(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "broken.yaml"
     path.write_text(text)
-    with pytest.raises(UserError, match=said) as caught:
+    with pytest.raises(UserError, match=message) as error:
         load(DIALECT, path)
-    assert "\n" not in str(caught.value)
-    assert str(path) in str(caught.value)
+    assert "\n" not in str(error.value)
+    assert str(path) in str(error.value)
 
 
 def test_missing_file(tmp_path: Path) -> None:
@@ -234,14 +239,14 @@ def test_missing_file(tmp_path: Path) -> None:
         load(DIALECT, tmp_path / "nowhere.yaml")
 
 
-def test_a_users_class_may_be_served_by_a_users_pass(tmp_path: Path) -> None:
-    path = own_file(tmp_path, classes=["XN"])
+def test_a_users_pass_may_serve_a_users_class(tmp_path: Path) -> None:
+    path = user_file(tmp_path, classes=["XN"])
     rules = tmp_path / "rules.yaml"
     rules.write_text("classes: [{name: XN, when: {feature: attention}}]")
     assert load(DIALECT, path, rules).entry("Mine").classes == ("XN",)
 
 
-def test_class_rules_of_a_users_file_are_kept_as_written(tmp_path: Path) -> None:
+def test_class_rules_of_a_users_file_stay_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "rules.yaml"
     path.write_text("classes: [{name: XN, anything: [1, 2]}]")
     assert {"name": "XN", "anything": [1, 2]} in load(DIALECT, path).rules

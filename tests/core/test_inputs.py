@@ -1,12 +1,12 @@
-"""Tests of inputs as people type them."""
+"""Tests of the text form of inputs and of binding open dimensions."""
 
 import pytest
 
-from passsearch.core import DeclaredInput, TensorType, bind, format_input, parse_input
+from passsearch.core import DeclaredInput, TensorType, bind, format_input, parse_input, settle
 from passsearch.errors import UserError
 
 FIXED = DeclaredInput("image", (1, 3, 8, 8), "float32")
-BATCHED = DeclaredInput("ids", ("batch", 16), "int64")
+IDS = DeclaredInput("ids", ("batch", 16), "int64")
 MASK = DeclaredInput("mask", ("batch", "length"), "int64")
 NAMELESS = DeclaredInput("x", (None, 4), "float32")
 RANKLESS = DeclaredInput("x", None, "float32")
@@ -30,7 +30,7 @@ def int64(*shape):
         ("onnx::x[0]:bool[4]", "onnx::x[0]", (4,), "bool"),
     ],
 )
-def test_reads_name_dtype_and_shape(text, name, shape, dtype):
+def test_parse_reads_name_dtype_and_shape(text, name, shape, dtype):
     assert parse_input(text) == (name, TensorType(shape, dtype))
 
 
@@ -50,23 +50,23 @@ def test_reads_name_dtype_and_shape(text, name, shape, dtype):
         ("image:float32[²]", "got `²`"),
     ],
 )
-def test_says_what_is_wrong_in_one_line(text, message):
-    with pytest.raises(UserError, match=message) as caught:
+def test_parse_names_the_mistake_in_one_line(text, message):
+    with pytest.raises(UserError, match=message) as error:
         parse_input(text)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error.value)
 
 
-def test_writing_and_reading_are_inverse():
+def test_format_and_parse_are_inverse():
     kind = TensorType((1, 3), "float32")
     assert parse_input(format_input("x", kind)) == ("x", kind)
 
 
-def test_fixed_inputs_need_nothing_and_tell_the_importer_nothing():
+def test_fixed_inputs_need_no_types():
     assert bind([FIXED], given={}, batch=None) == {}
     assert bind([FIXED], given={}, batch=1) == {}
 
 
-def test_a_given_input_that_agrees_is_passed_on():
+def test_a_type_of_the_user_that_agrees_stays():
     assert bind([FIXED], given={"image": float32(1, 3, 8, 8)}, batch=None) == {"image": float32(1, 3, 8, 8)}
 
 
@@ -75,20 +75,25 @@ def test_batch_binds_an_open_first_dimension(declared):
     assert bind([FIXED, declared], given={}, batch=5) == {"x": float32(5, 4)}
 
 
-def test_batch_binds_its_name_wherever_it_stands():
+def test_batch_binds_its_name_on_every_axis():
     swapped = DeclaredInput("swapped", (16, "batch"), "int64")
-    assert bind([BATCHED, swapped], given={}, batch=2) == {"ids": int64(2, 16), "swapped": int64(16, 2)}
+    assert bind([IDS, swapped], given={}, batch=2) == {"ids": int64(2, 16), "swapped": int64(16, 2)}
 
 
-def test_a_given_input_binds_the_names_of_its_dimensions():
-    assert bind([BATCHED, MASK], given={"mask": int64(4, 16)}, batch=None) == {
+def test_a_type_of_the_user_binds_the_names_of_its_dimensions():
+    assert bind([IDS, MASK], given={"mask": int64(4, 16)}, batch=None) == {
         "mask": int64(4, 16),
         "ids": int64(4, 16),
     }
 
 
-def test_an_input_without_rank_is_given_whole():
+def test_an_input_without_rank_takes_the_type_of_the_user():
     assert bind([RANKLESS], given={"x": float32(1, 2)}, batch=None) == {"x": float32(1, 2)}
+
+
+def test_all_inputs_have_types_in_the_order_of_the_file():
+    types = settle([FIXED, IDS], given={}, batch=2)
+    assert list(types.items()) == [("image", float32(1, 3, 8, 8)), ("ids", int64(2, 16))]
 
 
 @pytest.mark.parametrize(
@@ -105,21 +110,21 @@ def test_an_input_without_rank_is_given_whole():
         ([FIXED], {"image": float32(2, 3, 8, 8)}, None, "Dimension 0 is fixed .* must have 1 there"),
         ([FIXED], {"image": TensorType((1, 3, 8, 8), "float16")}, None, "Wrong dtype .* Give float32"),
         ([FIXED], {}, 2, "Batch 2 does not fit inputs of fixed size .image:float32.1,3,8,8.."),
-        ([BATCHED], {"ids": int64(4, 16)}, 2, "Batch 2 does not fit"),
-        ([BATCHED], {}, None, "Input `ids:int64.batch,16.` has open dimensions; .* --input ids:int64.1,16."),
-        ([BATCHED, MASK], {"ids": int64(4, 16)}, 2, "Dimension `batch` cannot be both 4 and 2"),
+        ([IDS], {"ids": int64(4, 16)}, 2, "Batch 2 does not fit"),
+        ([IDS], {}, None, "Input `ids:int64.batch,16.` has open dimensions; .* --input ids:int64.1,16."),
+        ([IDS, MASK], {"ids": int64(4, 16)}, 2, "Dimension `batch` cannot be both 4 and 2"),
         ([MASK], {}, 3, "Input `mask:int64.batch,length.` has open .* --input mask:int64.3,1."),
         ([NAMELESS], {}, None, "Input `x:float32.\\?,4.` has open dimensions"),
         ([RANKLESS], {}, 1, "Input `x:float32.….` has open dimensions; .* --input x:float32.1,3,224,224."),
         (
-            [BATCHED, MASK],
+            [IDS, MASK],
             {"ids": int64(4, 16), "mask": int64(2, 16)},
             None,
             "Dimension `batch` cannot be both 4 and 2",
         ),
     ],
 )
-def test_inputs_that_cannot_be_are_refused_in_one_line(declared, given, batch, message):
-    with pytest.raises(UserError, match=message) as caught:
+def test_contradictory_inputs_are_refused_in_one_line(declared, given, batch, message):
+    with pytest.raises(UserError, match=message) as error:
         bind(declared, given=given, batch=batch)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Pipelines print and parse."""
+"""Tests of the text form and the JSON form of pipelines."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ def test_print_and_parse_are_inverse(specs: list[PassSpec]) -> None:
 
 
 @pytest.mark.parametrize("text", ["A,", "A{x=},B", "A{x=1", "A B", ",A", "A{1}", "A}"])
-def test_what_does_not_parse_is_refused_in_one_line(text: str) -> None:
-    with pytest.raises(UserError) as caught:
+def test_malformed_text_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(UserError) as error:
         Pipeline.parse(text)
-    assert "\n" not in str(caught.value) and "catalog list" in str(caught.value)
+    assert "\n" not in str(error.value) and "catalog list" in str(error.value)
