@@ -1,6 +1,6 @@
-"""Networks as files that a worker can load, whatever they were given as."""
+"""Front ends: they turn a network of any framework into a model file that a worker can load."""
 
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, temporary_subfolder
 from passsearch.frontends.resolve import resolve
 
-__all__ = ["ModelFile", "digest_files", "cache_file_name", "temporary_subfolder", "resolve"]
+__all__ = ["ModelFile", "cache_file_name", "digest_files", "resolve", "temporary_subfolder"]

@@ -22,10 +22,10 @@ __all__ = ["HEAD_GAIN", "LINEAR_GAIN", "RELU_GAIN", "GraphBuilder", "Tensor"]
 OPSET = 13
 IR_VERSION = 8
 
-# Variance gain of the weights: 2 makes up for the half that a ReLU cuts off.
+# Variance gain of the weights: a ReLU sets half of its inputs to zero, and a gain of 2 compensates for that.
 RELU_GAIN = 2.0
 LINEAR_GAIN = 1.0
-# The last layer reads features that average out in a random network; its outputs shall still spread around 1.
+# The features of a random network are averages with little spread; with this gain the outputs still spread around 1.
 HEAD_GAIN = 16.0
 _CENTRED_FAN_IN = 16
 
@@ -120,8 +120,8 @@ class GraphBuilder:
         """
         fan_in = math.prod(shape[axis] for axis in axes)
         values = self._random.standard_normal(tuple(shape), dtype=np.float32) * np.float32(math.sqrt(gain / fan_in))
-        # Activations have positive means. Weights that sum to zero do not pass them on; otherwise, after a few dozen
-        # random layers, all inputs would give nearly the same output. A depthwise filter is too small for that.
+        # Activations have positive means, and weights that sum to zero do not pass these on. Otherwise all inputs would
+        # give nearly the same output after a few dozen random layers. A depthwise filter has too few weights for this.
         if fan_in >= _CENTRED_FAN_IN:
             values -= values.mean(axis=axes, keepdims=True)
         return self.initializer(name, values)
@@ -157,7 +157,7 @@ class GraphBuilder:
             stride: Step in both directions.
             padding: Zeros added on each side; by default half the kernel.
             groups: Number of channel groups.
-            bias: Whether to add a bias per output channel.
+            bias: True to add a bias per output channel.
             gain: Variance of the output over the mean square of the input.
         """
         padding = kernel // 2 if padding is None else padding
@@ -181,8 +181,8 @@ class GraphBuilder:
 
         Args:
             x: Input of shape (batch, channels, ...).
-            scale: Centre of the learned factors; below 1 on a branch that is added to a shortcut, so that sums of many
-                branches stay bounded.
+            scale: Centre of the random factors. Below 1 for a branch that is added to a shortcut, because sums of many
+                branches would grow otherwise.
         """
         channels = (x.shape[1],)
         gamma = self.uniform("norm_scale", channels, low=0.9 * scale, high=1.1 * scale)
@@ -190,8 +190,8 @@ class GraphBuilder:
         mean = self.normal("norm_mean", channels, deviation=0.1)
         variance = self.uniform("norm_variance", channels, low=0.8, high=1.2)
         inputs = [x, gamma, beta, mean, variance]
-        # Momentum plays no part in inference, but below opset 14 onnx.reference mixes the statistics of the batch into
-        # the stored ones unless it is 1: onnx/reference/ops/op_batch_normalization.py, BatchNormalization_9.
+        # Momentum has no effect on inference, but below opset 14 onnx.reference mixes the statistics of the batch into
+        # the stored ones unless momentum is 1: onnx/reference/ops/op_batch_normalization.py, BatchNormalization_9.
         return self.node("BatchNormalization", inputs, shape=x.shape, epsilon=1e-5, momentum=1.0)
 
     def relu(self, x: Tensor) -> Tensor:
@@ -306,7 +306,7 @@ class GraphBuilder:
         return self.node("ReduceMean", [x], shape=(*x.shape[:-1], 1), axes=[-1], keepdims=1)
 
     def _elementwise(self, op: str, operands: tuple[Tensor, Tensor]) -> Tensor:
-        return self.node(op, operands, shape=np.broadcast_shapes(*(each.shape for each in operands)))
+        return self.node(op, operands, shape=np.broadcast_shapes(*(operand.shape for operand in operands)))
 
     def _fresh(self, name: str) -> str:
         self._counts[name] += 1

@@ -52,14 +52,14 @@ def mobilenet_v2(
     """
     graph = GraphBuilder("mobilenet_v2", seed=seed)
     image = graph.input("image", (batch, 3, size, size))
-    x = _unit(graph, image, channels=_rounded(32 * width_multiplier), kernel=3, stride=2)
+    x = _unit(graph, image, channels=_round_channels(32 * width_multiplier), kernel=3, stride=2)
     for expansion, channels, repeats, stride in _V2_GROUPS:
-        out = _rounded(channels * width_multiplier)
+        out = _round_channels(channels * width_multiplier)
         for index in range(repeats):
             x = _inverted_residual(graph, x, expansion=expansion, channels=out, stride=stride if index == 0 else 1)
-    x = _unit(graph, x, channels=_rounded(1280 * max(1.0, width_multiplier)))
-    pooled = graph.flatten(graph.global_average_pool(x))
-    graph.output(graph.dense(pooled, classes), "logits")
+    x = _unit(graph, x, channels=_round_channels(1280 * max(1.0, width_multiplier)))
+    vector = graph.flatten(graph.global_average_pool(x))
+    graph.output(graph.dense(vector, classes), "logits")
     return graph.finish()
 
 
@@ -83,10 +83,10 @@ def _inverted_residual(graph: GraphBuilder, x: Tensor, *, expansion: int, channe
     shortcut = stride == 1 and x.shape[1] == channels
     hidden = x if expansion == 1 else _unit(graph, x, channels=x.shape[1] * expansion)
     hidden = _depthwise(graph, hidden, stride=stride)
-    projected = graph.conv(hidden, channels, gain=LINEAR_GAIN)
+    projection = graph.conv(hidden, channels, gain=LINEAR_GAIN)
     if not shortcut:
-        return graph.batch_norm(projected)
-    return graph.add(x, graph.batch_norm(projected, scale=_V2_BRANCH_SCALE))
+        return graph.batch_norm(projection)
+    return graph.add(x, graph.batch_norm(projection, scale=_V2_BRANCH_SCALE))
 
 
 def _depthwise(graph: GraphBuilder, x: Tensor, *, stride: int) -> Tensor:
@@ -101,7 +101,7 @@ def _unit(
     return graph.relu6(graph.batch_norm(x))
 
 
-def _rounded(channels: float) -> int:
-    """Rounds to a multiple of 8, by at most a tenth downwards: `_make_divisible` in `torchvision/models/_utils.py`."""
+def _round_channels(channels: float) -> int:
+    """Rounds to a multiple of 8, down by a tenth at most; see `_make_divisible` in `torchvision/models/_utils.py`."""
     nearest = max(8, int(channels + 4) // 8 * 8)
     return nearest if nearest >= 0.9 * channels else nearest + 8

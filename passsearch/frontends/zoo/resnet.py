@@ -18,7 +18,8 @@ __all__ = ["resnet", "resnet_features"]
 _STAGES = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
 _FIRST_BOTTLENECK_DEPTH = 50
 _EXPANSION = 4
-# Each block adds about a sixth to the variance of its input; 33 blocks, the most there are, then stay below 200.
+# With this factor a block adds about a sixth to the variance of its input. The deepest network has 33 blocks, and its
+# variance stays below 200.
 _BRANCH_SCALE = 0.4
 
 
@@ -39,16 +40,16 @@ def resnet(
         A network from `image` (batch, 3, size, size) to `logits` (batch, classes).
 
     Raises:
-        UserError: If the depth is not one of those above.
+        UserError: The depth is not one of these.
     """
     if depth not in _STAGES:
-        allowed = ", ".join(str(known) for known in _STAGES)
+        allowed = ", ".join(map(str, _STAGES))
         raise UserError(f"Unknown ResNet depth {depth}; choose one of {allowed}")
     graph = GraphBuilder(f"resnet{depth}", seed=seed)
     image = graph.input("image", (batch, 3, size, size))
     features = resnet_features(graph, image, depth=depth, width=width, strides=(1, 2, 2, 2))
-    pooled = graph.flatten(graph.global_average_pool(features))
-    graph.output(graph.dense(pooled, classes), "logits")
+    vector = graph.flatten(graph.global_average_pool(features))
+    graph.output(graph.dense(vector, classes), "logits")
     return graph.finish()
 
 

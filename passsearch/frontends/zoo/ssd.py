@@ -16,7 +16,7 @@ from passsearch.frontends.zoo.resnet import resnet_features
 __all__ = ["ssd_mobilenet", "ssd_resnet50"]
 
 _RESNET_ANCHORS = (4, 6, 6, 6, 4, 4)
-# (channels between, channels out, stride, padding) of each additional feature map.
+# (hidden channels, output channels, stride, padding) of each additional feature map.
 _RESNET_EXTRAS = ((256, 512, 2, 1), (256, 512, 2, 1), (128, 256, 2, 1), (128, 256, 1, 0), (128, 256, 1, 0))
 _MOBILENET_ANCHORS = (3, 6, 6, 6, 6, 6)
 _MOBILENET_EXTRAS = ((256, 512, 2, 1), (128, 256, 2, 1), (128, 256, 2, 1), (64, 128, 2, 1))
@@ -39,8 +39,8 @@ def ssd_resnet50(*, batch: int = 1, classes: int = 81, width: int = 64, seed: in
     graph = GraphBuilder("ssd_resnet50", seed=seed)
     image = graph.input("image", (batch, 3, 300, 300))
     features = [resnet_features(graph, image, depth=50, width=width, strides=(1, 2, 1))]
-    for between, channels, stride, padding in _RESNET_EXTRAS:
-        x = graph.relu(graph.batch_norm(graph.conv(features[-1], between)))
+    for hidden, channels, stride, padding in _RESNET_EXTRAS:
+        x = graph.relu(graph.batch_norm(graph.conv(features[-1], hidden)))
         x = graph.conv(x, channels, kernel=3, stride=stride, padding=padding)
         features.append(graph.relu(graph.batch_norm(x)))
     boxes = _predict(graph, features, anchors=_RESNET_ANCHORS, values=4, kernel=3)
@@ -62,8 +62,8 @@ def ssd_mobilenet(*, batch: int = 1, classes: int = 91, seed: int = 0) -> onnx.M
     graph = GraphBuilder("ssd_mobilenet", seed=seed)
     image = graph.input("image", (batch, 3, 300, 300))
     features = mobilenet_v1_features(graph, image, taps=(11, 13))
-    for between, channels, stride, padding in _MOBILENET_EXTRAS:
-        x = graph.relu6(graph.batch_norm(graph.conv(features[-1], between)))
+    for hidden, channels, stride, padding in _MOBILENET_EXTRAS:
+        x = graph.relu6(graph.batch_norm(graph.conv(features[-1], hidden)))
         x = graph.conv(x, channels, kernel=3, stride=stride, padding=padding)
         features.append(graph.relu6(graph.batch_norm(x)))
     boxes = _predict(graph, features, anchors=_MOBILENET_ANCHORS, values=4, kernel=1)
