@@ -38,7 +38,7 @@ _V2_BRANCH_SCALE = 0.4
 def mobilenet_v2(
     *, batch: int = 1, size: int = 224, width_multiplier: float = 1.0, classes: int = 1000, seed: int = 0
 ) -> onnx.ModelProto:
-    """Builds MobileNetV2 as laid out in `torchvision/models/mobilenetv2.py`.
+    """Build MobileNetV2 as laid out in `torchvision/models/mobilenetv2.py`.
 
     Args:
         batch: Number of images.
@@ -64,7 +64,7 @@ def mobilenet_v2(
 
 
 def mobilenet_v1_features(graph: GraphBuilder, image: Tensor, *, taps: Sequence[int]) -> list[Tensor]:
-    """Appends MobileNetV1 without its classifier.
+    """Append MobileNetV1 without its classifier.
 
     Args:
         graph: The graph to extend.
@@ -96,12 +96,12 @@ def _depthwise(graph: GraphBuilder, x: Tensor, *, stride: int) -> Tensor:
 def _unit(
     graph: GraphBuilder, x: Tensor, *, channels: int, kernel: int = 1, stride: int = 1, groups: int = 1
 ) -> Tensor:
-    """Appends convolution, normalization and activation."""
+    """Append convolution, normalization and activation."""
     x = graph.conv(x, channels, kernel=kernel, stride=stride, groups=groups)
     return graph.relu6(graph.batch_norm(x))
 
 
 def _round_channels(channels: float) -> int:
-    """Rounds to a multiple of 8, down by a tenth at most; see `_make_divisible` in `torchvision/models/_utils.py`."""
+    """Round to a multiple of 8, down by a tenth at most; see `_make_divisible` in `torchvision/models/_utils.py`."""
     nearest = max(8, int(channels + 4) // 8 * 8)
     return nearest if nearest >= 0.9 * channels else nearest + 8

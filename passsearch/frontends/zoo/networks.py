@@ -35,7 +35,7 @@ class Network:
 
 
 def build(name: str, *, batch: int = 1) -> onnx.ModelProto:
-    """Builds a built-in network.
+    """Return the ONNX graph of a built-in network.
 
     The same arguments give the same bytes under the same versions of `numpy` and `onnx`.
 
@@ -61,7 +61,7 @@ def build(name: str, *, batch: int = 1) -> onnx.ModelProto:
 
 
 def describe(name: str) -> str:
-    """Describes a built-in network in one line, without building it.
+    """Describe a built-in network in one line, without building it.
 
     Raises:
         UserError: The name is unknown.

@@ -26,7 +26,7 @@ _BRANCH_SCALE = 0.4
 def resnet(
     depth: int, *, batch: int = 1, size: int = 224, width: int = 64, classes: int = 1000, seed: int = 0
 ) -> onnx.ModelProto:
-    """Builds a residual network.
+    """Build a residual network.
 
     Args:
         depth: Number of weighted layers: 18, 34, 50 or 101.
@@ -54,7 +54,7 @@ def resnet(
 
 
 def resnet_features(graph: GraphBuilder, image: Tensor, *, depth: int, width: int, strides: Sequence[int]) -> Tensor:
-    """Appends the stem and as many stages as there are strides."""
+    """Append the stem and as many stages as there are strides."""
     x = graph.relu(graph.batch_norm(graph.conv(image, width, kernel=7, stride=2)))
     x = graph.max_pool(x, kernel=3, stride=2, padding=1)
     block = _bottleneck if depth >= _FIRST_BOTTLENECK_DEPTH else _basic_block
@@ -78,7 +78,7 @@ def _bottleneck(graph: GraphBuilder, x: Tensor, *, channels: int, stride: int) -
 
 
 def _join(graph: GraphBuilder, x: Tensor, *, branch: Tensor, stride: int) -> Tensor:
-    """Adds the shortcut, projected where the shape changes, to the branch."""
+    """Add the shortcut, projected where the shape changes, to the branch."""
     branch = graph.batch_norm(branch, scale=_BRANCH_SCALE)
     if x.shape != branch.shape:
         x = graph.batch_norm(graph.conv(x, branch.shape[1], stride=stride, gain=LINEAR_GAIN))

@@ -23,7 +23,7 @@ _MOBILENET_EXTRAS = ((256, 512, 2, 1), (128, 256, 2, 1), (128, 256, 2, 1), (64, 
 
 
 def ssd_resnet50(*, batch: int = 1, classes: int = 81, width: int = 64, seed: int = 0) -> onnx.ModelProto:
-    """Builds SSD300 on ResNet-50, as in NVIDIA's `DeepLearningExamples/PyTorch/Detection/SSD/ssd/model.py`.
+    """Build SSD300 on ResNet-50, as in NVIDIA's `DeepLearningExamples/PyTorch/Detection/SSD/ssd/model.py`.
 
     The backbone ends after its third stage, whose stride is 1, so that the first feature map is 38x38.
 
@@ -49,7 +49,7 @@ def ssd_resnet50(*, batch: int = 1, classes: int = 81, width: int = 64, seed: in
 
 
 def ssd_mobilenet(*, batch: int = 1, classes: int = 91, seed: int = 0) -> onnx.ModelProto:
-    """Builds SSD300 on MobileNetV1, as in TensorFlow's `ssd_mobilenet_v1_coco`: 1x1 heads and sigmoid scores.
+    """Build SSD300 on MobileNetV1, as in TensorFlow's `ssd_mobilenet_v1_coco`: 1x1 heads and sigmoid scores.
 
     Args:
         batch: Number of images of 300x300 pixels.
@@ -74,7 +74,7 @@ def ssd_mobilenet(*, batch: int = 1, classes: int = 91, seed: int = 0) -> onnx.M
 def _predict(
     graph: GraphBuilder, features: Sequence[Tensor], *, anchors: Sequence[int], values: int, kernel: int
 ) -> Tensor:
-    """Appends one head per feature map and joins them to (batch, anchors of all maps, values)."""
+    """Append one head per feature map and join them to (batch, anchors of all maps, values)."""
     parts = []
     for x, count in zip(features, anchors, strict=True):
         head = graph.conv(x, count * values, kernel=kernel, bias=True, gain=HEAD_GAIN)

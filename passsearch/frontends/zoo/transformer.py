@@ -36,7 +36,7 @@ def bert(
     token_types: bool = False,
     seed: int = 0,
 ) -> onnx.ModelProto:
-    """Builds BERT with a question-answering head; the defaults are BERT-base.
+    """Build BERT with a question-answering head; the defaults are BERT-base.
 
     Args:
         batch: Number of sequences.
@@ -84,7 +84,7 @@ def _token_types(graph: GraphBuilder, tokens: Tensor, *, as_input: bool) -> Tens
 
 
 def _attention_bias(graph: GraphBuilder, attention_mask: Tensor) -> Tensor:
-    """Appends (1 - mask) * -10000 in shape (batch, 1, 1, sequence)."""
+    """Append (1 - mask) * -10000 in shape (batch, 1, 1, sequence)."""
     batch, sequence = attention_mask.shape
     rows = graph.node("Unsqueeze", [attention_mask, graph.integers([1])], shape=(batch, 1, sequence))
     mask = graph.node("Unsqueeze", [rows, graph.integers([2])], shape=(batch, 1, 1, sequence))
@@ -124,7 +124,7 @@ def _attention(graph: GraphBuilder, x: Tensor, *, bias: Tensor, heads: int) -> T
 
 
 def _gelu(graph: GraphBuilder, x: Tensor) -> Tensor:
-    """Appends x * (1 + erf(x / sqrt(2))) / 2."""
+    """Append x * (1 + erf(x / sqrt(2))) / 2."""
     scaled = graph.divide(x, graph.scalar(math.sqrt(2.0)))
     gate = graph.add(graph.node("Erf", [scaled], shape=x.shape), graph.scalar(1.0))
     return graph.multiply(graph.multiply(x, gate), graph.scalar(0.5))
