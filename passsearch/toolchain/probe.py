@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import passsearch.dialects as dialects
+from passsearch.dialects import dialect_for_version
 from passsearch.errors import UserError
 from passsearch.toolchain.record import Toolchain
 
 TIMEOUT_S = 120.0
 """A first import of TVM from a network file system takes about a minute."""
 
-_SCRIPT = Path(dialects.__file__).with_name("probe_script.py")
+_SCRIPT = Path(__file__).parents[1] / "dialects" / "probe_script.py"
 _MARK = "passsearch-probe:"
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class ProbeResult:
         Raises:
             UserError: No dialect supports this TVM version.
         """
-        dialect = dialects.dialect_for_version(self.tvm_version).name
+        dialect = dialect_for_version(self.tvm_version).name
         return Toolchain(name=name, python=absolute(python), dialect=dialect, **vars(self))
 
 
