@@ -1,4 +1,4 @@
-"""Networks as files that a worker can load, whatever they were given as."""
+"""Front ends: they turn a network of any framework into a model file that a worker can load."""
 
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, temporary_subfolder
 from passsearch.frontends.resolve import resolve

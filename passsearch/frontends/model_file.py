@@ -1,6 +1,7 @@
-"""A network as a file, and how such files are kept."""
+"""The record of a network's file, and functions that write such files completely or not at all."""
 
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -18,21 +19,24 @@ Format: TypeAlias = Literal["onnx", "torchscript", "tensorflow", "tflite", "mxne
 
 CHUNK_BYTES = 1 << 20
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A network as a worker loads it.
+    """A network in a form that a worker can load.
 
     Attributes:
-        path: The file, absolute; of a SavedModel the folder, of MXNet the symbol's JSON.
-        format: What it holds; ``ir`` is a dialect's own JSON, parameters beside it.
+        path: Absolute path of the file; the folder of a SavedModel, the symbol's JSON file of an MXNet network.
+        format: File format; ``ir`` is the JSON of a dialect, with the parameters in a file beside it.
         name: Short name for reports and folders.
-        source: What the user typed, or the type of the object given.
+        source: The path or name that the user typed, or the type of the object.
         sha256: Digest of the file and of the files that belong to it (parameters, external data).
-        inputs: What the importer must be told: the user's own types and dynamic dimensions as bound.
-        batch: Size for first dimensions that only the importer sees to be open.
-        parameters: File with the weights, where the importer must be told of it.
-        toolchain: ``this`` when only the interpreter that made the file is sure to read it, else ``None``.
+        inputs: Input types that the importer cannot read from the file: those the user stated, and those with
+            dynamic dimensions after these are bound.
+        batch: Size for first dimensions that only the importer can recognise as open.
+        parameters: File of the weights, if the importer needs its path.
+        toolchain: ``this`` if only the interpreter that wrote the file is certain to read it, else ``None``.
     """
 
     path: Path
@@ -46,7 +50,7 @@ class ModelFile:
     toolchain: str | None = None
 
     def to_request(self) -> dict[str, Json]:
-        """The form in which a worker is told what to load."""
+        """Return the JSON that asks a worker to load the file."""
         inputs: dict[str, Json] = {name: [list(kind.shape), kind.dtype] for name, kind in self.inputs.items()}
         request: dict[str, Json] = {
             "path": str(self.path),
@@ -58,7 +62,7 @@ class ModelFile:
 
 
 def digest_files(paths: Iterable[Path]) -> str:
-    """SHA-256 over the contents of files, in order."""
+    """Return the SHA-256 of the contents of files, in order."""
     digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:
@@ -68,76 +72,87 @@ def digest_files(paths: Iterable[Path]) -> str:
 
 
 def cache_file_name(name: str, digest: str, *, suffix: str) -> str:
-    """File name from a readable name and what decides the content."""
+    """Return a file name made of a readable name and the digest of everything that decides the content."""
     readable = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._") or "network"
     return f"{readable[:60]}-{digest[:16]}{suffix}"
 
 
-def keep_bytes(folder: Path, data: bytes, *, name: str, suffix: str) -> Path:
-    """Keep content under its own digest; a file that is there already stays as it is.
+def save_bytes(folder: Path, data: bytes, *, name: str, suffix: str) -> Path:
+    """Write content to a file that is named by its digest; an existing file stays as it is.
 
     Raises:
         EnvironmentFault: The folder cannot be written.
     """
-    kept = cache_file_name(name, hashlib.sha256(data).hexdigest(), suffix=suffix)
-    return keep_file(folder, kept, write=lambda path: path.write_bytes(data))
+    file_name = cache_file_name(name, hashlib.sha256(data).hexdigest(), suffix=suffix)
+    return save_file(folder, file_name, write=lambda path: path.write_bytes(data))
 
 
-def keep_file(folder: Path, name: str, *, write: Callable[[Path], object]) -> Path:
-    """Have a file written under a passing name, then give it its own in one step.
+def save_file(folder: Path, name: str, *, write: Callable[[Path], object]) -> Path:
+    """Write a file completely or not at all; an existing file stays as it is.
+
+    Args:
+        folder: The folder of the file; it is created if it does not exist.
+        name: The file's name.
+        write: Writes the content to the path it receives.
+
+    Returns:
+        The absolute path of the file.
 
     Raises:
         EnvironmentFault: The folder cannot be written.
     """
     path = folder.absolute() / name
     if path.exists():
+        _log.debug("Using `%s`: its name contains the digest of its content.", path)
         return path
-    with temporary_subfolder(folder) as passing:
-        write(passing / name)
-        os.replace(passing / name, path)
+    _log.info("Writing `%s`.", path)
+    with temporary_subfolder(folder) as partial:
+        write(partial / name)
+        os.replace(partial / name, path)
     return path
 
 
-def keep_group(folder: Path, name: str, *, write: Callable[[Path], object]) -> Path:
-    """Have files that belong together written, then give them one name made from their content.
+def save_group(folder: Path, name: str, *, write: Callable[[Path], object]) -> Path:
+    """Write files that belong together, and name them by the digest of their content.
 
     Args:
-        folder: Where they go; files that are there already are replaced by their equals.
-        name: Readable part of the name.
-        write: Told the path that all their names begin with.
+        folder: The folder of the files; existing files of the same names, and so the same content, are replaced.
+        name: Readable part of the file names.
+        write: Receives a path without an ending; every file it writes must have a name that begins with this path.
 
     Returns:
-        The path that all their names begin with now.
+        The absolute path without an ending that all final names begin with.
 
     Raises:
         EnvironmentFault: The folder cannot be written.
     """
-    with temporary_subfolder(folder) as passing:
-        write(passing / "network")
-        files = sorted(passing.iterdir())
-        kept = cache_file_name(name, digest_files(files), suffix="")
-        # The JSON goes last: where it is, its parameters are.
-        for file in sorted(files, key=lambda each: each.suffix == ".json"):
-            os.replace(file, folder / file.name.replace("network", kept, 1))
-    return folder.absolute() / kept
+    with temporary_subfolder(folder) as partial:
+        write(partial / "network")
+        files = sorted(partial.iterdir())
+        stem = cache_file_name(name, digest_files(files), suffix="")
+        # The JSON moves last: readers look for it first and expect the parameters beside it.
+        for file in sorted(files, key=lambda path: path.suffix == ".json"):
+            os.replace(file, folder / file.name.replace("network", stem, 1))
+    return folder.absolute() / stem
 
 
 @contextmanager
 def temporary_subfolder(folder: Path) -> Iterator[Path]:
-    """A folder inside ``folder``, made if need be, that is gone afterwards.
+    """Yield a new folder inside ``folder`` and delete it afterwards; ``folder`` is created if it does not exist.
 
     Raises:
         EnvironmentFault: The folder cannot be written.
     """
-    made: Path | None = None
+    subfolder: Path | None = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder))
-        yield made
+        # Inside `folder`, because a rename is atomic only within one file system.
+        subfolder = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder))
+        yield subfolder
     except OSError as error:
         raise EnvironmentFault(
-            f"Cannot write to `{folder}`: {error.strerror or error}; free or name another folder."
+            f"Cannot write to `{folder}`: {error.strerror or error}; make room or choose another folder."
         ) from error
     finally:
-        if made is not None:
-            shutil.rmtree(made, ignore_errors=True)
+        if subfolder is not None:
+            shutil.rmtree(subfolder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""MXNet's symbol and parameter files, read without MXNet."""
+"""Front end for MXNet's symbol and parameter files; it reads them without MXNet."""
 
 import ast
 import json
@@ -12,47 +12,50 @@ from typing import Any
 from passsearch.core import DeclaredInput
 from passsearch.errors import UserError
 from passsearch.frontends.model_file import ModelFile, digest_files
-from passsearch.frontends.request import Asked
+from passsearch.frontends.request import ModelRequest
 
 ENDING = "-symbol.json"
 NAMES_BYTES = 1 << 22
-"""As much of a parameter file's end as surely holds the names, which stand behind all the arrays."""
+"""Size of the end of a parameter file that is searched for names; MXNet writes them after all arrays."""
 
-# mshadow's numbers, as symbols carry them in `__dtype__`; -1 stands for open.
+# The type numbers of mshadow, as a symbol's `__dtype__` holds them; -1 means open.
 DTYPES = {0: "float32", 1: "float64", 2: "float16", 3: "uint8", 4: "int32", 5: "int8", 6: "int64", 7: "bool"}
 
 
-def from_path(path: Path, asked: Asked, *, name: str | None = None) -> ModelFile:
-    """A symbol with the newest parameters beside it.
+def from_path(path: Path, request: ModelRequest, *, name: str | None = None) -> ModelFile:
+    """Return a symbol file with the newest parameter file beside it.
 
     Raises:
-        UserError: It is no symbol, its parameters are missing, or an input is unknown or stays open.
+        UserError: The file holds no symbol, its parameters are missing, or an input is unknown or stays open.
     """
     params = parameters_beside(path)
-    declared = [_with_given_type(each, asked) for each in _declared(path, params)]
-    # A loss layer's label is an argument too, which inference does not read.
-    needed = [each for each in declared if each.name in asked.inputs or not each.name.endswith("label")]
-    for each in needed:
-        if each.shape is None and each.name not in asked.inputs:
+    declarations = [_with_dtype_of_user(entry, request) for entry in _declared_inputs(path, params)]
+    # The label of a loss layer is an argument of the symbol too, but inference does not read it.
+    inputs = [entry for entry in declarations if entry.name in request.inputs or not entry.name.endswith("label")]
+    for entry in inputs:
+        if entry.shape is None and entry.name not in request.inputs:
             raise UserError(
-                f"`{asked.source}` does not say the shape of `{each.name}`, and `{params.name}` does not hold it; "
-                f"give every input, for example: --input {each.name}:{each.dtype}[1,3,224,224]"
+                f"`{request.source}` does not say the shape of `{entry.name}`, and `{params.name}` does not hold it; "
+                f"give every input, for example: --input {entry.name}:{entry.dtype}[1,3,224,224]"
             )
-    bound = asked.settle(needed)
-    own = path.name.removesuffix(ENDING)
-    return ModelFile(path, "mxnet", name or own, asked.source, digest_files((path, params)), bound, parameters=params)
+    types = request.bind_inputs(inputs)
+    name = name or path.name.removesuffix(ENDING)
+    return ModelFile(path, "mxnet", name, request.source, digest_files((path, params)), types, parameters=params)
 
 
 def parameters_beside(path: Path) -> Path:
-    """``NAME-0007.params`` with the highest number, else ``NAME.params``.
+    """Return ``NAME-0007.params`` with the highest number, else ``NAME.params``.
 
     Raises:
-        UserError: There is neither, or the file is empty.
+        UserError: Neither file exists, or the file is empty.
     """
     name = path.name.removesuffix(ENDING)
     epochs = re.compile(re.escape(name) + r"-\d{4,}\.params")
-    numbered = [file for file in path.parent.iterdir() if epochs.fullmatch(file.name)]
-    newest = max(numbered, key=lambda file: int(file.stem.rpartition("-")[2]), default=path.with_name(f"{name}.params"))
+    candidates = [file for file in path.parent.iterdir() if epochs.fullmatch(file.name)]
+    # By number, not by name: epoch 10000 has five digits.
+    newest = max(
+        candidates, key=lambda file: int(file.stem.rpartition("-")[2]), default=path.with_name(f"{name}.params")
+    )
     if not newest.is_file():
         raise UserError(
             f"`{path.name}` has no parameters beside it; put `{name}-0000.params` or `{name}.params` there "
@@ -63,20 +66,20 @@ def parameters_beside(path: Path) -> Path:
     return newest
 
 
-def _declared(path: Path, params: Path) -> list[DeclaredInput]:
-    """The arguments that the parameters do not fill."""
+def _declared_inputs(path: Path, params: Path) -> list[DeclaredInput]:
+    """Return the symbol's variables that have no parameter; a symbol does not mark which variables are inputs."""
     variables = dict(_variables(path))
     with params.open("rb") as file:
         file.seek(max(0, params.stat().st_size - NAMES_BYTES))
         names = file.read()
-    open_ones = [name for name in variables if not _holds(names, name)]
-    if len(open_ones) == len(variables):
+    inputs = [name for name in variables if not _holds_parameter(names, name)]
+    if len(inputs) == len(variables):
         raise UserError(f"`{params.name}` holds no parameter of `{path.name}`; export both again, together.")
-    return [_input(name, variables[name]) for name in open_ones]
+    return [_declared_input(name, variables[name]) for name in inputs]
 
 
 def _variables(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Names and attributes of what the graph takes from outside."""
+    """Yield names and attributes of the graph's variables: its inputs and parameters."""
     try:
         nodes = json.loads(path.read_bytes())["nodes"]
         for node in nodes:
@@ -88,19 +91,20 @@ def _variables(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
         ) from error
 
 
-def _holds(names: bytes, name: str) -> bool:
-    """Whether a parameter has this name; each stands after its length."""
-    written = [f"{kind}:{name}".encode() for kind in ("arg", "aux")]
-    return any(struct.pack("<Q", len(each)) + each in names for each in written)
+def _holds_parameter(names: bytes, name: str) -> bool:
+    """Return true if the names of a parameter file contain a name."""
+    # The file stores the length before each name, so a name is not mistaken for a part of a longer one.
+    keys = [f"{kind}:{name}".encode() for kind in ("arg", "aux")]
+    return any(struct.pack("<Q", len(key)) + key in names for key in keys)
 
 
-def _input(name: str, attributes: Mapping[str, str]) -> DeclaredInput:
+def _declared_input(name: str, attributes: Mapping[str, str]) -> DeclaredInput:
     shape: Any = ast.literal_eval(attributes.get("__shape__", "None"))
     sizes = None if shape is None else tuple(size if size > 0 else None for size in shape)
     return DeclaredInput(name, sizes, DTYPES.get(int(attributes.get("__dtype__", 0)), "float32"))
 
 
-def _with_given_type(declared: DeclaredInput, asked: Asked) -> DeclaredInput:
-    """A variable's type is a default in MXNet: what the user says goes."""
-    given = asked.inputs.get(declared.name)
-    return declared if given is None else replace(declared, dtype=given.dtype)
+def _with_dtype_of_user(declaration: DeclaredInput, request: ModelRequest) -> DeclaredInput:
+    # The type of a variable is only a default in MXNet, so the user's type is no contradiction.
+    user_type = request.inputs.get(declaration.name)
+    return declaration if user_type is None else replace(declaration, dtype=user_type.dtype)

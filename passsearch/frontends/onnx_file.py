@@ -1,4 +1,4 @@
-"""ONNX files: what inputs they declare, and what of it the user has to settle."""
+"""Front end for ONNX files and models in memory."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from passsearch.core import DeclaredInput, Dimension, bind
 from passsearch.errors import UserError
-from passsearch.frontends.model_file import ModelFile, digest_files, keep_bytes
-from passsearch.frontends.request import Asked
+from passsearch.frontends.model_file import ModelFile, digest_files, save_bytes
+from passsearch.frontends.request import ModelRequest
 
 if TYPE_CHECKING:
     import onnx
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OnnxFile:
-    """What of an ONNX file matters before it is imported.
+    """The declarations of an ONNX file.
 
     Attributes:
         inputs: Declared inputs, without those that have an initializer.
@@ -29,33 +29,35 @@ class OnnxFile:
     external: tuple[Path, ...]
 
 
-def from_path(path: Path, asked: Asked, *, name: str | None = None) -> ModelFile:
-    """A file with its open inputs bound.
+def from_path(path: Path, request: ModelRequest, *, name: str | None = None) -> ModelFile:
+    """Return an ONNX file with its open dimensions bound.
 
     Raises:
-        UserError: As ``read``, or an input is unknown, does not fit or stays open.
+        UserError: ``read`` refuses the file, or an input is unknown, does not fit or stays open.
     """
-    found = read(path)
-    bound = bind(found.inputs, given=asked.inputs, batch=asked.batch)
-    return ModelFile(path, "onnx", name or path.stem, asked.source, digest_files((path, *found.external)), bound)
+    file = read(path)
+    inputs = bind(file.inputs, given=request.inputs, batch=request.batch)
+    digest = digest_files((path, *file.external))
+    return ModelFile(path, "onnx", name or path.stem, request.source, digest, inputs)
 
 
-def from_proto(model: onnx.ModelProto, asked: Asked) -> ModelFile:
-    """A network in memory, kept by its content.
+def from_proto(model: onnx.ModelProto, request: ModelRequest) -> ModelFile:
+    """Save a model in memory under a name made from its content.
 
     Raises:
-        UserError: As ``from_path``; or it is over 2 GiB, or its weights are in files whose place it does not tell.
+        UserError: ``from_path`` refuses the model, it is over 2 GiB, or its weights are in files whose folder is
+            unknown.
         EnvironmentFault: The folder cannot be written.
     """
     name = model.graph.name or "network"
-    return from_path(keep_bytes(asked.folder, _serialize(model), name=name, suffix=".onnx"), asked, name=name)
+    return from_path(save_bytes(request.folder, _serialize(model), name=name, suffix=".onnx"), request, name=name)
 
 
 def read(path: Path) -> OnnxFile:
-    """Read the declarations; weights kept in other files are not loaded.
+    """Read the declarations of an ONNX file; weights in other files are not loaded.
 
     Raises:
-        UserError: It is not ONNX, holds no operator, or a file with its weights is missing.
+        UserError: The file is not ONNX, holds no operator, or a file with its weights is missing.
     """
     import onnx
     from google.protobuf.message import DecodeError
@@ -65,22 +67,23 @@ def read(path: Path) -> OnnxFile:
     except (DecodeError, ValueError, RuntimeError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(f"Cannot read `{path}` as ONNX ({reason}); export the network again.") from error
+    # Protobuf accepts many files of other kinds, as a model in which every field is empty.
     if not model.graph.node:
         raise UserError(f"Cannot read `{path}` as ONNX (no operator in it); export the network again.")
-    external = tuple(sorted({path.parent / name for name in _external(model)}))
+    external = tuple(sorted({path.parent / name for name in _external_files(model)}))
     for file in external:
         if not file.is_file():
             raise UserError(f"`{path}` keeps weights in `{file.name}`, which is missing; put it beside the model.")
-    return OnnxFile(_declared(model), external)
+    return OnnxFile(_declared_inputs(model), external)
 
 
 def _serialize(model: onnx.ModelProto) -> bytes:
-    """The bytes of an in-memory network, the same for equal networks."""
+    """Return the bytes of a model in memory; equal models give equal bytes."""
     from google.protobuf.message import EncodeError
 
     if not model.graph.node:
         raise UserError("The ONNX model holds no operator; give one that computes something.")
-    if next(_external(model), None) is not None:
+    if next(_external_files(model), None) is not None:
         raise UserError("The ONNX model keeps its weights in other files; give the path of its file instead.")
     try:
         return bytes(model.SerializeToString(deterministic=True))
@@ -88,7 +91,8 @@ def _serialize(model: onnx.ModelProto) -> bytes:
         raise UserError("An ONNX model over 2 GiB needs external data; save it so and give the path.") from error
 
 
-def _external(model: onnx.ModelProto) -> Iterator[str]:
+def _external_files(model: onnx.ModelProto) -> Iterator[str]:
+    """Yield the names of the files that hold weights, relative to the model's folder."""
     from onnx import TensorProto
 
     for tensor in model.graph.initializer:
@@ -96,12 +100,13 @@ def _external(model: onnx.ModelProto) -> Iterator[str]:
             yield from (entry.value for entry in tensor.external_data if entry.key == "location")
 
 
-def _declared(model: onnx.ModelProto) -> tuple[DeclaredInput, ...]:
-    filled = {tensor.name for tensor in model.graph.initializer}
-    return tuple(_input(value) for value in model.graph.input if value.name not in filled)
+def _declared_inputs(model: onnx.ModelProto) -> tuple[DeclaredInput, ...]:
+    # Before IR version 4 a weight had to be listed among the inputs as well.
+    weights = {tensor.name for tensor in model.graph.initializer}
+    return tuple(_declared_input(value) for value in model.graph.input if value.name not in weights)
 
 
-def _input(value: onnx.ValueInfoProto) -> DeclaredInput:
+def _declared_input(value: onnx.ValueInfoProto) -> DeclaredInput:
     from onnx import TensorProto
 
     if not value.type.HasField("tensor_type"):
@@ -114,7 +119,7 @@ def _input(value: onnx.ValueInfoProto) -> DeclaredInput:
 
 
 def _dimension(dim: onnx.TensorShapeProto.Dimension) -> Dimension:
-    # Some exporters write 0 or -1 where they mean "open".
+    # Some exporters write 0 or -1 for an open dimension.
     if dim.HasField("dim_value") and dim.dim_value > 0:
         return int(dim.dim_value)
     return dim.dim_param or None

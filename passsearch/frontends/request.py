@@ -1,4 +1,4 @@
-"""What the user said beside the network itself."""
+"""The options that a user gives together with a network."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,19 +7,20 @@ from pathlib import Path
 from passsearch.core import DeclaredInput, TensorType, settle
 
 LINE = 240
+"""Longest text of a framework's error, in characters, that an error message repeats."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What every front end is asked with.
+class ModelRequest:
+    """The options that every front end receives with a network.
 
     Attributes:
-        source: What was typed, or the type of the object.
-        inputs: Types by input name.
-        batch: Size of the first dimension.
-        folder: Where files made from objects are kept.
-        example_inputs: What a module or block is run with to see what it does.
-        formats: Those that the compiler imports, where a front end has a choice; empty for all.
+        source: The path or name that the user typed, or the type of the object.
+        inputs: Types by input name, where the user states them.
+        batch: Size for open first dimensions; ``None`` if the user states none.
+        folder: Folder for files that are made from objects.
+        example_inputs: Inputs with which a module or block is traced.
+        formats: Formats that the compiler imports, where a front end has a choice; empty for all.
     """
 
     source: str
@@ -29,16 +30,16 @@ class Asked:
     example_inputs: object = None
     formats: frozenset[str] = frozenset()
 
-    def settle(self, declared: Iterable[DeclaredInput]) -> dict[str, TensorType]:
-        """Every declared input in order, open dimensions bound by what was said.
+    def bind_inputs(self, declarations: Iterable[DeclaredInput]) -> dict[str, TensorType]:
+        """Return the type of every declared input, with open dimensions bound by ``inputs`` and ``batch``.
 
         Raises:
-            UserError: An input is unknown, does not fit or stays open.
+            UserError: An input is unknown, contradicts the network, or stays open.
         """
-        return settle(tuple(declared), given=self.inputs, batch=self.batch)
+        return settle(tuple(declarations), given=self.inputs, batch=self.batch)
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of a framework says, in one line that fits a terminal."""
+    """Return the first line of a framework's error, cut to a length that fits a terminal."""
     line = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return line if len(line) <= LINE else line[: LINE - 1] + "…"

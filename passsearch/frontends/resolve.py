@@ -1,5 +1,6 @@
-"""From whatever a user calls a network to a file that a worker can load."""
+"""Choose the front end for a network and return the file that a worker can load."""
 
+import logging
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -7,8 +8,8 @@ from typing import Any
 
 from passsearch.core import TensorType
 from passsearch.errors import UserError
-from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, keep_file
-from passsearch.frontends.request import Asked
+from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file
+from passsearch.frontends.request import ModelRequest
 
 ZOO = "zoo:"
 PATHS = (
@@ -22,9 +23,9 @@ OBJECTS = (
     "a tvm.IRModule or a pair (IRModule, params)"
 )
 ACCEPTED = f"a path ({PATHS}), zoo:NAME[@batch], {OBJECTS}"
-WAY_OUT = f"export it as ONNX and give that file. Accepted: {PATHS}."
+EXPORT_ADVICE = f"export it as ONNX and give that file. Accepted: {PATHS}."
 
-BY_ENDING = {
+FILE_FRONT_ENDS = {
     "-symbol.json": "mxnet_file:from_path",
     ".json": "ir_module:from_path",
     ".onnx": "onnx_file:from_path",
@@ -35,15 +36,16 @@ BY_ENDING = {
     ".keras": "keras_model:from_path",
     ".h5": "keras_model:from_path",
 }
-"""Who reads a file, by how its name ends; the first that fits."""
+"""Front ends of files, by the ending of the file name; the first ending that matches counts."""
 
-BY_ENTRY = {"saved_model.pb": "tensorflow_file:from_path", "config.json": "transformers_model:from_folder"}
-"""Who reads a folder, by a file in it."""
+FOLDER_FRONT_ENDS = {"saved_model.pb": "tensorflow_file:from_path", "config.json": "transformers_model:from_folder"}
+"""Front ends of folders, by a file in the folder; the first file that exists counts."""
 
 WEIGHTS_ONLY = (".pth", ".ckpt", ".safetensors", ".params")
 
-BY_BASE = (
+OBJECT_FRONT_ENDS = (
     ("onnx.", "ModelProto", "onnx_file:from_proto"),
+    # A model of transformers is a torch module too, so its own front end stands before torch's.
     ("transformers.", "PreTrainedModel", "transformers_model:from_model"),
     ("transformers.", "PretrainedConfig", "transformers_model:from_config"),
     ("transformers.", "PreTrainedConfig", "transformers_model:from_config"),
@@ -55,11 +57,17 @@ BY_BASE = (
     ("mxnet.", "Symbol", "mxnet_block:from_symbol"),
     ("tvm.", None, "ir_module:from_module"),
 )
-"""Who takes an object, by package and name of a class it descends from; the first that fits."""
+"""Front ends of objects, by package and name of a base class; the first entry that matches counts."""
 
-PAIRS = ("mxnet_block:from_symbol", "ir_module:from_module")
-RUN_ON_EXAMPLES = ("torch_module:from_module", "transformers_model", "mxnet_block:from_block")
-EXTRAS = {"keras_model": "tensorflow", "mxnet_block": "mxnet", "transformers_model": "transformers"}
+PAIR_FRONT_ENDS = ("mxnet_block:from_symbol", "ir_module:from_module")
+"""Front ends that accept a tuple of a network and its parameters."""
+
+EXAMPLE_FRONT_ENDS = ("torch_module:from_module", "transformers_model", "mxnet_block:from_block")
+"""Front ends that accept example inputs."""
+
+PIP_EXTRAS = {"keras_model": "tensorflow", "mxnet_block": "mxnet", "transformers_model": "transformers"}
+
+_log = logging.getLogger(__name__)
 
 
 def resolve(
@@ -71,107 +79,123 @@ def resolve(
     folder: Path,
     formats: frozenset[str] = frozenset(),
 ) -> ModelFile:
-    """Make or find the file of a network and settle its inputs as far as the file shows them.
+    """Return the file of a network, and bind its inputs as far as the file declares them.
 
     Args:
         model: A path, ``zoo:NAME[@batch]``, or an object of a framework; ``ACCEPTED`` lists them.
         example_inputs: For a torch module or a gluon block: an array, a tuple of them, or a mapping by argument name.
         inputs: Types by input name, where the network leaves them open.
         batch: Size for open first dimensions.
-        folder: Where files made from objects are kept, named by content.
-        formats: Those the compiler imports, for objects that can be written as one or another; empty for all.
+        folder: Folder for files that are made from objects; a name contains the digest of the content.
+        formats: Formats the compiler imports, for objects that can be written in several; empty for all.
 
     Raises:
-        UserError: The network cannot be read, is of no known kind, its framework is not installed, or its inputs do
+        UserError: The network cannot be read, has an unknown type, its framework is not installed, or its inputs do
             not fit or stay open.
         EnvironmentFault: ``folder`` cannot be written.
     """
     if batch is not None and batch < 1:
         raise UserError(f"Batch size must be 1 or more, got {batch}; give for example batch=1")
-    typed = isinstance(model, str | Path)
-    asked = Asked(str(model) if typed else _type_name(model), inputs or {}, batch, folder, example_inputs, formats)
+    source = str(model) if isinstance(model, str | Path) else _type_name(model)
+    request = ModelRequest(source, inputs or {}, batch, folder, example_inputs, formats)
     if isinstance(model, str) and model.startswith(ZOO):
-        _refuse_examples("", asked)
-        return _from_zoo(model.removeprefix(ZOO), asked)
+        _check_example_inputs("", request)
+        return _from_zoo(model.removeprefix(ZOO), request)
     if isinstance(model, str | Path):
         path = Path(model).expanduser().absolute()
-        return _front_end(_reader(path, asked.source), path, asked=asked)
-    return _front_end(_taker(model, asked.source), model, asked=asked)
+        return _call_front_end(_front_end_of_path(path, source), path, request=request)
+    return _call_front_end(_front_end_of_object(model, source), model, request=request)
 
 
-def _front_end(target: str, model: object, *, asked: Asked) -> ModelFile:
-    """Have one front end do it, imported only now, its framework with it."""
-    _refuse_examples(target, asked)
-    home, _, function = target.partition(":")
+def _call_front_end(front_end: str, model: object, *, request: ModelRequest) -> ModelFile:
+    """Import a front end and call it.
+
+    Args:
+        front_end: ``module:function`` of the front end.
+        model: The path or object of the network.
+        request: The options of the user.
+    """
+    _check_example_inputs(front_end, request)
+    name, _, function = front_end.partition(":")
+    _log.info("Reading `%s` with the front end `%s`.", request.source, name)
     try:
-        module = import_module(f"passsearch.frontends.{home}")
+        # Only now: a front end imports its framework, which takes seconds and may not be installed.
+        module = import_module(f"passsearch.frontends.{name}")
     except ImportError as error:
         raise UserError(
-            f"`{asked.source}` needs {error.name or home}, which does not import here ({error}); "
-            f"run: pip install 'passsearch[{EXTRAS.get(home, 'torch')}]', or export the network as ONNX."
+            f"`{request.source}` needs {error.name or name}, which does not import here ({error}); "
+            f"run: pip install 'passsearch[{PIP_EXTRAS.get(name, 'torch')}]', or export the network as ONNX."
         ) from error
-    file: ModelFile = getattr(module, function)(model, asked)
+    file: ModelFile = getattr(module, function)(model, request)
+    _log.debug("`%s` is %s, SHA-256 %s.", file.path, file.format, file.sha256)
     return file
 
 
-def _refuse_examples(target: str, asked: Asked) -> None:
-    if asked.example_inputs is not None and not target.startswith(RUN_ON_EXAMPLES):
+def _check_example_inputs(front_end: str, request: ModelRequest) -> None:
+    if request.example_inputs is not None and not front_end.startswith(EXAMPLE_FRONT_ENDS):
         raise UserError(
-            f"Example inputs go with torch modules and gluon blocks only; leave them out with `{asked.source}`."
+            f"Example inputs go with torch modules and gluon blocks only; leave them out with `{request.source}`."
         )
 
 
-def _from_zoo(text: str, asked: Asked) -> ModelFile:
+def _from_zoo(text: str, request: ModelRequest) -> ModelFile:
+    """Return the file of a built-in network; build it if it does not exist."""
+    # Imported here: both need onnx, which takes long to import and may not be installed.
     from passsearch.frontends import onnx_file
     from passsearch.frontends.zoo import build
 
     name, at, size = text.partition("@")
     if at and not (size.isascii() and size.isdigit()):
-        raise UserError(f"A built-in network reads zoo:NAME[@batch]; got `{asked.source}`. For example: zoo:{name}@1")
-    batch = int(size) if at else asked.batch or 1
-    if asked.batch not in (None, batch):
-        raise UserError(f"`{asked.source}` has batch {batch}, not {asked.batch}; give one of the two.")
-    made = cache_file_name(f"{name}-b{batch}", _zoo_edition(), suffix=".onnx")
-    path = keep_file(
-        asked.folder, made, write=lambda file: file.write_bytes(build(name, batch=batch).SerializeToString())
+        raise UserError(
+            f"The name of a built-in network reads zoo:NAME[@batch]; got `{request.source}`. For example: zoo:{name}@1"
+        )
+    batch = int(size) if at else request.batch or 1
+    if request.batch not in (None, batch):
+        raise UserError(f"`{request.source}` has batch {batch}, not {request.batch}; give one of the two.")
+    file_name = cache_file_name(f"{name}-b{batch}", _zoo_digest(), suffix=".onnx")
+    path = save_file(
+        request.folder, file_name, write=lambda file: file.write_bytes(build(name, batch=batch).SerializeToString())
     )
-    return onnx_file.from_path(path, asked, name=name)
+    return onnx_file.from_path(path, request, name=name)
 
 
-def _zoo_edition() -> str:
-    """Digest of the builders: another edition of a network is another file."""
+def _zoo_digest() -> str:
+    # The digest of the source, because it is part of the file name, which must be available before a network is built.
     return digest_files(sorted((Path(__file__).parent / "zoo").glob("*.py")))
 
 
-def _reader(path: Path, typed: str) -> str:
-    """Who reads this path; refuse what is not there or of no known kind."""
+def _front_end_of_path(path: Path, source: str) -> str:
+    """Return the front end of a path; raise if the path does not exist or has an unknown type."""
     if not path.exists():
-        hint = f" A built-in network is zoo:{typed}." if path.suffix == "" else ""
-        raise UserError(f"No such file: `{typed}`.{hint} Accepted: {ACCEPTED}.")
+        hint = f" A built-in network is zoo:{source}." if path.suffix == "" else ""
+        raise UserError(f"No such file: `{source}`.{hint} Accepted: {ACCEPTED}.")
     if path.is_dir():
-        found = [reader for entry, reader in BY_ENTRY.items() if (path / entry).is_file()]
-        if not found:
-            raise UserError(f"`{typed}` is a folder with none of {', '.join(BY_ENTRY)} in it; {WAY_OUT}")
-        return found[0]
+        candidates = [front_end for entry, front_end in FOLDER_FRONT_ENDS.items() if (path / entry).is_file()]
+        if not candidates:
+            raise UserError(
+                f"`{source}` is a folder with none of {', '.join(FOLDER_FRONT_ENDS)} in it; {EXPORT_ADVICE}"
+            )
+        return candidates[0]
     if path.suffix in WEIGHTS_ONLY:
-        raise UserError(f"`{typed}` holds weights without their network, by its name; {WAY_OUT}")
-    readers = [reader for ending, reader in BY_ENDING.items() if path.name.endswith(ending)]
-    if not readers:
-        raise UserError(f"`{typed}` is of no known kind; {WAY_OUT}")
+        raise UserError(f"`{source}` holds weights without their network, by its name; {EXPORT_ADVICE}")
+    candidates = [front_end for ending, front_end in FILE_FRONT_ENDS.items() if path.name.endswith(ending)]
+    if not candidates:
+        raise UserError(f"`{source}` has an unknown file type; {EXPORT_ADVICE}")
     if path.stat().st_size == 0:
-        raise UserError(f"`{typed}` is empty; export the network again.")
-    return readers[0]
+        raise UserError(f"`{source}` is empty; export the network again.")
+    return candidates[0]
 
 
-def _taker(model: object, named: str) -> str:
-    """Who takes this object, told by its classes without importing their package."""
-    subject: Any = model[0] if isinstance(model, tuple) and model else model
-    bases = type(subject).__mro__
-    for package, name, taker in BY_BASE:
-        known = any(base.__module__.startswith(package) and name in (None, base.__name__) for base in bases)
-        if known and (subject is model or taker in PAIRS):
-            return taker
-    raise UserError(f"`{named}` is no network; accepted: {ACCEPTED}.")
+def _front_end_of_object(model: object, source: str) -> str:
+    """Return the front end of an object; raise if the object is no network."""
+    network: Any = model[0] if isinstance(model, tuple) and model else model
+    # By the names of its classes: comparing with the classes themselves would import every framework.
+    bases = type(network).__mro__
+    for package, name, front_end in OBJECT_FRONT_ENDS:
+        matches = any(base.__module__.startswith(package) and name in (None, base.__name__) for base in bases)
+        if matches and (network is model or front_end in PAIR_FRONT_ENDS):
+            return front_end
+    raise UserError(f"`{source}` is no network; accepted: {ACCEPTED}.")
 
 
 def _type_name(model: object) -> str:

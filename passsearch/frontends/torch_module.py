@@ -1,6 +1,6 @@
-"""PyTorch modules to ONNX; where it has no word for what they do, to an exported program or to TorchScript.
+"""Front end for PyTorch modules: they become ONNX files or, if ONNX has no form for them, files of PyTorch's own.
 
-ONNX first, as importing it needs no PyTorch beside the compiler, and is the same network for every dialect.
+ONNX comes first: importing it needs no PyTorch beside the compiler, and every dialect gets the same network.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 from passsearch.core import DeclaredInput, TensorType
 from passsearch.errors import UserError
 from passsearch.frontends import onnx_file, torchscript_file
-from passsearch.frontends.model_file import ModelFile, cache_file_name, keep_bytes, keep_file
-from passsearch.frontends.request import Asked, first_line
+from passsearch.frontends.model_file import ModelFile, cache_file_name, save_bytes, save_file
+from passsearch.frontends.request import ModelRequest, first_line
 
 OPSET = 14
-"""The first with words for fused attention."""
+"""The first operator set to which PyTorch exports fused attention."""
 
 _log = logging.getLogger(__name__)
 
@@ -35,77 +35,90 @@ _MODES = {"train", "eval"}
 
 _NUMBERED = re.compile(rb"[./]?___torch_mangle_\d+")
 
-# What tracing and exporting raise: torch's own errors are RuntimeErrors, the rest comes from the traced code.
-_REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError, ImportError)
+# Errors of tracing and exporting: PyTorch's own are RuntimeErrors, the others come from the module's code.
+_ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError, ImportError)
 
 
-def from_module(module: Any, asked: Asked) -> ModelFile:
-    """Export a module as it infers; its training flags stay as they were.
+def from_module(module: Any, request: ModelRequest) -> ModelFile:
+    """Export a module in inference mode; its training flags are restored afterwards.
 
-    The example inputs are a tensor, a tuple of tensors, or a mapping by argument name; their shapes become fixed.
+    The example inputs are a tensor, a tuple of tensors, or a mapping by argument name. The network gets their shapes.
 
     Raises:
-        UserError: Example inputs are missing or no tensors, the module cannot be traced with them, or the inputs or the
-            batch that are given contradict them.
+        UserError: Example inputs are missing or are not tensors, the module cannot be traced with them, or they
+            contradict the inputs or the batch that the user states.
         EnvironmentFault: The folder cannot be written.
     """
-    tensors = _named(module, asked.example_inputs)
-    by_name = isinstance(asked.example_inputs, Mapping)
+    tensors = _name_tensors(module, request.example_inputs)
+    by_name = isinstance(request.example_inputs, Mapping)
     if isinstance(module, torch.jit.ScriptModule):
-        _refuse_gaps(module, tensors)
+        _check_no_gaps(module, tensors)
     call = ((), tensors) if by_name else (tuple(tensors.values()), {})
     name = str(getattr(module, "original_name", type(module).__name__))
-    return _exported(module, tensors, asked=asked, name=name, call=tree_flatten(call)[1])
+    return _export(module, tensors, request=request, name=name, call=tree_flatten(call)[1])
 
 
-def from_program(program: Any, asked: Asked, *, name: str = "program") -> ModelFile:
-    """An ``ExportedProgram``, its dynamic dimensions bound.
+def from_program(program: Any, request: ModelRequest, *, name: str = "program") -> ModelFile:
+    """Export an ``ExportedProgram`` with its dynamic dimensions bound.
 
     Raises:
-        UserError: It takes more than tensors, dimensions stay open, or as ``from_module``.
+        UserError: An input is not a tensor or stays open, or ``from_module`` refuses the program's module.
         EnvironmentFault: The folder cannot be written.
     """
-    inputs = asked.settle(_declared(program))
-    tensors = {each: torch.zeros(kind.shape, dtype=getattr(torch, kind.dtype)) for each, kind in inputs.items()}
-    return _exported(program.module(), tensors, asked=asked, name=name, call=program.call_spec.in_spec)
+    inputs = request.bind_inputs(_declared_inputs(program))
+    tensors = {key: torch.zeros(kind.shape, dtype=getattr(torch, kind.dtype)) for key, kind in inputs.items()}
+    return _export(program.module(), tensors, request=request, name=name, call=program.call_spec.in_spec)
 
 
-def from_archive(path: Path, asked: Asked) -> ModelFile:
-    """What ``torch.export.save`` wrote.
+def from_archive(path: Path, request: ModelRequest) -> ModelFile:
+    """Load a file that ``torch.export.save`` wrote, and export its program.
 
     Raises:
-        UserError: It is no such archive, or as ``from_program``.
+        UserError: The file is no such archive, or ``from_program`` refuses the program.
         EnvironmentFault: The folder cannot be written.
     """
     try:
         program = torch.export.load(path)
-    except (*_REFUSALS, OSError, zipfile.BadZipFile) as error:
+    except (*_ERRORS, OSError, zipfile.BadZipFile) as error:
         raise UserError(
-            f"Cannot read `{asked.source}` as a torch.export archive ({first_line(error)}); "
+            f"Cannot read `{request.source}` as a torch.export archive ({first_line(error)}); "
             "write it with torch.export.save, or export ONNX."
         ) from error
-    return from_program(program, asked, name=path.stem)
+    return from_program(program, request, name=path.stem)
 
 
-def _exported(module: Any, tensors: Mapping[str, torch.Tensor], *, asked: Asked, name: str, call: Any) -> ModelFile:
-    """As ONNX if it can be; ``call`` is the structure of the call that the tensors are the leaves of."""
-    with _inferring(module), warnings.catch_warnings():
+def _export(
+    module: Any, tensors: Mapping[str, torch.Tensor], *, request: ModelRequest, name: str, call: Any
+) -> ModelFile:
+    """Write a module as ONNX if possible, else in a format of PyTorch.
+
+    Args:
+        module: The module to export.
+        tensors: Example tensors by input name.
+        request: The options of the user.
+        name: Short name for reports and folders.
+        call: The structure of the module's arguments, whose leaves are the tensors.
+    """
+    with _inference_mode(module), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # A script may branch: it is exported as it is, not by what it does with the examples.
+        # A script may contain branches; a trace through the wrapper would keep only the branch that the examples take.
         plain = module if isinstance(module, torch.jit.ScriptModule) else _Plain(module, call).eval()
         try:
-            data = _onnx(plain, tensors)
-        except _REFUSALS as refusal:
-            _log.info("`%s` has no ONNX form (%s); exporting what PyTorch has.", name, first_line(refusal))
-            kind, path = _kept_by_torch(plain, tensors, name=name, asked=asked)
-            inputs = {key: TensorType(tuple(each.shape), _dtype(each)) for key, each in tensors.items()}
-            return torchscript_file.settled(path, asked, name=name, inputs=inputs, kind=kind)
-    path = keep_bytes(asked.folder, data, name=name, suffix=".onnx")
-    return onnx_file.from_path(path, asked, name=name)
+            data = _export_onnx(plain, tensors)
+        except _ERRORS as error:
+            _log.info("`%s` has no ONNX form; saving it in a format of PyTorch.", name)
+            _log.debug("The ONNX exporter failed: %s", first_line(error))
+            kind, path = _save_with_torch(plain, tensors, name=name, request=request)
+            inputs = {key: TensorType(tuple(tensor.shape), _dtype(tensor)) for key, tensor in tensors.items()}
+            return torchscript_file.with_inputs(path, request, name=name, inputs=inputs, kind=kind)
+    path = save_bytes(request.folder, data, name=name, suffix=".onnx")
+    return onnx_file.from_path(path, request, name=name)
 
 
+# The names `_Plain` and `module` stand in the files that PyTorch writes. Another name would change the digest of every
+# such file, and a run that is resumed would not recognise its network.
 class _Plain(torch.nn.Module):  # type: ignore[misc]
-    """A module that takes tensors in order and answers with tensors only, which is what compilers import."""
+    """A wrapper with tensors as its only arguments and results, which is the form that compilers import."""
 
     def __init__(self, module: Any, call: Any) -> None:
         super().__init__()
@@ -113,14 +126,14 @@ class _Plain(torch.nn.Module):  # type: ignore[misc]
         self.call = call
 
     def forward(self, *tensors: torch.Tensor) -> Any:
-        """The tensors of what the module answers, in order; one alone as itself."""
+        """Return the tensors among the module's results: a tuple, or the tensor itself if there is only one."""
         values, by_name = tree_unflatten(tensors, self.call)
-        kept = tuple(each for each in tree_leaves(self.module(*values, **by_name)) if isinstance(each, torch.Tensor))
-        return kept[0] if len(kept) == 1 else kept
+        results = tuple(leaf for leaf in tree_leaves(self.module(*values, **by_name)) if isinstance(leaf, torch.Tensor))
+        return results[0] if len(results) == 1 else results
 
 
-def _declared(program: Any) -> Iterator[DeclaredInput]:
-    """The inputs of an exported program; a dynamic dimension goes by its symbol."""
+def _declared_inputs(program: Any) -> Iterator[DeclaredInput]:
+    """Yield the inputs of an exported program; a dynamic dimension is named by its symbol."""
     nodes = {node.name: node for node in program.graph.nodes}
     for name in program.graph_signature.user_inputs:
         value = nodes[name].meta["val"] if name in nodes else name
@@ -130,8 +143,8 @@ def _declared(program: Any) -> Iterator[DeclaredInput]:
         yield DeclaredInput(name, shape, _dtype(value))
 
 
-def _named(module: Any, example_inputs: object) -> dict[str, torch.Tensor]:
-    """Tensors by argument name, in the order of the module's arguments."""
+def _name_tensors(module: Any, example_inputs: object) -> dict[str, torch.Tensor]:
+    """Return the example tensors by argument name, in the order of the module's arguments."""
     if example_inputs is None:
         raise UserError("A torch module needs example inputs, for example example_inputs=torch.randn(1, 3, 224, 224).")
     arguments = _arguments(module)
@@ -142,9 +155,9 @@ def _named(module: Any, example_inputs: object) -> dict[str, torch.Tensor]:
             raise UserError(f"Unknown example input `{unknown[0]}`; the arguments are: {', '.join(arguments)}.")
         values = {name: values[name] for name in (*arguments, *unknown) if name in values}
     else:
-        given = example_inputs if isinstance(example_inputs, tuple | list) else (example_inputs,)
-        names = arguments if len(arguments) >= len(given) else [f"input_{index}" for index in range(len(given))]
-        values = dict(zip(names, given, strict=False))
+        sequence = example_inputs if isinstance(example_inputs, tuple | list) else (example_inputs,)
+        names = arguments if len(arguments) >= len(sequence) else [f"input_{index}" for index in range(len(sequence))]
+        values = dict(zip(names, sequence, strict=False))
     for name, value in values.items():
         if not isinstance(value, torch.Tensor):
             raise UserError(f"Example input `{name}` is a `{type(value).__name__}`; give a tensor, a tuple or a dict.")
@@ -152,38 +165,41 @@ def _named(module: Any, example_inputs: object) -> dict[str, torch.Tensor]:
 
 
 def _arguments(module: Any) -> list[str]:
+    """Return the names of the arguments of a module's ``forward``."""
     forward = module.forward
     if isinstance(module, torch.jit.ScriptModule):
         return [argument.name for argument in forward.schema.arguments[1:]]
     parameters = inspect.signature(forward).parameters.values()
-    return [each.name for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    return [entry.name for entry in parameters if entry.kind not in (entry.VAR_POSITIONAL, entry.VAR_KEYWORD)]
 
 
 @contextmanager
-def _inferring(module: Any) -> Iterator[None]:
-    """Evaluation mode without gradients; each submodule gets its own flag back, frozen ones included."""
-    flags = [(each, each.training) for each in module.modules()]
-    # An exported program's module refuses both calls, by attributes of its own; the exporter makes them too.
-    refusals = [(each, {call: vars(each).pop(call) for call in _MODES & vars(each).keys()}) for each, _ in flags]
-    fast = torch.backends.mha.get_fastpath_enabled()
-    # Its one operator for a whole layer is in no other format.
+def _inference_mode(module: Any) -> Iterator[None]:
+    """Switch a module to evaluation without gradients, and restore the flag of every submodule afterwards."""
+    flags = [(part, part.training) for part in module.modules()]
+    # The module of an exported program has attributes in place of `train` and `eval` that raise when they are called.
+    # The ONNX exporter calls both, so the attributes are removed for the time of the export.
+    overrides = [(part, {name: vars(part).pop(name) for name in _MODES & vars(part).keys()}) for part, _ in flags]
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    # The fast path runs a whole encoder layer as one operator, which no other format has.
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         module.eval()
         with torch.no_grad():
             yield
     finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
-        for each, flag in flags:
-            each.training = flag
-        for each, calls in refusals:
-            vars(each).update(calls)
+        torch.backends.mha.set_fastpath_enabled(fast_path)
+        # One by one: `module.train()` would also switch the submodules that the user keeps in evaluation mode.
+        for part, flag in flags:
+            part.training = flag
+        for part, attributes in overrides:
+            vars(part).update(attributes)
 
 
-def _refuse_gaps(module: Any, tensors: Mapping[str, torch.Tensor]) -> None:
-    """A script takes tensors by place, so one that is left out would give its place to the next."""
+def _check_no_gaps(module: Any, tensors: Mapping[str, torch.Tensor]) -> None:
+    # A scripted module takes tensors by position, so a tensor after a gap would become the wrong argument.
     arguments = _arguments(module)
-    gap = next((name for name, given in zip(arguments, tensors, strict=False) if name != given), None)
+    gap = next((name for name, actual in zip(arguments, tensors, strict=False) if name != actual), None)
     if gap is not None:
         raise UserError(
             f"A scripted module needs its arguments without gaps: `{gap}` is missing before `{list(tensors)[-1]}`; "
@@ -191,9 +207,9 @@ def _refuse_gaps(module: Any, tensors: Mapping[str, torch.Tensor]) -> None:
         )
 
 
-def _onnx(module: Any, tensors: Mapping[str, torch.Tensor]) -> bytes:
+def _export_onnx(module: Any, tensors: Mapping[str, torch.Tensor]) -> bytes:
     file: Any = io.BytesIO()
-    # A refused export prints the graph, by default between the caller's own output.
+    # A failing exporter prints the graph, by default to stdout, into the output of the user's program.
     torch._C._jit_set_onnx_log_output_stream("stderr")
     torch.onnx.export(
         module, tuple(tensors.values()), file, dynamo=False, opset_version=OPSET, input_names=list(tensors)
@@ -201,28 +217,28 @@ def _onnx(module: Any, tensors: Mapping[str, torch.Tensor]) -> bytes:
     return bytes(file.getvalue())
 
 
-def _kept_by_torch(
-    module: Any, tensors: Mapping[str, torch.Tensor], *, name: str, asked: Asked
+def _save_with_torch(
+    module: Any, tensors: Mapping[str, torch.Tensor], *, name: str, request: ModelRequest
 ) -> tuple[Literal["exported", "torchscript"], Path]:
-    """The module in a format of PyTorch's own: the one its compiler imports, TorchScript if that is either."""
+    """Save a module in the format of PyTorch that the compiler imports; TorchScript if it imports both."""
     archive: Any = io.BytesIO()
-    exported = "exported" in asked.formats and "torchscript" not in asked.formats
+    as_program = "exported" in request.formats and "torchscript" not in request.formats
     try:
-        if exported:
+        if as_program:
             torch.export.save(torch.export.export(module, tuple(tensors.values()), strict=False), archive)
         else:
-            torch.jit.save(_script(module, tensors), archive)
-    except _REFUSALS as refusal:
-        told = f"Cannot trace `{name}` with these example inputs ({first_line(refusal)})"
-        if exported and isinstance(module, torch.jit.ScriptModule):
-            raise UserError(f"{told}; this compiler takes scripted modules as ONNX only.") from refusal
-        raise UserError(f"{told}; give what it takes.") from refusal
-    kept = cache_file_name(name, _digest(archive), suffix=".pt2" if exported else ".pt")
-    path = keep_file(asked.folder, kept, write=lambda path: path.write_bytes(archive.getvalue()))
-    return "exported" if exported else "torchscript", path
+            torch.jit.save(_to_script(module, tensors), archive)
+    except _ERRORS as error:
+        reason = f"Cannot trace `{name}` with these example inputs ({first_line(error)})"
+        if as_program and isinstance(module, torch.jit.ScriptModule):
+            raise UserError(f"{reason}; this compiler takes scripted modules as ONNX only.") from error
+        raise UserError(f"{reason}; give what it takes.") from error
+    file_name = cache_file_name(name, _digest(archive), suffix=".pt2" if as_program else ".pt")
+    path = save_file(request.folder, file_name, write=lambda path: path.write_bytes(archive.getvalue()))
+    return "exported" if as_program else "torchscript", path
 
 
-def _script(module: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
+def _to_script(module: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     if isinstance(module, torch.jit.ScriptModule):
         return module
     trace: Any = torch.jit.trace
@@ -230,14 +246,14 @@ def _script(module: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
 
 
 def _digest(archive: io.BytesIO) -> str:
-    """Digest of an archive of PyTorch's that does not depend on what this process traced before.
-
-    Class names carry a running number, and the debug entries hold nothing of the network.
-    """
+    """Return a digest of PyTorch's archive that does not depend on what this process traced before."""
     digest = hashlib.sha256()
     with zipfile.ZipFile(archive) as entries:
-        kept = [name for name in entries.namelist() if not name.endswith(".debug_pkl") and "/." not in name]
-        pairs = (name.encode() + b"\0" + entries.read(name) for name in kept)
+        # Debug entries describe the source code, and hidden ones PyTorch's serialisation; neither is the network.
+        names = [name for name in entries.namelist() if not name.endswith(".debug_pkl") and "/." not in name]
+        pairs = (name.encode() + b"\0" + entries.read(name) for name in names)
+        # PyTorch numbers classes of the same name in the order in which the process traced them, and orders the
+        # entries by these names.
         for pair in sorted(hashlib.sha256(_NUMBERED.sub(b"", pair)).digest() for pair in pairs):
             digest.update(pair)
     return digest.hexdigest()

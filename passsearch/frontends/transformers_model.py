@@ -1,8 +1,9 @@
-"""transformers' models, by folder or configuration too; what they are run on is derived from the configuration."""
+"""Front end for models of transformers; their configuration says which inputs they take."""
 
 import copy
 import inspect
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,124 +17,147 @@ from passsearch.core import DeclaredInput, Dimension, TensorType
 from passsearch.errors import UserError
 from passsearch.frontends import torch_module
 from passsearch.frontends.model_file import ModelFile
-from passsearch.frontends.request import Asked, first_line
+from passsearch.frontends.request import ModelRequest, first_line
 
 SEED = 0
-"""Of the weights that no file gives."""
+"""Seed of random weights, for networks without a weight file."""
 
 WEIGHTS = ("*.safetensors", "*.bin", "*.h5", "*.msgpack")
 EXAMPLES = {"pixel_values": "float32[1,3,224,224]", "input_ids": "int64[1,384]"}
 
-# What transformers raises on a folder that it cannot make a model of.
-_REFUSALS = (OSError, ValueError, LookupError, RuntimeError, TypeError, AttributeError, ImportError, SafetensorError)
+_log = logging.getLogger(__name__)
+
+# Errors that transformers raises for a folder or configuration from which it cannot make a model.
+_ERRORS = (OSError, ValueError, LookupError, RuntimeError, TypeError, AttributeError, ImportError, SafetensorError)
 
 
-def from_folder(path: Path, asked: Asked) -> ModelFile:
-    """A folder with ``config.json``, with its weights if it holds any, else with random ones of a fixed seed.
+def from_folder(path: Path, request: ModelRequest) -> ModelFile:
+    """Export the model of a folder with ``config.json``; without a weight file, its weights are random.
 
     Raises:
-        UserError: transformers cannot make a model of it, or as ``from_model``.
+        UserError: transformers cannot make a model of the folder, or ``from_model`` refuses it.
         EnvironmentFault: The folder for files cannot be written.
     """
     try:
+        # A folder is data: code inside it never runs, and nothing is downloaded.
         config = transformers.AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-        model = _loaded(path, config) if any(any(path.glob(each)) for each in WEIGHTS) else _drawn(config)
-    except _REFUSALS as error:
+        model = _load(path, config) if any(any(path.glob(pattern)) for pattern in WEIGHTS) else _initialize(config)
+    except _ERRORS as error:
         raise UserError(
-            f"Cannot make a transformers model of `{asked.source}` ({first_line(error)}); "
+            f"Cannot make a transformers model of `{request.source}` ({first_line(error)}); "
             "write it with save_pretrained, or export ONNX."
         ) from error
-    return from_model(model, asked)
+    return from_model(model, request)
 
 
-def from_config(config: Any, asked: Asked) -> ModelFile:
-    """A configuration, with random weights of a fixed seed.
+def from_config(config: Any, request: ModelRequest) -> ModelFile:
+    """Export the model of a configuration with random weights.
 
     Raises:
-        UserError: transformers cannot make a model of it, or as ``from_model``.
+        UserError: transformers cannot make a model of the configuration, or ``from_model`` refuses it.
         EnvironmentFault: The folder for files cannot be written.
     """
     try:
-        model = _drawn(config)
-    except _REFUSALS as error:
+        model = _initialize(config)
+    except _ERRORS as error:
         raise UserError(
-            f"Cannot make a model of `{asked.source}` ({first_line(error)}); hand over the model."
+            f"Cannot make a model of `{request.source}` ({first_line(error)}); give the model itself."
         ) from error
-    return from_model(model, asked)
+    return from_model(model, request)
 
 
-def from_model(model: Any, asked: Asked) -> ModelFile:
-    """A model, run on inputs derived from its configuration unless examples are given.
+def from_model(model: Any, request: ModelRequest) -> ModelFile:
+    """Export a model; unless the user gives example inputs, they are made from the model's configuration.
 
     Raises:
         UserError: The configuration leaves sizes open, or the model cannot be traced with these inputs.
         EnvironmentFault: The folder cannot be written.
     """
-    if asked.example_inputs is None:
-        asked = replace(asked, example_inputs=_examples(model, asked))
-    return torch_module.from_module(model, asked)
+    if request.example_inputs is None:
+        request = replace(request, example_inputs=_example_inputs(model, request))
+    return torch_module.from_module(model, request)
 
 
 def _architecture(config: Any) -> Any:
-    """The class that the configuration names, if it names one."""
-    named = (getattr(config, "architectures", None) or ["AutoModel"])[0]
-    kind = getattr(transformers, named, None)
+    """Return the model class that a configuration names, ``AutoModel`` if it names none."""
+    name = (getattr(config, "architectures", None) or ["AutoModel"])[0]
+    kind = getattr(transformers, name, None)
     if kind is None:
-        raise ValueError(f"transformers {transformers.__version__} has no `{named}`")
+        raise ValueError(f"transformers {transformers.__version__} has no `{name}`")
     return kind
 
 
-def _loaded(path: Path, config: Any) -> Any:
-    with _seeded():
+def _load(path: Path, config: Any) -> Any:
+    # Seeded here as well: transformers draws random values for weights that the file lacks.
+    with _fixed_seed():
         return _architecture(config).from_pretrained(path, local_files_only=True, attn_implementation="eager")
 
 
-def _drawn(config: Any) -> Any:
+def _initialize(config: Any) -> Any:
+    _log.info("Initializing `%s` with random weights.", type(config).__name__)
     kind, config = _architecture(config), copy.deepcopy(config)
-    # Fused attention becomes the same operators, in more of them.
+    # Exported fused attention is the same computation in more operators than the eager implementation.
     config._attn_implementation = "eager"
-    with _seeded():
+    with _fixed_seed():
         return kind.from_config(config) if kind is transformers.AutoModel else kind(config)
 
 
 @contextmanager
-def _seeded() -> Iterator[None]:
+def _fixed_seed() -> Iterator[None]:
+    """Draw from a fixed seed, and leave the user's random state as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         yield
 
 
-def _examples(model: Any, asked: Asked) -> dict[str, torch.Tensor]:
-    declared = _declared(model, asked.inputs)
-    main = declared[0]
-    if main.name not in asked.inputs and not (main.shape and all(isinstance(size, int) for size in main.shape[1:])):
+def _example_inputs(model: Any, request: ModelRequest) -> dict[str, torch.Tensor]:
+    declarations = _declared_inputs(model, request.inputs)
+    main = declarations[0]
+    is_from_user = main.name in request.inputs
+    if not is_from_user and not (main.shape and all(isinstance(size, int) for size in main.shape[1:])):
         example = EXAMPLES.get(main.name, f"{main.dtype}[1,16000]")
         raise UserError(
-            f"`{asked.source}` leaves the sizes of `{main}` open; give them, for example: --input {main.name}:{example}"
+            f"`{request.source}` leaves the sizes of `{main}` open; "
+            f"give them, for example: --input {main.name}:{example}"
         )
-    if main.name not in asked.inputs:
-        asked = replace(asked, batch=asked.batch or 1)
-    return {name: _example(name, kind) for name, kind in asked.settle(declared).items()}
+    if not is_from_user:
+        request = replace(request, batch=request.batch or 1)
+    return {name: _example_tensor(name, kind) for name, kind in request.bind_inputs(declarations).items()}
 
 
-def _declared(model: Any, given: Mapping[str, TensorType]) -> list[DeclaredInput]:
-    """What the model is run on, its main input first; beyond that what the user gives of its arguments."""
-    main, config = model.main_input_name, model.config
+def _declared_inputs(model: Any, user_inputs: Mapping[str, TensorType]) -> list[DeclaredInput]:
+    """Return the inputs to run a model on: its main input first, then the others that the user states.
+
+    Args:
+        model: The model.
+        user_inputs: The input types that the user states.
+    """
+    main = model.main_input_name
     arguments = inspect.signature(model.forward).parameters
-    shapes: dict[str, tuple[Dimension, ...] | None] = {main: None}
+    shapes = _configured_shapes(model, arguments)
+    # A mask may have one matrix per head, and for other arguments only the user knows the shape.
+    for name in user_inputs:
+        if name in arguments and len(user_inputs[name].shape) != len(shapes.get(name) or ()):
+            shapes[name] = None
+    default = {"pixel_values": str(model.dtype).removeprefix("torch."), "input_ids": "int64"}.get(main, "float32")
+    dtype = user_inputs[main].dtype if main in user_inputs else default
+    return [
+        DeclaredInput(name, shape, user_inputs[name].dtype if name in user_inputs else dtype)
+        for name, shape in shapes.items()
+    ]
+
+
+def _configured_shapes(model: Any, arguments: Collection[str]) -> dict[str, tuple[Dimension, ...] | None]:
+    """Return the input shapes that a model's configuration implies, by argument name; ``None`` for an unknown one."""
+    main, config = model.main_input_name, model.config
     if main == "pixel_values":
-        shapes = {main: ("batch", getattr(config, "num_channels", None), *_image_size(config))}
-    elif main == "input_ids":
+        return {main: ("batch", getattr(config, "num_channels", None), *_image_size(config))}
+    if main == "input_ids":
         names = ["input_ids", "attention_mask"]
-        # Some take the argument and were never trained with it: those have no vocabulary of types.
+        # Some models accept token types but were never trained with them; their configuration has no vocabulary.
         names += ["token_type_ids"] if hasattr(config, "type_vocab_size") else []
-        shapes = {name: ("batch", "sequence") for name in names if name in arguments}
-    # A mask may be given for every head; of what else is given, the user knows the shape.
-    free = [name for name in given if name in arguments and len(given[name].shape) != len(shapes.get(name) or ())]
-    shapes |= dict.fromkeys(free)
-    usual = {"pixel_values": str(model.dtype).removeprefix("torch."), "input_ids": "int64"}.get(main, "float32")
-    dtype = given[main].dtype if main in given else usual
-    return [DeclaredInput(name, shape, given[name].dtype if name in given else dtype) for name, shape in shapes.items()]
+        return {name: ("batch", "sequence") for name in names if name in arguments}
+    return {main: None}
 
 
 def _image_size(config: Any) -> tuple[Dimension, Dimension]:
@@ -142,8 +166,8 @@ def _image_size(config: Any) -> tuple[Dimension, Dimension]:
     return height, width
 
 
-def _example(name: str, kind: TensorType) -> torch.Tensor:
-    """Ones for a mask, that nothing is hidden; zeros are a pixel and a token of every vocabulary."""
+def _example_tensor(name: str, kind: TensorType) -> torch.Tensor:
+    # A mask of ones hides nothing. Zero is a valid pixel, and a valid token of every vocabulary.
     fill: Any = torch.ones if name.endswith("mask") else torch.zeros
     tensor: torch.Tensor = fill(kind.shape, dtype=getattr(torch, kind.dtype))
     return tensor

@@ -1,4 +1,4 @@
-"""Interpreters with one TVM each: install, add, probe."""
+"""Toolchains, which are Python interpreters with one TVM each: install, register, probe and diagnose them."""
 
 from passsearch.toolchain.doctor import Finding, diagnose, require_c_compiler
 from passsearch.toolchain.folders import cache_folder, data_folder
@@ -6,17 +6,9 @@ from passsearch.toolchain.host import host_target
 from passsearch.toolchain.install import install, is_current
 from passsearch.toolchain.probe import ProbeResult, probe
 from passsearch.toolchain.record import Toolchain
-from passsearch.toolchain.registry import (
-    OWN,
-    add_toolchain,
-    get_toolchain,
-    list_toolchains,
-    none_installed,
-    remove_toolchain,
-)
+from passsearch.toolchain.registry import add_toolchain, get_toolchain, list_toolchains, remove_toolchain
 
 __all__ = [
-    "OWN",
     "Finding",
     "ProbeResult",
     "Toolchain",
@@ -29,7 +21,6 @@ __all__ = [
     "install",
     "is_current",
     "list_toolchains",
-    "none_installed",
     "probe",
     "remove_toolchain",
     "require_c_compiler",

@@ -1,4 +1,4 @@
-"""What works on this machine, what is missing, and the command that mends it."""
+"""Check what a search needs on this machine, and name the command that provides what is missing."""
 
 import os
 import platform
@@ -13,13 +13,10 @@ from passsearch.core import Json
 from passsearch.dialects import DIALECTS
 from passsearch.errors import EnvironmentFault, PassSearchError
 from passsearch.toolchain.folders import cache_folder, data_folder
-from passsearch.toolchain.install import DISK_BYTES, held_frameworks, is_current
+from passsearch.toolchain.install import DISK_BYTES, installed_frameworks, is_current
 from passsearch.toolchain.probe import probe
 from passsearch.toolchain.record import Toolchain
 from passsearch.toolchain.registry import list_toolchains
-
-PYTHONS = ((3, 10), (3, 14))
-"""Half-open range of Python versions the library itself runs on."""
 
 _COMPILERS = ("cc", "gcc", "clang", "c++", "g++")
 _NO_COMPILER = "Install gcc or clang, or set CC."
@@ -28,14 +25,32 @@ _GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing the doctor looked at.
+class Requirements:
+    """The minimum that a machine must have.
 
     Attributes:
-        name: What was looked at.
-        ok: Whether it works; ``None`` for what is optional and absent, or only said for information.
-        detail: What was found.
-        remedy: What to do about it; empty if nothing.
+        pythons: Half-open range of the Python versions that passsearch itself runs on.
+        data_bytes: Free space for the data folder: one toolchain without frameworks.
+        cache_bytes: Free space for the cache folder: networks and measured facts.
+    """
+
+    pythons: tuple[tuple[int, int], tuple[int, int]] = ((3, 10), (3, 14))
+    data_bytes: int = DISK_BYTES
+    cache_bytes: int = DISK_BYTES // 10
+
+
+_REQUIREMENTS = Requirements()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check.
+
+    Attributes:
+        name: The name of the check.
+        ok: True if it works and false if it does not; ``None`` for a result that is information only.
+        detail: The state that was found.
+        remedy: The next step for the user; empty if there is nothing to do.
     """
 
     name: str
@@ -44,124 +59,134 @@ class Finding:
     remedy: str = ""
 
     def to_json(self) -> dict[str, Json]:
-        """The form of ``doctor --json``."""
+        """Return the entry of ``doctor --json``."""
         return asdict(self)
 
 
 def require_c_compiler() -> str:
-    """Path of the C compiler that links what TVM builds.
+    """Return the path of the C compiler that links what TVM builds.
 
     Raises:
-        EnvironmentFault: There is none.
+        EnvironmentFault: There is no C compiler.
     """
-    chosen = shlex.split(os.environ.get("CC", ""))[:1]
-    found = next(filter(None, map(shutil.which, (*chosen, *_COMPILERS))), None)
-    if found is None:
+    # CC may hold a command with arguments, for example `gcc -m64`.
+    from_variable = shlex.split(os.environ.get("CC", ""))[:1]
+    path = next(filter(None, map(shutil.which, (*from_variable, *_COMPILERS))), None)
+    if path is None:
         raise EnvironmentFault(f"No C compiler found. {_NO_COMPILER} See: passsearch doctor")
-    return found
+    return path
 
 
-def diagnose() -> tuple[Finding, ...]:
-    """Look at everything a search needs; probes every toolchain, so it takes a second or two for each."""
+def diagnose(requirements: Requirements = _REQUIREMENTS) -> tuple[Finding, ...]:
+    """Check everything that a search needs; probing takes one or two seconds per toolchain."""
     return (
-        _python(),
-        _c_compiler(),
-        *_toolchains(),
-        _room("data folder", data_folder(), needed_bytes=DISK_BYTES),
-        _room("cache folder", cache_folder(), needed_bytes=DISK_BYTES // 10),
-        _cores(),
-        _governor(),
-        _gpu(),
-        _rapl(),
+        _check_python(requirements),
+        _check_c_compiler(),
+        *_check_toolchains(),
+        _check_folder("data folder", data_folder(), required_bytes=requirements.data_bytes),
+        _check_folder("cache folder", cache_folder(), required_bytes=requirements.cache_bytes),
+        _check_cores(),
+        _check_governor(),
+        _check_gpu(),
+        _check_energy_counter(),
     )
 
 
-def _python() -> Finding:
-    low, high = PYTHONS
+def _check_python(requirements: Requirements) -> Finding:
+    low, high = requirements.pythons
     ok = low <= sys.version_info[:2] < high
-    wanted = f"Use Python {low[0]}.{low[1]} to {high[0]}.{high[1] - 1}."
-    return Finding("python", ok, f"{platform.python_version()} at {sys.executable}", "" if ok else wanted)
+    remedy = f"Use Python {low[0]}.{low[1]} to {high[0]}.{high[1] - 1}."
+    return Finding("python", ok, f"{platform.python_version()} at {sys.executable}", "" if ok else remedy)
 
 
-def _c_compiler() -> Finding:
+def _check_c_compiler() -> Finding:
     try:
         return Finding("c compiler", True, require_c_compiler())
     except EnvironmentFault:
         return Finding("c compiler", False, "none found", _NO_COMPILER)
 
 
-def _toolchains() -> Iterator[Finding]:
+def _check_toolchains() -> Iterator[Finding]:
     try:
-        registered = list_toolchains()
+        toolchains = list_toolchains()
     except PassSearchError as error:
-        yield Finding("toolchains", False, str(error), "See the line itself.")
+        yield Finding("toolchains", False, str(error), "Follow the advice in this message.")
         return
-    yield from map(_toolchain, registered)
+    yield from map(_check_toolchain, toolchains)
     for name in DIALECTS:
-        if all(toolchain.dialect != name for toolchain in registered):
+        if all(toolchain.dialect != name for toolchain in toolchains):
             command = f"passsearch toolchain install {name}"
             yield Finding(f"dialect {name}", False, "no toolchain", f"Run: {command}")
 
 
-def _toolchain(toolchain: Toolchain) -> Finding:
+def _check_toolchain(toolchain: Toolchain) -> Finding:
     name = f"toolchain {toolchain.name}"
     remedy = f"Run: passsearch toolchain remove {toolchain.name}, and install or add it again."
     try:
-        answer = probe(toolchain.python).named(toolchain.name, toolchain.python)
+        # The registry holds an older answer; a driver or a shared library may have changed since.
+        current = probe(toolchain.python).to_toolchain(toolchain.name, toolchain.python)
     except PassSearchError as error:
         return Finding(name, False, str(error), remedy)
     if not is_current(toolchain):
         update = f"Run: passsearch toolchain install {toolchain.dialect}"
         return Finding(name, False, "made by another version of passsearch", update)
-    if not answer.llvm_version and not answer.targets:
-        return Finding(name, False, f"TVM {answer.tvm_version} without LLVM", "Use one built with LLVM.")
-    cuda = "CUDA device" if answer.cuda_device else "CUDA, no device" if answer.cuda else "no CUDA"
-    versions = ", ".join(["TVM " + answer.tvm_version, "LLVM " + answer.llvm_version, *held_frameworks(toolchain)])
-    return Finding(name, True, f"{answer.dialect}, {versions}, {cuda}, {answer.python}")
+    if not current.llvm_version and not current.targets:
+        return Finding(name, False, f"TVM {current.tvm_version} without LLVM", "Use a TVM that was built with LLVM.")
+    return Finding(name, True, _describe_toolchain(current))
 
 
-def _room(name: str, folder: Path, *, needed_bytes: int) -> Finding:
+def _describe_toolchain(toolchain: Toolchain) -> str:
+    cuda = "CUDA device" if toolchain.cuda_device else "CUDA, no device" if toolchain.cuda else "no CUDA"
+    compilers = ["TVM " + toolchain.tvm_version, "LLVM " + toolchain.llvm_version]
+    versions = ", ".join([*compilers, *installed_frameworks(toolchain)])
+    return f"{toolchain.dialect}, {versions}, {cuda}, {toolchain.python}"
+
+
+def _check_folder(name: str, folder: Path, *, required_bytes: int) -> Finding:
+    # The folder may not exist yet; the disk and the permissions are those of the nearest parent that does.
     existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     free = shutil.disk_usage(existing).free
     detail = f"{folder}, {free / 1e9:.1f} GB free"
     if not os.access(existing, os.W_OK):
         return Finding(name, False, f"{detail}, not writable", f"Make `{existing}` writable.")
-    if free < needed_bytes:
-        return Finding(name, False, detail, f"Make room for {needed_bytes / 1e9:.1f} GB.")
+    if free < required_bytes:
+        return Finding(name, False, detail, f"Make room for {required_bytes / 1e9:.1f} GB.")
     return Finding(name, True, detail)
 
 
-def _cores() -> Finding:
+def _check_cores() -> Finding:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Finding("cores", None, f"{usable} of {os.cpu_count()} usable")
 
 
-def _governor() -> Finding:
+def _check_governor() -> Finding:
     governor = _first_line(_GOVERNOR)
     if governor in ("", "performance"):
         return Finding("cpu governor", None, governor or "not shown by this system (virtual machine?)")
-    advice = "Timing is steadier with: cpupower frequency-set -g performance"
-    return Finding("cpu governor", None, governor, advice)
+    remedy = "Timing varies less with: cpupower frequency-set -g performance"
+    return Finding("cpu governor", None, governor, remedy)
 
 
-def _gpu() -> Finding:
+def _check_gpu() -> Finding:
     driver = _first_line("/proc/driver/nvidia/version")
     if driver or shutil.which("nvidia-smi"):
         return Finding("nvidia driver", True, driver or "nvidia-smi found")
     return Finding("nvidia driver", None, "none: no GPU targets, and no power or temperature of a GPU")
 
 
-def _rapl() -> Finding:
+def _check_energy_counter() -> Finding:
     counters = sorted(map(str, Path(_RAPL).glob("*rapl:?/energy_uj")))
     if not counters:
         return Finding("cpu energy counter", None, "none (RAPL is not shown by this system)")
     if all(map(_first_line, counters)):
         return Finding("cpu energy counter", True, ", ".join(counters))
+    # Since Linux 5.10 only root reads the counters: they leak what other processes compute (CVE-2020-8694).
     remedy = f"As root: chmod a+r {_RAPL}/*/energy_uj"
     return Finding("cpu energy counter", None, f"{', '.join(counters)}: not readable", remedy)
 
 
 def _first_line(path: str) -> str:
+    """Return the first line of a file, or an empty text if the file cannot be read."""
     try:
         return (Path(path).read_text(encoding="utf-8").splitlines() or [""])[0]
     except OSError:

@@ -1,4 +1,4 @@
-"""Where passsearch keeps what it installs."""
+"""Folders in which passsearch keeps toolchains and cached files."""
 
 import os
 from pathlib import Path
@@ -9,15 +9,15 @@ DATA_VARIABLE = "PASSSEARCH_DATA_DIR"
 
 
 def data_folder() -> Path:
-    """The user's data folder, or ``$PASSSEARCH_DATA_DIR``; it need not exist yet."""
+    """Return ``$PASSSEARCH_DATA_DIR``, or the user's data folder; it may not exist yet."""
     return Path(os.environ.get(DATA_VARIABLE) or platformdirs.user_data_dir("passsearch")).absolute()
 
 
 def toolchains_folder() -> Path:
-    """Parent of the installed environments."""
+    """Return the parent folder of the installed environments."""
     return data_folder() / "toolchains"
 
 
 def cache_folder() -> Path:
-    """The user's cache folder; it need not exist yet."""
+    """Return the user's cache folder; it may not exist yet."""
     return Path(platformdirs.user_cache_dir("passsearch")).absolute()

@@ -1,4 +1,4 @@
-"""TVM's target for the CPU this process runs on."""
+"""TVM's target string for the CPU of this machine."""
 
 import re
 
@@ -8,35 +8,45 @@ from archspec.cpu import Microarchitecture, UnsupportedMicroarchitecture
 from passsearch.toolchain.record import Toolchain
 
 _OLDEST_LLVM = "11.0.0"
-"""Assumed of a TVM that does not say which LLVM it was built with."""
+"""The version assumed for a TVM that does not report its LLVM version."""
 
 
 def host_target(toolchain: Toolchain) -> str:
-    """``llvm -mtriple=… -mcpu=…`` for the host, in names the toolchain's LLVM knows.
+    """Return ``llvm -mtriple=… -mcpu=…`` for this machine, in names that the toolchain's LLVM knows."""
+    cpu = llvm_cpu(archspec.cpu.host(), toolchain.llvm_version)
+    # The triple is always explicit: the default triple of a TVM build can be another machine (hhb-tvm's is riscv64).
+    return f"llvm -mtriple={toolchain.host_triple} -mcpu={cpu}"
 
-    The triple is always given: a TVM's default may be another machine. The CPU is the newest one that
-    archspec finds the host to be and the toolchain's LLVM can name.
+
+def llvm_cpu(cpu: Microarchitecture, llvm_version: str) -> str:
+    """Return LLVM's name of a CPU.
+
+    A CPU that is newer than LLVM gets the name of its nearest ancestor that LLVM knows.
+
+    Args:
+        cpu: The CPU as archspec describes it.
+        llvm_version: The version of LLVM, for example ``17.0.6``; empty if unknown.
+
+    Returns:
+        The value for ``-mcpu``; ``generic`` if LLVM knows neither the CPU nor an ancestor.
     """
-    return f"llvm -mtriple={toolchain.host_triple} -mcpu={llvm_cpu(toolchain.llvm_version)}"
-
-
-def llvm_cpu(llvm_version: str) -> str:
-    """LLVM's name of the host CPU, or of its nearest ancestor this LLVM knows; ``generic`` if none."""
     version = re.match(r"\d+(\.\d+)*", llvm_version)
-    host = archspec.cpu.host()
-    for cpu in (host, *host.ancestors):
-        name = _named_by_clang(cpu, version[0] if version else _OLDEST_LLVM)
+    for candidate in (cpu, *cpu.ancestors):
+        name = _clang_name(candidate, version[0] if version else _OLDEST_LLVM)
         if name:
             return name
     return "generic"
 
 
-def _named_by_clang(cpu: Microarchitecture, version: str) -> str:
+def _clang_name(cpu: Microarchitecture, version: str) -> str:
+    """Return clang's name of a CPU, or an empty text if this version of clang has none."""
     try:
         flags = cpu.optimization_flags("clang", version)
     except UnsupportedMicroarchitecture:
         return ""
-    named = re.search(r"-mcpu=(\S+)", flags) or re.search(r"-march=(\S+)", flags)
-    if named is None or named[1].startswith("armv"):
+    match = re.search(r"-mcpu=(\S+)", flags) or re.search(r"-march=(\S+)", flags)
+    # For some Arm cores archspec knows only the architecture level (`-march=armv8.2-a`), which is no CPU name.
+    # LLVM calls those cores by archspec's own names, with hyphens.
+    if match is None or match[1].startswith("armv"):
         return cpu.name.replace("_", "-") if cpu.vendor == "ARM" else ""
-    return named[1]
+    return match[1]

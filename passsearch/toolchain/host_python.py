@@ -1,4 +1,4 @@
-"""The interpreter an environment is based on."""
+"""The Python interpreter that an environment is created with."""
 
 import json
 import os
@@ -9,32 +9,21 @@ from pathlib import Path
 from passsearch.errors import UserError
 
 _TIMEOUT_S = 60.0
-_QUESTION = """
-import importlib.util, json, platform, sys
-print(json.dumps({
-    "python": sys.executable,
-    "version": list(sys.version_info[:3]),
-    "implementation": platform.python_implementation(),
-    "system": platform.system(),
-    "machine": platform.machine().lower().replace("amd64", "x86_64"),
-    "libc": platform.libc_ver()[0],
-    "has_venv": all(map(importlib.util.find_spec, ("venv", "ensurepip"))),
-}))
-"""
+_SCRIPT = Path(__file__).with_name("host_script.py")
 
 
 @dataclass(frozen=True)
 class HostPython:
-    """An interpreter and the platform it runs on.
+    """A Python interpreter and the platform it runs on.
 
     Attributes:
-        python: Its path.
-        version: Three numbers.
-        implementation: ``CPython`` or another.
-        system: ``Linux``, ``Darwin``, ``Windows``.
+        python: The interpreter's path.
+        version: Major, minor and micro version.
+        implementation: ``CPython`` or another implementation.
+        system: ``Linux``, ``Darwin`` or ``Windows``.
         machine: ``x86_64``, ``aarch64``, ….
-        libc: ``glibc``, or empty where it cannot be told (musl).
-        has_venv: Whether ``venv`` can make an environment with pip in it.
+        libc: ``glibc``, or empty if Python cannot detect the C library, as on musl.
+        has_venv: True if ``venv`` can create an environment with pip.
     """
 
     python: str
@@ -47,23 +36,23 @@ class HostPython:
 
     @property
     def version_text(self) -> str:
-        """``3.11.7``."""
+        """The version as text, for example ``3.11.7``."""
         return ".".join(map(str, self.version))
 
     @property
     def tag(self) -> str:
-        """``py311``, as lock files are named."""
+        """The prefix of the lock files for this version, for example ``py311``."""
         return f"py{self.version[0]}{self.version[1]}"
 
     @property
     def platform(self) -> str:
-        """What a person calls this platform."""
+        """The platform in words, for error messages."""
         libc = f" ({self.libc or 'no glibc'})" if self.system == "Linux" else ""
         return f"{self.implementation} on {self.machine} {self.system}{libc}"
 
     @property
     def is_supported_platform(self) -> bool:
-        """Whether compiler wheels exist for it."""
+        """True if there are compiler wheels for this platform."""
         return (self.implementation, self.system, self.machine, self.libc) == (
             "CPython",
             "Linux",
@@ -73,17 +62,18 @@ class HostPython:
 
 
 def describe(python: Path) -> HostPython:
-    """Ask an interpreter for its version and platform.
+    """Run an interpreter and return its version and platform.
 
     Raises:
-        UserError: It does not start or is no Python; says so in one line.
+        UserError: The file does not start or is not a Python 3 interpreter.
     """
     if not (python.is_file() and os.access(python, os.X_OK)):
         raise UserError(f"`{python}` is not an executable file; give the path of a Python interpreter.")
-    command = [str(python), "-I", "-c", _QUESTION]
+    # -I keeps PYTHONPATH and the user's site-packages from changing what the interpreter reports.
+    command = [str(python), "-I", str(_SCRIPT)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
-        answer = json.loads(done.stdout)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+        fields = json.loads(result.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         raise UserError(f"`{python}` does not answer like a Python 3; name another interpreter.") from None
-    return HostPython(**{**answer, "version": tuple(answer["version"])})
+    return HostPython(**{**fields, "version": tuple(fields["version"])})

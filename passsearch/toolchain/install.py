@@ -1,11 +1,13 @@
-"""Make an environment for a dialect from its lock files: whole or not at all."""
+"""Install the toolchain of a dialect from its lock files: completely or not at all."""
 
 import json
+import logging
 import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +16,43 @@ from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.toolchain.folders import toolchains_folder
 from passsearch.toolchain.host_python import HostPython, describe
 from passsearch.toolchain.pip import Pip, make_environment
-from passsearch.toolchain.probe import absolute, probe
+from passsearch.toolchain.probe import ProbeResult, absolute, probe
 from passsearch.toolchain.recipe import Recipe, check_frameworks, make_recipe
 from passsearch.toolchain.record import Toolchain
-from passsearch.toolchain.registry import get_toolchain, locked, put, unwritable
+from passsearch.toolchain.registry import get_toolchain, hold_lock, register, write_error
 
 DISK_BYTES = 1_500_000_000
-"""Free room asked for without frameworks: an environment takes 0.6 GB, the wheels being unpacked as much again."""
+"""Free space required without frameworks: an environment takes 0.6 GB, and pip unpacks the wheels beside it."""
 
 INSTALL_TIMEOUT_S = 3600.0
 _MARKER = "passsearch.json"
 _COMPATIBILITY = "passsearch_compatibility.pth"
 
 Progress = Callable[[str], None]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class InstallSteps:
+    """The steps of an installation that start other processes, and the disk space it requires.
+
+    Attributes:
+        describe_host: Returns version and platform of an interpreter.
+        create_environment: Creates an empty environment and returns its interpreter.
+        make_pip: Returns the pip of an environment.
+        probe_tvm: Returns what the TVM of an interpreter reports.
+        disk_bytes: Free space required for a toolchain without frameworks.
+    """
+
+    describe_host: Callable[[Path], HostPython] = describe
+    create_environment: Callable[..., Path] = make_environment
+    make_pip: Callable[..., Pip] = Pip
+    probe_tvm: Callable[[Path], ProbeResult] = probe
+    disk_bytes: int = DISK_BYTES
+
+
+_STEPS = InstallSteps()
 
 
 def install(
@@ -36,136 +62,158 @@ def install(
     python: Path | None = None,
     find_links: Path | None = None,
     progress: Progress = lambda stage: None,
+    steps: InstallSteps = _STEPS,
 ) -> Toolchain:
-    """Create the toolchain of a dialect in the user's data folder; returns at once if it is there.
+    """Install the toolchain of a dialect in the user's data folder; return at once if it is installed and current.
 
-    One that lacks a framework is made anew with those it has and those asked for; none is lost until the toolchain
-    is removed. Interrupted at any moment, it leaves the toolchain that was there, or none.
+    A toolchain that lacks a framework is installed again, with the frameworks it has and the new ones. A framework is
+    lost only when the toolchain is removed. An installation that is interrupted leaves the old toolchain, or none.
 
     Args:
-        dialect_name: Becomes the toolchain's name.
-        frameworks: Names of those whose files it is to read, if it cannot yet.
-        python: Interpreter to base it on; the one that runs passsearch if not given.
-        find_links: Folder of wheels to install from instead of the network.
-        progress: Called with one line as each stage begins.
+        dialect_name: Name of the dialect, which becomes the name of the toolchain.
+        frameworks: Names of the frameworks whose files the toolchain must be able to import.
+        python: Interpreter to create the environment with; the one that runs passsearch if ``None``.
+        find_links: Folder of wheels to install from; the package index if ``None``.
+        progress: A callback that receives one line when a stage begins.
+        steps: The operations that start other processes.
 
     Raises:
-        UserError: No such dialect, framework, interpreter or folder of wheels.
-        EnvironmentFault: The platform or Python has no wheels, no network, no room, or no ``venv``.
+        UserError: The dialect, a framework, the interpreter or the folder of wheels does not exist.
+        EnvironmentFault: There are no wheels for the platform or the Python version, the network does not answer, the
+            disk is full, or ``venv`` is missing.
     """
     if find_links is not None and not find_links.is_dir():
         raise UserError(f"`{find_links}` is not a folder; give one that holds the wheels.")
-    wanted = dialect(dialect_name)
-    check_frameworks(frameworks, wanted)
-    folder = toolchains_folder() / wanted.name
-    with locked(f"install-{wanted.name}", timeout_s=INSTALL_TIMEOUT_S):
-        held = _marker(folder).get("frameworks", ())
-        ready = _ready(wanted, python=python)
-        if ready is not None and set(frameworks) <= set(held):
-            return ready
-        host = describe(absolute(python or Path(sys.executable)))
-        recipe = make_recipe(wanted, host, frameworks={*frameworks, *held})
+    declaration = dialect(dialect_name)
+    check_frameworks(frameworks, declaration)
+    folder = toolchains_folder() / declaration.name
+    with hold_lock(f"install-{declaration.name}", timeout_s=INSTALL_TIMEOUT_S):
+        present = _read_marker(folder).get("frameworks", ())
+        current = _find_current(declaration, python=python, steps=steps)
+        if current is not None and set(frameworks) <= set(present):
+            return current
+        host = steps.describe_host(absolute(python or Path(sys.executable)))
+        recipe = make_recipe(declaration, host, frameworks={*frameworks, *present})
         try:
-            toolchain = _create(recipe, folder=folder, find_links=find_links, progress=progress)
+            toolchain = _create(recipe, folder=folder, find_links=find_links, progress=progress, steps=steps)
         except OSError as error:
-            raise unwritable(folder, error) from None
-        put(toolchain)
+            raise write_error(folder, error) from None
+        register(toolchain)
         return toolchain
 
 
 def is_current(toolchain: Toolchain) -> bool:
-    """Whether an installed toolchain is of this passsearch's lock files; one added by the user always is."""
+    """Return true if a toolchain was installed from the lock files of this passsearch, or was added by the user."""
     folder = toolchains_folder() / toolchain.name
     if not toolchain.python.is_relative_to(folder):
         return True
-    marker = _marker(folder)
+    marker = _read_marker(folder)
     try:
         host = HostPython(**marker["host"])
+        # Markers of toolchains that were installed before frameworks could be have no such key.
         recipe = make_recipe(dialect(toolchain.dialect), host, frameworks=marker.get("frameworks", ()))
     except (KeyError, TypeError, PassSearchError):
         return False
     return bool(marker.get("digest") == recipe.digest)
 
 
-def held_frameworks(toolchain: Toolchain) -> tuple[str, ...]:
-    """Frameworks that were installed with it; what the user put beside a TVM of his own is not known."""
-    return tuple(_marker(toolchains_folder() / toolchain.name).get("frameworks", ()))
+def installed_frameworks(toolchain: Toolchain) -> tuple[str, ...]:
+    """Return the frameworks that passsearch installed with a toolchain; those the user installed are not listed."""
+    return tuple(_read_marker(toolchains_folder() / toolchain.name).get("frameworks", ()))
 
 
-def _marker(folder: Path) -> dict[str, Any]:
-    """What an environment says of how it was made; empty if it is not there or damaged."""
+def _read_marker(folder: Path) -> dict[str, Any]:
+    """Return the recipe that an environment was installed from; empty if the file is missing or damaged."""
     try:
-        found = json.loads((folder / _MARKER).read_text(encoding="utf-8"))
+        marker = json.loads((folder / _MARKER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return marker if isinstance(marker, dict) else {}
 
 
-def _ready(wanted: Dialect, *, python: Path | None) -> Toolchain | None:
-    folder = toolchains_folder() / wanted.name
+def _find_current(declaration: Dialect, *, python: Path | None, steps: InstallSteps) -> Toolchain | None:
+    """Return the installed toolchain of a dialect if it need not be installed again."""
+    folder = toolchains_folder() / declaration.name
     try:
-        toolchain = get_toolchain(wanted.name)
-    except PassSearchError:
+        toolchain = get_toolchain(declaration.name)
+    except PassSearchError as error:
+        _log.debug("Installing `%s`: %s", declaration.name, error)
         return None
     if not toolchain.python.is_relative_to(folder):
         raise UserError(
             f"`{toolchain.name}` is registered as {toolchain.python}; "
             f"run first: passsearch toolchain remove {toolchain.name}"
         )
-    same_python = python is None or describe(absolute(python)).version_text == toolchain.python_version
-    return toolchain if same_python and is_current(toolchain) else None
+    if python is not None and steps.describe_host(absolute(python)).version_text != toolchain.python_version:
+        _log.debug("Installing `%s` again: it has Python %s.", toolchain.name, toolchain.python_version)
+        return None
+    if not is_current(toolchain):
+        _log.debug("Installing `%s` again: the lock files have changed since.", toolchain.name)
+        return None
+    return toolchain
 
 
-def _create(recipe: Recipe, *, folder: Path, find_links: Path | None, progress: Progress) -> Toolchain:
+def _create(
+    recipe: Recipe, *, folder: Path, find_links: Path | None, progress: Progress, steps: InstallSteps
+) -> Toolchain:
+    """Create an environment beside its final folder, probe it, and only then rename it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(folder)
-    free = shutil.disk_usage(folder.parent).free
-    needed = DISK_BYTES + sum(framework.disk_bytes for framework in recipe.frameworks)
-    if free < needed:
+    _delete_leftovers(folder)
+    _check_disk(recipe, folder.parent, disk_bytes=steps.disk_bytes)
+    _log.info("Installing toolchain `%s` with Python %s.", recipe.arguments, recipe.host.version_text)
+    with _partial_folder(folder) as partial:
+        progress(f"making an environment with Python {recipe.host.version_text}")
+        python = steps.create_environment(partial, base=recipe.host)
+        pip = steps.make_pip(python=python, install_arguments=recipe.arguments, find_links=find_links)
+        _install_packages(pip, recipe=recipe, progress=progress)
+        progress("probing its TVM")
+        result = steps.probe_tvm(python)
+        (partial / _MARKER).write_text(json.dumps(recipe.to_json()))
+        _replace_folder(folder, partial)
+    return result.to_toolchain(recipe.dialect.name, folder / python.relative_to(partial))
+
+
+def _check_disk(recipe: Recipe, folder: Path, *, disk_bytes: int) -> None:
+    """Raise before the download if the disk has too little free space for the recipe."""
+    free = shutil.disk_usage(folder).free
+    required = disk_bytes + sum(framework.disk_bytes for framework in recipe.frameworks)
+    if free < required:
         raise EnvironmentFault(
-            f"`{folder.parent}` has {free / 1e9:.1f} GB free; {needed / 1e9:.1f} GB are needed. "
+            f"`{folder}` has {free / 1e9:.1f} GB free; {required / 1e9:.1f} GB are needed. "
             "Make room or set PASSSEARCH_DATA_DIR to another folder."
         )
-    with _partial(folder) as partial:
-        progress(f"making an environment with Python {recipe.host.version_text}")
-        python = make_environment(partial, base=recipe.host)
-        pip = Pip(python=python, wanted=recipe.words, find_links=find_links)
-        _fill(pip, recipe=recipe, progress=progress)
-        progress("asking its TVM what it can do")
-        probed = probe(python)
-        (partial / _MARKER).write_text(json.dumps(recipe.to_json()))
-        _swap(partial, folder)
-    return probed.named(recipe.dialect.name, folder / python.relative_to(partial))
 
 
-def _fill(pip: Pip, *, recipe: Recipe, progress: Progress) -> None:
+def _install_packages(pip: Pip, *, recipe: Recipe, progress: Progress) -> None:
     progress(f"fetching what TVM needs ({recipe.lock.name})")
     pip.install(recipe.lock)
     compiler = recipe.dialect.compiler
     if compiler is not None:
         progress(f"fetching the compiler ({compiler.lock})")
-        foreign = compiler.python if compiler.python != recipe.host.version[:2] else None
-        pip.install(recipe.dialect.requirements / compiler.lock, wheels_of=foreign)
+        # The compiler's wheels carry the tag of one Python version, but TVM's ctypes interface runs on others as well.
+        other_python = compiler.python if compiler.python != recipe.host.version[:2] else None
+        pip.install(recipe.dialect.requirements / compiler.lock, wheel_python=other_python)
     for lock in recipe.framework_locks:
         progress(f"fetching a framework ({lock.name})")
         pip.install(lock)
-    for requirement in recipe.resolved:
+    for requirement in recipe.unlocked_requirements:
         progress(f"fetching a framework ({requirement})")
         pip.resolve(requirement, locks=(recipe.lock, *recipe.framework_locks))
     if recipe.compatibility is not None:
         shutil.copyfile(recipe.compatibility, pip.site_packages / _COMPATIBILITY)
-    _drop_scripts(pip.python.parent)
+    _delete_scripts(pip.python.parent)
 
 
-def _drop_scripts(folder: Path) -> None:
-    """Delete the console scripts: their first line names the folder as it is before the rename."""
+def _delete_scripts(folder: Path) -> None:
+    # The first line of a console script names the folder before the rename, so the scripts would not start.
     for script in folder.iterdir():
         if not script.name.startswith("python"):
             script.unlink()
 
 
 @contextmanager
-def _partial(folder: Path) -> Iterator[Path]:
+def _partial_folder(folder: Path) -> Iterator[Path]:
+    """Yield the path of a folder for an unfinished environment, and delete that folder afterwards."""
     partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     try:
         yield partial
@@ -173,24 +221,27 @@ def _partial(folder: Path) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _swap(partial: Path, folder: Path) -> None:
-    """Put the new environment in the place of the old; two renames, so that no moment has half of one."""
+def _replace_folder(folder: Path, new: Path) -> None:
+    # Two renames: at every moment the folder is complete or does not exist, even if this process is killed.
     old = folder.with_name(f"{folder.name}.partial-{os.getpid()}-old")
     if folder.exists():
         folder.rename(old)
-    partial.rename(folder)
+    new.rename(folder)
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _sweep(folder: Path) -> None:
-    """Delete what installs that were killed left behind; the lock is held, so none is running here."""
-    for stale in folder.parent.glob(f"{folder.name}.partial-*"):
-        pid = stale.name.removeprefix(f"{folder.name}.partial-").partition("-")[0]
-        if pid.isdigit() and not _alive(int(pid)):
-            shutil.rmtree(stale, ignore_errors=True)
+def _delete_leftovers(folder: Path) -> None:
+    """Delete the folders of installations that were killed."""
+    # The lock is held, so no other installation of this dialect should run here; the process id makes sure of it.
+    for leftover in folder.parent.glob(f"{folder.name}.partial-*"):
+        pid = leftover.name.removeprefix(f"{folder.name}.partial-").partition("-")[0]
+        if pid.isdigit() and not _is_running(int(pid)):
+            _log.debug("Deleting `%s`: process %s no longer runs.", leftover, pid)
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
-def _alive(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
+    """Return true if another process has this id."""
     if pid == os.getpid():
         return False
     try:

@@ -1,5 +1,6 @@
-"""``venv`` and ``pip`` as processes, and what their failures mean."""
+"""Run ``venv`` and ``pip`` as processes and translate their failures into errors."""
 
+import logging
 import os
 import re
 import signal
@@ -14,30 +15,49 @@ from passsearch.dialects import Version
 from passsearch.errors import EnvironmentFault
 from passsearch.toolchain.host_python import HostPython
 
-_VENV_TIMEOUT_S = 300.0
-_PIP_TIMEOUT_S = 3000.0
-_FORGOTTEN = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_REQUIRE_VIRTUALENV", "PYTHONPATH", "PYTHONHOME")
-"""Settings of the user's shell that would send packages elsewhere; index and proxy stay theirs."""
+VENV_TIMEOUT_S = 300.0
+PIP_TIMEOUT_S = 3000.0
+_REMOVED_VARIABLES = (
+    "PIP_USER",
+    "PIP_TARGET",
+    "PIP_PREFIX",
+    "PIP_REQUIRE_VIRTUALENV",
+    "PYTHONPATH",
+    "PYTHONHOME",
+)
+"""Environment variables that would install packages elsewhere; the user's index and proxy settings stay in force."""
 
 _OPTIONS = (
+    # A source package would run its build script, and would need compilers that few machines have.
     "--only-binary=:all:",
+    # The cache would keep a second copy of wheels that take over a gigabyte.
     "--no-cache-dir",
     "--no-input",
     "--disable-pip-version-check",
     "--quiet",
 )
-_LOCKED = ("--require-hashes", "--no-deps")
+_LOCK_OPTIONS = ("--require-hashes", "--no-deps")
 
 _PIN = re.compile(r"^[\w.-]+==[\w.+!-]+", re.MULTILINE)
 _UNAVAILABLE = re.compile(r"No matching distribution found for (\S+)")
 _UNREACHABLE = re.compile(r"Max retries|ConnectTimeout|NewConnectionError|Temporary failure|ReadTimeout")
 
+_log = logging.getLogger(__name__)
 
-def make_environment(folder: Path, *, base: HostPython) -> Path:
-    """An empty environment with pip; returns its interpreter.
+
+def make_environment(folder: Path, *, base: HostPython, timeout_s: float = VENV_TIMEOUT_S) -> Path:
+    """Create an environment that holds only pip.
+
+    Args:
+        folder: The folder to create.
+        base: The interpreter to create it with.
+        timeout_s: Seconds after which ``venv`` is killed.
+
+    Returns:
+        The environment's interpreter.
 
     Raises:
-        EnvironmentFault: The base interpreter cannot make one.
+        EnvironmentFault: The base interpreter cannot create an environment.
     """
     if not base.has_venv:
         short = ".".join(map(str, base.version[:2]))
@@ -45,9 +65,9 @@ def make_environment(folder: Path, *, base: HostPython) -> Path:
             f"`{base.python}` lacks `venv` or `ensurepip`; install them "
             f"(Debian, Ubuntu: apt install python{short}-venv)."
         )
-    done = _run([base.python, "-I", "-m", "venv", str(folder)], timeout_s=_VENV_TIMEOUT_S)
-    if done.returncode:
-        raise EnvironmentFault(f"`{base.python} -m venv` failed: {_last_line(done)}")
+    result = _run([base.python, "-I", "-m", "venv", str(folder)], timeout_s=timeout_s)
+    if result.returncode:
+        raise EnvironmentFault(f"`{base.python} -m venv` failed: {_error_line(result)}")
     return folder / "bin" / "python"
 
 
@@ -57,79 +77,86 @@ class Pip:
 
     Attributes:
         python: The environment's interpreter.
-        wanted: What is being installed, in the words of the command line, for the advice in errors.
-        find_links: Folder of wheels to use instead of an index.
+        install_arguments: Arguments of ``passsearch toolchain install``, for the advice in error messages.
+        find_links: Folder of wheels to install from; ``None`` to install from the package index.
     """
 
     python: Path
-    wanted: str
+    install_arguments: str
     find_links: Path | None = None
 
     @property
     def site_packages(self) -> Path:
-        """Where the environment's packages lie."""
+        """The folder of the environment's packages."""
         (folder,) = (self.python.parent.parent / "lib").glob("python3*/site-packages")
         return folder
 
-    def install(self, lock: Path, *, wheels_of: Version | None = None) -> None:
-        """Install a lock file, wheels only, hashes checked.
+    def install(self, lock: Path, *, wheel_python: Version | None = None) -> None:
+        """Install the packages of a lock file: wheels only, and only those whose hash is in the file.
 
         Args:
-            lock: Requirements pinned with hashes.
-            wheels_of: Take the wheels of another Python version, as they are.
+            lock: Requirements with versions and hashes.
+            wheel_python: Install the wheels of this Python version, although the environment has another one.
 
         Raises:
-            EnvironmentFault: Something cannot be fetched, differs from its hash or finds no room.
+            EnvironmentFault: A package cannot be downloaded, differs from its hash, or the disk is full.
         """
-        options = [*_LOCKED, "--requirement", str(lock)]
-        if wheels_of is not None:
-            version = ".".join(map(str, wheels_of))
+        options = [*_LOCK_OPTIONS, "--requirement", str(lock)]
+        if wheel_python is not None:
+            version = ".".join(map(str, wheel_python))
+            # pip accepts --python-version only together with --target.
             options += ["--python-version", version, "--target", str(self.site_packages)]
         self._install(options, name=lock.name, wheels=f"the wheels that {lock.parent} lists")
 
     def resolve(self, requirement: str, *, locks: Sequence[Path]) -> None:
-        """Install one package with what it needs, wheels only, in no other versions than lock files say.
+        """Install a package and its dependencies: wheels only, in the versions that lock files give.
 
-        Not by hash: indexes offer builds for several devices under one version, each with its own hash and its own
-        dependencies, and which of them to take is for the user's pip configuration to say.
+        No hashes are checked. Indexes offer builds for several devices under one version, each with its own hash and
+        its own dependencies, and the user's pip configuration decides which of them is installed.
 
         Args:
             requirement: The package with its version.
-            locks: Where they pin something it needs, that version is taken.
+            locks: Lock files; a dependency that one of them pins is installed in that version.
 
         Raises:
-            EnvironmentFault: Something cannot be fetched or finds no room, or contradicts the lock files.
+            EnvironmentFault: A package cannot be downloaded, contradicts the lock files, or the disk is full.
         """
         with TemporaryDirectory() as folder:
-            pins = Path(folder) / "constraints.txt"  # a lock file itself would make pip ask for hashes
-            pins.write_text("\n".join(pin for lock in locks for pin in _PIN.findall(lock.read_text(encoding="utf-8"))))
-            options = ["--constraint", str(pins), requirement]
+            # A lock file cannot be the constraints file itself: its hashes would make pip demand one of every package.
+            constraints = Path(folder) / "constraints.txt"
+            pins = (pin for lock in locks for pin in _PIN.findall(lock.read_text(encoding="utf-8")))
+            constraints.write_text("\n".join(pins))
+            options = ["--constraint", str(constraints), requirement]
             self._install(options, name=requirement, wheels=f"the wheels of {requirement} and of what it needs")
 
     def _install(self, options: Sequence[str], *, name: str, wheels: str) -> None:
         command = [str(self.python), "-m", "pip", "install", *_OPTIONS, *options]
         if self.find_links is not None:
             command += ["--no-index", "--find-links", str(self.find_links.absolute())]
-        done = _run(command, timeout_s=_PIP_TIMEOUT_S)
-        if done.returncode:
-            raise self._fault(done, name=name, wheels=wheels)
+        _log.info("pip installs %s.", name)
+        result = _run(command, timeout_s=PIP_TIMEOUT_S)
+        if result.returncode:
+            raise self._fault(result, name=name, wheels=wheels)
 
-    def _fault(self, done: "subprocess.CompletedProcess[str]", *, name: str, wheels: str) -> EnvironmentFault:
-        missing = _UNAVAILABLE.search(done.stderr)
-        if missing or _UNREACHABLE.search(done.stderr):
-            what = missing[1] if missing else f"the packages of {name}"
+    def _fault(self, result: "subprocess.CompletedProcess[str]", *, name: str, wheels: str) -> EnvironmentFault:
+        missing = _UNAVAILABLE.search(result.stderr)
+        if missing or _UNREACHABLE.search(result.stderr):
+            subject = missing[1] if missing else f"the packages of {name}"
             return EnvironmentFault(
-                f"Could not fetch {what}. Check the network, or fetch {wheels} "
-                f"on another machine and run: passsearch toolchain install {self.wanted} --find-links FOLDER"
+                f"Could not fetch {subject}. Check the network, or fetch {wheels} on another machine "
+                f"and run: passsearch toolchain install {self.install_arguments} --find-links FOLDER"
             )
-        if "DO NOT MATCH THE HASHES" in done.stderr:
-            return EnvironmentFault(f"A package of {name} differs from its hash; is the index altered?")
-        return EnvironmentFault(f"pip could not install {name}: {_last_line(done)}")
+        if "DO NOT MATCH THE HASHES" in result.stderr:
+            return EnvironmentFault(
+                f"A package of {name} differs from its hash; the index or a proxy changed it. Use another index."
+            )
+        return EnvironmentFault(f"pip could not install {name}: {_error_line(result)}")
 
 
 def _run(command: Sequence[str], *, timeout_s: float) -> "subprocess.CompletedProcess[str]":
-    """Run to the end, or kill it with all it started: an orphan would go on writing into a deleted folder."""
-    environment = {key: value for key, value in os.environ.items() if key not in _FORGOTTEN}
+    """Run a command to its end; on a timeout or an interrupt kill it with all processes it started."""
+    _log.debug("Running %s", command)
+    environment = {key: value for key, value in os.environ.items() if key not in _REMOVED_VARIABLES}
     pipe = subprocess.PIPE
     with (
         subprocess.Popen(
@@ -139,6 +166,7 @@ def _run(command: Sequence[str], *, timeout_s: float) -> "subprocess.CompletedPr
             text=True,
             errors="replace",
             env=environment,
+            # A session of its own is what `_kill` can end as a whole.
             start_new_session=True,
         ) as process,
         ExitStack() as undo,
@@ -147,18 +175,20 @@ def _run(command: Sequence[str], *, timeout_s: float) -> "subprocess.CompletedPr
         try:
             output, errors = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
-            what = " ".join(command[1:4])
-            raise EnvironmentFault(f"`python {what}` did not end in {timeout_s:.0f} s; try again.") from None
+            name = " ".join(command[1:4])
+            raise EnvironmentFault(f"`python {name}` did not end in {timeout_s:.0f} s; try again.") from None
         undo.pop_all()
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
 def _kill(process: "subprocess.Popen[str]") -> None:
+    # The whole group: a child of pip that survives would go on writing into a folder that is deleted next.
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _last_line(done: "subprocess.CompletedProcess[str]") -> str:
-    errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
-    lines = errors or (done.stderr or done.stdout).strip().splitlines() or [f"exit {done.returncode}"]
+def _error_line(result: "subprocess.CompletedProcess[str]") -> str:
+    """Return the last line of an output that names an error, else the last line."""
+    errors = [line for line in result.stderr.splitlines() if "error" in line.lower()]
+    lines = errors or (result.stderr or result.stdout).strip().splitlines() or [f"exit {result.returncode}"]
     return lines[-1].removeprefix("ERROR: ").strip()[:300]

@@ -1,26 +1,29 @@
-"""Ask an interpreter what its TVM can do."""
+"""Run an interpreter to find out what its TVM can do."""
 
 import json
+import logging
 import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from passsearch import dialects
+from passsearch.dialects import dialect_for_version
 from passsearch.errors import UserError
 from passsearch.toolchain.record import Toolchain
 
 TIMEOUT_S = 120.0
-"""A first import on a network file system takes a minute."""
+"""A first import of TVM from a network file system takes about a minute."""
 
-_SCRIPT = Path(dialects.__file__).with_name("probe_script.py")
+_SCRIPT = Path(__file__).parents[1] / "dialects" / "probe_script.py"
 _MARK = "passsearch-probe:"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What the interpreter answered; the fields are those of ``Toolchain``."""
+    """The answer of a probe; the attributes mean the same as those of ``Toolchain``."""
 
     python_version: str
     tvm_version: str
@@ -32,59 +35,70 @@ class ProbeResult:
     default_triple: str
     host_triple: str
 
-    def named(self, name: str, python: Path) -> Toolchain:
-        """The toolchain this interpreter makes.
+    def to_toolchain(self, name: str, python: Path) -> Toolchain:
+        """Return the toolchain record of the interpreter that gave this answer.
 
         Raises:
-            UserError: No dialect goes with its TVM version.
+            UserError: No dialect supports this TVM version.
         """
-        dialect = dialects.dialect_for_version(self.tvm_version).name
+        dialect = dialect_for_version(self.tvm_version).name
         return Toolchain(name=name, python=absolute(python), dialect=dialect, **vars(self))
 
 
 def absolute(python: Path) -> Path:
-    """Absolute and normalised, links kept: resolving one would leave the environment."""
+    """Return an absolute, normalised path with its links kept.
+
+    The interpreter of an environment is a link. The path it points to would run the base interpreter, without the
+    environment's packages.
+    """
     return Path(os.path.abspath(python.expanduser()))
 
 
 def probe(python: Path, *, timeout_s: float = TIMEOUT_S) -> ProbeResult:
-    """Import TVM in a process of that interpreter and ask it.
+    """Import TVM in a process of an interpreter and return what TVM reports.
+
+    Args:
+        python: The interpreter to run.
+        timeout_s: Seconds after which the process is killed.
 
     Raises:
-        UserError: No such interpreter, no TVM in it, or its TVM does not import; says which in one line.
+        UserError: The interpreter does not exist, has no TVM, or its TVM does not import; the message is one line.
     """
     python = absolute(python)
     if not (python.is_file() and os.access(python, os.X_OK)):
         raise UserError(f"`{python}` is not an executable file; give the path of a Python interpreter.")
+    _log.info("Probing the TVM of `%s`.", python)
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [str(python), str(_SCRIPT)], capture_output=True, text=True, errors="replace", timeout=timeout_s
         )
     except subprocess.TimeoutExpired:
         raise UserError(f"`{python}` did not answer in {timeout_s:.0f} s; does TVM import there?") from None
     except OSError as error:
         raise UserError(f"`{python}` does not start: {error.strerror}.") from None
-    return _read(done, python)
+    _log.debug("`%s` exited %d; stderr: %s", python, process.returncode, process.stderr.strip())
+    return _parse_output(process, python)
 
 
-def _read(done: "subprocess.CompletedProcess[str]", python: Path) -> ProbeResult:
-    for line in done.stdout.splitlines():
+def _parse_output(process: "subprocess.CompletedProcess[str]", python: Path) -> ProbeResult:
+    # The answer has a mark, because TVM and site customisations may print lines of their own.
+    for line in process.stdout.splitlines():
         if line.startswith(_MARK):
-            return _result(json.loads(line.removeprefix(_MARK)))
-    raise UserError(_complaint(done, python))
+            return _parse_answer(json.loads(line.removeprefix(_MARK)))
+    raise UserError(_describe_failure(process, python))
 
 
-def _result(answer: Mapping[str, object]) -> ProbeResult:
+def _parse_answer(answer: Mapping[str, object]) -> ProbeResult:
     targets = answer["targets"]
     assert isinstance(targets, list)
     return ProbeResult(**{**answer, "targets": tuple(targets)})  # type: ignore[arg-type]
 
 
-def _complaint(done: "subprocess.CompletedProcess[str]", python: Path) -> str:
-    if done.returncode < 0:
-        return f"`{python}` was killed by signal {-done.returncode} while it imported TVM."
-    lines = done.stderr.strip().splitlines()
-    last = lines[-1] if lines else f"it answered nothing and exited {done.returncode}"
+def _describe_failure(process: "subprocess.CompletedProcess[str]", python: Path) -> str:
+    if process.returncode < 0:
+        return f"`{python}` was killed by signal {-process.returncode} while it imported TVM."
+    lines = process.stderr.strip().splitlines()
+    last = lines[-1] if lines else f"it answered nothing and exited {process.returncode}"
     if "No module named 'tvm'" in last:
         return f"`{python}` has no TVM; install one there or name another interpreter."
     return f"TVM does not import in `{python}`: {last[:300]}"

@@ -1,4 +1,4 @@
-"""A toolchain as a value and as JSON."""
+"""The record of one toolchain, and its JSON form."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -10,21 +10,22 @@ from passsearch.errors import EnvironmentFault
 
 @dataclass(frozen=True)
 class Toolchain:
-    """An interpreter with one TVM in it, as it answered when it was probed.
+    """A Python interpreter with one TVM, as the last probe described it.
 
     Attributes:
-        name: As the user types it.
-        python: Absolute path of the interpreter; never resolved, because an environment's is a link.
-        dialect: Name of the dialect that goes with its TVM.
-        tvm_version: As TVM says it.
-        tvm_commit: Likewise; empty if it does not say.
-        llvm_version: Empty if TVM was built without LLVM or does not say.
-        targets: Architectures LLVM can make code for; empty if TVM is too old to say.
-        cuda: Whether TVM was built with CUDA.
-        cuda_device: Whether it saw a CUDA device when probed.
-        default_triple: What LLVM makes code for unless told; may not be the host.
-        host_triple: The machine the interpreter runs on.
-        python_version: Of the interpreter.
+        name: The name that the user types.
+        python: Absolute path of the interpreter. Links in it are kept, because the interpreter of an environment is a
+            link to another one.
+        dialect: Name of the dialect that passsearch uses with this TVM version.
+        tvm_version: The version that TVM reports.
+        tvm_commit: The git commit that TVM reports; empty if it reports none.
+        llvm_version: The LLVM version that TVM reports; empty if TVM has no LLVM or does not report it.
+        targets: Architectures that LLVM generates code for; empty if TVM is too old to list them.
+        cuda: True if TVM was built with CUDA.
+        cuda_device: True if TVM found a CUDA device when it was probed.
+        default_triple: The triple that LLVM uses if a target has none; it may differ from the host's.
+        host_triple: The triple of the machine that the interpreter runs on.
+        python_version: The version of the interpreter.
     """
 
     name: str
@@ -41,21 +42,22 @@ class Toolchain:
     python_version: str
 
     def to_json(self) -> dict[str, Json]:
-        """The form of ``toolchains.json``."""
+        """Return the entry that ``toolchains.json`` holds for this toolchain."""
         return asdict(self) | {"python": str(self.python), "targets": list(self.targets)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> "Toolchain":
-        """Inverse of ``to_json``; unknown keys are ignored.
+        """Read an entry that ``to_json`` wrote; unknown keys are ignored.
 
         Raises:
-            EnvironmentFault: A key is missing; names it.
+            EnvironmentFault: A key is missing; the message names it.
         """
         missing = [field.name for field in fields(cls) if field.name not in data]
         if missing:
             raise EnvironmentFault(f"A registered toolchain lacks `{missing[0]}`; remove and add it again.")
-        known = {field.name: data[field.name] for field in fields(cls)}
-        targets = known["targets"]
+        # A newer passsearch may have written more keys; this version runs beside it on the same file.
+        values = {field.name: data[field.name] for field in fields(cls)}
+        targets = values["targets"]
         assert isinstance(targets, list)
-        texts = {"python": Path(str(known["python"])), "targets": tuple(map(str, targets))}
-        return cls(**{**known, **texts})  # type: ignore[arg-type]
+        converted = {"python": Path(str(values["python"])), "targets": tuple(map(str, targets))}
+        return cls(**{**values, **converted})  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
-"""The toolchains of this user: one JSON file, locked and replaced whole."""
+"""The user's toolchains: one JSON file that is locked while it changes and always replaced as a whole."""
 
 import json
+import logging
 import os
 import shutil
 import sys
@@ -20,123 +21,140 @@ from passsearch.toolchain.folders import data_folder, toolchains_folder
 from passsearch.toolchain.probe import probe
 from passsearch.toolchain.record import Toolchain
 
-OWN = "this"
-"""Name of the user's own interpreter, a toolchain whenever it has a TVM."""
+THIS_INTERPRETER = "this"
+"""Name of the interpreter that runs passsearch, which is a toolchain whenever it has a TVM."""
 
 LOCK_TIMEOUT_S = 60.0
 _SCHEMA = 1
 
+_log = logging.getLogger(__name__)
+
 
 def list_toolchains() -> tuple[Toolchain, ...]:
-    """Every registered toolchain in the order of adding, then the user's own interpreter if it is one."""
-    own = _own()
-    return (*_read(), own) if isinstance(own, Toolchain) else _read()
+    """Return the registered toolchains in the order of registration, then this interpreter if it has a TVM."""
+    this = _this_interpreter()
+    return (*_read(), this) if isinstance(this, Toolchain) else _read()
 
 
 def get_toolchain(name: str | None = None, *, dialect: str | None = None) -> Toolchain:
-    """One toolchain by name, or the first there is (of a dialect, if one is given).
+    """Return the toolchain of a name, or the first one that has a dialect.
+
+    Args:
+        name: The toolchain's name; ``None`` for the first one.
+        dialect: Without a name, the dialect that the toolchain must have; ``None`` for any.
 
     Raises:
-        EnvironmentFault: There is none to choose from, or its interpreter is gone.
-        UserError: None of that name, proposing the nearest; or the user's own interpreter's TVM is broken.
+        EnvironmentFault: No toolchain is installed, or its interpreter no longer exists.
+        UserError: The name is unknown, or it is ``this`` and the TVM of this interpreter does not work.
     """
     if name is not None:
-        return _present(_named(name))
+        return _check_interpreter(_find(name))
     for toolchain in _read():
         if dialect in (None, toolchain.dialect):
-            return _present(toolchain)
-    own = _own()
-    if isinstance(own, Toolchain) and dialect in (None, own.dialect):
-        return own
-    raise none_installed(dialect)
+            return _check_interpreter(toolchain)
+    # Registered toolchains come first: the user set them up on purpose, and this interpreter must be probed.
+    this = _this_interpreter()
+    if isinstance(this, Toolchain) and dialect in (None, this.dialect):
+        return this
+    raise missing_toolchain_error(dialect)
 
 
 def add_toolchain(name: str, python: Path) -> Toolchain:
-    """Probe an interpreter that has its own TVM and register it.
+    """Probe an interpreter that has a TVM and register it.
 
     Raises:
-        UserError: The name is taken or not a plain word, or the interpreter has no TVM that works.
+        UserError: The name is in use or has characters that are not allowed, or the interpreter has no TVM that works.
     """
-    _check_free(name)
-    toolchain = probe(python).named(name, python)
-    with locked("toolchains.json"):
-        _check_free(name)
+    _check_new_name(name)
+    toolchain = probe(python).to_toolchain(name, python)
+    with hold_lock("toolchains.json"):
+        # Another process may have registered the name during the probe, which takes seconds.
+        _check_new_name(name)
         _write((*_read(), toolchain))
     return toolchain
 
 
 def remove_toolchain(name: str) -> Toolchain:
-    """Forget a toolchain, and delete its environment if passsearch made it.
+    """Remove a toolchain from the registry, and delete its environment if passsearch installed it.
 
     Raises:
-        UserError: None of that name.
+        UserError: The name is unknown.
     """
-    if name == OWN:
-        raise UserError(f"`{OWN}` is the interpreter passsearch runs in; it is not registered.")
-    with locked("toolchains.json"):
-        toolchain = _named(name)
+    if name == THIS_INTERPRETER:
+        raise UserError(f"`{THIS_INTERPRETER}` is the interpreter passsearch runs in; it is not registered.")
+    with hold_lock("toolchains.json"):
+        toolchain = _find(name)
         _write(tuple(other for other in _read() if other.name != name))
-    installed = toolchains_folder() / name
-    if toolchain.python.is_relative_to(installed):
-        shutil.rmtree(installed, ignore_errors=True)
+    # An environment outside the data folder belongs to the user.
+    environment = toolchains_folder() / name
+    if toolchain.python.is_relative_to(environment):
+        _log.info("Deleting the environment `%s`.", environment)
+        shutil.rmtree(environment, ignore_errors=True)
     return toolchain
 
 
-def put(toolchain: Toolchain) -> None:
-    """Register a toolchain, in place of one with its name."""
-    with locked("toolchains.json"):
+def register(toolchain: Toolchain) -> None:
+    """Write a toolchain to the registry; it replaces one of the same name."""
+    with hold_lock("toolchains.json"):
         others = tuple(other for other in _read() if other.name != toolchain.name)
         _write((*others, toolchain))
 
 
-def none_installed(dialect: str | None) -> EnvironmentFault:
-    """What to say when there is no toolchain (of a dialect)."""
-    wanted = f"No toolchain for {dialect}" if dialect else "No toolchain"
+def missing_toolchain_error(dialect: str | None) -> EnvironmentFault:
+    """Return the error for a machine without a toolchain, or without one that has a dialect."""
+    subject = f"No toolchain for {dialect}" if dialect else "No toolchain"
     name = dialect or next(iter(DIALECTS))
     return EnvironmentFault(
-        f"{wanted} is installed. Run: passsearch toolchain install {name} "
+        f"{subject} is installed. Run: passsearch toolchain install {name} "
         "(or register your own TVM: passsearch toolchain add NAME --python PATH)"
     )
 
 
+def write_error(path: Path, error: OSError) -> EnvironmentFault:
+    """Return the error for a file or folder that cannot be written in the data folder."""
+    return EnvironmentFault(
+        f"Cannot write `{path}`: {error.strerror or error}. Make room or set PASSSEARCH_DATA_DIR to another folder."
+    )
+
+
 @contextmanager
-def locked(name: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
-    """Hold a lock in the data folder against other processes of the user.
+def hold_lock(name: str, *, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+    """Hold a lock file in the data folder, which excludes the user's other processes.
+
+    Args:
+        name: Name of the file or operation that the lock protects.
+        timeout_s: Seconds to wait for a process that holds the lock.
 
     Raises:
-        EnvironmentFault: Another process keeps it, or the folder cannot be written.
+        EnvironmentFault: Another process still holds the lock, or the folder cannot be written.
     """
     folder = data_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / f"{name}.lock", timeout=timeout_s)
+        _log.debug("Waiting at most %.0f s for the lock `%s`.", timeout_s, lock.lock_file)
         lock.acquire()
     except Timeout:
         raise EnvironmentFault(f"Another passsearch holds `{folder / name}.lock`; try again later.") from None
     except OSError as error:
-        raise unwritable(folder, error) from None
+        raise write_error(folder, error) from None
     try:
         yield
     finally:
         lock.release()
 
 
-def unwritable(path: Path, error: OSError) -> EnvironmentFault:
-    """What to say when the data folder cannot be used."""
-    return EnvironmentFault(
-        f"Cannot write `{path}`: {error.strerror or error}. Make room or set PASSSEARCH_DATA_DIR to another folder."
-    )
-
-
-def _check_free(name: str) -> None:
+def _check_new_name(name: str) -> None:
+    # The name becomes a folder name, so it must not lead out of the toolchains folder.
     if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name.startswith("."):
         raise UserError(f"Toolchain name `{name}` must be letters, digits, `-`, `_` and `.`.")
-    if name == OWN or any(toolchain.name == name for toolchain in _read()):
+    if name == THIS_INTERPRETER or any(toolchain.name == name for toolchain in _read()):
         remove = f"passsearch toolchain remove {name}"
         raise UserError(f"Toolchain `{name}` exists; choose another name or run: {remove}")
 
 
-def _present(toolchain: Toolchain) -> Toolchain:
+def _check_interpreter(toolchain: Toolchain) -> Toolchain:
+    """Return the toolchain, or raise if its interpreter no longer exists."""
     if toolchain.python.exists():
         return toolchain
     raise EnvironmentFault(
@@ -145,31 +163,40 @@ def _present(toolchain: Toolchain) -> Toolchain:
     )
 
 
-def _named(name: str) -> Toolchain:
-    own = _own() if name == OWN else None
-    if isinstance(own, Toolchain):
-        return own
-    if own is not None:
-        raise own
-    registered = {toolchain.name: toolchain for toolchain in _read()}
-    if name in registered:
-        return registered[name]
-    if not registered and name in DIALECTS:
-        raise none_installed(name)
-    near = get_close_matches(name, registered, n=1)
-    hint = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(registered) or 'none'}."
+def _find(name: str) -> Toolchain:
+    """Return the toolchain of a name; raise if the name is unknown or its TVM does not work."""
+    this = _this_interpreter() if name == THIS_INTERPRETER else None
+    if isinstance(this, Toolchain):
+        return this
+    if this is not None:
+        raise this
+    toolchains = {toolchain.name: toolchain for toolchain in _read()}
+    if name in toolchains:
+        return toolchains[name]
+    # On a fresh machine the name of a dialect is no spelling mistake: the user expects its default toolchain.
+    if not toolchains and name in DIALECTS:
+        raise missing_toolchain_error(name)
+    near = get_close_matches(name, toolchains, n=1)
+    hint = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(toolchains) or 'none'}."
     raise UserError(f"Unknown toolchain `{name}`; {hint} See: passsearch toolchain list")
 
 
-@cache
-def _own() -> Toolchain | PassSearchError | None:
+def _this_interpreter() -> Toolchain | PassSearchError | None:
+    """Return this interpreter as a toolchain, the error of its TVM, or ``None`` if it has no TVM."""
     spec = find_spec("tvm")
+    # A folder named `tvm` without `__init__.py`, for example a source checkout, has a spec but no origin.
     if spec is None or spec.origin is None:
         return None
+    return _probe_this_interpreter()
+
+
+@cache
+def _probe_this_interpreter() -> Toolchain | PassSearchError:
     python = Path(sys.executable)
     try:
-        return probe(python).named(OWN, python)
+        return probe(python).to_toolchain(THIS_INTERPRETER, python)
     except PassSearchError as error:
+        _log.debug("The TVM of this interpreter does not work: %s", error)
         return error
 
 
@@ -192,10 +219,11 @@ def _read() -> tuple[Toolchain, ...]:
 def _write(toolchains: tuple[Toolchain, ...]) -> None:
     rows: list[Json] = [dict(toolchain.to_json()) for toolchain in toolchains]
     text = json.dumps({"schema": _SCHEMA, "toolchains": rows}, indent=2)
+    # Readers take no lock; the rename shows them either the old file or the new one, even if this process is killed.
     partial = _path().with_name(f"toolchains.json.{os.getpid()}")
     try:
         partial.write_text(text + "\n", encoding="utf-8")
         os.replace(partial, _path())
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise unwritable(_path(), error) from None
+        raise write_error(_path(), error) from None

@@ -1,4 +1,4 @@
-"""Programs that need a framework, each in a process of its own: not all of them live in one."""
+"""Fixture that runs the programs of this folder, each in its own process."""
 
 import os
 import subprocess
@@ -10,41 +10,32 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PRELUDE = """
-import sys
-from pathlib import Path
-import numpy as np
-from passsearch.core import TensorType
-from passsearch.errors import UserError
-from passsearch.frontends import resolve
-
-folder = Path(sys.argv[1])
-
-def refused(model, **said):
-    try:
-        resolve(model, folder=folder, **said)
-    except UserError as error:
-        assert "\\n" not in str(error)
-        return str(error)
-    raise AssertionError("not refused")
-"""
+PROGRAMS = Path(__file__).with_name("programs")
 
 
 @pytest.fixture
-def run_with(tmp_path: Path) -> Callable[[str, str], None]:
-    """Run a program that asserts, after ``PRELUDE``; skipped where its framework is not installed."""
+def run_program(tmp_path: Path) -> Callable[..., str]:
+    """Run a program that asserts, and return its output; skip the test if its framework is not installed."""
 
-    def run(framework: str, program: str) -> None:
-        if find_spec(framework) is None:
+    def run(
+        name: str,
+        *,
+        framework: str | None = None,
+        python: Path = Path(sys.executable),
+        search_path: list[str] = sys.path,
+        **variables: str,
+    ) -> str:
+        if framework is not None and find_spec(framework) is None:
             pytest.skip(f"needs {framework}")
-        done = subprocess.run(
-            [sys.executable, "-c", PRELUDE + program, str(tmp_path)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        process = subprocess.run(
+            [str(python), str(PROGRAMS / name), str(tmp_path)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *search_path]), **variables},
             capture_output=True,
             text=True,
             timeout=300,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
+        assert process.returncode == 0, process.stderr
+        return process.stdout
 
     return run

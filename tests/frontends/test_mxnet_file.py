@@ -24,9 +24,9 @@ def write_symbol(folder, *variables, name="net"):
 
 
 def write_params(path, *names, values=b"\x00" * 64):
-    """The end of a parameter file: names behind the arrays, each after its length."""
-    written = b"".join(struct.pack("<Q", len(name)) + name.encode() for name in names)
-    path.write_bytes(values + struct.pack("<Q", len(names)) + written)
+    """Write the end of a parameter file: the names, each after its length, follow the arrays."""
+    entries = b"".join(struct.pack("<Q", len(name)) + name.encode() for name in names)
+    path.write_bytes(values + struct.pack("<Q", len(names)) + entries)
 
 
 @pytest.fixture
@@ -35,13 +35,13 @@ def symbol(tmp_path):
     return write_symbol(tmp_path, variable("data"), variable("fc_weight"), variable("running_mean"))
 
 
-def test_the_given_input_is_taken_over(tmp_path, symbol):
+def test_an_input_of_the_user_is_used(tmp_path, symbol):
     file = resolve(symbol, inputs=DATA, folder=tmp_path / "kept")
     assert (file.path, file.format, file.name, dict(file.inputs)) == (symbol, "mxnet", "net", DATA)
     assert resolve(symbol, inputs=DATA, batch=1, folder=tmp_path).sha256 == file.sha256
 
 
-def test_parameters_count_as_part_of_the_network_and_the_newest_do(tmp_path, symbol):
+def test_the_digest_includes_the_newest_parameters(tmp_path, symbol):
     first = resolve(symbol, inputs=DATA, folder=tmp_path).sha256
     write_params(tmp_path / "net-0010.params", "arg:fc_weight", "aux:running_mean", values=b"\x01" * 64)
     newest = resolve(symbol, inputs=DATA, folder=tmp_path).sha256
@@ -50,7 +50,7 @@ def test_parameters_count_as_part_of_the_network_and_the_newest_do(tmp_path, sym
     assert resolve(symbol, inputs=DATA, folder=tmp_path).sha256 == newest
 
 
-def test_parameters_may_go_without_a_number(tmp_path, symbol):
+def test_parameters_may_have_no_number(tmp_path, symbol):
     (tmp_path / "net-0000.params").rename(tmp_path / "net.params")
     assert dict(resolve(symbol, inputs=DATA, folder=tmp_path).inputs) == DATA
 
@@ -64,12 +64,12 @@ def test_parameters_may_go_without_a_number(tmp_path, symbol):
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(tmp_path, symbol, inputs, batch, message):
-    with pytest.raises(UserError, match=message) as caught:
+    with pytest.raises(UserError, match=message) as refusal:
         resolve(symbol, inputs=inputs, batch=batch, folder=tmp_path)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(refusal.value)
 
 
-def test_a_shape_in_the_symbol_need_not_be_given(tmp_path):
+def test_a_shape_in_the_symbol_is_used(tmp_path):
     write_params(tmp_path / "net-0000.params", "arg:w")
     symbol = write_symbol(tmp_path, variable("data", __shape__="(0, 4)", __dtype__="4"), variable("w"))
     assert resolve(symbol, batch=3, folder=tmp_path).to_request()["inputs"] == {"data": [[3, 4], "int32"]}
@@ -79,13 +79,13 @@ def test_a_shape_in_the_symbol_need_not_be_given(tmp_path):
     assert resolve(symbol, folder=tmp_path).to_request()["inputs"] == {"data": [[2, 4], "float32"]}
 
 
-def test_a_name_is_told_from_a_longer_one(tmp_path):
+def test_a_name_is_not_mistaken_for_a_longer_one(tmp_path):
     write_params(tmp_path / "net-0000.params", "arg:data_weight", "arg:my_data", values=b"\x00" * (1 << 23))
     symbol = write_symbol(tmp_path, variable("data"), variable("data_weight"))
     assert dict(resolve(symbol, inputs=DATA, folder=tmp_path).inputs) == DATA
 
 
-def test_a_label_is_no_input_unless_given(tmp_path):
+def test_a_label_is_an_input_only_on_request(tmp_path):
     write_params(tmp_path / "net-0000.params", "arg:w")
     symbol = write_symbol(tmp_path, variable("data"), variable("w"), variable("softmax_label"))
     assert set(resolve(symbol, inputs=DATA, folder=tmp_path).inputs) == {"data"}
@@ -93,7 +93,7 @@ def test_a_label_is_no_input_unless_given(tmp_path):
     assert dict(resolve(symbol, inputs=both, folder=tmp_path).inputs) == both
 
 
-def test_missing_empty_and_foreign_parameters_are_refused(tmp_path, symbol):
+def test_missing_empty_and_unrelated_parameters_are_refused(tmp_path, symbol):
     write_params(tmp_path / "net-0000.params", "arg:other")
     with pytest.raises(UserError, match=r"`net-0000.params` holds no parameter of `net-symbol.json`; export both"):
         resolve(symbol, inputs=DATA, folder=tmp_path)
@@ -106,8 +106,8 @@ def test_missing_empty_and_foreign_parameters_are_refused(tmp_path, symbol):
 
 
 @pytest.mark.parametrize("content", [b"{broken", b"[]", b'{"nodes": [{"op": "null"}]}', b"\xff\xfe\xff"])
-def test_what_is_no_symbol_is_refused_in_one_line(tmp_path, symbol, content):
+def test_a_file_without_a_symbol_is_refused_in_one_line(tmp_path, symbol, content):
     symbol.write_bytes(content)
-    with pytest.raises(UserError, match=r"Cannot read `.*net-symbol.json` as an MXNet symbol") as caught:
+    with pytest.raises(UserError, match=r"Cannot read `.*net-symbol.json` as an MXNet symbol") as refusal:
         resolve(symbol, inputs=DATA, folder=tmp_path)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(refusal.value)

@@ -1,4 +1,4 @@
-"""Tests of what an ONNX file declares and what the user has to settle."""
+"""Tests of reading the declarations of an ONNX file."""
 
 import onnx
 import pytest
@@ -25,13 +25,13 @@ def test_reads_declared_inputs_but_not_those_with_an_initializer(tmp_path):
         helper.make_tensor_value_info("w", TensorProto.FLOAT, [2]),
     ]
     weight = helper.make_tensor("w", TensorProto.FLOAT, [2], [1.0, 2.0])
-    found = read(write(tmp_path / "m.onnx", values, initializers=[weight]))
-    assert found.inputs == (
+    file = read(write(tmp_path / "m.onnx", values, initializers=[weight]))
+    assert file.inputs == (
         DeclaredInput("a", ("N", 3, None, None), "float32"),
         DeclaredInput("b", (), "float64"),
         DeclaredInput("c", None, "bool"),
     )
-    assert found.external == ()
+    assert file.external == ()
 
 
 def test_an_input_that_is_no_tensor_is_refused(tmp_path):
@@ -41,9 +41,9 @@ def test_an_input_that_is_no_tensor_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"hello, this is text", b"\x00" * 64, b"\x08\x08"])
-def test_what_is_not_onnx_is_refused_in_one_line(tmp_path, content):
+def test_a_file_that_is_not_onnx_is_refused_in_one_line(tmp_path, content):
     path = tmp_path / "m.onnx"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"Cannot read `.*m\.onnx` as ONNX \(.+\)") as caught:
+    with pytest.raises(UserError, match=r"Cannot read `.*m\.onnx` as ONNX \(.+\)") as refusal:
         read(path)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(refusal.value)

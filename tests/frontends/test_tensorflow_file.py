@@ -1,11 +1,11 @@
-"""Tests of TensorFlow and TFLite files, which only their importer reads."""
+"""Tests of TensorFlow and TFLite files."""
 
 import pytest
 
 from passsearch.core import TensorType
 from passsearch.frontends import resolve
 
-GIVEN = {"image": TensorType((2, 8, 8, 3), "float32")}
+INPUTS = {"image": TensorType((2, 8, 8, 3), "float32")}
 
 
 @pytest.fixture
@@ -19,9 +19,9 @@ def saved_model(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "kind"), [("net.v2.pb", "tensorflow"), ("net.v2.tflite", "tflite")])
-def test_a_file_goes_to_the_importer_with_what_was_said(tmp_path, name, kind):
+def test_a_file_goes_to_the_importer_with_the_options_of_the_user(tmp_path, name, kind):
     (tmp_path / name).write_bytes(b"content")
-    file = resolve(tmp_path / name, inputs=GIVEN, batch=2, folder=tmp_path / "kept")
+    file = resolve(tmp_path / name, inputs=INPUTS, batch=2, folder=tmp_path / "kept")
     assert (file.path, file.format, file.name) == (tmp_path / name, kind, "net.v2")
     assert file.to_request() == {
         "path": str(tmp_path / name),
@@ -32,14 +32,14 @@ def test_a_file_goes_to_the_importer_with_what_was_said(tmp_path, name, kind):
     assert not (tmp_path / "kept").exists()
 
 
-def test_a_saved_model_is_its_folder_however_it_is_named(tmp_path, saved_model):
+def test_a_saved_model_is_its_folder(tmp_path, saved_model):
     by_folder = resolve(saved_model, folder=tmp_path)
     by_file = resolve(saved_model / "saved_model.pb", folder=tmp_path)
     assert (by_folder.path, by_folder.format, by_folder.name) == (saved_model, "tensorflow", "classifier.v2")
     assert (by_file.path, by_file.sha256, by_file.name) == (by_folder.path, by_folder.sha256, by_folder.name)
 
 
-def test_every_file_of_a_saved_model_counts(tmp_path, saved_model):
+def test_the_digest_includes_every_file_of_a_saved_model(tmp_path, saved_model):
     before = resolve(saved_model, folder=tmp_path).sha256
     assert resolve(saved_model, folder=tmp_path).sha256 == before
     (saved_model / "variables" / "variables.index").write_bytes(b"other weights")

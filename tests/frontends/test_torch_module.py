@@ -29,7 +29,7 @@ class Masked(torch.nn.Module):
 
 
 class Orthogonal(torch.nn.Module):
-    """A decomposition that ONNX has no operator for."""
+    """A decomposition without an ONNX operator."""
 
     def __init__(self):
         super().__init__()
@@ -40,7 +40,7 @@ class Orthogonal(torch.nn.Module):
 
 
 class Several(Orthogonal):
-    """Answers by name, and behaves otherwise in training."""
+    """Returns a mapping, and computes differently in training."""
 
     def __init__(self):
         super().__init__()
@@ -51,7 +51,7 @@ class Several(Orthogonal):
 
 
 class Attending(torch.nn.Module):
-    """Fused attention in a layer that has a fused form itself."""
+    """A layer with fused attention that PyTorch can also run as one fused operator."""
 
     def __init__(self):
         super().__init__()
@@ -85,7 +85,7 @@ def test_inputs_keep_their_argument_names(tmp_path, example, names):
     assert file.toolchain is None
 
 
-def test_the_file_computes_what_the_module_infers(tmp_path):
+def test_the_file_computes_the_same_as_the_module(tmp_path):
     module, example = Masked(), torch.randn(2, 4)
     file = resolve(module, example_inputs=example, folder=tmp_path)
     (output,) = ReferenceEvaluator(str(file.path)).run(None, {"x": example.numpy()})
@@ -93,7 +93,7 @@ def test_the_file_computes_what_the_module_infers(tmp_path):
     assert output == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_module_is_left_as_it_was_and_nothing_is_warned_of(tmp_path):
+def test_the_module_is_not_changed_and_there_are_no_warnings(tmp_path):
     module = Masked()
     module.dropout.eval()
     with warnings.catch_warnings():
@@ -120,7 +120,7 @@ def test_the_same_module_gives_the_same_file(tmp_path, kind):
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_what_onnx_cannot_say_becomes_torchscript(tmp_path, by_name, capfd):
+def test_a_module_without_onnx_form_becomes_torchscript(tmp_path, by_name, capfd):
     example = {"x": torch.ones(4, 4)} if by_name else torch.ones(4, 4)
     module = Orthogonal()
     file = resolve(module, example_inputs=example, folder=tmp_path)
@@ -135,7 +135,7 @@ def test_what_onnx_cannot_say_becomes_torchscript(tmp_path, by_name, capfd):
     assert typed.to_request() == file.to_request()
 
 
-def test_torchscript_answers_with_tensors_only_and_as_it_infers(tmp_path):
+def test_torchscript_returns_only_tensors_in_inference_mode(tmp_path):
     module, example = Several(), torch.randn(4, 4)
     file = resolve(module, example_inputs=example, folder=tmp_path)
     with warnings.catch_warnings():
@@ -161,7 +161,7 @@ def exported(module, *values, dynamic=None, **named):
         return torch.export.export(module.eval(), values, named, dynamic_shapes=dynamic)
 
 
-def test_an_exported_program_is_called_as_it_was_exported(tmp_path):
+def test_an_exported_program_keeps_its_arguments(tmp_path):
     module, x, mask = Masked(), torch.randn(2, 4), torch.randn(2, 3)
     program = exported(module, x, mask=mask)
     file = resolve(program, folder=tmp_path)
@@ -173,7 +173,7 @@ def test_an_exported_program_is_called_as_it_was_exported(tmp_path):
     assert (archive.name, archive.sha256) == ("net.v2", file.sha256)
 
 
-def test_the_module_of_an_exported_program_keeps_its_refusals(tmp_path):
+def test_the_module_of_an_exported_program_still_refuses_eval(tmp_path):
     module = exported(Masked(), torch.ones(2, 4)).module()
     assert resolve(module, example_inputs=torch.ones(2, 4), folder=tmp_path).format == "onnx"
     with pytest.raises(NotImplementedError):
@@ -183,8 +183,8 @@ def test_the_module_of_an_exported_program_keeps_its_refusals(tmp_path):
 def test_dynamic_dimensions_of_a_program_are_bound(tmp_path):
     size = torch.export.Dim("size")
     program = exported(Masked(), torch.ones(2, 4), torch.ones(2, 3), dynamic={"x": {0: size}, "scale": {0: size}})
-    for said in ({"batch": 5}, {"inputs": {"scale": float32(5, 3)}}):
-        file = resolve(program, folder=tmp_path, **said)
+    for options in ({"batch": 5}, {"inputs": {"scale": float32(5, 3)}}):
+        file = resolve(program, folder=tmp_path, **options)
         shapes = [value.type.tensor_type.shape.dim[0].dim_value for value in onnx.load(str(file.path)).graph.input]
         assert shapes == [5, 5]
     with pytest.raises(UserError, match=r"Input `x:float32.+,4.` has open dimensions; give its sizes"):
@@ -198,13 +198,13 @@ def test_a_program_that_takes_more_than_tensors_is_refused(tmp_path):
         resolve(exported(Masked(), torch.ones(2, 4), 2), folder=tmp_path)
 
 
-def test_what_is_no_exported_program_is_refused_in_one_line(tmp_path):
+def test_a_file_without_an_exported_program_is_refused_in_one_line(tmp_path):
     (tmp_path / "net.pt2").write_bytes(b"no archive")
     with pytest.raises(
         UserError, match=r"Cannot read `.*net.pt2` as a torch.export archive .*torch.export.save"
-    ) as caught:
+    ) as refusal:
         resolve(tmp_path / "net.pt2", folder=tmp_path)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(refusal.value)
 
 
 def test_a_scripted_module_is_a_module(tmp_path):
@@ -222,7 +222,7 @@ class Scaled(torch.nn.Module):
         return x if mask is None else x + mask
 
 
-def test_a_scripted_modules_arguments_leave_no_gap(tmp_path):
+def test_arguments_of_a_scripted_module_have_no_gap(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         script = torch.jit.script(Scaled())
@@ -243,16 +243,16 @@ def test_a_scripted_modules_arguments_leave_no_gap(tmp_path):
         (lambda: torch.ones(2, 4), {"inputs": {"x": float32(1, 4)}}, "Dimension 0 is fixed"),
     ],
 )
-def test_what_cannot_be_exported_is_refused_and_leaves_nothing(tmp_path, example, options, message):
+def test_a_failed_export_leaves_nothing(tmp_path, example, options, message):
     module = Masked()
-    with pytest.raises(UserError, match=message) as caught:
+    with pytest.raises(UserError, match=message) as refusal:
         resolve(module, example_inputs=example(), folder=tmp_path, **options)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(refusal.value)
     assert module.training
     assert [path for path in tmp_path.iterdir() if path.suffix != ".onnx"] == []
 
 
-def test_torchscript_inputs_are_held_to_the_example(tmp_path):
+def test_torchscript_inputs_must_agree_with_the_example(tmp_path):
     module, example = Orthogonal(), torch.ones(4, 4)
     with pytest.raises(UserError, match=r"`x:float32.1,4.` contradicts the example inputs .x:float32.4,4.."):
         resolve(module, example_inputs=example, inputs={"x": float32(1, 4)}, folder=tmp_path)

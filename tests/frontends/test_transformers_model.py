@@ -34,7 +34,7 @@ def graph_inputs(file):
     return {value.name: tuple(size.dim_value for size in value.type.tensor_type.shape.dim) for value in values}
 
 
-def test_a_text_network_takes_what_goes_with_the_given_tokens(tmp_path):
+def test_a_text_network_gets_the_inputs_that_belong_to_tokens(tmp_path):
     file = resolve(bert(architectures=["BertForQuestionAnswering"]), inputs=IDS, batch=2, folder=tmp_path)
     assert (file.format, file.name) == ("onnx", "BertForQuestionAnswering")
     assert graph_inputs(file) == dict.fromkeys(("input_ids", "attention_mask", "token_type_ids"), (2, 8))
@@ -45,17 +45,17 @@ def test_a_text_network_takes_what_goes_with_the_given_tokens(tmp_path):
 @pytest.mark.parametrize(
     ("size", "batch", "shape"), [(16, None, (1, 3, 16, 16)), ((16, 24), None, (1, 3, 16, 24)), (16, 3, (3, 3, 16, 16))]
 )
-def test_a_vision_network_takes_images_of_the_configured_size(tmp_path, size, batch, shape):
+def test_a_vision_network_gets_images_of_the_configured_size(tmp_path, size, batch, shape):
     assert graph_inputs(resolve(vit(size), batch=batch, folder=tmp_path)) == {"pixel_values": shape}
 
 
-def test_sizes_that_the_configuration_leaves_open_are_asked_for(tmp_path):
+def test_sizes_that_the_configuration_leaves_open_are_requested(tmp_path):
     with pytest.raises(UserError, match=r"leaves the sizes of `input_ids.*--input input_ids:int64.1,384."):
         resolve(bert(), batch=2, folder=tmp_path)
     with pytest.raises(UserError, match=r"sizes of `pixel_values.*--input pixel_values:float32.1,3,224,224."):
         resolve(resnet(), folder=tmp_path)
-    given = {"pixel_values": TensorType((2, 3, 32, 32), "float32")}
-    assert graph_inputs(resolve(resnet(), inputs=given, folder=tmp_path)) == {"pixel_values": (2, 3, 32, 32)}
+    inputs = {"pixel_values": TensorType((2, 3, 32, 32), "float32")}
+    assert graph_inputs(resolve(resnet(), inputs=inputs, folder=tmp_path)) == {"pixel_values": (2, 3, 32, 32)}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path, inputs, batch, message):
         resolve(bert(), inputs=inputs, batch=batch, folder=tmp_path)
 
 
-def test_a_mask_may_be_given_for_every_head(tmp_path):
+def test_a_mask_may_have_one_matrix_per_head(tmp_path):
     config = transformers.GPT2Config(vocab_size=50, n_embd=16, n_layer=1, n_head=2)
     mask = {"attention_mask": TensorType((2, 1, 8, 8), "float32")}
     file = resolve(config, inputs=IDS | mask, folder=tmp_path)
@@ -80,7 +80,7 @@ def test_a_mask_may_be_given_for_every_head(tmp_path):
     assert len(onnx.load(str(file.path)).graph.output) == 1
 
 
-def test_the_same_configuration_gives_the_same_network_and_stays_as_it_was(tmp_path):
+def test_equal_configurations_give_equal_networks_and_are_not_changed(tmp_path):
     config, state = bert(), torch.get_rng_state()
     before = config.to_dict(), config._attn_implementation
     first = resolve(config, inputs=IDS, folder=tmp_path)
@@ -92,44 +92,46 @@ def test_the_same_configuration_gives_the_same_network_and_stays_as_it_was(tmp_p
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_a_folder_gives_its_weights_if_it_holds_any(tmp_path):
+def test_a_folder_with_weights_gives_a_network_with_these(tmp_path):
     config = resnet()
     config.architectures = ["ResNetForImageClassification"]
-    given = {"pixel_values": TensorType((1, 3, 32, 32), "float32")}
+    inputs = {"pixel_values": TensorType((1, 3, 32, 32), "float32")}
     torch.manual_seed(7)
     model = transformers.ResNetForImageClassification(config)
-    config.save_pretrained(tmp_path / "drawn")
-    model.save_pretrained(tmp_path / "kept")
-    drawn, kept = (resolve(tmp_path / name, inputs=given, folder=tmp_path / "files") for name in ("drawn", "kept"))
-    assert drawn.sha256 == resolve(config, inputs=given, folder=tmp_path / "files").sha256
-    assert drawn.name == kept.name == "ResNetForImageClassification"
+    config.save_pretrained(tmp_path / "random")
+    model.save_pretrained(tmp_path / "stored")
+    random, stored = (
+        resolve(tmp_path / name, inputs=inputs, folder=tmp_path / "files") for name in ("random", "stored")
+    )
+    assert random.sha256 == resolve(config, inputs=inputs, folder=tmp_path / "files").sha256
+    assert random.name == stored.name == "ResNetForImageClassification"
     image = torch.randn(1, 3, 32, 32)
-    (output,) = ReferenceEvaluator(str(kept.path)).run(None, {"pixel_values": image.numpy()})
+    (output,) = ReferenceEvaluator(str(stored.path)).run(None, {"pixel_values": image.numpy()})
     assert output == pytest.approx(model.eval()(image).logits.detach().numpy(), abs=1e-4)
 
 
-def test_a_model_is_run_on_derived_inputs_or_on_examples(tmp_path):
+def test_a_model_is_traced_with_derived_inputs_or_examples(tmp_path):
     model = transformers.ViTModel(vit(16))
     derived = resolve(model, folder=tmp_path)
-    given = resolve(model, example_inputs={"pixel_values": torch.ones(1, 3, 16, 16)}, folder=tmp_path)
-    assert derived.sha256 == given.sha256
+    from_example = resolve(model, example_inputs={"pixel_values": torch.ones(1, 3, 16, 16)}, folder=tmp_path)
+    assert derived.sha256 == from_example.sha256
     assert derived.source.endswith(".ViTModel")
     assert model.training
 
 
-def test_folders_that_make_no_model_are_refused_in_one_line(tmp_path):
-    wrong = {
+def test_folders_without_a_model_are_refused_in_one_line(tmp_path):
+    cases = {
         "unknown": ({"model_type": "nope"}, b""),
         "untyped": ({}, b""),
         "foreign": ({"model_type": "bert", "architectures": ["NoSuchModel"]}, b""),
         "broken": ({"model_type": "bert"}, b"no weights"),
     }
-    for name, (config, weights) in wrong.items():
+    for name, (config, weights) in cases.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text(json.dumps(config))
         if weights:
             (tmp_path / name / "model.safetensors").write_bytes(weights)
-        with pytest.raises(UserError, match=r"Cannot make a transformers model of `.*` .*save_pretrained") as caught:
+        with pytest.raises(UserError, match=r"Cannot make a transformers model of `.*` .*save_pretrained") as refusal:
             resolve(tmp_path / name, inputs=IDS, folder=tmp_path / "files")
-        assert "\n" not in str(caught.value)
-        assert len(str(caught.value)) < 500
+        assert "\n" not in str(refusal.value)
+        assert len(str(refusal.value)) < 500

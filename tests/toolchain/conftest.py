@@ -1,8 +1,8 @@
+import sys
 from pathlib import Path
 
 import pytest
 
-from passsearch.toolchain import registry
 from passsearch.toolchain.record import Toolchain
 
 
@@ -11,13 +11,19 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty data folder, and no TVM in the interpreter that runs the tests."""
     folder = tmp_path / "data"
     monkeypatch.setenv("PASSSEARCH_DATA_DIR", str(folder))
-    monkeypatch.setattr(registry, "_own", lambda: None)
+    monkeypatch.setitem(sys.modules, "tvm", None)
     return folder
 
 
 @pytest.fixture
+def programs() -> Path:
+    """The folder of the programs that stand for interpreters."""
+    return Path(__file__).with_name("programs")
+
+
+@pytest.fixture
 def toolchain(tmp_path: Path) -> Toolchain:
-    """A toolchain as a probe would describe it; its interpreter is an empty file."""
+    """A toolchain as a probe describes it; its interpreter is an empty file."""
     python = tmp_path / "python"
     python.touch(mode=0o755)
     return Toolchain(

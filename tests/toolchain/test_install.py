@@ -4,22 +4,75 @@ import subprocess
 import sys
 import time
 import zipfile
-from dataclasses import replace
-from importlib import import_module
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from passsearch.dialects import DIALECTS
+from passsearch.dialects import DIALECTS, Version
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.toolchain import ProbeResult, Toolchain, get_toolchain, install, is_current, list_toolchains
 from passsearch.toolchain.host_python import HostPython, describe
-from passsearch.toolchain.install import held_frameworks
+from passsearch.toolchain.install import DISK_BYTES, InstallSteps, installed_frameworks
 from passsearch.toolchain.pip import Pip, make_environment
 from passsearch.toolchain.recipe import make_recipe
+from passsearch.toolchain.registry import register
 
-install_module = import_module("passsearch.toolchain.install")  # the package has a function of that name
+
+@dataclass(frozen=True)
+class FakePip(Pip):
+    """A pip that installs nothing.
+
+    Attributes:
+        packages: Receives the names of the lock files and requirements.
+        install_error: Raised for a lock file.
+        resolve_error: Raised for a requirement.
+    """
+
+    packages: list[str] = field(default_factory=list)
+    install_error: BaseException | None = None
+    resolve_error: BaseException | None = None
+
+    def install(self, lock: Path, *, wheel_python: Version | None = None) -> None:
+        if self.install_error is not None:
+            raise self.install_error
+        self.packages.append(lock.name)
+
+    def resolve(self, requirement: str, *, locks: Sequence[Path]) -> None:
+        if self.resolve_error is not None:
+            raise self.resolve_error
+        self.packages.append(requirement)
+
+
+@dataclass(frozen=True)
+class Installer:
+    """Calls ``install`` with steps that download nothing.
+
+    Attributes:
+        steps: The steps of the installation.
+        packages: Names of the lock files and requirements that pip was called with.
+    """
+
+    steps: InstallSteps
+    packages: list[str]
+
+    def __call__(self, dialect: str, *, frameworks: Sequence[str] = (), **options: Any) -> Toolchain:
+        return install(dialect, frameworks=frameworks, steps=self.steps, **options)
+
+    def with_steps(self, **steps: Any) -> "Installer":
+        """An installer with some other steps."""
+        return replace(self, steps=replace(self.steps, **steps))
+
+    def on(self, host: HostPython) -> "Installer":
+        """An installer for another base interpreter."""
+        return self.with_steps(describe_host=lambda python: host)
+
+    def failing(self, **errors: BaseException) -> "Installer":
+        """An installer whose pip raises errors."""
+        return self.with_steps(make_pip=partial(FakePip, packages=self.packages, **errors))
 
 
 @pytest.fixture
@@ -31,11 +84,8 @@ def host() -> HostPython:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch, toolchain: Toolchain) -> list[Path]:
-    """Installs that fetch nothing; yields the lock files and requirements pip was given."""
-    locks: list[Path] = []
-
-    def environment(folder: Path, *, base: HostPython) -> Path:
+def installer(host: HostPython, toolchain: Toolchain) -> Installer:
+    def create_environment(folder: Path, *, base: HostPython) -> Path:
         python = folder / "bin" / "python"
         python.parent.mkdir(parents=True)
         python.symlink_to(base.python)
@@ -43,102 +93,101 @@ def quick(monkeypatch: pytest.MonkeyPatch, toolchain: Toolchain) -> list[Path]:
         (folder / "lib" / "python3.0" / "site-packages").mkdir(parents=True)
         return python
 
-    answer = {name: getattr(toolchain, name) for name in ProbeResult.__dataclass_fields__}
-    monkeypatch.setattr(install_module, "make_environment", environment)
-    monkeypatch.setattr(install_module, "probe", lambda python: ProbeResult(**answer))
-    monkeypatch.setattr(Pip, "install", lambda self, lock, **options: locks.append(lock))
-    monkeypatch.setattr(Pip, "resolve", lambda self, requirement, **options: locks.append(Path(requirement)))
-    return locks
+    result = ProbeResult(**{name: getattr(toolchain, name) for name in ProbeResult.__dataclass_fields__})
+    packages: list[str] = []
+    steps = InstallSteps(
+        create_environment=create_environment,
+        make_pip=partial(FakePip, packages=packages),
+        probe_tvm=lambda python: result,
+    )
+    return Installer(steps, packages)
 
 
 @pytest.fixture
-def on_311(monkeypatch: pytest.MonkeyPatch, host: HostPython) -> None:
-    """Installs are based on Python 3.11, which can have every framework."""
-    monkeypatch.setattr(install_module, "describe", lambda python: replace(host, version=(3, 11, 7)))
+def installer_311(installer: Installer, host: HostPython) -> Installer:
+    """An installer for Python 3.11, which can have every framework."""
+    return installer.on(replace(host, version=(3, 11, 7)))
 
 
-def _names(locks: list[Path]) -> list[str]:
-    return [lock.name for lock in locks]
-
-
-def _left(data_folder: Path) -> list[str]:
+def _environments(data_folder: Path) -> list[str]:
     return sorted(path.name for path in (data_folder / "toolchains").iterdir())
 
 
-def test_install_is_idempotent(data_folder: Path, host: HostPython, quick: list[Path]) -> None:
+def _edit_marker(data_folder: Path, **fields: Any) -> None:
+    marker = data_folder / "toolchains" / "relay" / "passsearch.json"
+    content = json.loads(marker.read_text()) | fields
+    marker.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+
+
+def test_install_is_idempotent(data_folder: Path, installer: Installer) -> None:
     stages: list[str] = []
-    made = install("relay", progress=stages.append)
-    assert made == get_toolchain("relay") == install("relay")
-    assert len(quick) == 2
+    toolchain = installer("relay", progress=stages.append)
+    assert toolchain == get_toolchain("relay") == installer("relay")
+    assert len(installer.packages) == 2
     assert stages[0].startswith("making an environment")
-    assert _left(data_folder) == ["relay"]
-    assert made.python == data_folder / "toolchains" / "relay" / "bin" / "python"
-    assert not (made.python.parent / "pip").exists()
+    assert _environments(data_folder) == ["relay"]
+    assert toolchain.python == data_folder / "toolchains" / "relay" / "bin" / "python"
+    assert not (toolchain.python.parent / "pip").exists()
 
 
-def test_changed_lock_file_installs_again(data_folder: Path, host: HostPython, quick: list[Path]) -> None:
-    made = install("relay")
-    marker = data_folder / "toolchains" / "relay" / "passsearch.json"
-    marker.write_text(json.dumps(json.loads(marker.read_text()) | {"digest": "older"}))
-    assert not is_current(made)
-    assert is_current(install("relay"))
-    assert len(quick) == 4
-    assert _left(data_folder) == ["relay"]
+def test_changed_lock_file_installs_again(data_folder: Path, installer: Installer) -> None:
+    toolchain = installer("relay")
+    _edit_marker(data_folder, digest="older")
+    assert not is_current(toolchain)
+    assert is_current(installer("relay"))
+    assert len(installer.packages) == 4
+    assert _environments(data_folder) == ["relay"]
 
 
-@pytest.mark.usefixtures("data_folder", "on_311")
-def test_frameworks_have_a_base_lock_of_their_own(quick: list[Path]) -> None:
-    install("relay", frameworks=("torch", "tensorflow"))
-    assert _names(quick) == ["py311-frameworks.txt", "hhb-tvm.txt", "py311-tensorflow.txt", "torch==2.13.0"]
+@pytest.mark.usefixtures("data_folder")
+def test_frameworks_have_a_base_lock_of_their_own(installer_311: Installer) -> None:
+    installer_311("relay", frameworks=("torch", "tensorflow"))
+    packages = ["py311-frameworks.txt", "hhb-tvm.txt", "py311-tensorflow.txt", "torch==2.13.0"]
+    assert installer_311.packages == packages
 
 
-@pytest.mark.usefixtures("data_folder", "on_311")
-def test_frameworks_that_pin_nothing_share_the_lock(quick: list[Path]) -> None:
-    install("relax", frameworks=("torch",))
-    assert _names(quick) == ["py311.txt", "torch==2.13.0"]
+@pytest.mark.usefixtures("data_folder")
+def test_frameworks_that_pin_nothing_share_the_lock(installer_311: Installer) -> None:
+    installer_311("relax", frameworks=("torch",))
+    assert installer_311.packages == ["py311.txt", "torch==2.13.0"]
 
 
-@pytest.mark.usefixtures("on_311")
-def test_a_toolchain_that_has_more_than_asked_is_ready(data_folder: Path, quick: list[Path]) -> None:
-    made = install("relay", frameworks=("mxnet", "torch"))
-    assert held_frameworks(made) == ("mxnet", "torch")
-    fetched = len(quick)
-    assert made == install("relay") == install("relay", frameworks=("torch",))
-    assert is_current(made)
-    assert len(quick) == fetched
+@pytest.mark.usefixtures("data_folder")
+def test_a_toolchain_with_more_frameworks_than_requested_is_current(installer_311: Installer) -> None:
+    toolchain = installer_311("relay", frameworks=("mxnet", "torch"))
+    assert installed_frameworks(toolchain) == ("mxnet", "torch")
+    count = len(installer_311.packages)
+    assert toolchain == installer_311("relay") == installer_311("relay", frameworks=("torch",))
+    assert is_current(toolchain)
+    assert len(installer_311.packages) == count
 
 
-@pytest.mark.usefixtures("data_folder", "on_311")
-def test_a_framework_is_added_to_those_there_are(quick: list[Path]) -> None:
+@pytest.mark.usefixtures("data_folder")
+def test_a_new_framework_keeps_the_others(installer_311: Installer) -> None:
     for name in ("mxnet", "tensorflow"):
-        quick.clear()
-        install("relay", frameworks=(name,))
-    assert {"py311-mxnet.txt", "py311-tensorflow.txt"} < set(_names(quick))
+        installer_311.packages.clear()
+        installer_311("relay", frameworks=(name,))
+    assert {"py311-mxnet.txt", "py311-tensorflow.txt"} < set(installer_311.packages)
 
 
-@pytest.mark.usefixtures("on_311")
-def test_an_update_keeps_the_frameworks(data_folder: Path, quick: list[Path]) -> None:
-    made = install("relay", frameworks=("mxnet",))
-    marker = data_folder / "toolchains" / "relay" / "passsearch.json"
-    marker.write_text(json.dumps(json.loads(marker.read_text()) | {"digest": "older"}))
-    quick.clear()
-    assert is_current(install("relay")) and is_current(made)
-    assert "py311-mxnet.txt" in _names(quick)
+def test_an_update_keeps_the_frameworks(data_folder: Path, installer_311: Installer) -> None:
+    toolchain = installer_311("relay", frameworks=("mxnet",))
+    _edit_marker(data_folder, digest="older")
+    installer_311.packages.clear()
+    assert is_current(installer_311("relay")) and is_current(toolchain)
+    assert "py311-mxnet.txt" in installer_311.packages
 
 
-def test_a_marker_older_than_frameworks_is_current(data_folder: Path, host: HostPython, quick: list[Path]) -> None:
-    made = install("relay")
-    marker = data_folder / "toolchains" / "relay" / "passsearch.json"
-    older = json.loads(marker.read_text())
-    del older["frameworks"]
-    marker.write_text(json.dumps(older))
-    assert is_current(made)
+def test_a_marker_without_frameworks_is_current(data_folder: Path, installer: Installer) -> None:
+    toolchain = installer("relay")
+    _edit_marker(data_folder, frameworks=None)
+    assert is_current(toolchain)
 
 
-def test_digest_is_of_every_lock_file_used_and_of_no_other(tmp_path: Path, host: HostPython) -> None:
+def test_the_digest_depends_on_exactly_the_lock_files_in_use(tmp_path: Path, host: HostPython) -> None:
     folder = Path(shutil.copytree(DIALECTS["relay"].requirements, tmp_path / "requirements"))
-    wanted = replace(DIALECTS["relay"], requirements=folder)
-    recipe = make_recipe(wanted, replace(host, version=(3, 11, 7)), frameworks=("mxnet", "torch"))
+    dialect = replace(DIALECTS["relay"], requirements=folder)
+    recipe = make_recipe(dialect, replace(host, version=(3, 11, 7)), frameworks=("mxnet", "torch"))
     digests = [recipe.digest]
     for name in ("py311-frameworks.txt", "hhb-tvm.txt", "py311-mxnet.txt"):
         (folder / name).write_text(f"{name} was changed")
@@ -150,127 +199,105 @@ def test_digest_is_of_every_lock_file_used_and_of_no_other(tmp_path: Path, host:
     assert recipe.digest in digests
 
 
-@pytest.mark.usefixtures("on_311")
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), EnvironmentFault("no network")])
-def test_interrupted_addition_keeps_what_was_there(
-    data_folder: Path, quick: list[Path], monkeypatch: pytest.MonkeyPatch, error: BaseException
+def test_an_interrupted_addition_keeps_the_toolchain(
+    data_folder: Path, installer_311: Installer, error: BaseException
 ) -> None:
-    made = install("relay", frameworks=("mxnet",))
-
-    def interrupted(self: Pip, requirement: str, **options: object) -> None:
-        raise error
-
-    monkeypatch.setattr(Pip, "resolve", interrupted)
+    toolchain = installer_311("relay", frameworks=("mxnet",))
     with pytest.raises(type(error)):
-        install("relay", frameworks=("torch",))
-    assert get_toolchain("relay") == made == install("relay", frameworks=("mxnet",))
-    assert _left(data_folder) == ["relay"]
+        installer_311.failing(resolve_error=error)("relay", frameworks=("torch",))
+    assert get_toolchain("relay") == toolchain == installer_311("relay", frameworks=("mxnet",))
+    assert _environments(data_folder) == ["relay"]
 
 
+@pytest.mark.usefixtures("data_folder")
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "advice"),
     [("tensorflw", "did you mean `tensorflow`?"), ("caffe", "choose from: mxnet, tensorflow, torch")],
 )
-def test_unknown_framework_is_refused(data_folder: Path, name: str, told: str) -> None:
-    with pytest.raises(UserError, match=f"Unknown framework `{name}`") as caught:
+def test_unknown_framework_is_refused(name: str, advice: str) -> None:
+    with pytest.raises(UserError, match=f"Unknown framework `{name}`") as refusal:
         install("relay", frameworks=("torch", name))
-    assert told in str(caught.value)
+    assert advice in str(refusal.value)
 
 
-def test_python_without_framework_wheels(
-    data_folder: Path, host: HostPython, monkeypatch: pytest.MonkeyPatch, quick: list[Path]
-) -> None:
-    monkeypatch.setattr(install_module, "describe", lambda python: replace(host, version=(3, 12, 1)))
+@pytest.mark.usefixtures("data_folder")
+def test_python_without_framework_wheels(host: HostPython, installer: Installer) -> None:
+    installer_312 = installer.on(replace(host, version=(3, 12, 1)))
     expected = r"needs Python 3\.10 to 3\.11, but .* 3\.12\.1; .*install relay --with torch --python PATH"
     with pytest.raises(EnvironmentFault, match=expected):
-        install("relay", frameworks=("torch",))
-    install("relay")
-    assert "py312.txt" in _names(quick)
+        installer_312("relay", frameworks=("torch",))
+    installer_312("relay")
+    assert "py312.txt" in installer_312.packages
 
 
-@pytest.mark.usefixtures("data_folder", "on_311", "quick")
-def test_room_is_asked_for_each_framework(monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = shutil.disk_usage(".")._replace(free=install_module.DISK_BYTES)
+@pytest.mark.usefixtures("data_folder")
+def test_every_framework_requires_more_disk_space(installer_311: Installer, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(".")._replace(free=DISK_BYTES)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
     for name in ("mxnet", "tensorflow", "torch"):
         with pytest.raises(EnvironmentFault, match="GB are needed"):
-            install("relay", frameworks=(name,))
-    install("relay")
+            installer_311("relay", frameworks=(name,))
+    installer_311("relay")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), EnvironmentFault("no network")])
-def test_interrupted_install_leaves_nothing(
-    data_folder: Path,
-    host: HostPython,
-    quick: list[Path],
-    monkeypatch: pytest.MonkeyPatch,
-    error: BaseException,
-) -> None:
-    def interrupted(self: Pip, lock: Path, **options: object) -> None:
-        raise error
-
-    monkeypatch.setattr(Pip, "install", interrupted)
+def test_interrupted_install_leaves_nothing(data_folder: Path, installer: Installer, error: BaseException) -> None:
     with pytest.raises(type(error)):
-        install("relay")
-    assert _left(data_folder) == []
+        installer.failing(install_error=error)("relay")
+    assert _environments(data_folder) == []
     assert list_toolchains() == ()
 
 
-def test_failed_update_keeps_the_old_environment(
-    data_folder: Path, host: HostPython, quick: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = install("relay")
+def test_failed_update_keeps_the_old_environment(data_folder: Path, installer: Installer) -> None:
+    toolchain = installer("relay")
     (data_folder / "toolchains" / "relay" / "passsearch.json").write_text("{}")
-
-    def offline(self: Pip, lock: Path, **options: object) -> None:
-        raise EnvironmentFault("no network")
-
-    monkeypatch.setattr(Pip, "install", offline)
     with pytest.raises(EnvironmentFault, match="no network"):
-        install("relay")
-    assert get_toolchain("relay") == made
+        installer.failing(install_error=EnvironmentFault("no network"))("relay")
+    assert get_toolchain("relay") == toolchain
 
 
-def test_leftovers_of_killed_installs_are_swept(data_folder: Path, host: HostPython, quick: list[Path]) -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    (data_folder / "toolchains" / f"relay.partial-{ended.pid}" / "bin").mkdir(parents=True)
-    install("relay")
-    assert _left(data_folder) == ["relay"]
+def test_leftovers_of_killed_installs_are_deleted(data_folder: Path, installer: Installer) -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    (data_folder / "toolchains" / f"relay.partial-{process.pid}" / "bin").mkdir(parents=True)
+    installer("relay")
+    assert _environments(data_folder) == ["relay"]
 
 
-def test_offline_error_names_what_is_missing_and_what_to_do(
-    data_folder: Path, host: HostPython, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("host")
+def test_offline_error_names_the_missing_package_and_the_next_step(data_folder: Path, tmp_path: Path) -> None:
     empty = tmp_path / "wheels"
     empty.mkdir()
-    with pytest.raises(EnvironmentFault) as caught:
+    with pytest.raises(EnvironmentFault) as refusal:
         install("relay", find_links=empty)
-    text = str(caught.value)
+    text = str(refusal.value)
     assert text.startswith("Could not fetch attrs==")
     assert "passsearch toolchain install relay --find-links FOLDER" in text
     assert "\n" not in text
-    assert _left(data_folder) == []
+    assert _environments(data_folder) == []
 
 
-def test_folder_of_wheels_must_exist(data_folder: Path) -> None:
+@pytest.mark.usefixtures("data_folder")
+def test_folder_of_wheels_must_exist() -> None:
     with pytest.raises(UserError, match="is not a folder"):
         install("relay", find_links=Path("/nonexistent"))
 
 
-def test_misspelt_dialect_is_proposed(data_folder: Path) -> None:
+@pytest.mark.usefixtures("data_folder")
+def test_misspelled_dialect_gets_a_proposal() -> None:
     with pytest.raises(UserError, match="did you mean `relay`"):
         install("rellay")
 
 
-def test_name_of_a_users_toolchain_is_not_taken_over(
-    data_folder: Path, toolchain: Toolchain, quick: list[Path]
-) -> None:
-    install_module.put(replace(toolchain, name="relay"))
+@pytest.mark.usefixtures("data_folder")
+def test_a_toolchain_of_the_user_is_not_replaced(toolchain: Toolchain, installer: Installer) -> None:
+    register(replace(toolchain, name="relay"))
     with pytest.raises(UserError, match="toolchain remove relay"):
-        install("relay")
+        installer("relay")
 
 
+@pytest.mark.usefixtures("data_folder")
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -281,30 +308,21 @@ def test_name_of_a_users_toolchain_is_not_taken_over(
         ({"has_venv": False}, "lacks `venv` or `ensurepip`"),
     ],
 )
-def test_platform_without_wheels(
-    data_folder: Path,
-    host: HostPython,
-    monkeypatch: pytest.MonkeyPatch,
-    change: dict[str, Any],
-    expected: str,
-) -> None:
-    monkeypatch.setattr(install_module, "describe", lambda python: replace(host, **change))
+def test_platform_without_wheels(host: HostPython, change: dict[str, Any], expected: str) -> None:
+    steps = InstallSteps(describe_host=lambda python: replace(host, **change))
     with pytest.raises(EnvironmentFault, match=expected):
-        install("relay")
+        install("relay", steps=steps)
     assert list_toolchains() == ()
 
 
-def test_full_disk_is_said_before_the_download(
-    data_folder: Path, host: HostPython, quick: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(install_module, "DISK_BYTES", 10**18)
+@pytest.mark.usefixtures("data_folder")
+def test_full_disk_is_reported_before_the_download(installer: Installer) -> None:
     with pytest.raises(EnvironmentFault, match="GB are needed"):
-        install("relay")
-    assert quick == []
+        installer.with_steps(disk_bytes=10**18)("relay")
+    assert installer.packages == []
 
 
-def test_what_is_resolved_keeps_to_the_lock_files(tmp_path: Path) -> None:
-    """pip says which version it cannot have; with a hash in the constraints it would ask for one."""
+def test_a_dependency_has_the_version_of_the_lock_file(tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"
     wheels.mkdir()
     _write_wheel(wheels, "framework", requires="needed")
@@ -312,7 +330,8 @@ def test_what_is_resolved_keeps_to_the_lock_files(tmp_path: Path) -> None:
     lock = tmp_path / "base.txt"
     lock.write_text("# made\nneeded==1.0 \\\n    --hash=sha256:00\n")
     python = make_environment(tmp_path / "env", base=describe(Path(sys.executable)))
-    pip = Pip(python=python, wanted="relay --with framework", find_links=wheels)
+    pip = Pip(python=python, install_arguments="relay --with framework", find_links=wheels)
+    # pip names the package, so it did not demand hashes, which it would with the whole lock file as constraints.
     with pytest.raises(EnvironmentFault, match=r"framework==1\.0"):
         pip.resolve("framework==1.0", locks=(lock,))
     _write_wheel(wheels, "needed")
@@ -321,7 +340,7 @@ def test_what_is_resolved_keeps_to_the_lock_files(tmp_path: Path) -> None:
 
 
 def _write_wheel(folder: Path, name: str, *, version: str = "1.0", requires: str = "") -> None:
-    """An empty package as pip takes it."""
+    """Write an empty package that pip installs."""
     needs = f"Requires-Dist: {requires}\n" if requires else ""
     info = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
@@ -353,16 +372,9 @@ def test_every_line_of_the_lock_files_is_pinned_and_hashed(name: str) -> None:
             assert "--hash=sha256:" in line
 
 
-def test_interrupt_ends_everything_pip_started(
-    tmp_path: Path, host: HostPython, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    late = tmp_path / "late"
-    base = tmp_path / "python"
-    base.write_text(f"#!/bin/sh\n(sleep 1; touch {late}) & wait\n")
-    base.chmod(0o755)
-    pip = import_module("passsearch.toolchain.pip")
-    monkeypatch.setattr(pip, "_VENV_TIMEOUT_S", 0.2)
+def test_a_timeout_kills_all_processes_that_pip_started(tmp_path: Path, programs: Path, host: HostPython) -> None:
+    base = replace(host, python=str(programs / "starts_a_child.sh"))
     with pytest.raises(EnvironmentFault, match="did not end"):
-        pip.make_environment(tmp_path / "env", base=replace(host, python=str(base)))
+        make_environment(tmp_path / "env", base=base, timeout_s=0.2)
     time.sleep(1.2)
-    assert not late.exists()
+    assert list(tmp_path.iterdir()) == []

@@ -4,23 +4,13 @@ from pathlib import Path
 import pytest
 
 from passsearch.errors import UserError
-from passsearch.toolchain import Toolchain, get_toolchain, list_toolchains, probe
+from passsearch.toolchain import get_toolchain, list_toolchains, probe
 
 
-def _interpreter(folder: Path, body: str) -> Path:
-    script = folder / "python"
-    script.write_text(f"#!/bin/sh\n{body}\n")
-    script.chmod(0o755)
-    return script
-
-
-def _without_tvm(folder: Path) -> Path:
-    return _interpreter(folder, f'exec {sys.executable} -S -E "$@"')
-
-
-def test_python_without_tvm(tmp_path: Path) -> None:
+def test_python_without_tvm(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHON_UNDER_TEST", sys.executable)
     with pytest.raises(UserError, match="has no TVM"):
-        probe(_without_tvm(tmp_path))
+        probe(programs / "has_no_tvm.sh")
 
 
 def test_no_such_file(tmp_path: Path) -> None:
@@ -28,9 +18,9 @@ def test_no_such_file(tmp_path: Path) -> None:
         probe(tmp_path / "python")
 
 
-def test_program_that_is_no_python(tmp_path: Path) -> None:
+def test_program_that_is_no_python(programs: Path) -> None:
     with pytest.raises(UserError, match="exited 3"):
-        probe(_interpreter(tmp_path, "exit 3"))
+        probe(programs / "exits_with_3.sh")
 
 
 def test_file_that_does_not_start(tmp_path: Path) -> None:
@@ -41,31 +31,27 @@ def test_file_that_does_not_start(tmp_path: Path) -> None:
         probe(broken)
 
 
-def test_compiler_that_crashes(tmp_path: Path) -> None:
+def test_compiler_that_crashes(programs: Path) -> None:
     with pytest.raises(UserError, match="killed by signal 11"):
-        probe(_interpreter(tmp_path, "kill -SEGV $$"))
+        probe(programs / "crashes.sh")
 
 
-def test_compiler_that_hangs(tmp_path: Path) -> None:
+def test_compiler_that_hangs(programs: Path) -> None:
     with pytest.raises(UserError, match="did not answer"):
-        probe(_interpreter(tmp_path, "exec sleep 60"), timeout_s=0.2)
+        probe(programs / "hangs.sh", timeout_s=0.2)
 
 
-def test_compiler_that_does_not_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "tvm.py").write_text("raise ImportError('libtvm.so: undefined symbol')")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def test_compiler_that_does_not_import(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(programs / "broken_tvm"))
     with pytest.raises(UserError, match=r"does not import .*libtvm\.so: undefined symbol"):
         probe(Path(sys.executable))
 
 
-def test_old_or_unrelated_tvm_is_refused(toolchain: Toolchain, tmp_path: Path) -> None:
-    answer = (
-        '{"python_version":"3.8","tvm_version":"0.6","tvm_commit":"","llvm_version":"","targets":[],'
-        '"cuda":false,"cuda_device":false,"default_triple":"","host_triple":""}'
-    )
-    result = probe(_interpreter(tmp_path, f"echo chatter; echo 'passsearch-probe:{answer}'"))
+def test_old_or_unrelated_tvm_is_refused(programs: Path) -> None:
+    python = programs / "has_old_tvm.sh"
+    result = probe(python)
     with pytest.raises(UserError, match=r"TVM 0\.6 is not supported"):
-        result.named("old", tmp_path / "python")
+        result.to_toolchain("old", python)
 
 
 @pytest.mark.toolchain
@@ -73,6 +59,6 @@ def test_installed_toolchain_answers() -> None:
     if not list_toolchains():
         pytest.skip("no toolchain is installed")
     toolchain = get_toolchain()
-    answer = probe(toolchain.python)
-    assert answer.named(toolchain.name, toolchain.python) == toolchain
-    assert toolchain.host_triple.split("-")[0] in answer.targets
+    result = probe(toolchain.python)
+    assert result.to_toolchain(toolchain.name, toolchain.python) == toolchain
+    assert toolchain.host_triple.split("-")[0] in result.targets

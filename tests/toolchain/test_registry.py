@@ -7,28 +7,29 @@ from pathlib import Path
 import pytest
 
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.toolchain import get_toolchain, list_toolchains, registry, remove_toolchain
+from passsearch.toolchain import add_toolchain, get_toolchain, list_toolchains, remove_toolchain
 from passsearch.toolchain.record import Toolchain
+from passsearch.toolchain.registry import hold_lock, register
 
 
-def test_what_is_put_is_listed_and_found(data_folder: Path, toolchain: Toolchain) -> None:
-    registry.put(toolchain)
+def test_a_registered_toolchain_is_listed_and_returned(data_folder: Path, toolchain: Toolchain) -> None:
+    register(toolchain)
     assert list_toolchains() == (toolchain,)
     assert get_toolchain() == get_toolchain("mine") == get_toolchain(dialect="relay") == toolchain
 
 
-def test_removing_forgets_but_keeps_the_users_interpreter(data_folder: Path, toolchain: Toolchain) -> None:
-    registry.put(toolchain)
+def test_removing_keeps_the_interpreter_of_the_user(data_folder: Path, toolchain: Toolchain) -> None:
+    register(toolchain)
     assert remove_toolchain("mine") == toolchain
     assert list_toolchains() == ()
     assert toolchain.python.exists()
 
 
-def test_removing_deletes_what_was_installed(data_folder: Path, toolchain: Toolchain) -> None:
+def test_removing_deletes_an_installed_environment(data_folder: Path, toolchain: Toolchain) -> None:
     python = data_folder / "toolchains" / "mine" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.touch()
-    registry.put(replace(toolchain, python=python))
+    register(replace(toolchain, python=python))
     remove_toolchain("mine")
     assert not (data_folder / "toolchains" / "mine").exists()
 
@@ -40,14 +41,14 @@ def test_none_installed_names_the_command(data_folder: Path) -> None:
         get_toolchain("relay")
 
 
-def test_misspelt_name_is_proposed(data_folder: Path, toolchain: Toolchain) -> None:
-    registry.put(toolchain)
+def test_misspelled_name_gets_a_proposal(data_folder: Path, toolchain: Toolchain) -> None:
+    register(toolchain)
     with pytest.raises(UserError, match="Unknown toolchain `mien`; did you mean `mine`"):
         get_toolchain("mien")
 
 
-def test_interpreter_that_went_away(data_folder: Path, toolchain: Toolchain) -> None:
-    registry.put(toolchain)
+def test_interpreter_that_was_deleted(data_folder: Path, toolchain: Toolchain) -> None:
+    register(toolchain)
     toolchain.python.unlink()
     with pytest.raises(EnvironmentFault, match="is gone"):
         get_toolchain("mine")
@@ -56,9 +57,9 @@ def test_interpreter_that_went_away(data_folder: Path, toolchain: Toolchain) -> 
 
 @pytest.mark.parametrize("name", ["this", "mine", "", "a/b", "../x", ".hidden"])
 def test_names_that_cannot_be_added(data_folder: Path, toolchain: Toolchain, name: str) -> None:
-    registry.put(toolchain)
+    register(toolchain)
     with pytest.raises(UserError):
-        registry.add_toolchain(name, toolchain.python)
+        add_toolchain(name, toolchain.python)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"toolchains": 3}'])
@@ -79,33 +80,33 @@ def test_missing_key_is_named_and_unknown_key_ignored(data_folder: Path, toolcha
 def test_interrupted_write_keeps_the_old_file(
     data_folder: Path, toolchain: Toolchain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry.put(toolchain)
+    register(toolchain)
 
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(EnvironmentFault, match="No space left"):
-        registry.put(replace(toolchain, name="other"))
+        register(replace(toolchain, name="other"))
     assert [row["name"] for row in json.loads((data_folder / "toolchains.json").read_text())["toolchains"]] == ["mine"]
     assert {path.suffix for path in data_folder.iterdir()} == {".json", ".lock"}
 
 
 def test_busy_lock_is_an_environment_fault(data_folder: Path) -> None:
     with (
-        registry.locked("x"),
+        hold_lock("x"),
         pytest.raises(EnvironmentFault, match="Another passsearch"),
-        registry.locked("x", timeout_s=0.01),
+        hold_lock("x", timeout_s=0.01),
     ):
-        pytest.fail("two held one lock")
+        pytest.fail("two processes hold one lock")
 
 
-def test_processes_that_write_at_once_lose_nothing(data_folder: Path, toolchain: Toolchain) -> None:
+def test_concurrent_processes_lose_no_toolchain(data_folder: Path, toolchain: Toolchain) -> None:
     context = multiprocessing.get_context("spawn")
     rows = [replace(toolchain, name=f"t{number}") for number in range(4)]
-    writers = [context.Process(target=registry.put, args=(row,)) for row in rows]
+    writers = [context.Process(target=register, args=(row,)) for row in rows]
     for writer in writers:
         writer.start()
     for writer in writers:
         writer.join(timeout=60)
-    assert {found.name for found in list_toolchains()} == {row.name for row in rows}
+    assert {entry.name for entry in list_toolchains()} == {row.name for row in rows}

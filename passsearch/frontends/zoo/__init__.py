@@ -1,4 +1,4 @@
-"""Built-in networks: ONNX graphs with fixed random weights, made without a framework."""
+"""Built-in networks: ONNX graphs with fixed random weights, built without a framework."""
 
 from passsearch.frontends.zoo.networks import NETWORKS, build, describe
 

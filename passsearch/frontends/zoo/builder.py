@@ -22,10 +22,10 @@ __all__ = ["HEAD_GAIN", "LINEAR_GAIN", "RELU_GAIN", "GraphBuilder", "Tensor"]
 OPSET = 13
 IR_VERSION = 8
 
-# Variance gain of the weights: 2 makes up for the half that a ReLU cuts off.
+# Variance gain of the weights: a ReLU sets half of its inputs to zero, and a gain of 2 compensates for that.
 RELU_GAIN = 2.0
 LINEAR_GAIN = 1.0
-# The last layer reads features that average out in a random network; its outputs shall still spread around 1.
+# The features of a random network are averages with little spread; with this gain the outputs still spread around 1.
 HEAD_GAIN = 16.0
 _CENTRED_FAN_IN = 16
 
@@ -39,7 +39,7 @@ class Tensor:
 
 
 class GraphBuilder:
-    """Builds one ONNX graph, node by node.
+    """A builder of one ONNX graph, node by node.
 
     Args:
         name: Name of the graph.
@@ -60,17 +60,17 @@ class GraphBuilder:
         self._scalars: dict[float, Tensor] = {}
 
     def finish(self) -> onnx.ModelProto:
-        """Returns the finished network."""
+        """Return the finished network."""
         return self._model
 
     def input(self, name: str, shape: Sequence[int], *, integer: bool = False) -> Tensor:
-        """Declares an input, float32 or int64."""
+        """Declare an input, float32 or int64."""
         kind = TensorProto.INT64 if integer else TensorProto.FLOAT
         self._model.graph.input.append(helper.make_tensor_value_info(name, kind, list(shape)))
         return Tensor(name, tuple(shape))
 
     def output(self, x: Tensor, name: str) -> None:
-        """Declares a float32 output, renaming the tensor throughout the graph."""
+        """Declare a float32 output, renaming the tensor throughout the graph."""
         for node in self._model.graph.node:
             node.input[:] = [name if value == x.name else value for value in node.input]
             node.output[:] = [name if value == x.name else value for value in node.output]
@@ -85,7 +85,7 @@ class GraphBuilder:
         shape: Sequence[int],
         **attributes: float | str | Sequence[int],
     ) -> Tensor:
-        """Appends one node with one output of the given shape."""
+        """Append one node with one output of the given shape."""
         name = self._fresh(op.lower())
         names = [tensor.name for tensor in inputs]
         node = helper.make_node(op, names, [name], name=name)
@@ -94,23 +94,23 @@ class GraphBuilder:
         return Tensor(name, tuple(shape))
 
     def initializer(self, name: str, values: npt.NDArray[np.generic]) -> Tensor:
-        """Stores an array in the graph under a fresh name."""
+        """Store an array in the graph under a fresh name."""
         tensor = Tensor(self._fresh(name), values.shape)
         self._model.graph.initializer.add().CopyFrom(numpy_helper.from_array(values, tensor.name))
         return tensor
 
     def integers(self, values: Sequence[int]) -> Tensor:
-        """Stores a vector of int64, such as a shape or axes."""
+        """Store a vector of int64, such as a shape or axes."""
         return self.initializer("integers", np.asarray(values, dtype=np.int64))
 
     def scalar(self, value: float) -> Tensor:
-        """Stores a float32 scalar, once for each value."""
+        """Store a float32 scalar, once for each value."""
         if value not in self._scalars:
             self._scalars[value] = self.initializer("scalar", np.asarray(value, dtype=np.float32))
         return self._scalars[value]
 
     def weight(self, name: str, shape: Sequence[int], *, axes: tuple[int, ...], gain: float) -> Tensor:
-        """Stores the weights of a layer.
+        """Store the weights of a layer.
 
         Args:
             name: Name to start from.
@@ -120,19 +120,19 @@ class GraphBuilder:
         """
         fan_in = math.prod(shape[axis] for axis in axes)
         values = self._random.standard_normal(tuple(shape), dtype=np.float32) * np.float32(math.sqrt(gain / fan_in))
-        # Activations have positive means. Weights that sum to zero do not pass them on; otherwise, after a few dozen
-        # random layers, all inputs would give nearly the same output. A depthwise filter is too small for that.
+        # Activations have positive means, and weights that sum to zero do not pass these on. Otherwise all inputs would
+        # give nearly the same output after a few dozen random layers. A depthwise filter has too few weights for this.
         if fan_in >= _CENTRED_FAN_IN:
             values -= values.mean(axis=axes, keepdims=True)
         return self.initializer(name, values)
 
     def normal(self, name: str, shape: Sequence[int], *, mean: float = 0.0, deviation: float) -> Tensor:
-        """Stores a float32 array drawn from a normal distribution."""
+        """Store a float32 array drawn from a normal distribution."""
         values = self._random.standard_normal(tuple(shape), dtype=np.float32)
         return self.initializer(name, values * np.float32(deviation) + np.float32(mean))
 
     def uniform(self, name: str, shape: Sequence[int], *, low: float, high: float) -> Tensor:
-        """Stores a float32 array drawn from a uniform distribution."""
+        """Store a float32 array drawn from a uniform distribution."""
         values = self._random.random(tuple(shape), dtype=np.float32)
         return self.initializer(name, values * np.float32(high - low) + np.float32(low))
 
@@ -148,7 +148,7 @@ class GraphBuilder:
         bias: bool = False,
         gain: float = RELU_GAIN,
     ) -> Tensor:
-        """Appends a square two-dimensional convolution over NCHW.
+        """Append a square two-dimensional convolution over NCHW.
 
         Args:
             x: Input of shape (batch, channels, height, width).
@@ -157,7 +157,7 @@ class GraphBuilder:
             stride: Step in both directions.
             padding: Zeros added on each side; by default half the kernel.
             groups: Number of channel groups.
-            bias: Whether to add a bias per output channel.
+            bias: True to add a bias per output channel.
             gain: Variance of the output over the mean square of the input.
         """
         padding = kernel // 2 if padding is None else padding
@@ -177,12 +177,12 @@ class GraphBuilder:
         )
 
     def batch_norm(self, x: Tensor, *, scale: float = 1.0) -> Tensor:
-        """Appends an inference-time batch normalization whose statistics are near those of its input.
+        """Append an inference-time batch normalization whose statistics are near those of its input.
 
         Args:
             x: Input of shape (batch, channels, ...).
-            scale: Centre of the learned factors; below 1 on a branch that is added to a shortcut, so that sums of many
-                branches stay bounded.
+            scale: Centre of the random factors. Below 1 for a branch that is added to a shortcut, because sums of many
+                branches would grow otherwise.
         """
         channels = (x.shape[1],)
         gamma = self.uniform("norm_scale", channels, low=0.9 * scale, high=1.1 * scale)
@@ -190,20 +190,20 @@ class GraphBuilder:
         mean = self.normal("norm_mean", channels, deviation=0.1)
         variance = self.uniform("norm_variance", channels, low=0.8, high=1.2)
         inputs = [x, gamma, beta, mean, variance]
-        # Momentum plays no part in inference, but below opset 14 onnx.reference mixes the statistics of the batch into
-        # the stored ones unless it is 1: onnx/reference/ops/op_batch_normalization.py, BatchNormalization_9.
+        # Momentum has no effect on inference, but below opset 14 onnx.reference mixes the statistics of the batch into
+        # the stored ones unless momentum is 1: onnx/reference/ops/op_batch_normalization.py, BatchNormalization_9.
         return self.node("BatchNormalization", inputs, shape=x.shape, epsilon=1e-5, momentum=1.0)
 
     def relu(self, x: Tensor) -> Tensor:
-        """Appends a ReLU."""
+        """Append a ReLU."""
         return self.node("Relu", [x], shape=x.shape)
 
     def relu6(self, x: Tensor) -> Tensor:
-        """Appends a ReLU capped at 6, as a Clip."""
+        """Append a ReLU capped at 6, as a Clip."""
         return self.node("Clip", [x, self.scalar(0.0), self.scalar(6.0)], shape=x.shape)
 
     def max_pool(self, x: Tensor, *, kernel: int, stride: int, padding: int) -> Tensor:
-        """Appends a square maximum pooling over NCHW."""
+        """Append a square maximum pooling over NCHW."""
         size = _window(x, kernel=kernel, stride=stride, padding=padding)
         return self.node(
             "MaxPool",
@@ -215,69 +215,69 @@ class GraphBuilder:
         )
 
     def global_average_pool(self, x: Tensor) -> Tensor:
-        """Appends an average over height and width, kept as size 1."""
+        """Append an average over height and width, kept as size 1."""
         return self.node("GlobalAveragePool", [x], shape=(*x.shape[:2], 1, 1))
 
     def flatten(self, x: Tensor) -> Tensor:
-        """Appends a flattening of all dimensions after the first."""
+        """Append a flattening of all dimensions after the first."""
         return self.node("Flatten", [x], shape=(x.shape[0], math.prod(x.shape[1:])), axis=1)
 
     def dense(self, x: Tensor, features: int) -> Tensor:
-        """Appends a classifier over (batch, features), as a Gemm."""
+        """Append a classifier over (batch, features), as a Gemm."""
         weight = self.weight("dense_weight", (features, x.shape[1]), axes=(1,), gain=HEAD_GAIN)
         bias = self.normal("dense_bias", (features,), deviation=0.1)
         return self.node("Gemm", [x, weight, bias], shape=(x.shape[0], features), alpha=1.0, beta=1.0, transB=1)
 
     def linear(self, x: Tensor, features: int, *, gain: float = LINEAR_GAIN) -> Tensor:
-        """Appends a fully connected layer over the last of any number of dimensions, as MatMul and Add."""
+        """Append a fully connected layer over the last of any number of dimensions, as MatMul and Add."""
         weight = self.weight("linear_weight", (x.shape[-1], features), axes=(0,), gain=gain)
         bias = self.normal("linear_bias", (features,), deviation=0.1)
         return self.add(bias, self.matmul(x, weight))
 
     def matmul(self, x: Tensor, y: Tensor) -> Tensor:
-        """Appends a matrix product over the last two dimensions; `y` has the batch dimensions of `x`, or none."""
+        """Append a matrix product over the last two dimensions; `y` has the batch dimensions of `x`, or none."""
         return self.node("MatMul", [x, y], shape=(*x.shape[:-1], y.shape[-1]))
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """Appends a sum with broadcasting."""
+        """Append a sum with broadcasting."""
         return self._elementwise("Add", (x, y))
 
     def subtract(self, x: Tensor, y: Tensor) -> Tensor:
-        """Appends a difference with broadcasting."""
+        """Append a difference with broadcasting."""
         return self._elementwise("Sub", (x, y))
 
     def multiply(self, x: Tensor, y: Tensor) -> Tensor:
-        """Appends a product with broadcasting."""
+        """Append a product with broadcasting."""
         return self._elementwise("Mul", (x, y))
 
     def divide(self, x: Tensor, y: Tensor) -> Tensor:
-        """Appends a quotient with broadcasting."""
+        """Append a quotient with broadcasting."""
         return self._elementwise("Div", (x, y))
 
     def softmax(self, x: Tensor) -> Tensor:
-        """Appends a softmax over the last dimension."""
+        """Append a softmax over the last dimension."""
         return self.node("Softmax", [x], shape=x.shape, axis=-1)
 
     def sigmoid(self, x: Tensor) -> Tensor:
-        """Appends a logistic function."""
+        """Append a logistic function."""
         return self.node("Sigmoid", [x], shape=x.shape)
 
     def transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
-        """Appends a permutation of the dimensions."""
+        """Append a permutation of the dimensions."""
         return self.node("Transpose", [x], shape=[x.shape[axis] for axis in order], perm=list(order))
 
     def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
-        """Appends a change to a shape given in full."""
+        """Append a change to a shape given in full."""
         return self.node("Reshape", [x, self.integers(shape)], shape=shape)
 
     def concat(self, parts: Sequence[Tensor], *, axis: int) -> Tensor:
-        """Appends a concatenation along an axis counted from the front."""
+        """Append a concatenation along an axis counted from the front."""
         shape = list(parts[0].shape)
         shape[axis] = sum(part.shape[axis] for part in parts)
         return self.node("Concat", parts, shape=shape, axis=axis)
 
     def split(self, x: Tensor, parts: int) -> list[Tensor]:
-        """Appends a split of the last dimension into equal parts."""
+        """Append a split of the last dimension into equal parts."""
         shape = (*x.shape[:-1], x.shape[-1] // parts)
         names = [self._fresh("split") for _ in range(parts)]
         lengths = self.integers([shape[-1]] * parts)
@@ -287,7 +287,7 @@ class GraphBuilder:
         return [Tensor(name, shape) for name in names]
 
     def layer_norm(self, x: Tensor, *, epsilon: float = 1e-12) -> Tensor:
-        """Appends a layer normalization over the last dimension, as primitive operators.
+        """Append a layer normalization over the last dimension, as primitive operators.
 
         The chain is the one that PyTorch's exporter writes below opset 17: `torch/onnx/symbolic_opset9.py`,
         `native_layer_norm`.
@@ -306,7 +306,7 @@ class GraphBuilder:
         return self.node("ReduceMean", [x], shape=(*x.shape[:-1], 1), axes=[-1], keepdims=1)
 
     def _elementwise(self, op: str, operands: tuple[Tensor, Tensor]) -> Tensor:
-        return self.node(op, operands, shape=np.broadcast_shapes(*(each.shape for each in operands)))
+        return self.node(op, operands, shape=np.broadcast_shapes(*(operand.shape for operand in operands)))
 
     def _fresh(self, name: str) -> str:
         self._counts[name] += 1
@@ -314,6 +314,6 @@ class GraphBuilder:
 
 
 def _window(x: Tensor, *, kernel: int, stride: int, padding: int) -> tuple[int, int]:
-    """Returns height and width after a sliding window."""
+    """Return height and width after a sliding window."""
     height, width = x.shape[2:]
     return (height + 2 * padding - kernel) // stride + 1, (width + 2 * padding - kernel) // stride + 1

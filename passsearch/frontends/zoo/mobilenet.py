@@ -38,7 +38,7 @@ _V2_BRANCH_SCALE = 0.4
 def mobilenet_v2(
     *, batch: int = 1, size: int = 224, width_multiplier: float = 1.0, classes: int = 1000, seed: int = 0
 ) -> onnx.ModelProto:
-    """Builds MobileNetV2 as laid out in `torchvision/models/mobilenetv2.py`.
+    """Build MobileNetV2 as laid out in `torchvision/models/mobilenetv2.py`.
 
     Args:
         batch: Number of images.
@@ -52,19 +52,19 @@ def mobilenet_v2(
     """
     graph = GraphBuilder("mobilenet_v2", seed=seed)
     image = graph.input("image", (batch, 3, size, size))
-    x = _unit(graph, image, channels=_rounded(32 * width_multiplier), kernel=3, stride=2)
+    x = _unit(graph, image, channels=_round_channels(32 * width_multiplier), kernel=3, stride=2)
     for expansion, channels, repeats, stride in _V2_GROUPS:
-        out = _rounded(channels * width_multiplier)
+        out = _round_channels(channels * width_multiplier)
         for index in range(repeats):
             x = _inverted_residual(graph, x, expansion=expansion, channels=out, stride=stride if index == 0 else 1)
-    x = _unit(graph, x, channels=_rounded(1280 * max(1.0, width_multiplier)))
-    pooled = graph.flatten(graph.global_average_pool(x))
-    graph.output(graph.dense(pooled, classes), "logits")
+    x = _unit(graph, x, channels=_round_channels(1280 * max(1.0, width_multiplier)))
+    vector = graph.flatten(graph.global_average_pool(x))
+    graph.output(graph.dense(vector, classes), "logits")
     return graph.finish()
 
 
 def mobilenet_v1_features(graph: GraphBuilder, image: Tensor, *, taps: Sequence[int]) -> list[Tensor]:
-    """Appends MobileNetV1 without its classifier.
+    """Append MobileNetV1 without its classifier.
 
     Args:
         graph: The graph to extend.
@@ -83,10 +83,10 @@ def _inverted_residual(graph: GraphBuilder, x: Tensor, *, expansion: int, channe
     shortcut = stride == 1 and x.shape[1] == channels
     hidden = x if expansion == 1 else _unit(graph, x, channels=x.shape[1] * expansion)
     hidden = _depthwise(graph, hidden, stride=stride)
-    projected = graph.conv(hidden, channels, gain=LINEAR_GAIN)
+    projection = graph.conv(hidden, channels, gain=LINEAR_GAIN)
     if not shortcut:
-        return graph.batch_norm(projected)
-    return graph.add(x, graph.batch_norm(projected, scale=_V2_BRANCH_SCALE))
+        return graph.batch_norm(projection)
+    return graph.add(x, graph.batch_norm(projection, scale=_V2_BRANCH_SCALE))
 
 
 def _depthwise(graph: GraphBuilder, x: Tensor, *, stride: int) -> Tensor:
@@ -96,12 +96,12 @@ def _depthwise(graph: GraphBuilder, x: Tensor, *, stride: int) -> Tensor:
 def _unit(
     graph: GraphBuilder, x: Tensor, *, channels: int, kernel: int = 1, stride: int = 1, groups: int = 1
 ) -> Tensor:
-    """Appends convolution, normalization and activation."""
+    """Append convolution, normalization and activation."""
     x = graph.conv(x, channels, kernel=kernel, stride=stride, groups=groups)
     return graph.relu6(graph.batch_norm(x))
 
 
-def _rounded(channels: float) -> int:
-    """Rounds to a multiple of 8, by at most a tenth downwards: `_make_divisible` in `torchvision/models/_utils.py`."""
+def _round_channels(channels: float) -> int:
+    """Round to a multiple of 8, down by a tenth at most; see `_make_divisible` in `torchvision/models/_utils.py`."""
     nearest = max(8, int(channels + 4) // 8 * 8)
     return nearest if nearest >= 0.9 * channels else nearest + 8

@@ -25,7 +25,7 @@ class Network:
         name: The name users type.
         make: Builds the graph for a batch size.
         inputs: Names, types and shapes of the inputs at batch size 1, as text.
-        summary: What the network is, with its size, in one line.
+        summary: The kind of network and its size, in one line.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Network:
 
 
 def build(name: str, *, batch: int = 1) -> onnx.ModelProto:
-    """Builds a built-in network.
+    """Return the ONNX graph of a built-in network.
 
     The same arguments give the same bytes under the same versions of `numpy` and `onnx`.
 
@@ -47,7 +47,7 @@ def build(name: str, *, batch: int = 1) -> onnx.ModelProto:
         A network with static shapes, opset 13, float32 weights and fixed random values.
 
     Raises:
-        UserError: If the name is unknown, the batch size is below 1, or `onnx` is not installed.
+        UserError: The name is unknown, the batch size is below 1, or `onnx` is not installed.
     """
     network = _find(name)
     if batch < 1:
@@ -61,10 +61,10 @@ def build(name: str, *, batch: int = 1) -> onnx.ModelProto:
 
 
 def describe(name: str) -> str:
-    """Describes a built-in network in one line, without building it.
+    """Describe a built-in network in one line, without building it.
 
     Raises:
-        UserError: If the name is unknown.
+        UserError: The name is unknown.
     """
     network = _find(name)
     return f"{network.name}: {network.summary}; inputs {network.inputs}"

@@ -18,14 +18,15 @@ __all__ = ["resnet", "resnet_features"]
 _STAGES = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
 _FIRST_BOTTLENECK_DEPTH = 50
 _EXPANSION = 4
-# Each block adds about a sixth to the variance of its input; 33 blocks, the most there are, then stay below 200.
+# With this factor a block adds about a sixth to the variance of its input. The deepest network has 33 blocks, and its
+# variance stays below 200.
 _BRANCH_SCALE = 0.4
 
 
 def resnet(
     depth: int, *, batch: int = 1, size: int = 224, width: int = 64, classes: int = 1000, seed: int = 0
 ) -> onnx.ModelProto:
-    """Builds a residual network.
+    """Build a residual network.
 
     Args:
         depth: Number of weighted layers: 18, 34, 50 or 101.
@@ -39,21 +40,21 @@ def resnet(
         A network from `image` (batch, 3, size, size) to `logits` (batch, classes).
 
     Raises:
-        UserError: If the depth is not one of those above.
+        UserError: The depth is not one of these.
     """
     if depth not in _STAGES:
-        allowed = ", ".join(str(known) for known in _STAGES)
+        allowed = ", ".join(map(str, _STAGES))
         raise UserError(f"Unknown ResNet depth {depth}; choose one of {allowed}")
     graph = GraphBuilder(f"resnet{depth}", seed=seed)
     image = graph.input("image", (batch, 3, size, size))
     features = resnet_features(graph, image, depth=depth, width=width, strides=(1, 2, 2, 2))
-    pooled = graph.flatten(graph.global_average_pool(features))
-    graph.output(graph.dense(pooled, classes), "logits")
+    vector = graph.flatten(graph.global_average_pool(features))
+    graph.output(graph.dense(vector, classes), "logits")
     return graph.finish()
 
 
 def resnet_features(graph: GraphBuilder, image: Tensor, *, depth: int, width: int, strides: Sequence[int]) -> Tensor:
-    """Appends the stem and as many stages as there are strides."""
+    """Append the stem and as many stages as there are strides."""
     x = graph.relu(graph.batch_norm(graph.conv(image, width, kernel=7, stride=2)))
     x = graph.max_pool(x, kernel=3, stride=2, padding=1)
     block = _bottleneck if depth >= _FIRST_BOTTLENECK_DEPTH else _basic_block
@@ -77,7 +78,7 @@ def _bottleneck(graph: GraphBuilder, x: Tensor, *, channels: int, stride: int) -
 
 
 def _join(graph: GraphBuilder, x: Tensor, *, branch: Tensor, stride: int) -> Tensor:
-    """Adds the shortcut, projected where the shape changes, to the branch."""
+    """Add the shortcut, projected where the shape changes, to the branch."""
     branch = graph.batch_norm(branch, scale=_BRANCH_SCALE)
     if x.shape != branch.shape:
         x = graph.batch_norm(graph.conv(x, branch.shape[1], stride=stride, gain=LINEAR_GAIN))

@@ -16,14 +16,14 @@ from passsearch.frontends.zoo.resnet import resnet_features
 __all__ = ["ssd_mobilenet", "ssd_resnet50"]
 
 _RESNET_ANCHORS = (4, 6, 6, 6, 4, 4)
-# (channels between, channels out, stride, padding) of each additional feature map.
+# (hidden channels, output channels, stride, padding) of each additional feature map.
 _RESNET_EXTRAS = ((256, 512, 2, 1), (256, 512, 2, 1), (128, 256, 2, 1), (128, 256, 1, 0), (128, 256, 1, 0))
 _MOBILENET_ANCHORS = (3, 6, 6, 6, 6, 6)
 _MOBILENET_EXTRAS = ((256, 512, 2, 1), (128, 256, 2, 1), (128, 256, 2, 1), (64, 128, 2, 1))
 
 
 def ssd_resnet50(*, batch: int = 1, classes: int = 81, width: int = 64, seed: int = 0) -> onnx.ModelProto:
-    """Builds SSD300 on ResNet-50, as in NVIDIA's `DeepLearningExamples/PyTorch/Detection/SSD/ssd/model.py`.
+    """Build SSD300 on ResNet-50, as in NVIDIA's `DeepLearningExamples/PyTorch/Detection/SSD/ssd/model.py`.
 
     The backbone ends after its third stage, whose stride is 1, so that the first feature map is 38x38.
 
@@ -39,8 +39,8 @@ def ssd_resnet50(*, batch: int = 1, classes: int = 81, width: int = 64, seed: in
     graph = GraphBuilder("ssd_resnet50", seed=seed)
     image = graph.input("image", (batch, 3, 300, 300))
     features = [resnet_features(graph, image, depth=50, width=width, strides=(1, 2, 1))]
-    for between, channels, stride, padding in _RESNET_EXTRAS:
-        x = graph.relu(graph.batch_norm(graph.conv(features[-1], between)))
+    for hidden, channels, stride, padding in _RESNET_EXTRAS:
+        x = graph.relu(graph.batch_norm(graph.conv(features[-1], hidden)))
         x = graph.conv(x, channels, kernel=3, stride=stride, padding=padding)
         features.append(graph.relu(graph.batch_norm(x)))
     boxes = _predict(graph, features, anchors=_RESNET_ANCHORS, values=4, kernel=3)
@@ -49,7 +49,7 @@ def ssd_resnet50(*, batch: int = 1, classes: int = 81, width: int = 64, seed: in
 
 
 def ssd_mobilenet(*, batch: int = 1, classes: int = 91, seed: int = 0) -> onnx.ModelProto:
-    """Builds SSD300 on MobileNetV1, as in TensorFlow's `ssd_mobilenet_v1_coco`: 1x1 heads and sigmoid scores.
+    """Build SSD300 on MobileNetV1, as in TensorFlow's `ssd_mobilenet_v1_coco`: 1x1 heads and sigmoid scores.
 
     Args:
         batch: Number of images of 300x300 pixels.
@@ -62,8 +62,8 @@ def ssd_mobilenet(*, batch: int = 1, classes: int = 91, seed: int = 0) -> onnx.M
     graph = GraphBuilder("ssd_mobilenet", seed=seed)
     image = graph.input("image", (batch, 3, 300, 300))
     features = mobilenet_v1_features(graph, image, taps=(11, 13))
-    for between, channels, stride, padding in _MOBILENET_EXTRAS:
-        x = graph.relu6(graph.batch_norm(graph.conv(features[-1], between)))
+    for hidden, channels, stride, padding in _MOBILENET_EXTRAS:
+        x = graph.relu6(graph.batch_norm(graph.conv(features[-1], hidden)))
         x = graph.conv(x, channels, kernel=3, stride=stride, padding=padding)
         features.append(graph.relu6(graph.batch_norm(x)))
     boxes = _predict(graph, features, anchors=_MOBILENET_ANCHORS, values=4, kernel=1)
@@ -74,7 +74,7 @@ def ssd_mobilenet(*, batch: int = 1, classes: int = 91, seed: int = 0) -> onnx.M
 def _predict(
     graph: GraphBuilder, features: Sequence[Tensor], *, anchors: Sequence[int], values: int, kernel: int
 ) -> Tensor:
-    """Appends one head per feature map and joins them to (batch, anchors of all maps, values)."""
+    """Append one head per feature map and join them to (batch, anchors of all maps, values)."""
     parts = []
     for x, count in zip(features, anchors, strict=True):
         head = graph.conv(x, count * values, kernel=kernel, bias=True, gain=HEAD_GAIN)

@@ -1,0 +1,3 @@
+"""Stands for a TVM whose shared library does not load."""
+
+raise ImportError("libtvm.so: undefined symbol")

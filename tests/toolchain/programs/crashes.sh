@@ -1,0 +1,3 @@
+#!/bin/sh
+# An interpreter that crashes while it imports TVM.
+kill -SEGV $$

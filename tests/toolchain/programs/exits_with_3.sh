@@ -1,0 +1,3 @@
+#!/bin/sh
+# A program that is no Python interpreter.
+exit 3
