@@ -1,6 +1,6 @@
 """Analysis of a network's dataflow graph: its features, and the architecture classes that follow from them."""
 
 from passsearch.analysis.classes import ClassRule, classify
-from passsearch.analysis.fingerprint import feature_names, fingerprint
+from passsearch.analysis.fingerprint import compute_fingerprint, feature_names
 
-__all__ = ["ClassRule", "classify", "feature_names", "fingerprint"]
+__all__ = ["ClassRule", "classify", "compute_fingerprint", "feature_names"]

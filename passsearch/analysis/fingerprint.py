@@ -30,7 +30,7 @@ _FAMILIES: tuple[Callable[[Dataflow], Mapping[str, Feature]], ...] = (
 )
 
 
-def fingerprint(summary: ModuleSummary) -> Fingerprint:
+def compute_fingerprint(summary: ModuleSummary) -> Fingerprint:
     """Return the features of a network.
 
     Absent features have count 0, so that a class rule with a mistyped feature name can be detected.
@@ -46,4 +46,4 @@ def fingerprint(summary: ModuleSummary) -> Fingerprint:
 def feature_names() -> frozenset[str]:
     """Return the names of all features."""
     # Every family returns all its names for every graph, so the empty graph has them all.
-    return frozenset(fingerprint(ModuleSummary((), ())).features)
+    return frozenset(compute_fingerprint(ModuleSummary((), ())).features)

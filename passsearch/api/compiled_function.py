@@ -10,7 +10,7 @@ from zlib import crc32
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import device_of
-from passsearch.export import BUILT, SCRIPT, export_run
+from passsearch.export import ARTIFACT_FOLDER, SCRIPT, export_run
 from passsearch.frontends import temporary_subfolder
 from passsearch.toolchain import get_toolchain
 from passsearch.worker import run_script
@@ -63,4 +63,4 @@ def _build(document: Mapping[str, Any], run: Path, *, folder: Path) -> None:
         script = export_run(document, run, to=temporary / "deploy") / SCRIPT
         if run_script(python, script, to_stderr=True):
             raise UserError(f"The script that builds the winner of `{run}` failed; its messages stand above.")
-        os.replace(script.parent / BUILT, folder)
+        os.replace(script.parent / ARTIFACT_FOLDER, folder)

@@ -1,10 +1,10 @@
 """The pass catalog: schema, loader, argument checks, and the selection of passes for a network."""
 
-from passsearch.catalog.binding import bind_arguments, bind_pipeline, with_needs
-from passsearch.catalog.learning import learned, proposal
+from passsearch.catalog.binding import bind_arguments, bind_pipeline, insert_prerequisites
+from passsearch.catalog.learning import format_proposal, summarize_spaces
 from passsearch.catalog.loader import load
 from passsearch.catalog.schema import Catalog, CatalogEntry, NamedSequence, Need, Parameter
-from passsearch.catalog.selection import Ruling, Selection, candidates
+from passsearch.catalog.selection import PassDecision, Selection, select_passes
 
 __all__ = [
     "Catalog",
@@ -12,13 +12,13 @@ __all__ = [
     "NamedSequence",
     "Need",
     "Parameter",
-    "Ruling",
+    "PassDecision",
     "Selection",
     "bind_arguments",
     "bind_pipeline",
-    "candidates",
-    "learned",
+    "format_proposal",
+    "insert_prerequisites",
     "load",
-    "proposal",
-    "with_needs",
+    "select_passes",
+    "summarize_spaces",
 ]

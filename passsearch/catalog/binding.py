@@ -22,7 +22,7 @@ def bind_arguments(spec: PassSpec, entry: CatalogEntry) -> dict[str, Json]:
     Raises:
         UserError: A parameter is unknown, a value is not allowed, or a required parameter has no value.
     """
-    arguments = spec.bound
+    arguments = spec.argument_values
     for name, value in arguments.items():
         _check_value(value, entry.parameter(name), pass_name=entry.name)
     for parameter in entry.parameters:
@@ -46,7 +46,7 @@ def bind_pipeline(pipeline: Pipeline, catalog: Catalog) -> tuple[CatalogEntry, .
     return entries
 
 
-def with_needs(pipeline: Pipeline, catalog: Catalog, *, present: Collection[str]) -> Pipeline:
+def insert_prerequisites(pipeline: Pipeline, catalog: Catalog, *, features: Collection[str]) -> Pipeline:
     """Return the pipeline with prerequisite passes inserted before the first pass that needs them.
 
     The paper's sequences (CF'22, section 5) leave prerequisites to the compiler: "if a pass depends on the
@@ -55,14 +55,14 @@ def with_needs(pipeline: Pipeline, catalog: Catalog, *, present: Collection[str]
     Args:
         pipeline: The sequence as written.
         catalog: The source of prerequisites.
-        present: Features of the network; some prerequisites apply only to networks with a certain feature.
+        features: Features of the network; some prerequisites apply only to networks with a certain feature.
 
     Raises:
         UserError: A pass is unknown.
     """
     steps: list[PassSpec] = []
     for step in pipeline.passes:
-        _append(step, steps, catalog=catalog, features=present)
+        _append(step, steps, catalog=catalog, features=features)
     return Pipeline(tuple(steps))
 
 

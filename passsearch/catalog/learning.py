@@ -11,7 +11,7 @@ Space = Mapping[str, Any]
 """A space as ``passsearch explore --out`` writes it."""
 
 
-def learned(spaces: Sequence[Space]) -> dict[str, Any]:
+def summarize_spaces(spaces: Sequence[Space]) -> dict[str, Any]:
     """Return, by class, the passes that changed no state of any network and the pairs whose order never mattered.
 
     Every row counts the networks it rests on, the networks among them whose space is closed, and the states to which
@@ -21,10 +21,10 @@ def learned(spaces: Sequence[Space]) -> dict[str, Any]:
     return {name: _summarize_class([space for space in spaces if name in _classes(space)]) for name in classes}
 
 
-def proposal(spaces: Sequence[Space]) -> str:
+def format_proposal(spaces: Sequence[Space]) -> str:
     """Return the same as YAML text, to be compared with the files of the catalog."""
     heading = "# Learned from explored spaces; a pass is safe to leave out where every network's space is closed.\n"
-    return heading + yaml.safe_dump({"learned": learned(spaces)}, sort_keys=False, width=120)
+    return heading + yaml.safe_dump({"learned": summarize_spaces(spaces)}, sort_keys=False, width=120)
 
 
 def _classes(space: Space) -> list[str]:

@@ -232,7 +232,7 @@ def _sequence(fields: Fields) -> NamedSequence:
         summary=fields.text("summary"),
         pipeline=pipeline,
         build=BuildOptions(opt_level=_build_level(fields)),
-        tried=fields.flag("tried", default=True),
+        starts_search=fields.flag("tried", default=True),
         source=fields.text("source", default=""),
         origin=fields.origin,
     )

@@ -158,12 +158,12 @@ class CatalogEntry:
         ]
         return (defaults, *(arguments for arguments in variations if arguments != defaults))
 
-    def missing_before(self, earlier: Collection[str], present: Collection[str]) -> tuple[str, ...]:
-        """Return the prerequisites that are not in ``earlier``, for a network with the features ``present``."""
+    def missing_before(self, earlier: Collection[str], features: Collection[str]) -> tuple[str, ...]:
+        """Return the prerequisites that are not in ``earlier``, for a network with the features ``features``."""
         return tuple(
             need.name
             for need in self.needs
-            if need.name not in earlier and (not need.when or not set(need.when).isdisjoint(present))
+            if need.name not in earlier and (not need.when or not set(need.when).isdisjoint(features))
         )
 
     def supports(self, tvm_version: str) -> bool:
@@ -181,7 +181,7 @@ class NamedSequence:
         summary: One sentence on its purpose.
         pipeline: Its passes in order.
         build: Options of the build that follows.
-        tried: True if a search tries it before its own proposals; other sequences serve comparisons only.
+        starts_search: True if a search tries it before its own proposals; other sequences serve comparisons only.
         source: File or publication that the sequence is taken from.
         origin: The catalog file that declares the sequence.
     """
@@ -190,7 +190,7 @@ class NamedSequence:
     summary: str
     pipeline: Pipeline
     build: BuildOptions = field(default_factory=BuildOptions)
-    tried: bool = True
+    starts_search: bool = True
     source: str = ""
     origin: str = ""
 

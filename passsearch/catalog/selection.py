@@ -8,7 +8,7 @@ from passsearch.catalog.schema import EVERY_CLASS, Catalog, CatalogEntry
 from passsearch.core import UNKNOWN_CLASS, Fingerprint
 
 
-class Ruling(NamedTuple):
+class PassDecision(NamedTuple):
     """The decision on one pass, with its reason."""
 
     entry: CatalogEntry
@@ -20,24 +20,24 @@ class Selection:
     """The catalog, divided for one network.
 
     Attributes:
-        kept: Candidates of a search, in the order of the catalog.
-        dropped: All other passes, in the order of the catalog.
+        candidates: Candidates of a search, in the order of the catalog.
+        others: All other passes, in the order of the catalog.
     """
 
-    kept: tuple[Ruling, ...]
-    dropped: tuple[Ruling, ...]
+    candidates: tuple[PassDecision, ...]
+    others: tuple[PassDecision, ...]
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the candidates."""
-        return tuple(entry.name for entry, _ in self.kept)
+        return tuple(entry.name for entry, _ in self.candidates)
 
 
-def candidates(
+def select_passes(
     catalog: Catalog,
     classes: Collection[str],
     *,
     fingerprint: Fingerprint,
-    wanted: Collection[str] = (),
+    requested_passes: Collection[str] = (),
     tvm_version: str = "",
     device: str = "",
 ) -> Selection:
@@ -48,7 +48,7 @@ def candidates(
         classes: Names of the network's architecture classes. A pass is a candidate if it serves one of them;
             ``unknown``, or no class at all, makes every valid pass a candidate.
         fingerprint: The network's features.
-        wanted: Additional passes that the user requests by name.
+        requested_passes: Additional passes that the user requests by name.
         tvm_version: Version of the compiler; passes that it lacks are no candidates. Empty means any version.
         device: ``cpu`` or ``gpu``; passes without effect on it are no candidates. Empty means any device.
 
@@ -56,18 +56,20 @@ def candidates(
         UserError: A requested pass is not in the catalog.
     """
     # A mistyped request would otherwise have no effect and no message.
-    for name in wanted:
+    for name in requested_passes:
         catalog.entry(name)
     selected, rest = [], []
     for entry in catalog.entries.values():
-        exclusion = _exclusion(entry, wanted, tvm_version=tvm_version, device=device)
+        exclusion = _exclusion(entry, requested_passes, tvm_version=tvm_version, device=device)
         # The user's request overrules classes and features, but never an exclusion.
-        objection = "" if entry.name in wanted else _objection(entry, classes, fingerprint=fingerprint)
+        objection = "" if entry.name in requested_passes else _objection(entry, classes, fingerprint=fingerprint)
         if exclusion or objection:
-            rest.append(Ruling(entry, exclusion or objection))
+            rest.append(PassDecision(entry, exclusion or objection))
         else:
-            reason = _recommendation(entry, classes, fingerprint=fingerprint, is_requested=entry.name in wanted)
-            selected.append(Ruling(entry, reason))
+            reason = _recommendation(
+                entry, classes, fingerprint=fingerprint, is_requested=entry.name in requested_passes
+            )
+            selected.append(PassDecision(entry, reason))
     return Selection(tuple(selected), tuple(rest))
 
 

@@ -108,14 +108,14 @@ def learn(
 
     By class: passes that change nothing, and pairs of passes whose order does not matter.
     """
-    from passsearch.catalog import learned, proposal
+    from passsearch.catalog import format_proposal, summarize_spaces
     from passsearch.cli.explore import read_certificate, write_text
 
     documents = [read_certificate(path) for path in certificates]
-    text = proposal(documents)
+    text = format_proposal(documents)
     if out is not None:
         write_text(out, text)
-    print_result(learned(documents), text if out is None else "", as_json=as_json)
+    print_result(summarize_spaces(documents), text if out is None else "", as_json=as_json)
 
 
 def _load(name: str, catalogs: Sequence[Path]) -> "Catalog":

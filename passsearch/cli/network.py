@@ -104,9 +104,7 @@ def tune(
     catalogs: Catalogs = None,
     sampler: Annotated[
         str,
-        typer.Option(
-            metavar="NAME", help="Search strategy: auto, graph, nsga2, random or states."
-        ),
+        typer.Option(metavar="NAME", help="Search strategy: auto, graph, nsga2, random or states."),
     ] = "auto",
     fresh: Fresh = False,
     as_json: AsJson = False,
@@ -244,6 +242,6 @@ def _analysis_document(model: str, analysis: "NetworkAnalysis") -> Mapping[str, 
         "operators": dict(Counter(operator.kind for operator in analysis.summary.operators).most_common()),
         "fingerprint": analysis.fingerprint.to_json(),
         "classes": [architecture_class.to_json() for architecture_class in analysis.classes],
-        "passes": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in selection.kept],
-        "dropped": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in selection.dropped],
+        "passes": [{"name": decision.entry.name, "reason": decision.reason} for decision in selection.candidates],
+        "dropped": [{"name": decision.entry.name, "reason": decision.reason} for decision in selection.others],
     }

@@ -2,7 +2,7 @@
 
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
 from passsearch.core.candidate import BuildOptions, Candidate
-from passsearch.core.inputs import DeclaredInput, Dimension, bind, format_input, parse_input, settle
+from passsearch.core.inputs import DeclaredInput, Dimension, bind_inputs, format_input, parse_input, resolve_inputs
 from passsearch.core.measurement import (
     DEADLINE_S,
     FAILURE_KINDS,
@@ -43,10 +43,10 @@ __all__ = [
     "PassSpec",
     "Pipeline",
     "TensorType",
-    "bind",
+    "bind_inputs",
     "format_input",
     "parse_input",
-    "settle",
+    "resolve_inputs",
     "strict_limit",
     "suggest_name",
 ]

@@ -35,7 +35,7 @@ class Fingerprint:
         feature = self.features.get(name)
         return feature.count if feature else 0
 
-    def present(self) -> frozenset[str]:
+    def present_features(self) -> frozenset[str]:
         """Return the names of the features that occur."""
         return frozenset(name for name, feature in self.features.items() if feature.count)
 

@@ -64,41 +64,41 @@ def format_input(name: str, kind: TensorType) -> str:
     return _format(name, kind.shape, dtype=kind.dtype)
 
 
-def bind(
-    declared: Sequence[DeclaredInput], *, given: Mapping[str, TensorType], batch: int | None
+def bind_inputs(
+    declared: Sequence[DeclaredInput], *, types: Mapping[str, TensorType], batch: int | None
 ) -> dict[str, TensorType]:
     """Return the types that an importer needs: those from the user, and those of inputs with open dimensions.
 
-    An open dimension with a name has one size in all inputs. The size comes from ``given`` or from ``batch``.
+    An open dimension with a name has one size in all inputs. The size comes from ``types`` or from ``batch``.
 
     Args:
         declared: The inputs of the model file.
-        given: Types that the user sets, by input name.
+        types: Types that the user sets, by input name.
         batch: Size of every open first dimension; ``None`` if the user sets none.
 
     Raises:
         UserError: An input is unknown, contradicts the file or another input, or a dimension stays open.
     """
     by_name = {entry.name: entry for entry in declared}
-    for name, kind in given.items():
+    for name, kind in types.items():
         _check_type(_find_input(name, by_name), kind)
-    sizes = _named_sizes(by_name, given)
+    sizes = _named_sizes(by_name, types)
     if batch is not None:
-        _bind_batch(declared, types=given, batch=batch, sizes=sizes)
-    unbound = [entry for entry in declared if entry.is_open() and entry.name not in given]
-    return {**given, **{entry.name: _close(entry, sizes=sizes, batch=batch) for entry in unbound}}
+        _bind_batch(declared, types=types, batch=batch, sizes=sizes)
+    unbound = [entry for entry in declared if entry.is_open() and entry.name not in types]
+    return {**types, **{entry.name: _close(entry, sizes=sizes, batch=batch) for entry in unbound}}
 
 
-def settle(
-    declared: Sequence[DeclaredInput], *, given: Mapping[str, TensorType], batch: int | None
+def resolve_inputs(
+    declared: Sequence[DeclaredInput], *, types: Mapping[str, TensorType], batch: int | None
 ) -> dict[str, TensorType]:
-    """Return the type of every declared input, in order, with open dimensions bound as by ``bind``.
+    """Return the type of every declared input, in order, with open dimensions bound as by ``bind_inputs``.
 
     Raises:
         UserError: An input is unknown, contradicts the file or another input, or a dimension stays open.
     """
-    bound = bind(declared, given=given, batch=batch)
-    # `bind` leaves out inputs whose sizes are all fixed in the file.
+    bound = bind_inputs(declared, types=types, batch=batch)
+    # `bind_inputs` leaves out inputs whose sizes are all fixed in the file.
     return {entry.name: bound.get(entry.name) or _close(entry, sizes={}, batch=None) for entry in declared}
 
 

@@ -29,7 +29,7 @@ class PassSpec:
         return cls(name, tuple(sorted((key, _compact(value)) for key, value in arguments.items())))
 
     @property
-    def bound(self) -> dict[str, Json]:
+    def argument_values(self) -> dict[str, Json]:
         """The arguments as plain JSON values, by name."""
         return {key: json.loads(text) for key, text in self.arguments}
 
@@ -66,7 +66,7 @@ class Pipeline:
 
     def to_json(self) -> list[Json]:
         """Return ``[{"name": …, "arguments": {…}}, …]``, as pipeline files store it."""
-        return [{"name": step.name, "arguments": step.bound} for step in self.passes]
+        return [{"name": step.name, "arguments": step.argument_values} for step in self.passes]
 
     @classmethod
     def from_json(cls, steps: list[Mapping[str, Json]]) -> "Pipeline":

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from passsearch.core import BuildOptions, DeclaredInput, ModuleSummary, PassSpec, TensorType, settle
+from passsearch.core import BuildOptions, DeclaredInput, ModuleSummary, PassSpec, TensorType, resolve_inputs
 
 Array: TypeAlias = npt.NDArray[Any]
 Module: TypeAlias = Any
@@ -41,7 +41,7 @@ class ModelSource:
         Raises:
             UserError: An input is unknown, contradicts the file, or stays open.
         """
-        return settle(declared, given=self.inputs, batch=self.batch)
+        return resolve_inputs(declared, types=self.inputs, batch=self.batch)
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,15 @@ class Executable(Protocol):
     """A built network on a device."""
 
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
-        """Outputs for one set of inputs, which stay set for ``spin``."""
+        """Outputs for one set of inputs, which stay set for ``run_repeatedly``."""
 
-    def spin(self, number: int) -> None:
+    def run_repeatedly(self, number: int) -> None:
         """Run so many inferences and wait until the device has done them."""
 
-    def by_events(self, number: int) -> float | None:
+    def event_time_s(self, number: int) -> float | None:
         """Seconds per inference of so many, between events of the device's own, which has run one more before.
 
-        ``None``, as here, where there are none: on a CPU ``spin`` is timed from outside.
+        ``None``, as here, where there are none: on a CPU ``run_repeatedly`` is timed from outside.
         """
         return None
 
@@ -127,7 +127,7 @@ class Bridge(Protocol):
     def summarize(self, module: Module) -> ModuleSummary:
         """The dataflow graph as plain data."""
 
-    def census(self, module: Module) -> Mapping[str, int]:
+    def op_counts(self, module: Module) -> Mapping[str, int]:
         """What the IR consists of, counted: operators by name and layout, groups that become one kernel, constants."""
 
     def phase(self, module: Module) -> str:
@@ -136,7 +136,7 @@ class Bridge(Protocol):
     def apply(self, module: Module, step: PassSpec, *, factory: str) -> Module:
         """The IR after one pass, types inferred; ``factory`` is the catalog's ``module:function``."""
 
-    def unchanged(self, before: Module, after: Module) -> bool:
+    def is_same_state(self, before: Module, after: Module) -> bool:
         """Whether both are certainly one state: the common answer of a pass, told more cheaply than by identities."""
 
     def identity(self, skeleton: Skeleton) -> str:

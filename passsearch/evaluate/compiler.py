@@ -53,7 +53,7 @@ class Compiler:
     def step_request(self, step: PassSpec) -> dict[str, Any]:
         """Return a pass in the form of requests."""
         return {
-            "pass": {"name": step.name, "arguments": step.bound},
+            "pass": {"name": step.name, "arguments": step.argument_values},
             "factory": self._session.factories[step.name],
             "phases": list(self._session.phases.get(step.name, ())),
         }

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field, replace
 
-from passsearch.measure import RoundPlan, WindowPlan, race_critical
+from passsearch.measure import RoundPlan, WindowPlan, race_critical_values
 
 FINAL_ROUNDS = RoundPlan()
 # What a search finds is decided later, by other samples. Fewer rounds of a slow network leave time for more candidates.
-SEARCH_ROUNDS = replace(FINAL_ROUNDS, rounds=8, race_s=10.0, critical=race_critical(8, artifacts=2))
+SEARCH_ROUNDS = replace(FINAL_ROUNDS, rounds=8, race_s=10.0, critical=race_critical_values(8, artifacts=2))
 
 
 @dataclass(frozen=True)

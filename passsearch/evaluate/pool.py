@@ -77,7 +77,7 @@ class WorkerPool:
             paths=session.paths,
             gpu=session.gpu,
             states=self._folder / STATES,
-            sharers=session.explorers,
+            worker_count=session.explorers,
         )
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import Network
 from passsearch.evaluate.session import Session
-from passsearch.measure import Cf22Plan, RoundPlan, WindowPlan, consumption, recording, undisturbed
+from passsearch.measure import Cf22Plan, RoundPlan, WindowPlan, consumption, drop_disturbed_rounds, recording
 from passsearch.store import Fact
 
 LONGEST_RUN_S = 2.0
@@ -107,11 +107,11 @@ class Timing:
     def _watched(self, measure: Callable[[], Fact]) -> Fact:
         """Measure, and leave out the rounds in which the device was disturbed, where its meter reports that."""
         meter = self._session.sensors.meter
-        if meter is None or not meter.watches:
+        if meter is None or not meter.reports_disturbances:
             return measure()
         with self._pool.device_turn, recording(meter) as trace:
             answer = measure()
-        return answer if "failure" in answer else undisturbed(answer, trace)
+        return answer if "failure" in answer else drop_disturbed_rounds(answer, trace)
 
     def _request(self, verb: str, folders: Sequence[str], *, plan: RoundPlan | Cf22Plan | WindowPlan) -> dict[str, Any]:
         where = {"device": self._session.device, "inputs": self._network.inputs_to_json()}

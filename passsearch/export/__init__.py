@@ -1,6 +1,6 @@
 """Deployment folders, which rebuild a network without passsearch, and pipeline files."""
 
-from passsearch.export.deployment import BUILT, SCHEMA, SCRIPT, Deployment, read_pipeline, write_deployment
+from passsearch.export.deployment import ARTIFACT_FOLDER, SCHEMA, SCRIPT, Deployment, read_pipeline, write_deployment
 from passsearch.export.run import export_run
 
-__all__ = ["BUILT", "SCHEMA", "SCRIPT", "Deployment", "export_run", "read_pipeline", "write_deployment"]
+__all__ = ["ARTIFACT_FOLDER", "SCHEMA", "SCRIPT", "Deployment", "export_run", "read_pipeline", "write_deployment"]

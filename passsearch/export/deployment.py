@@ -19,7 +19,7 @@ from passsearch.errors import UserError
 from passsearch.store import NETWORK, write_json
 
 SCHEMA = "passsearch-pipeline/1"
-PIPELINE, SCRIPT, BUILT = "pipeline.json", "build_model.py", "built"
+PIPELINE, SCRIPT, ARTIFACT_FOLDER = "pipeline.json", "build_model.py", "built"
 """Names in a deployment folder: the pipeline file, the script, and the folder the script writes the build to."""
 
 COMPILERS = ("tvm", "tvm_ffi")
@@ -261,7 +261,7 @@ def _pass_records(deployment: Deployment, sources: Mapping[str, _Source]) -> lis
         factory = deployment.factories[step.name]
         source = sources.get(factory.partition(":")[0])
         file = source.name if source else None
-        records.append({"name": step.name, "arguments": step.bound, "factory": factory, "file": file})
+        records.append({"name": step.name, "arguments": step.argument_values, "factory": factory, "file": file})
     return records
 
 
@@ -288,7 +288,7 @@ def _check_replaceable(folder: Path) -> None:
         return
     try:
         # `__pycache__` is there once the script has run, because it imports the files beside it.
-        exported = {BUILT, "__pycache__", *map(str, _read_record(folder / PIPELINE).get("files", []))}
+        exported = {ARTIFACT_FOLDER, "__pycache__", *map(str, _read_record(folder / PIPELINE).get("files", []))}
     except UserError:
         raise UserError(f"`{folder}` is neither empty nor an earlier export; choose another with --to.") from None
     others = sorted(present - exported)

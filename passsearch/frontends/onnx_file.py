@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from passsearch.core import DeclaredInput, Dimension, bind
+from passsearch.core import DeclaredInput, Dimension, bind_inputs
 from passsearch.errors import UserError
 from passsearch.frontends.model_file import ModelFile, digest_files, save_bytes
 from passsearch.frontends.request import ModelRequest
@@ -36,7 +36,7 @@ def from_path(path: Path, request: ModelRequest, *, name: str | None = None) -> 
         UserError: ``read`` refuses the file, or an input is unknown, does not fit or stays open.
     """
     file = read(path)
-    inputs = bind(file.inputs, given=request.inputs, batch=request.batch)
+    inputs = bind_inputs(file.inputs, types=request.inputs, batch=request.batch)
     digest = digest_files((path, *file.external))
     return ModelFile(path, "onnx", name or path.stem, request.source, digest, inputs)
 

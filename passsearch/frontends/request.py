@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from passsearch.core import DeclaredInput, TensorType, settle
+from passsearch.core import DeclaredInput, TensorType, resolve_inputs
 
 LINE = 240
 """Longest text of a framework's error, in characters, that an error message repeats."""
@@ -36,7 +36,7 @@ class ModelRequest:
         Raises:
             UserError: An input is unknown, contradicts the network, or stays open.
         """
-        return settle(tuple(declarations), given=self.inputs, batch=self.batch)
+        return resolve_inputs(tuple(declarations), types=self.inputs, batch=self.batch)
 
 
 def first_line(error: BaseException) -> str:

@@ -9,35 +9,35 @@ if TYPE_CHECKING:
     from passsearch.measure.rounds import Cf22Plan, RoundPlan, run_race
     from passsearch.measure.sensors import Sensors, probe
     from passsearch.measure.statistics import (
-        LEAST_GAIN,
         LEVEL,
+        MIN_GAIN,
         Ratio,
         cf22_ratio,
-        improved,
-        least_repetitions,
+        is_improvement,
         log_ratio,
         mean_ratio,
         median_interval,
         median_ratio,
+        min_repetitions,
         noise_floor,
         one_process_ratio,
         process_ratio,
-        race_critical,
+        race_critical_values,
     )
     from passsearch.measure.telemetry import (
         Meter,
         SensorReading,
         Trace,
         consumption,
+        drop_disturbed_rounds,
         recording,
-        undisturbed,
     )
     from passsearch.measure.windows import WindowPlan
 
 __all__ = [
     "CONSUMPTION_OBJECTIVES",
-    "LEAST_GAIN",
     "LEVEL",
+    "MIN_GAIN",
     "Cf22Plan",
     "Consumption",
     "CpuTimes",
@@ -51,20 +51,20 @@ __all__ = [
     "cache_bytes",
     "cf22_ratio",
     "consumption",
-    "improved",
-    "least_repetitions",
+    "drop_disturbed_rounds",
+    "is_improvement",
     "log_ratio",
     "mean_ratio",
     "median_interval",
     "median_ratio",
+    "min_repetitions",
     "noise_floor",
     "one_process_ratio",
     "probe",
     "process_ratio",
-    "race_critical",
+    "race_critical_values",
     "recording",
     "run_race",
-    "undisturbed",
 ]
 
 

@@ -30,7 +30,7 @@ class NvmlMeter:
 
     Attributes:
         unavailable: Reason why a metric cannot be read, by metric.
-        watches: Always true: the driver reports slowdowns and foreign processes.
+        reports_disturbances: Always true: the driver reports slowdowns and foreign processes.
     """
 
     def __init__(self, uuid: str, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,7 +55,7 @@ class NvmlMeter:
         self._memory_and_foreign = self._sensor("memory_bytes.device", self._read_memory_and_foreign)
         self._slowdowns = self._sensor("throttled", self._read_slowdowns)
         self._clock_hz = self._sensor("clocks", self._read_clock_hz)
-        self.watches = True
+        self.reports_disturbances = True
 
     def read(self) -> SensorReading:
         """Read all sensors now; a sensor that fails this time is ``None`` in this reading."""

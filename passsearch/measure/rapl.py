@@ -42,10 +42,10 @@ class RaplMeter:
 
     Attributes:
         unavailable: Reason why a metric cannot be read, by metric.
-        watches: Always false: RAPL reports neither slowdowns nor foreign processes.
+        reports_disturbances: Always false: RAPL reports neither slowdowns nor foreign processes.
     """
 
-    watches = False
+    reports_disturbances = False
 
     def __init__(self, root: Path = POWERCAP) -> None:
         """Detect which counters and sensors can be read."""

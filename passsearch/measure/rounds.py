@@ -29,7 +29,7 @@ MIN_COUNTED_S = 0.1
 """Shortest round whose CPU counters are used: they count in ticks of 10 ms, which are too coarse for a shorter one."""
 
 MIN_ROUNDS = 4
-"""Number of undisturbed rounds that a race needs before its time limit can end it."""
+"""Number of drop_disturbed_rounds rounds that a race needs before its time limit can end it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RoundPlan:
             ``visit_s``.
         run_s: Shortest duration of one run in seconds; determines the number of inferences in a run.
         visit_s: Longest duration of one visit in seconds; a single run may exceed it.
-        race_s: Seconds after which ``MIN_ROUNDS`` undisturbed rounds are enough.
+        race_s: Seconds after which ``MIN_ROUNDS`` drop_disturbed_rounds rounds are enough.
         seed: Seed of the visiting order and of the stack depths.
         critical: One-sided critical values in standard errors, by number of rounds so far. An artifact that is slower
             than the fastest by more leaves the race. Infinite or missing values keep all artifacts.
@@ -157,7 +157,7 @@ def run_race(
         before, runs_s = watch(), {}
         for index in race.next_order():
             if fill_caches:
-                executables[index].spin(1)  # the caches still hold the data of the artifact before
+                executables[index].run_repeatedly(1)  # the caches still hold the data of the artifact before
             time_run = partial(_time_run, executables[index], counts[index], flush=flush, now=now)
             runs_s[index] = [call_at_depth(rng.randrange(plan.depths), time_run) for _ in range(runs)]
         race.add(Round.from_cpu_times(runs_s, before=before, after=watch()))
@@ -171,11 +171,11 @@ def _time_run(
     if flush is not None and flush.size:
         flush += 1  # writing the whole array evicts the artifact's data from the caches
     # A device's own events leave out the time of the call. A CPU has none.
-    by_events_s = executable.by_events(inferences)
+    by_events_s = executable.event_time_s(inferences)
     if by_events_s is not None:
         return by_events_s
     start = now()
-    executable.spin(inferences)
+    executable.run_repeatedly(inferences)
     return (now() - start) / inferences
 
 
@@ -219,7 +219,7 @@ class Round:
 
     @property
     def disturbance(self) -> float:
-        """Excess over the limits; 0 for an undisturbed round."""
+        """Excess over the limits; 0 for an drop_disturbed_rounds round."""
         # Timings must not count here: dropping rounds by their timings would bias the result.
         return max(self.steal / STEAL_LIMIT, self.foreign / FOREIGN_LIMIT, 1.0) - 1.0 + (self.throttles or 0)
 
@@ -259,7 +259,7 @@ class Race:
         self._drop_slow_contenders()
 
     def valid_rounds(self) -> list[Round]:
-        """Return the rounds that count: the undisturbed ones and, if a full race has too few, the least disturbed."""
+        """Return the rounds that count: the drop_disturbed_rounds ones and, if a full race has too few, the least disturbed."""
         if self._only_baseline_remains or self._time_is_up:
             return self._undisturbed_rounds()
         ranking = sorted(range(len(self._rounds)), key=lambda place: self._rounds[place].disturbance)
@@ -305,7 +305,7 @@ class Race:
 
 
 def _sample_in_sequence(executable: Executable, plan: Cf22Plan) -> list[float]:
-    executable.spin(plan.warmups)
+    executable.run_repeatedly(plan.warmups)
     return [_time_run(executable, 1, now=time.perf_counter) for _ in range(plan.samples)]
 
 

@@ -20,7 +20,7 @@ SamplePair: TypeAlias = tuple[Sequence[float], Sequence[float]]
 LEVEL = 0.95
 """Confidence level of intervals, unless a caller says otherwise."""
 
-LEAST_GAIN = 0.01
+MIN_GAIN = 0.01
 """Smallest gain that may be called an improvement, however certain a smaller one is."""
 
 
@@ -69,14 +69,14 @@ def process_ratio(pairs: Sequence[SamplePair], *, level: float = LEVEL) -> Ratio
 def median_ratio(values: Sequence[float], *, level: float = LEVEL) -> Ratio:
     """Return the median of log-ratios as a ratio, with its distribution-free interval.
 
-    The interval goes from 0 to infinity if there are fewer than ``least_repetitions`` values: then no interval of the
+    The interval goes from 0 to infinity if there are fewer than ``min_repetitions`` values: then no interval of the
     median reaches the level.
 
     Args:
         values: One log-ratio per independent repetition.
         level: Confidence level of the interval.
     """
-    enough = len(values) >= least_repetitions(level)
+    enough = len(values) >= min_repetitions(level)
     interval = median_interval(values, level=level) if enough else Interval(-np.inf, np.inf)
     return _ratio(float(np.median(values)), low=interval.low, high=interval.high)
 
@@ -102,7 +102,7 @@ def _mean_without_outliers(samples: Sequence[float], *, deviations: float) -> fl
     return float(values[np.abs(values - values.mean()) <= deviations * values.std()].mean())
 
 
-def least_repetitions(level: float = LEVEL) -> int:
+def min_repetitions(level: float = LEVEL) -> int:
     """Return the smallest number of values whose minimum and maximum enclose the median at this confidence level."""
     # n values enclose the median with probability 1 - 2 / 2**n.
     return math.ceil(1 - math.log2(1 - level))
@@ -124,7 +124,7 @@ def mean_ratio(values: Sequence[float]) -> Ratio:
     return _ratio(centre, low=centre - half, high=centre + half)
 
 
-def race_critical(rounds: int, *, artifacts: int, level: float = 0.99, least: int = 4) -> tuple[float, ...]:
+def race_critical_values(rounds: int, *, artifacts: int, level: float = 0.99, least: int = 4) -> tuple[float, ...]:
     """Return critical values of Student's t by number of rounds, for a race that is judged after every round.
 
     The values are corrected for the number of judgements and of artifacts (Bonferroni): a candidate as good as the best
@@ -149,9 +149,9 @@ def noise_floor(twin: Ratio) -> float:
     return max(twin.interval.high - 1, 1 / max(twin.interval.low, 1e-12) - 1, 0.0)
 
 
-def improved(ratio: Ratio, *, floor: float) -> bool:
+def is_improvement(ratio: Ratio, *, floor: float) -> bool:
     """Return whether the interval's lower end exceeds both the least gain and the noise floor."""
-    return ratio.interval.low > 1 + max(LEAST_GAIN, floor)
+    return ratio.interval.low > 1 + max(MIN_GAIN, floor)
 
 
 def _ratio(centre: float, *, low: float, high: float) -> Ratio:

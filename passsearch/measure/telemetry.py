@@ -62,7 +62,7 @@ class Meter(Protocol):
         """Reason why a metric cannot be read, by metric."""
 
     @property
-    def watches(self) -> bool:
+    def reports_disturbances(self) -> bool:
         """True if the meter reports slowdowns or foreign processes."""
 
     def read(self) -> SensorReading:
@@ -135,7 +135,7 @@ def recording(meter: Meter, *, period_s: float = PERIOD_S) -> Iterator[Trace]:
         trace.readings.append(meter.read())
 
 
-def undisturbed(answer: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
+def drop_disturbed_rounds(answer: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
     """Return a measurement without the rounds in which the device was slowed down or worked for other processes.
 
     All rounds stay if less than half of them, or none of one artifact's, would remain. In both cases ``conditions``

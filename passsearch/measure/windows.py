@@ -64,10 +64,10 @@ def run_windows(
 def _run_for(executable: Executable, seconds: float, *, rng: random.Random) -> tuple[tuple[float, float], int]:
     """Run inferences for this long; returns begin and end on the monotonic clock, and the number of inferences."""
     start = time.monotonic()
-    executable.spin(1)
+    executable.run_repeatedly(1)
     chunk, inferences = math.ceil(CHUNK_S / max(time.monotonic() - start, 1e-7)), 0
     start = time.monotonic()
     while time.monotonic() < start + seconds:
-        call_at_depth(rng.randrange(DEPTHS), partial(executable.spin, chunk))
+        call_at_depth(rng.randrange(DEPTHS), partial(executable.run_repeatedly, chunk))
         inferences += chunk
     return (start, time.monotonic()), inferences

@@ -58,8 +58,8 @@ def analysis_text(document: Mapping[str, Any]) -> str:
     features = [_feature_row(name, feature) for name, feature in (document.get("fingerprint") or {}).items()]
     parts = [summary, table(("feature", "count", "first", "detail"), features, width=width, right=("count",))]
     for title, key in (("pass in the search", "passes"), ("pass not in the search", "dropped")):
-        rulings = [(str(ruling["name"]), str(ruling["reason"])) for ruling in document.get(key) or []]
-        parts.append(table((title, "reason"), rulings, width=width))
+        decisions = [(str(decision["name"]), str(decision["reason"])) for decision in document.get(key) or []]
+        parts.append(table((title, "reason"), decisions, width=width))
     return "\n\n".join(parts)
 
 

@@ -111,7 +111,8 @@ def write_reproducer(
     factories = evaluator.session.factories
     report = {
         "passes": [
-            {"name": step.name, "arguments": step.bound, "factory": factories[step.name]} for step in faulty.steps
+            {"name": step.name, "arguments": step.argument_values, "factory": factories[step.name]}
+            for step in faulty.steps
         ],
         "build": faulty.candidate.build.to_json(),
         "pipeline": str(faulty.candidate.pipeline),

@@ -30,8 +30,8 @@ from passsearch.measure import (
     RoundPlan,
     cache_bytes,
     cf22_ratio,
-    improved,
-    least_repetitions,
+    is_improvement,
+    min_repetitions,
     noise_floor,
     process_ratio,
 )
@@ -267,7 +267,7 @@ def _time(
     plan = _plan(options, sides[0].evaluator.plans.final_rounds)
     timed = sum(contender.index > BASELINE for contender in contenders)
     level = 1 - (1 - LEVEL) / max(1, math.comb(timed + 1, 2))
-    number = options.processes or (1 if options.protocol == CF22 else least_repetitions(level))
+    number = options.processes or (1 if options.protocol == CF22 else min_repetitions(level))
     jobs = list(_jobs(sides, contenders, reference=reference))
     turns = [_turn(jobs, plan, turn=turn) for turn in range(number)]
     conditions = [turns[0][0].conditions]
@@ -341,9 +341,9 @@ def _pairs(rows: Sequence[Document], indices: Sequence[int], *, timed: Timed) ->
 
 
 def _verdict(timed: Timed, *, first: int, second: int) -> str:
-    if improved(timed.ratio(second, reference=first, level=timed.level), floor=timed.floor):
+    if is_improvement(timed.ratio(second, reference=first, level=timed.level), floor=timed.floor):
         return "faster"
-    if improved(timed.ratio(first, reference=second, level=timed.level), floor=timed.floor):
+    if is_improvement(timed.ratio(first, reference=second, level=timed.level), floor=timed.floor):
         return "slower"
     return "no significant difference"
 
@@ -391,7 +391,7 @@ def _row(contender: Contender, timed: Timed) -> Document:
 
 def _improves(timed: Timed, index: int, *, digest: str) -> bool:
     ratio = timed.ratio(index, level=timed.level)
-    return digest != timed.baseline and improved(ratio, floor=timed.floor)
+    return digest != timed.baseline and is_improvement(ratio, floor=timed.floor)
 
 
 def _measurement(contender: Contender, built: Built, *, timed: Timed) -> Mapping[str, object]:

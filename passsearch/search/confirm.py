@@ -26,7 +26,7 @@ from passsearch.measure import (
     CONSUMPTION_OBJECTIVES,
     Consumption,
     Ratio,
-    improved,
+    is_improvement,
     log_ratio,
     mean_ratio,
     noise_floor,
@@ -123,7 +123,7 @@ class Confirmation:
         ratio = self.ratio(objective)
         if ratio is None or (self.same_binary and objective != "compile_time"):
             return False
-        return self.keeps(objective, keep_throughput) and improved(ratio, floor=self.floor(objective))
+        return self.keeps(objective, keep_throughput) and is_improvement(ratio, floor=self.floor(objective))
 
     @property
     def summary(self) -> Conditions:

@@ -136,8 +136,8 @@ def _space(outcome: SearchOutcome, analysis: NetworkAnalysis) -> Document:
     tally, coverage, scored = outcome.tally, outcome.coverage, outcome.scored.values()
     selection = analysis.selection
     return {
-        "passes": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in selection.kept],
-        "dropped": [{"name": ruling.entry.name, "reason": ruling.reason} for ruling in selection.dropped],
+        "passes": [{"name": decision.entry.name, "reason": decision.reason} for decision in selection.candidates],
+        "dropped": [{"name": decision.entry.name, "reason": decision.reason} for decision in selection.others],
         "sequences_asked": tally.asked,
         "states": coverage.states,
         "states_measured": len(scored),

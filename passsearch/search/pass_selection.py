@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from passsearch.analysis import ClassRule, classify, fingerprint
-from passsearch.catalog import Catalog, Selection, bind_pipeline, candidates, with_needs
+from passsearch.analysis import ClassRule, classify, compute_fingerprint
+from passsearch.catalog import Catalog, Selection, bind_pipeline, insert_prerequisites, select_passes
 from passsearch.core import ArchitectureClass, Candidate, Fingerprint, ModuleSummary, PassSpec, Pipeline
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
@@ -35,10 +35,10 @@ class NetworkAnalysis:
 
     def space(self, catalog: Catalog, only: Sequence[str] | None = None) -> Space:
         """Return the space of the selected passes, or of the passes named in ``only``."""
-        entries = [ruling.entry for ruling in self.selection.kept]
+        entries = [decision.entry for decision in self.selection.candidates]
         if only is not None:
             entries = [entry for entry in entries if entry.name in only]
-        return Space(catalog, tuple(entries), self.fingerprint.present(), dialect(catalog.dialect).builds)
+        return Space(catalog, tuple(entries), self.fingerprint.present_features(), dialect(catalog.dialect).builds)
 
 
 def analyze_network(
@@ -51,13 +51,18 @@ def analyze_network(
         summary: The network's dataflow graph.
         requested_passes: Passes to select whatever the classes say.
     """
-    features = fingerprint(summary)
+    features = compute_fingerprint(summary)
     classes = classify(features, tuple(ClassRule.from_json(rule) for rule in session.catalog.rules))
     names = [each.name for each in classes]
     version = session.toolchain.tvm_version
     kind = session.device_kind
-    selection = candidates(
-        session.catalog, names, fingerprint=features, wanted=requested_passes, tvm_version=version, device=kind
+    selection = select_passes(
+        session.catalog,
+        names,
+        fingerprint=features,
+        requested_passes=requested_passes,
+        tvm_version=version,
+        device=kind,
     )
     return NetworkAnalysis(summary, features, classes, selection)
 
@@ -92,17 +97,17 @@ def explored_passes(
         variants = [[step] if step.arguments else session.catalog.entry(step.name).variants() for step in steps]
         return tuple(dict.fromkeys(spec for specs in variants for spec in specs)), ()
     if every:
-        selection = candidates(
+        selection = select_passes(
             session.catalog,
             (),
             fingerprint=Fingerprint(),
-            wanted=additional,
+            requested_passes=additional,
             tvm_version=session.toolchain.tvm_version,
             device=session.device_kind,
         )
     else:
         selection = analyze_network(session, summary, requested_passes=additional).selection
-    entries = [ruling.entry for ruling in selection.kept]
+    entries = [decision.entry for decision in selection.candidates]
     left_out = tuple(entry.name for entry in entries if entry.unbounded and entry.name not in additional)
     return tuple(spec for entry in entries if entry.name not in left_out for spec in entry.variants()), left_out
 
@@ -111,12 +116,12 @@ def first_trials(
     session: Session, analysis: NetworkAnalysis, *, only: Sequence[str] | None = None
 ) -> tuple[Candidate, ...]:
     """Return the catalog's named sequences for a session's device; see ``starting_sequences``."""
-    present, kind = analysis.fingerprint.present(), session.device_kind
-    return starting_sequences(session.catalog, present=present, device_kind=kind, only=only)
+    features, kind = analysis.fingerprint.present_features(), session.device_kind
+    return starting_sequences(session.catalog, features=features, device_kind=kind, only=only)
 
 
 def starting_sequences(
-    catalog: Catalog, *, present: frozenset[str], device_kind: str, only: Sequence[str] | None = None
+    catalog: Catalog, *, features: frozenset[str], device_kind: str, only: Sequence[str] | None = None
 ) -> tuple[Candidate, ...]:
     """Return the catalog's named sequences for one kind of device, with prerequisite passes inserted.
 
@@ -125,7 +130,7 @@ def starting_sequences(
 
     Args:
         catalog: Catalog with the sequences.
-        present: Features of the network; they decide which prerequisites apply.
+        features: Features of the network; they decide which prerequisites apply.
         device_kind: ``cpu`` or ``gpu``.
         only: Names of the passes that are searched; sequences with other passes are left out.
     """
@@ -133,11 +138,11 @@ def starting_sequences(
     sequences = [
         replace(
             sequence.candidate(),
-            pipeline=with_needs(sequence.pipeline, catalog, present=present),
+            pipeline=insert_prerequisites(sequence.pipeline, catalog, features=features),
             build=build_at(sequence.build.opt_level, compiler.builds),
         )
         for sequence in catalog.sequences.values()
-        if sequence.tried and _runs_on(device_kind, sequence.pipeline, catalog)
+        if sequence.starts_search and _runs_on(device_kind, sequence.pipeline, catalog)
     ]
     allowed = [candidate for candidate in sequences if only is None or _names(candidate) <= set(only)]
     own = f"{compiler.default_baseline}-passes"
@@ -173,5 +178,5 @@ def with_prerequisites(session: Session, analysis: NetworkAnalysis, candidate: C
     """Return a named sequence with prerequisite passes inserted; a pipeline written out stays as it is."""
     if candidate.name not in session.catalog.sequences:
         return candidate
-    present = analysis.fingerprint.present()
-    return replace(candidate, pipeline=with_needs(candidate.pipeline, session.catalog, present=present))
+    features = analysis.fingerprint.present_features()
+    return replace(candidate, pipeline=insert_prerequisites(candidate.pipeline, session.catalog, features=features))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from passsearch.core import Failure
 from passsearch.evaluate import Built, Evaluator, TimedArtifacts, TimedSamples
-from passsearch.measure import LEAST_GAIN, one_process_ratio, process_ratio
+from passsearch.measure import MIN_GAIN, one_process_ratio, process_ratio
 from passsearch.search.records import Scored
 from passsearch.search.scoring import Scoring
 
@@ -84,13 +84,13 @@ def _equally_fast(scoring: Scoring, candidates: list[Scored], *, best: Scored) -
     A gain that some process does not see is not worth the risk of a loss. The baseline's own binary by a quicker
     pipeline, which cannot lose, is then preferred to candidates that read about the same.
     """
-    if not all(ratio > 1 + LEAST_GAIN for ratio in best.process_ratios):
+    if not all(ratio > 1 + MIN_GAIN for ratio in best.process_ratios):
         quicker = [scored for scored in candidates if scored.compile_s < scoring.baseline.compile_s]
         same = [scored for scored in quicker if scoring.is_baseline_binary(scored.built)]
         if same:
             return same
     assert best.ratio is not None
-    least = best.ratio.value * (1 - LEAST_GAIN)
+    least = best.ratio.value * (1 - MIN_GAIN)
     return [scored for scored in candidates if scored.ratio is not None and scored.ratio.value >= least]
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 
-from passsearch.catalog import Catalog, CatalogEntry, with_needs
+from passsearch.catalog import Catalog, CatalogEntry, insert_prerequisites
 from passsearch.core import BuildOptions, Candidate, PassSpec, Pipeline
 
 OFF = "off"
@@ -67,7 +67,7 @@ class Space:
         used = [slot for _, slot in self._slots() if keys[f"use:{slot}"] != OFF]
         ordered = sorted(used, key=lambda slot: float(keys[f"rank:{slot}"]))
         selected = Pipeline(tuple(variants[str(keys[f"use:{slot}"])] for slot in ordered))
-        pipeline = with_needs(selected, self.catalog, present=self.features)
+        pipeline = insert_prerequisites(selected, self.catalog, features=self.features)
         return Candidate(pipeline, build_at(int(keys["build:opt_level"]), self.builds))
 
     def encode(self, candidate: Candidate) -> Keys | None:

@@ -58,7 +58,7 @@ class Worker:
         paths: tuple[str, ...] = (),
         gpu: str | None = None,
         states: Path | None = None,
-        sharers: int = 1,
+        worker_count: int = 1,
         first: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Start the process and wait until its compiler is imported.
@@ -72,7 +72,7 @@ class Worker:
             paths: Extra import paths, for the user's own passes.
             gpu: UUID of the only GPU the worker may use; ``None`` leaves the choice to the environment.
             states: Folder that workers write states to and read states from; ``None`` keeps states in memory only.
-            sharers: Number of workers that share the memory for states.
+            worker_count: Number of workers that share the memory for states.
             first: Modules to import before the compiler; each value is the advice for a user who lacks the module.
 
         Raises:
@@ -82,7 +82,7 @@ class Worker:
         self._process = _start_process(python, threads=threads, log=log, paths=paths, gpu=gpu)
         self._buffer = b""
         _log.info("Started worker %d with `%s` for target `%s`.", self._process.pid, python, target)
-        budget_bytes = int(_memory_bytes() * STATE_MEMORY_SHARE / sharers)
+        budget_bytes = int(_memory_bytes() * STATE_MEMORY_SHARE / worker_count)
         settings = {"bridge": bridge, "target": target, "budget_bytes": budget_bytes, "first": dict(first)}
         settings |= {"states": str(states)} if states is not None else {}
         with contextlib.ExitStack() as on_error:

@@ -75,11 +75,15 @@ class Verbs:
         module = self._module(request)
         after, seconds = self._apply(module, _pass(request["pass"]), request=request)
         # Hashing takes much longer than this comparison, and most passes change nothing. `identify` forces hashing.
-        if not request.get("identify") and (after is module or self._bridge.unchanged(module, after)):
+        if not request.get("identify") and (after is module or self._bridge.is_same_state(module, after)):
             return {"state": request["state"], "seconds": seconds}
         state, is_new = self._states.add(after)
         # Recorded runs have the operator counts under the key `census`.
-        return {"state": state, "seconds": seconds, **({"census": dict(self._bridge.census(after))} if is_new else {})}
+        return {
+            "state": state,
+            "seconds": seconds,
+            **({"census": dict(self._bridge.op_counts(after))} if is_new else {}),
+        }
 
     def do_build(self, request: Request) -> Answer:
         """Build one state into a folder."""
@@ -95,7 +99,7 @@ class Verbs:
 
     def do_census(self, request: Request) -> Answer:
         """Answer the operator counts of one state."""
-        return {"counts": dict(self._bridge.census(self._module(request)))}
+        return {"counts": dict(self._bridge.op_counts(self._module(request)))}
 
     def do_hash(self, request: Request) -> Answer:
         """Answer the compiler's own hash of one state, constants included; a deployment can compute the same hash."""

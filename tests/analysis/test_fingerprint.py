@@ -1,6 +1,6 @@
 from graphs import Net
 
-from passsearch.analysis import feature_names, fingerprint
+from passsearch.analysis import compute_fingerprint, feature_names
 
 
 def residual_network(blocks):
@@ -12,9 +12,9 @@ def residual_network(blocks):
 
 
 def test_absent_features_have_count_zero():
-    absent = fingerprint(Net().summary())
+    absent = compute_fingerprint(Net().summary())
     assert set(absent.features) == feature_names()
-    assert absent.present() == frozenset()
+    assert absent.present_features() == frozenset()
 
 
 def test_every_family_contributes_features():
@@ -37,7 +37,7 @@ def test_every_family_contributes_features():
 
 
 def test_graphs_may_be_deeper_than_the_recursion_limit():
-    features = fingerprint(residual_network(400).summary())
+    features = compute_fingerprint(residual_network(400).summary())
     assert features.count("depth") == 801
     assert features.count("repeated_block") == 400
     assert features.count("residual_convolution") == 400

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from passsearch.analysis import ClassRule, classify, feature_names, fingerprint
+from passsearch.analysis import ClassRule, classify, compute_fingerprint, feature_names
 from passsearch.core import ModuleSummary
 
 DATA = Path(__file__).parent / "data"
@@ -55,7 +55,7 @@ def summary(name):
 
 @cache
 def features(name):
-    return fingerprint(summary(name))
+    return compute_fingerprint(summary(name))
 
 
 def evidence(name, architecture):
@@ -113,4 +113,4 @@ def test_features_of_real_networks(name, feature, expected):
 
 def test_a_summary_from_json_has_the_same_fingerprint():
     restored = ModuleSummary.from_json(json.loads(json.dumps(summary("yolo").to_json())))
-    assert fingerprint(restored).to_json() == features("yolo").to_json()
+    assert compute_fingerprint(restored).to_json() == features("yolo").to_json()

@@ -4,7 +4,7 @@ from typing import Any
 
 import yaml
 
-from passsearch.catalog import learned, proposal
+from passsearch.catalog import format_proposal, summarize_spaces
 
 
 def space(name: str, classes: list[str], *, idle: list[str], commuting: list[list[str]], **rest: Any) -> dict[str, Any]:
@@ -13,7 +13,7 @@ def space(name: str, classes: list[str], *, idle: list[str], commuting: list[lis
 
 
 def test_a_pass_with_an_effect_on_one_network_of_the_class_is_not_proposed() -> None:
-    summary = learned(
+    summary = summarize_spaces(
         [space("one", ["RN"], idle=["A", "B"], commuting=[]), space("two", ["RN", "SSD"], idle=["A"], commuting=[])]
     )
     assert [row["pass"] for row in summary["RN"]["changes_nothing"]] == ["A"]
@@ -24,16 +24,16 @@ def test_a_pass_with_an_effect_on_one_network_of_the_class_is_not_proposed() -> 
 def test_pairs_must_commute_in_every_space_where_both_have_an_effect() -> None:
     both = space("one", [], idle=[], commuting=[["A", "B"], ["A", "C"]])
     only_one = space("two", [], idle=["C"], commuting=[], closed=False)
-    summary = learned([both, only_one])["unknown"]
+    summary = summarize_spaces([both, only_one])["unknown"]
     assert summary["in_any_order"] == [{"passes": ["A", "C"], "networks": 1, "closed": 1, "states": 10}]
 
 
 def test_a_space_without_a_pass_says_nothing_about_it() -> None:
     without = space("two", ["RN"], idle=[], commuting=[], steps=["B"])
-    summary = learned([space("one", ["RN"], idle=["A"], commuting=[]), without])
+    summary = summarize_spaces([space("one", ["RN"], idle=["A"], commuting=[]), without])
     assert summary["RN"]["changes_nothing"] == [{"pass": "A", "networks": 1, "closed": 1, "states": 10}]
 
 
 def test_the_proposal_is_yaml() -> None:
-    text = proposal([space("one", ["RN"], idle=["A"], commuting=[])])
+    text = format_proposal([space("one", ["RN"], idle=["A"], commuting=[])])
     assert yaml.safe_load(text)["learned"]["RN"]["changes_nothing"][0]["pass"] == "A"

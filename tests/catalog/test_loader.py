@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from passsearch.analysis import feature_names
-from passsearch.catalog import Catalog, load, with_needs
+from passsearch.catalog import Catalog, insert_prerequisites, load
 from passsearch.core import BuildOptions, Candidate, Pipeline
 from passsearch.errors import UserError
 
@@ -92,7 +92,7 @@ def test_needs_depend_on_the_network(catalog: Catalog) -> None:
 
 def test_prerequisites_are_inserted_before_the_passes_that_need_them(catalog: Catalog) -> None:
     paper = Pipeline.parse("AlterOpLayout,FuseOps")
-    completed = with_needs(paper, catalog, present={"batch_norm", "quantize"})
+    completed = insert_prerequisites(paper, catalog, features={"batch_norm", "quantize"})
     assert str(completed) == "SimplifyInference,AlterOpLayout,qnn.CanonicalizeOps,FuseOps"
 
 

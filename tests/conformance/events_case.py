@@ -14,13 +14,13 @@ bridge = getattr(import_module(home), name)(sys.argv[2])
 module = bridge.load(ModelSource(Path(sys.argv[4]), "onnx", {}))
 executable = bridge.open(bridge.build(module, BuildOptions(opt_level=3), Path(sys.argv[5])), sys.argv[3])
 executable.run(random_inputs(bridge.inputs(module), seed=0))
-unasked = executable.by_events(1)
+unasked = executable.event_time_s(1)
 executable._has_events = True  # TVM has events of a CPU too, by the host's clock
-executable.spin(100)
-by_events, outside = [], []
+executable.run_repeatedly(100)
+event_time_s, outside = [], []
 for _ in range(20):
-    by_events.append(executable.by_events(200))
+    event_time_s.append(executable.event_time_s(200))
     start = time.perf_counter()
-    executable.spin(200)
+    executable.run_repeatedly(200)
     outside.append((time.perf_counter() - start) / 200)
-print(json.dumps({"unasked": unasked, "by_events": min(by_events), "outside": min(outside)}))
+print(json.dumps({"unasked": unasked, "event_time_s": min(event_time_s), "outside": min(outside)}))

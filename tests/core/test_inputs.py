@@ -2,7 +2,7 @@
 
 import pytest
 
-from passsearch.core import DeclaredInput, TensorType, bind, format_input, parse_input, settle
+from passsearch.core import DeclaredInput, TensorType, bind_inputs, format_input, parse_input, resolve_inputs
 from passsearch.errors import UserError
 
 FIXED = DeclaredInput("image", (1, 3, 8, 8), "float32")
@@ -62,42 +62,42 @@ def test_format_and_parse_are_inverse():
 
 
 def test_fixed_inputs_need_no_types():
-    assert bind([FIXED], given={}, batch=None) == {}
-    assert bind([FIXED], given={}, batch=1) == {}
+    assert bind_inputs([FIXED], types={}, batch=None) == {}
+    assert bind_inputs([FIXED], types={}, batch=1) == {}
 
 
 def test_a_type_of_the_user_that_agrees_stays():
-    assert bind([FIXED], given={"image": float32(1, 3, 8, 8)}, batch=None) == {"image": float32(1, 3, 8, 8)}
+    assert bind_inputs([FIXED], types={"image": float32(1, 3, 8, 8)}, batch=None) == {"image": float32(1, 3, 8, 8)}
 
 
 @pytest.mark.parametrize("declared", [NAMELESS, DeclaredInput("x", ("N", 4), "float32")])
 def test_batch_binds_an_open_first_dimension(declared):
-    assert bind([FIXED, declared], given={}, batch=5) == {"x": float32(5, 4)}
+    assert bind_inputs([FIXED, declared], types={}, batch=5) == {"x": float32(5, 4)}
 
 
 def test_batch_binds_its_name_on_every_axis():
     swapped = DeclaredInput("swapped", (16, "batch"), "int64")
-    assert bind([IDS, swapped], given={}, batch=2) == {"ids": int64(2, 16), "swapped": int64(16, 2)}
+    assert bind_inputs([IDS, swapped], types={}, batch=2) == {"ids": int64(2, 16), "swapped": int64(16, 2)}
 
 
 def test_a_type_of_the_user_binds_the_names_of_its_dimensions():
-    assert bind([IDS, MASK], given={"mask": int64(4, 16)}, batch=None) == {
+    assert bind_inputs([IDS, MASK], types={"mask": int64(4, 16)}, batch=None) == {
         "mask": int64(4, 16),
         "ids": int64(4, 16),
     }
 
 
 def test_an_input_without_rank_takes_the_type_of_the_user():
-    assert bind([RANKLESS], given={"x": float32(1, 2)}, batch=None) == {"x": float32(1, 2)}
+    assert bind_inputs([RANKLESS], types={"x": float32(1, 2)}, batch=None) == {"x": float32(1, 2)}
 
 
 def test_all_inputs_have_types_in_the_order_of_the_file():
-    types = settle([FIXED, IDS], given={}, batch=2)
+    types = resolve_inputs([FIXED, IDS], types={}, batch=2)
     assert list(types.items()) == [("image", float32(1, 3, 8, 8)), ("ids", int64(2, 16))]
 
 
 @pytest.mark.parametrize(
-    ("declared", "given", "batch", "message"),
+    ("declared", "types", "batch", "message"),
     [
         (
             [FIXED],
@@ -124,7 +124,7 @@ def test_all_inputs_have_types_in_the_order_of_the_file():
         ),
     ],
 )
-def test_contradictory_inputs_are_refused_in_one_line(declared, given, batch, message):
+def test_contradictory_inputs_are_refused_in_one_line(declared, types, batch, message):
     with pytest.raises(UserError, match=message) as error:
-        bind(declared, given=given, batch=batch)
+        bind_inputs(declared, types=types, batch=batch)
     assert "\n" not in str(error.value)

@@ -28,7 +28,7 @@ ENERGY = (Objective.parse("energy"),)
 class ConstantPowerMeter:
     """A device that takes 50 W whatever it does, so that energy is proportional to time."""
 
-    watches = False
+    reports_disturbances = False
 
     def __init__(self) -> None:
         self.unavailable: dict[str, str] = {}

@@ -237,7 +237,7 @@ def _transform_and_build(worker: Worker, home: Path, target: str) -> Deployment:
     loaded = request("load", source={"path": str(home / "tiny.onnx"), "format": "onnx", "inputs": {}})
     states = [loaded["state"]]
     for step in PIPELINE.passes:
-        data = {"name": step.name, "arguments": step.bound}
+        data = {"name": step.name, "arguments": step.argument_values}
         states.append(request("apply", state=states[-1], factory=FACTORIES[step.name], **{"pass": data})["state"])
     request("save", state=states[0], path=str(home / "network.json"))
     reloaded = request("load", source={"path": str(home / "network.json"), "format": "ir", "inputs": {}})

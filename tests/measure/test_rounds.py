@@ -13,7 +13,7 @@ import pytest
 
 from passsearch.core import TensorType
 from passsearch.dialects.contract import Array, Executable
-from passsearch.measure import race_critical
+from passsearch.measure import race_critical_values
 from passsearch.measure.processor import CpuTimes, pin_process
 from passsearch.measure.rounds import Race, Round, RoundPlan, measure, run_race
 
@@ -39,7 +39,7 @@ class Scripted(Executable):
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
         return list(inputs.values())
 
-    def spin(self, number: int) -> None:
+    def run_repeatedly(self, number: int) -> None:
         self._clock.now_s += number * self._seconds[len(self.runs) % len(self._seconds)]
         self.runs.append(number)
 
@@ -84,7 +84,7 @@ def test_samples_are_the_seconds_of_an_inference() -> None:
         def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
             return list(inputs.values())
 
-        def spin(self, number: int) -> None:
+        def run_repeatedly(self, number: int) -> None:
             time.sleep(number * self._seconds)
 
     plan = RoundPlan(rounds=4, runs=3, run_s=0.002)
@@ -110,8 +110,8 @@ def test_runs_start_at_many_depths_of_the_stack(depths: int, fewest: int, most: 
     clock, addresses = Clock(), list[int]()
 
     class Watcher(Scripted):
-        def spin(self, number: int) -> None:
-            super().spin(number)
+        def run_repeatedly(self, number: int) -> None:
+            super().run_repeatedly(number)
             addresses.append(stack_pointer())
 
     run_race([Watcher(clock, [0.1])], RoundPlan(rounds=2, runs=4, depths=depths), watch=no_disturbance, now=clock)
@@ -121,8 +121,8 @@ def test_runs_start_at_many_depths_of_the_stack(depths: int, fewest: int, most: 
 
 def test_a_device_with_events_is_timed_by_them() -> None:
     class OnGpu(Scripted):
-        def by_events(self, number: int) -> float | None:
-            self.spin(number)
+        def event_time_s(self, number: int) -> float | None:
+            self.run_repeatedly(number)
             return 0.25
 
     result = run_race([OnGpu(Clock(), [0.1])], RoundPlan(rounds=2), watch=no_disturbance)
@@ -156,7 +156,7 @@ def test_a_round_too_short_for_the_cpu_counters_counts_as_undisturbed() -> None:
 
 
 def test_a_race_is_over_when_only_the_baseline_remains() -> None:
-    plan = RoundPlan(rounds=8, critical=race_critical(8, artifacts=2))
+    plan = RoundPlan(rounds=8, critical=race_critical_values(8, artifacts=2))
     rng = np.random.default_rng(4)
     rounds = [Round(random_runs([1.0, 2.0], rng, 0.01), **UNDISTURBED) for _ in range(8)]
     result = race(plan, rounds)
@@ -172,7 +172,7 @@ def test_the_time_limit_ends_a_race_after_four_undisturbed_rounds() -> None:
 
 
 def test_a_race_that_ends_early_has_no_disturbed_round() -> None:
-    plan = RoundPlan(rounds=8, critical=race_critical(8, artifacts=2))
+    plan = RoundPlan(rounds=8, critical=race_critical_values(8, artifacts=2))
     noisy = [Round({0: [1.0], 1: [2.0 + 0.01 * turn]}, 0.2, 0.0) for turn in range(3)]
     quiet = [Round({0: [1.0 + 0.001 * turn], 1: [2.0]}, **UNDISTURBED) for turn in range(8)]
     result = race(plan, [*noisy, *quiet])
@@ -216,7 +216,7 @@ def test_on_a_machine_that_is_always_disturbed_the_least_disturbed_rounds_count(
 
 
 def test_an_artifact_that_is_certainly_slower_leaves_and_the_baseline_stays() -> None:
-    plan = RoundPlan(rounds=8, critical=race_critical(8, artifacts=3))
+    plan = RoundPlan(rounds=8, critical=race_critical_values(8, artifacts=3))
     rng = np.random.default_rng(0)
     rounds = [Round(random_runs([0.2, 0.1, 0.15], rng, 0.01), **UNDISTURBED) for _ in range(8)]
     valid = race(plan, rounds).valid_rounds()
@@ -224,7 +224,7 @@ def test_an_artifact_that_is_certainly_slower_leaves_and_the_baseline_stays() ->
 
 
 def test_an_artifact_as_good_as_the_best_hardly_ever_leaves() -> None:
-    plan = RoundPlan(rounds=8, critical=race_critical(8, artifacts=2), margin=0.0)
+    plan = RoundPlan(rounds=8, critical=race_critical_values(8, artifacts=2), margin=0.0)
     rng = np.random.default_rng(1)
     exits = 0
     for _ in range(500):

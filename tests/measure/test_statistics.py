@@ -6,7 +6,7 @@ import pytest
 from passsearch.core import Interval
 from passsearch.measure import (
     Ratio,
-    improved,
+    is_improvement,
     log_ratio,
     mean_ratio,
     median_interval,
@@ -36,18 +36,18 @@ def test_the_interval_of_the_median_covers_at_its_level() -> None:
 
 def test_equal_binaries_are_rarely_called_improved() -> None:
     rng = np.random.default_rng(1)
-    wins = sum(improved(mean_ratio(list(rng.normal(0, 0.02, 4))), floor=0.0) for _ in range(1000))
+    wins = sum(is_improvement(mean_ratio(list(rng.normal(0, 0.02, 4))), floor=0.0) for _ in range(1000))
     assert wins <= 25  # one tail of a 95 % interval has 2.5 %; the least gain of 1 % lowers that
 
 
 def test_one_repetition_proves_nothing() -> None:
-    assert not improved(mean_ratio([0.5]), floor=0.0)
+    assert not is_improvement(mean_ratio([0.5]), floor=0.0)
 
 
 def test_a_gain_below_the_noise_floor_is_no_improvement() -> None:
     ratio = Ratio(1.05, Interval(1.03, 1.07))
-    assert improved(ratio, floor=0.02)
-    assert not improved(ratio, floor=0.04)
+    assert is_improvement(ratio, floor=0.02)
+    assert not is_improvement(ratio, floor=0.04)
     assert noise_floor(Ratio(1.0, Interval(0.95, 1.01))) == pytest.approx(1 / 0.95 - 1)
 
 
@@ -62,13 +62,13 @@ def test_one_slow_process_does_not_change_the_verdict() -> None:
     slow = [[1.05] * 8, [1.25] * 8]
     ratio = process_ratio([*usual, slow])
     assert ratio.value == pytest.approx(1.05, abs=0.01)
-    assert improved(ratio, floor=0.0)
+    assert is_improvement(ratio, floor=0.0)
 
 
 def test_too_few_processes_have_no_interval() -> None:
     few = median_ratio([0.05] * 5)
-    assert few.interval.low == 0.0 and not improved(few, floor=0.0)
-    assert improved(median_ratio([0.05] * 6), floor=0.0)
+    assert few.interval.low == 0.0 and not is_improvement(few, floor=0.0)
+    assert is_improvement(median_ratio([0.05] * 6), floor=0.0)
 
 
 def test_the_interval_over_processes_covers_for_any_distribution() -> None:

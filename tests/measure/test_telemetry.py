@@ -11,8 +11,8 @@ from passsearch.measure import (
     SensorReading,
     Trace,
     consumption,
+    drop_disturbed_rounds,
     recording,
-    undisturbed,
 )
 
 SPAN = (10.0, 20.0)
@@ -78,7 +78,7 @@ def test_a_round_on_a_disturbed_device_is_dropped_for_all_artifacts(disturbance:
         [SensorReading(0.5, foreign=0, **quiet), SensorReading(1.5, **disturbance), SensorReading(2.5, **quiet)]
     )
     answer = {"samples": [[1.0, 9.0, 1.1], [2.0, 9.0]], "spans": [[0, 1], [1, 2], [2, 3]]}
-    result = undisturbed({**answer, "conditions": {"rounds_dropped": 1}}, trace)
+    result = drop_disturbed_rounds({**answer, "conditions": {"rounds_dropped": 1}}, trace)
     assert result["samples"] == [[1.0, 1.1], [2.0]]
     assert result["conditions"]["rounds_dropped"] == 2 and "clocks" not in result["conditions"]
     assert result["conditions"].get("throttled") == (["power brake"] if quiet else None)
@@ -87,14 +87,14 @@ def test_a_round_on_a_disturbed_device_is_dropped_for_all_artifacts(disturbance:
 def test_an_artifact_that_left_the_race_early_keeps_its_samples() -> None:
     trace = Trace([SensorReading(0.5, foreign=1), SensorReading(1.5, foreign=0), SensorReading(2.5, foreign=0)])
     answer = {"samples": [[1.0, 1.1, 1.2], [2.0]], "spans": [[0, 1], [1, 2], [2, 3]]}
-    result = undisturbed({**answer, "conditions": {"rounds_dropped": 0}}, trace)
+    result = drop_disturbed_rounds({**answer, "conditions": {"rounds_dropped": 0}}, trace)
     assert result["samples"] == answer["samples"]
 
 
 def test_a_device_that_is_always_disturbed_keeps_its_rounds_and_reports_it() -> None:
     trace = Trace([SensorReading(0.5, slowdowns=("too hot (driver)",), clock_hz=900)])
     answer = {"samples": [[1.0]], "spans": [[0, 1]], "conditions": {"rounds_dropped": 0}}
-    result = undisturbed(answer, trace)
+    result = drop_disturbed_rounds(answer, trace)
     assert result["samples"] == [[1.0]] and result["conditions"]["throttled"] == ["too hot (driver)"]
     assert result["conditions"]["clocks"] == [900, 900]
 
@@ -109,7 +109,7 @@ def test_a_trace_loaded_from_a_file_equals_the_one_written(tmp_path: Path) -> No
 class Counter:
     """A simulated device that uses 50 W all the time."""
 
-    watches = False
+    reports_disturbances = False
 
     def __init__(self) -> None:
         self.unavailable: dict[str, str] = {}

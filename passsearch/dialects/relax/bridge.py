@@ -61,7 +61,7 @@ class RelaxBridge:
         """The dataflow graph as plain data."""
         return summarize(module)
 
-    def census(self, module: tvm.IRModule) -> Mapping[str, int]:
+    def op_counts(self, module: tvm.IRModule) -> Mapping[str, int]:
         """Operators by name and layout, functions, constants."""
         return census(module)
 
@@ -73,13 +73,13 @@ class RelaxBridge:
         """One pass, with the target in scope as some ask for it."""
         home, _, function = factory.partition(":")
         try:
-            transform = getattr(import_module(home), function)(**step.bound)
+            transform = getattr(import_module(home), function)(**step.argument_values)
             with self.target, tvm.transform.PassContext(opt_level=APPLY_LEVEL):
                 return transform(module.clone())
         except FAULTS as error:
             raise CompileError(_telling_line(error)) from error
 
-    def unchanged(self, before: tvm.IRModule, after: tvm.IRModule) -> bool:
+    def is_same_state(self, before: tvm.IRModule, after: tvm.IRModule) -> bool:
         """TVM's structural equality, quick where both hold the same arrays, and the same sharing of constants."""
         return tvm_ffi.structural_equal(before, after) and constant_uses(before) == constant_uses(after)
 

@@ -35,13 +35,13 @@ class VirtualMachineExecutable(Executable):
         self._timed = self._machine[TIMED]
         return [each.numpy() for each in _flat(self._machine["main"](*arrays))]
 
-    def spin(self, number: int) -> None:
+    def run_repeatedly(self, number: int) -> None:
         """Outputs stay where they are."""
         for _ in range(number):
             self._timed()
         self._device.sync()
 
-    def by_events(self, number: int) -> float | None:
+    def event_time_s(self, number: int) -> float | None:
         """By TVM's time_evaluator; not on a CPU, where it keeps one place on the stack."""
         if not self._has_events:
             return None

@@ -63,7 +63,7 @@ class RelayBridge:
         """The dataflow graph as plain data."""
         return summarize(module)
 
-    def census(self, module: tvm.IRModule) -> Mapping[str, int]:
+    def op_counts(self, module: tvm.IRModule) -> Mapping[str, int]:
         """Operators as `nn.conv2d NCHW OIHW`, functions, constants."""
         return census(module)
 
@@ -75,7 +75,7 @@ class RelayBridge:
         """One pass, with the target in scope as some ask for it, and the types inferred."""
         home, _, function = factory.partition(":")
         try:
-            transform = getattr(import_module(home), function)(**step.bound)
+            transform = getattr(import_module(home), function)(**step.argument_values)
             with self.target, tvm.transform.PassContext(opt_level=APPLY_LEVEL):
                 after = transform(_copy(module))
                 # A function pass has inferred them itself (FunctionPassNode in src/relay/ir/transform.cc, 0.8 to 0.19).
@@ -84,7 +84,7 @@ class RelayBridge:
         except (tvm.TVMError, tvm.error.DiagnosticError, TypeError, ValueError, AttributeError) as error:
             raise CompileError(_telling_line(error)) from error
 
-    def unchanged(self, before: tvm.IRModule, after: tvm.IRModule) -> bool:
+    def is_same_state(self, before: tvm.IRModule, after: tvm.IRModule) -> bool:
         """TVM's structural equality, quick where both hold the same arrays, and the same sharing of constants."""
         if not tvm.ir.structural_equal(before, after):
             return False

@@ -34,13 +34,13 @@ class GraphExecutable(Executable):
         self._module.run()
         return [self._module.get_output(index).numpy() for index in range(self._module.get_num_outputs())]
 
-    def spin(self, number: int) -> None:
+    def run_repeatedly(self, number: int) -> None:
         """Not by TVM's time_evaluator, which keeps one place on the stack and adds a run of its own to every call."""
         for _ in range(number):
             self._module.run()
         self._device.sync()
 
-    def by_events(self, number: int) -> float | None:
+    def event_time_s(self, number: int) -> float | None:
         """By TVM's time_evaluator."""
         if not self._has_events:
             return None
