@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import linker
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
@@ -113,13 +114,12 @@ def check_state(got: str, expected: str, *, place: str, note: str) -> None:
         sys.exit(f"\nThe IR diverged at {place}: expected {expected}, got {got}{note}")
 
 
-def linker() -> str:
-    """A C compiler to link kernels, the one named in CC before all others."""
-    named = [word for word in os.environ.get("CC", "").split() if not word.startswith("-")][-1:]
-    compiler = next(filter(None, map(shutil.which, (*named, "c++", "g++", "cc", "gcc", "clang"))), None)
-    if compiler is None:
-        sys.exit("No C compiler found to link kernels; install gcc or clang, or name one in CC.")
-    return compiler
+def require_linker() -> str:
+    """Return the path of the C compiler that links kernels; end the script if there is none."""
+    try:
+        return linker.find_linker()  # type: ignore[no-any-return]
+    except FileNotFoundError as error:
+        sys.exit(str(error))
 
 
 def make_inputs(record: Any) -> dict[str, Any]:

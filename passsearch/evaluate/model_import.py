@@ -62,7 +62,8 @@ def imported(
 def dialect_digest(name: str) -> str:
     """Of the code that decides what a network's IR is and what passes make of it."""
     home = Path(dialects.__file__).parent
-    return digest_files([home / "contract.py", home / "constant_table.py", *sorted((home / name).rglob("*.py"))])
+    shared = [home / file for file in ("contract.py", "constant_table.py", "linker.py", "shared.py")]
+    return digest_files([*shared, *sorted((home / name).rglob("*.py"))])
 
 
 def _put(made: Path, kept: Path) -> None:

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 import passsearch
-from passsearch.core import BuildOptions
+from passsearch.core import BuildOptions, Pipeline
 from passsearch.dialects import dialect
+from passsearch.dialects.linker import find_linker
 from passsearch.errors import UserError, WorkerDied
+from passsearch.export import Deployment, write_deployment
 from passsearch.measure import probe
 from passsearch.toolchain import Toolchain, host_target
 from passsearch.worker import Worker
@@ -97,7 +99,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def worker(case: Case, folder: Path) -> Iterator[Worker]:
-    paths = (str(Path(__file__).parents[1] / "search" / "data"),)
+    paths = (str(Path(__file__).parents[1] / "evaluate" / "data"),)
     started = start(case.toolchain, folder, paths=paths)
     yield started
     started.close()
@@ -285,3 +287,53 @@ def test_an_impossible_target_is_the_users_mistake(case: Case, folder: Path) -> 
     for target in ("nonsense", case.lacks, "llvm -no-such-option=1"):
         with pytest.raises(UserError, match="Impossible target"):
             start(case.toolchain, folder, target=target)
+
+
+def fake_programs(folder: Path) -> tuple[Path, Path]:
+    """A compiler launcher that must not link, and a C compiler that writes down that it did."""
+    launcher, compiler = folder / "launcher", folder / "compiler"
+    launcher.write_text(f"#!/bin/sh\necho launcher >> {folder}/calls\nexit 1\n")
+    compiler.write_text(f'#!/bin/sh\necho compiler >> {folder}/calls\nexec {find_linker()} "$@"\n')
+    for program in (launcher, compiler):
+        program.chmod(0o755)
+    return launcher, compiler
+
+
+def test_a_launcher_in_cc_does_not_link(
+    case: Case, small_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher, compiler = fake_programs(tmp_path)
+    monkeypatch.setenv("CC", f"{launcher} {compiler}")
+    calls, network = tmp_path / "calls", tmp_path / "network.json"
+    worker = start(case.toolchain, tmp_path)
+    try:
+        loaded = load(worker, small_network)
+        request = {"verb": "build", "state": loaded["state"], "options": BuildOptions().to_json()}
+        answer = worker.ask({**request, "folder": str(tmp_path / "artifact")}, deadline_s=120)
+        assert "error" not in answer, answer
+        worker.ask({"verb": "save", "state": loaded["state"], "path": str(network)}, deadline_s=10)
+        identity = worker.ask({"verb": "hash", "state": loaded["state"]}, deadline_s=10)["hash"]
+    finally:
+        worker.close()
+    assert set(calls.read_text().split()) == {"compiler"}
+    calls.unlink()
+    deployment = Deployment(
+        dialect=dialect(case.toolchain.dialect),
+        tvm_version=case.toolchain.tvm_version,
+        target=host_target(case.toolchain),
+        pipeline=Pipeline(),
+        factories={},
+        build=BuildOptions(),
+        network=network,
+        model={"name": "small"},
+        inputs=loaded["inputs"],
+        states=(identity,),
+        expected=(),
+        tolerance=0.0,
+    )
+    script = write_deployment(tmp_path / "deployment", deployment) / "build_model.py"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [str(case.toolchain.python), str(script), "--check-only"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert set(calls.read_text().split()) == {"compiler"}

@@ -1,10 +1,8 @@
 """Relax through TVM 0.27. Loaded only in a worker of a toolchain that has it."""
 
-import os
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from shutil import which
 
 import tvm
 import tvm_ffi
@@ -24,7 +22,8 @@ from passsearch.dialects.relax.kernels import kernels_digest, planned_bytes
 from passsearch.dialects.relax.lowering import lowered, planned, target_options
 from passsearch.dialects.relax.phases import phase
 from passsearch.dialects.relax.summary import census, summarize, tensor_type
-from passsearch.errors import EnvironmentFault, UserError
+from passsearch.dialects.shared import error_line, parse_target, require_linker
+from passsearch.errors import UserError
 
 APPLY_LEVEL = 4
 """A pass runs only if its own level is within the context's."""
@@ -37,7 +36,7 @@ class RelaxBridge:
     """``passsearch.dialects.contract.Bridge`` for Relax."""
 
     def __init__(self, target: str) -> None:
-        self.target = _target(target)
+        self.target = parse_target(target, parse=_parse_target, errors=FAULTS)
         self.constants = Constants()
 
     def threads(self) -> int:
@@ -77,7 +76,7 @@ class RelaxBridge:
             with self.target, tvm.transform.PassContext(opt_level=APPLY_LEVEL):
                 return transform(module.clone())
         except FAULTS as error:
-            raise CompileError(_telling_line(error)) from error
+            raise CompileError(error_line(error)) from error
 
     def unchanged(self, before: tvm.IRModule, after: tvm.IRModule) -> bool:
         """TVM's structural equality, quick where both hold the same arrays, and the same sharing of constants."""
@@ -116,9 +115,9 @@ class RelaxBridge:
                 ready = lowered(module.clone(), level=options.opt_level, target=self.target)
                 library = relax.build(ready, self.target, relax_pipeline=None)
                 folder.mkdir(parents=True, exist_ok=True)
-                library.export_library(str(folder / NETWORK), cc=_linker())
+                library.export_library(str(folder / NETWORK), cc=require_linker())
         except FAULTS as error:
-            raise CompileError(_telling_line(error)) from error
+            raise CompileError(error_line(error)) from error
         size = (folder / NETWORK).stat().st_size
         return Artifact(folder, size, planned_bytes(ready) if is_planned else None, kernels_digest(ready))
 
@@ -139,29 +138,5 @@ class RelaxBridge:
         return VirtualMachineExecutable(artifact, device)
 
 
-def _target(text: str) -> tvm.target.Target:
-    """A target as TVM 0.8 to 0.19 spell it too: ``llvm -mcpu=…``; or a tag, or JSON."""
-    try:
-        target = tvm.target.Target(target_options(text))
-    except FAULTS as error:
-        raise UserError(f"Impossible target `{text}`: {_telling_line(error)}") from error
-    kind = str(target.kind.name)
-    if tvm.get_global_func(f"target.build.{kind}", allow_missing=True) is None:
-        raise UserError(f"Impossible target `{text}`: this TVM is built without `{kind}`. See: passsearch doctor")
-    return target
-
-
-def _linker() -> str:
-    # The last word: `ccache gcc` links with gcc.
-    named = [word for word in (os.environ.get("CC") or "").split() if not word.startswith("-")][-1:]
-    compiler = next((found for found in map(which, (*named, "c++", "g++", "cc", "gcc", "clang")) if found), None)
-    if compiler is None:
-        raise EnvironmentFault("No C compiler found to link kernels; install gcc or clang, or name one in CC.")
-    return compiler
-
-
-def _telling_line(error: BaseException) -> str:
-    """TVM's messages may hold a C++ stack; the line that says what happened comes last."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith(("File ", "[bt]", "Stack trace", "---", "^"))]
-    return (telling or lines or [type(error).__name__])[-1][:300]
+def _parse_target(text: str) -> tvm.target.Target:
+    return tvm.target.Target(target_options(text))

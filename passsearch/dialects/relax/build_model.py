@@ -1,6 +1,6 @@
 """Build a network with exactly the passes of pipeline.json; check the IR after each pass, then the outputs.
 
-Reads pipeline.json, network.json, replay.py, lowering.py and the passes' sources beside this file; needs TVM and numpy
+Reads pipeline.json, network.json, replay.py, linker.py, lowering.py and the passes' sources beside this file; needs TVM and numpy
 only. Once every check has passed, --out gets network.so for TVM's virtual machine.
 Exits with 1 where the IR or the outputs are not the recorded ones.
 """
@@ -49,7 +49,7 @@ class Relax:
             disabled_pass=options["disabled"],
             config=options["config"],
         )
-        compiler = replay.linker()
+        compiler = replay.require_linker()
         with target, context:
             lowered = lowering.lowered(module, level=options["opt_level"], target=target)
             relax.build(lowered, target, relax_pipeline=None).export_library(str(folder / NETWORK), cc=compiler)

@@ -1,10 +1,8 @@
 """Relay through TVM 0.8 to 0.19. Loaded only in a worker of a toolchain that has it."""
 
-import os
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from shutil import which
 
 import tvm
 from tvm import relay
@@ -25,7 +23,8 @@ from passsearch.dialects.relay.executable import (
 )
 from passsearch.dialects.relay.kernels import LoweredKernels, kernels_digest
 from passsearch.dialects.relay.summary import census, summarize
-from passsearch.errors import EnvironmentFault, UserError
+from passsearch.dialects.shared import error_line, parse_target, require_linker
+from passsearch.errors import UserError
 
 APPLY_LEVEL = 4
 """A pass runs only if its own level is within the context's; 4 is the highest any Relay pass has."""
@@ -35,7 +34,7 @@ class RelayBridge:
     """``passsearch.dialects.contract.Bridge`` for Relay."""
 
     def __init__(self, target: str) -> None:
-        self.target = _target(target)
+        self.target = parse_target(target, parse=tvm.target.Target, errors=(tvm.TVMError, ValueError))
         self.constants = Constants()
         # A pass that fails prints the module into its message; with all weights in it that takes seconds.
         tvm.register_func("relay._constant_repr", lambda _: "…", override=True)
@@ -82,7 +81,7 @@ class RelayBridge:
                 typed = isinstance(transform, relay.transform.FunctionPass)
                 return after if typed else relay.transform.InferType()(after)
         except (tvm.TVMError, tvm.error.DiagnosticError, TypeError, ValueError, AttributeError) as error:
-            raise CompileError(_telling_line(error)) from error
+            raise CompileError(error_line(error)) from error
 
     def unchanged(self, before: tvm.IRModule, after: tvm.IRModule) -> bool:
         """TVM's structural equality, quick where both hold the same arrays, and the same sharing of constants."""
@@ -127,9 +126,9 @@ class RelayBridge:
             with context:
                 library = relay.build(module, self.target)
         except (tvm.TVMError, tvm.error.DiagnosticError, TypeError, ValueError) as error:
-            raise CompileError(_telling_line(error)) from error
+            raise CompileError(error_line(error)) from error
         folder.mkdir(parents=True, exist_ok=True)
-        library.get_lib().export_library(str(folder / KERNELS), cc=_linker())
+        library.get_lib().export_library(str(folder / KERNELS), cc=require_linker())
         (folder / GRAPH).write_text(library.get_graph_json())
         (folder / PARAMETERS).write_bytes(relay.save_param_dict(library.get_params()))
         graph = library.get_graph_json()
@@ -156,29 +155,3 @@ def _copy(module: tvm.IRModule) -> tvm.IRModule:
     """The same functions in a new table: passes written in Python may change the module they are given."""
     fields = ("functions", "type_definitions", "attrs", "global_infos")  # what there is grew with TVM's releases
     return tvm.IRModule(*(getattr(module, field) for field in fields if hasattr(module, field)))
-
-
-def _target(text: str) -> tvm.target.Target:
-    try:
-        target = tvm.target.Target(text)
-    except (tvm.TVMError, ValueError) as error:
-        raise UserError(f"Impossible target `{text}`: {_telling_line(error)}") from error
-    kind = target.kind.name
-    if tvm.get_global_func(f"target.build.{kind}", allow_missing=True) is None:
-        raise UserError(f"Impossible target `{text}`: this TVM is built without `{kind}`. See: passsearch doctor")
-    return target
-
-
-def _linker() -> str:
-    named = (os.environ.get("CC") or "").split()[:1]
-    compiler = next((found for found in map(which, (*named, "c++", "g++", "cc", "gcc", "clang")) if found), None)
-    if compiler is None:
-        raise EnvironmentFault("No C compiler found to link kernels; install gcc or clang, or name one in CC.")
-    return compiler
-
-
-def _telling_line(error: BaseException) -> str:
-    """TVM's messages open with a C++ stack; the line that says what happened comes last."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith(("File ", "[bt]", "Stack trace", "---", "^"))]
-    return (telling or lines or [type(error).__name__])[-1][:300]

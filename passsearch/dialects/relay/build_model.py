@@ -1,6 +1,6 @@
 """Build a network with exactly the passes of pipeline.json; check the IR after each pass, then the outputs.
 
-Reads pipeline.json, network.json, replay.py and the passes' sources beside this file; needs TVM and numpy only. Once
+Reads pipeline.json, network.json, replay.py, linker.py and the passes' sources beside this file; needs TVM and numpy only. Once
 every check has passed, --out gets kernels.so, graph.json and parameters.bin for TVM's graph executor.
 Exits with 1 where the IR or the outputs are not the recorded ones.
 """
@@ -45,7 +45,7 @@ class Relay:
             disabled_pass=options["disabled"],
             config=options["config"],
         )
-        compiler = replay.linker()
+        compiler = replay.require_linker()
         with context:
             library = relay.build(module, target)
         library.get_lib().export_library(str(folder / KERNELS), cc=compiler)
