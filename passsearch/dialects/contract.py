@@ -72,9 +72,10 @@ class Executable(Protocol):
         """Run ``number`` inferences and wait until the device has finished them."""
 
     def by_events(self, number: int) -> float | None:
-        """Return seconds per inference, measured by events of the device over ``number`` inferences after one more.
+        """Return seconds per inference, measured by events of the device, or ``None`` for a device without events.
 
-        ``None`` for a device without events, such as a CPU; the caller then takes the time around ``spin``.
+        The device runs one inference before the ``number`` that are timed. Without events, as on a CPU, the caller
+        reads its own clock around ``spin``.
         """
         return None
 
@@ -139,6 +140,7 @@ class Bridge(Protocol):
     def unchanged(self, before: Module, after: Module) -> bool:
         """Return True if both are certainly one state. This is the common case, and cheaper than two identities."""
 
+    # A skeleton and not a module: hashing and comparing it reads no weights.
     def identity(self, skeleton: Skeleton) -> str:
         """Return a hexadecimal hash; equal IR has an equal hash, in any process."""
 

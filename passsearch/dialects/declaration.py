@@ -75,6 +75,7 @@ class Dialect:
     baselines: tuple[Candidate, ...]
     default_baseline: str
     requirements: Path
+    # TVM's own build pipeline runs after the search's passes, so its options are part of a candidate.
     builds: tuple[BuildOptions, ...] = (BuildOptions(),)
     isolated_imports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     compiler: CompilerWheel | None = None

@@ -41,6 +41,7 @@ def require_linker() -> str:
     Raises:
         EnvironmentFault: This machine has no C compiler.
     """
+    # A missing compiler is no fault of the candidate, so it must not become a ``CompileError``.
     try:
         return find_linker()
     except FileNotFoundError as error:
@@ -85,6 +86,24 @@ def load_function(factory: str) -> Callable[..., Any]:
     module, _, name = factory.partition(":")
     function: Callable[..., Any] = getattr(import_module(module), name)
     return function
+
+
+class JsonFiles:
+    """The methods of a bridge that write and read IR as TVM's JSON."""
+
+    # With apache-tvm-ffi 0.1.15, writing any Relax module as JSON crashes; the lock files pin an earlier version.
+
+    def write(self, skeleton: tvm.IRModule) -> str:
+        """Return the skeleton as TVM's JSON."""
+        return str(tvm.ir.save_json(skeleton))
+
+    def read(self, text: str) -> tvm.IRModule:
+        """Return the skeleton in TVM's JSON."""
+        return tvm.ir.load_json(text)
+
+    def save(self, module: tvm.IRModule, path: Path) -> None:
+        """Write TVM's JSON, constants included; ``load`` of it, as format ``ir``, has the same identity."""
+        path.write_text(tvm.ir.save_json(module))
 
 
 def build_context(

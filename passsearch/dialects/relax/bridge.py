@@ -20,6 +20,7 @@ from passsearch.dialects.relax.phases import phase
 from passsearch.dialects.relax.summary import count_operators, summarize, tensor_type
 from passsearch.dialects.shared import (
     APPLY_LEVEL,
+    JsonFiles,
     build_context,
     check_input_names,
     count_parallel_tasks,
@@ -30,7 +31,7 @@ from passsearch.dialects.shared import (
 )
 
 
-class RelaxBridge:
+class RelaxBridge(JsonFiles):
     """``passsearch.dialects.contract.Bridge`` for Relax."""
 
     def __init__(self, target: str) -> None:
@@ -90,14 +91,6 @@ class RelaxBridge:
         """Return TVM's structural equality."""
         return bool(tvm_ffi.structural_equal(left, right))
 
-    def write(self, skeleton: tvm.IRModule) -> str:
-        """Return the skeleton as TVM's JSON."""
-        return str(tvm.ir.save_json(skeleton))
-
-    def read(self, text: str) -> tvm.IRModule:
-        """Return the skeleton in TVM's JSON."""
-        return tvm.ir.load_json(text)
-
     def build(self, module: tvm.IRModule, options: BuildOptions, folder: Path) -> Artifact:
         """Lower, generate code, and link it with the virtual machine's program and the weights into one library."""
         try:
@@ -116,10 +109,6 @@ class RelaxBridge:
     def digest(self, artifact: Artifact) -> str:
         """Return a SHA-256 of the library, weights included."""
         return artifact_digest(artifact.folder)
-
-    def save(self, module: tvm.IRModule, path: Path) -> None:
-        """Write TVM's JSON, constants included; ``load`` of it, as format ``ir``, has the same identity."""
-        path.write_text(tvm.ir.save_json(module))
 
     def save_with_external_weights(self, module: tvm.IRModule, path: Path) -> None:
         """Write TVM's JSON without large constants, and these to a parameter file."""

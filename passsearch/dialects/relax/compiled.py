@@ -39,6 +39,7 @@ def open_network(folder: Path, device: str) -> Callable[..., Any]:
 
 def _to_tvm(tensor: Any) -> Any:
     """Return a tensor as the virtual machine accepts it: without gradient, contiguous and aligned."""
+    # The virtual machine crashes on a tensor that is not aligned, so such a tensor is copied.
     if hasattr(tensor, "detach"):
         plain = tensor.detach().contiguous()
         return tvm_ffi.from_dlpack(plain if plain.data_ptr() % ALIGNMENT_BYTES == 0 else plain.clone())

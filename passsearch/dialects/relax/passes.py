@@ -257,7 +257,8 @@ def _rule(device: str, name: str, *arguments: Any) -> Any:
 def _apply_rules(module: Any, rules: Sequence[Any]) -> Any:
     from tvm.s_tir import dlight
 
-    # FuseTIR makes functions of the groups of FuseOps; after the rules, it would undo their schedules.
+    # FuseTIR makes functions of the groups of FuseOps. After the rules it would drop their schedules and the mark of
+    # scheduled functions (``ConstructFunc`` in ``fuse_tir.cc``).
 
     return dlight.ApplyDefaultSchedule(*rules)(transform.FuseTIR()(module))
 

@@ -45,7 +45,7 @@ def ScheduleCPU(rows: int = 14, pack: bool = True) -> Any:  # noqa: N802
         target = tvm.target.Target.current(allow_none=False)
         if "cpu" not in target.keys:
             return module
-        # FuseTIR makes functions of the groups of FuseOps; after the schedule, it would undo it.
+        # FuseTIR makes functions of the groups of FuseOps. After the schedule it would drop it (``fuse_tir.cc``).
         module = relax.transform.FuseTIR()(module)
         width = max(llvm_get_vector_width(target), MIN_VECTOR_BITS)
         packed: dict[str, _PackedFunction] = {}
@@ -126,6 +126,7 @@ class _Scheduler:
         if blocks is None or not all(isinstance(size, int) for block in blocks for size in block.dom()):
             return self._function
         self._inline(blocks)
+        # The sizes are static from here on: a tile needs divisors of them.
         products = [block for block in blocks if self._is_sum_of_products(block)]
         reductions = [block for block in blocks if not block.is_injective()]
         tiled = self._tile(products[0]) if len(products) == len(reductions) == 1 else []
@@ -143,7 +144,7 @@ class _Scheduler:
                 try:
                     self._schedule.compute_inline(block.block_rv)
                 except s_tir.schedule.ScheduleError:
-                    continue
+                    continue  # TVM refuses, for example, a block that computes an output
                 blocks.remove(block)
 
     def _is_sum_of_products(self, block: Any) -> bool:

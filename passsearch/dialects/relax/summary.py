@@ -76,7 +76,7 @@ class _Table:
 
     def producers_of(self, value: Any, *, ty: Any = None) -> Producers:
         """Return the operators that compute an expression; operators that are new are added."""
-        # By address, because two equal calls are two operators.
+        # By address, because two structurally equal calls are still two operators.
         producers = self.producers.get(value.__chandle__())
         if producers is not None:
             return producers
@@ -140,6 +140,7 @@ def _arguments(call: Any) -> dict[str, Json]:
 
 
 def _scalar(constant: Any) -> float | None:
+    # The analyzer reads the values of scalars, for example of divisors. numpy has no bfloat16.
     data = constant.value
     if not isinstance(data, tvm.runtime.Tensor) or data.shape or str(data.dtype) == "bfloat16":
         return None

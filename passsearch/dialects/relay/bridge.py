@@ -23,6 +23,7 @@ from passsearch.dialects.relay.kernels import LoweredKernels, kernels_digest
 from passsearch.dialects.relay.summary import count_operators, summarize
 from passsearch.dialects.shared import (
     APPLY_LEVEL,
+    JsonFiles,
     build_context,
     check_input_names,
     count_parallel_tasks,
@@ -32,6 +33,7 @@ from passsearch.dialects.shared import (
     require_linker,
 )
 
+# AlterOpLayout before SimplifyInference, for example, raises a DiagnosticError.
 BUILD_ERRORS = (tvm.TVMError, tvm.error.DiagnosticError, TypeError, ValueError)
 """Exceptions of TVM's own build pipeline."""
 
@@ -39,7 +41,7 @@ PASS_ERRORS = (*BUILD_ERRORS, AttributeError)
 """Exceptions of a pass; a factory that this TVM does not have is an ``AttributeError``."""
 
 
-class RelayBridge:
+class RelayBridge(JsonFiles):
     """``passsearch.dialects.contract.Bridge`` for Relay."""
 
     def __init__(self, target: str) -> None:
@@ -111,19 +113,12 @@ class RelayBridge:
         """Return TVM's structural equality."""
         return bool(tvm.ir.structural_equal(left, right))
 
-    def write(self, skeleton: tvm.IRModule) -> str:
-        """Return the skeleton as TVM's JSON."""
-        return str(tvm.ir.save_json(skeleton))
-
-    def read(self, text: str) -> tvm.IRModule:
-        """Return the skeleton in TVM's JSON."""
-        return tvm.ir.load_json(text)
-
     def build(self, module: tvm.IRModule, options: BuildOptions, folder: Path) -> Artifact:
         """Build for the graph executor and write kernels, graph and parameters.
 
         TVM generates code when it writes the kernels, so writing them counts as compiling.
         """
+        # After the build only machine code is left, so an instrument reads the lowered kernels during it.
         lowered = LoweredKernels()
         try:
             with build_context(options, opt_level=options.opt_level, instruments=[lowered]):
@@ -140,10 +135,6 @@ class RelayBridge:
     def digest(self, artifact: Artifact) -> str:
         """Return a SHA-256 of kernels, graph and parameters."""
         return artifact_digest(artifact.folder)
-
-    def save(self, module: tvm.IRModule, path: Path) -> None:
-        """Write TVM's JSON, constants and types included; ``load`` of it, as format ``ir``, has the same identity."""
-        path.write_text(tvm.ir.save_json(module))
 
     def save_with_external_weights(self, module: tvm.IRModule, path: Path) -> None:
         """Write TVM's JSON without large constants, and these to a parameter file."""

@@ -39,6 +39,7 @@ def save(module: object, path: Path, *, params: Mapping[str, object] | None = No
 
 def save_with_external_weights(module: tvm.IRModule, path: Path) -> None:
     """Write a module whose parameters are bound, its large constants to the parameter file; ``read`` binds them."""
+    # Only main can have parameters that ``read`` binds, so constants of other functions stay in the JSON.
     lifter = _ConstantLifter()
     main = lifter.visit(module["main"])
     main = relay.Function([*main.params, *lifter.values], main.body, main.ret_type, main.type_params, main.attrs)

@@ -101,9 +101,11 @@ def SimplifyFCTranspose() -> Any:  # noqa: N802
 
 def _simplify_fc_transpose(module: Any, _context: Any) -> Any:
     main = module["main"]
+    # TVM's analysis finds weights by the names of variables.
     lifter = _WeightLifter()
     body = lifter.visit(main.body)
     lifted = relay.Function([*main.params, *lifter.variables], body)
+    # The analysis also finds inputs of the user's, which have no value to transpose.
     names = [name for name in search_fc_transpose(lifted) if name in lifter.weights]
     if not names:
         return module

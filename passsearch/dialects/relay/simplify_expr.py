@@ -49,6 +49,7 @@ def _skip_if_no_match(simplify: tvm.transform.Pass, *, look_first: bool) -> tvm.
     if not look_first:
         return simplify
 
+    # Opt level 0 like TVM's pass, so that both run in the same contexts.
     def simplify_if_match(module: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
         return simplify(module) if _might_change(module) else module
 
