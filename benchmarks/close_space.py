@@ -89,7 +89,7 @@ def plain(chosen: Session, hashes: set[str]) -> dict[str, Any]:
         "path": str(chosen.model.path),
         "format": chosen.model.format,
         "passes": [
-            {"name": step.name, "arguments": step.bound | _level(step.name), "factory": chosen.factories[step.name]}
+            {"name": step.name, "arguments": step.argument_values | _level(step.name), "factory": chosen.factories[step.name]}
             for step in steps
         ],
     }

@@ -162,7 +162,7 @@ def _catalog(file: Path) -> Catalog:
     steps = measured(file, OBJECTIVES[0]).closure.passes
     assert len({step.name for step in steps}) == len(steps), "a pass with several choices of arguments"
     for step in steps:
-        bound = [Parameter(name, "str", required=True, alternatives=(value,)) for name, value in step.bound.items()]
+        bound = [Parameter(name, "str", required=True, alternatives=(value,)) for name, value in step.argument_values.items()]
         as_explored[step.name] = replace(catalog.entry(step.name), parameters=tuple(bound))
     return replace(catalog, entries=as_explored)
 
@@ -170,7 +170,7 @@ def _catalog(file: Path) -> Catalog:
 def _sequences(catalog: Catalog, closure: Closure) -> list[Candidate]:
     """Return the catalog's sequences that consist of this space's passes, in the order of ``tune``."""
     steps = set(closure.steps)
-    sequences = starting_sequences(catalog, present=frozenset(), device_kind="cpu")
+    sequences = starting_sequences(catalog, features=frozenset(), device_kind="cpu")
     inside = [each for each in sequences if {str(step) for step in each.pipeline.passes} <= steps]
     return [replace(each, build=LOWEST.build) for each in inside]
 

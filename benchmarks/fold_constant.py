@@ -39,7 +39,7 @@ def fold(chosen: Session, evaluator: str, *, log: Path) -> tuple[float, str]:
     try:
         answer = _ask(worker, chosen, request={"verb": "load", "source": chosen.model.to_request()})
         for step in (*BEFORE[chosen.toolchain.dialect].passes, EVALUATORS[evaluator]):
-            named = {"pass": {"name": step.name, "arguments": step.bound}, "factory": chosen.factories[step.name]}
+            named = {"pass": {"name": step.name, "arguments": step.argument_values}, "factory": chosen.factories[step.name]}
             answer = _ask(worker, chosen, request={"verb": "apply", "state": answer["state"], **named})
     finally:
         worker.close()

@@ -22,7 +22,7 @@ from scipy import stats
 
 from passsearch.core import BuildOptions, Candidate, Interval
 from passsearch.evaluate import FINAL_PLAN, PROCESSES
-from passsearch.measure import LEVEL, Ratio, improved
+from passsearch.measure import LEVEL, Ratio, is_improvement
 from passsearch.search import confirm
 
 RESULTS = Path(__file__).parent / "results" / "interval_coverage.json"
@@ -194,7 +194,7 @@ def covered(found: Sequence[Interval]) -> int:
 def claimed(found: Sequence[Interval], gain: float) -> int:
     """How many would be called an improvement if the candidate were faster by so much; the noise floor left out."""
     shifted = [Interval(*(math.exp(end) * (1 + gain) for end in (each.low, each.high))) for each in found]
-    return sum(improved(Ratio(1 + gain, each), floor=0.0) for each in shifted)
+    return sum(is_improvement(Ratio(1 + gain, each), floor=0.0) for each in shifted)
 
 
 def summary(found: Sequence[Interval]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from passsearch.catalog import load
 from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpec, Pipeline
 from passsearch.evaluate import MeasurementPlans
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
-from passsearch.measure import improved
+from passsearch.measure import is_improvement
 from passsearch.search import RunOptions, Search, Space, confirm, shortlist
 
 ROOT = Path(__file__).parent
@@ -54,7 +54,7 @@ def search_once(seed: int, *, gain: float, noise: Noise = NOISE) -> bool:
         progress=lambda _: None,
     )
     assert not isinstance(confirmation, Failure) and confirmation.throughput is not None
-    won = improved(confirmation.throughput, floor=confirmation.noise_floor)
+    won = is_improvement(confirmation.throughput, floor=confirmation.noise_floor)
     return won and (gain == 0.0 or str(best.candidate.pipeline) == fastest)
 
 

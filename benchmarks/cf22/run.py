@@ -27,7 +27,7 @@ from provenance import provenance
 from selections import selections
 
 import passsearch
-from passsearch.catalog import Ruling, candidates, with_needs
+from passsearch.catalog import PassDecision, select_passes, insert_prerequisites
 from passsearch.core import BuildOptions, Candidate, Failure, Fingerprint, PassSpec, Pipeline, parse_input
 from passsearch.evaluate import Session, open_session
 from passsearch.evaluate.evaluator import Built, Evaluator
@@ -146,12 +146,12 @@ def analyze(subject: Subject) -> dict[str, Any]:
         reading = analyze_network(subject.chosen, evaluator.summary)
         catalog = subject.chosen.catalog
         version = subject.chosen.toolchain.tvm_version
-        whole = candidates(catalog, (), fingerprint=Fingerprint(), tvm_version=version).kept
-        kept = reading.selection.kept
-        present = reading.fingerprint.present()
+        whole = select_passes(catalog, (), fingerprint=Fingerprint(), tvm_version=version).kept
+        kept = reading.selection.candidates
+        present = reading.fingerprint.present_features()
         steps = [PassSpec.of(entry.name) for entry in catalog.entries.values() if entry.paper]
         effects = {
-            step.name: effect(evaluator, with_needs(Pipeline((step,)), catalog, present=present)) for step in steps
+            step.name: effect(evaluator, insert_prerequisites(Pipeline((step,)), catalog, present=present)) for step in steps
         }
     return {
         "features": {name: feature.count for name, feature in reading.fingerprint.features.items() if feature.count},
@@ -162,9 +162,9 @@ def analyze(subject: Subject) -> dict[str, Any]:
     }
 
 
-def choices(rulings: Sequence[Ruling]) -> int:
+def choices(decisions: Sequence[PassDecision]) -> int:
     """Passes, each counted with every choice of arguments that is searched."""
-    return sum(len(ruling.entry.variants()) for ruling in rulings)
+    return sum(len(decision.entry.variants()) for decision in decisions)
 
 
 def effect(evaluator: Evaluator, pipeline: Pipeline) -> str:

@@ -1,4 +1,4 @@
-"""The dialects there are; lookup goes by name or by TVM version, never by what happens to import."""
+"""The table of dialects. A dialect is looked up by name or by TVM version."""
 
 import re
 from difflib import get_close_matches
@@ -18,14 +18,14 @@ __all__ = [
     "parse_version",
 ]
 
-DIALECTS: dict[str, Dialect] = {found.name: found for found in (relay.DIALECT, relax.DIALECT)}
+DIALECTS: dict[str, Dialect] = {entry.name: entry for entry in (relay.DIALECT, relax.DIALECT)}
 
 
 def dialect(name: str) -> Dialect:
-    """Look a dialect up by name.
+    """Return the dialect of this name.
 
     Raises:
-        UserError: No such dialect; proposes the nearest.
+        UserError: No dialect has this name; the message proposes the nearest one.
     """
     if name in DIALECTS:
         return DIALECTS[name]
@@ -35,24 +35,25 @@ def dialect(name: str) -> Dialect:
 
 
 def dialect_for_version(version: str) -> Dialect:
-    """The dialect that passsearch uses with a TVM of this version.
+    """Return the dialect that passsearch uses with a TVM of this version.
 
     Raises:
-        UserError: No dialect covers it; lists the ranges that are covered.
+        UserError: No dialect supports this version; the message lists the supported ranges.
     """
-    for found in DIALECTS.values():
-        if found.supports(parse_version(version)):
-            return found
-    ranges = ", ".join(f"{found.name} with TVM {_range(found)}" for found in DIALECTS.values())
+    # The version decides, not a trial import: TVM 0.19 imports both IRs.
+    for entry in DIALECTS.values():
+        if entry.supports(parse_version(version)):
+            return entry
+    ranges = ", ".join(f"{entry.name} with TVM {_version_range(entry)}" for entry in DIALECTS.values())
     raise UserError(f"TVM {version} is not supported; supported are: {ranges}.")
 
 
 def parse_version(version: str) -> Version:
-    """Leading numbers of a version: ``0.16.dev0`` is ``(0, 16)``, ``0.27.0.post1`` is ``(0, 27, 0)``."""
+    """Return the leading numbers of a version: ``0.16.dev0`` is ``(0, 16)``, ``0.27.0.post1`` is ``(0, 27, 0)``."""
     numbers = re.match(r"v?(\d+(?:\.\d+)*)", version)
     return tuple(int(number) for number in numbers[1].split(".")) if numbers else ()
 
 
-def _range(found: Dialect) -> str:
-    low, high = (".".join(map(str, version)) for version in found.tvm_versions)
+def _version_range(entry: Dialect) -> str:
+    low, high = (".".join(map(str, version)) for version in entry.tvm_versions)
     return f">={low},<{high}"

@@ -1,4 +1,8 @@
-"""The constants of all states of one process, each held once: what every dialect's table of them has in common."""
+"""The part of a table of constants that does not depend on the compiler's array type.
+
+One process holds many states of one network, and nearly all of them share their weights. The table therefore stores
+every constant once, under a digest of its content.
+"""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -12,60 +16,64 @@ from passsearch.dialects.contract import Array
 DIGEST_BYTES = 16
 
 Tensor: TypeAlias = Any
-"""A compiler's own array."""
+"""An array type of the compiler."""
 
 
-class HeldConstants(ABC):
+class BaseConstantTable(ABC):
     """Constants by a digest of their content, dtype and shape."""
 
     def __init__(self) -> None:
-        self._held: dict[str, Tensor] = {}
-        self._digests: dict[int, str] = {}  # by the address of a held constant, which stays its own
+        self._tensors: dict[str, Tensor] = {}
+        # Hashing 100 MB of weights takes longer than a pass, so the digest of a tensor is looked up by its address.
+        # The table holds a reference to each tensor; therefore no other tensor can get the same address.
+        self._digests: dict[int, str] = {}
 
     @abstractmethod
     def address(self, data: Tensor) -> int:
-        """What tells one array from another of equal content, as long as it is held."""
+        """Return a number that identifies the array object as long as the table holds it."""
 
     @abstractmethod
     def tensor(self, array: Array, dtype: str) -> Tensor:
-        """A new array of the compiler's; numpy lacks some of its types, so the dtype is given."""
+        """Return a new compiler array with these values; numpy lacks some of the compiler's dtypes."""
 
     def missing(self, digests: Collection[str]) -> list[str]:
-        """Those that are not held."""
-        return [digest for digest in digests if digest not in self._held]
+        """Return the digests whose constants the table does not hold."""
+        return [digest for digest in digests if digest not in self._tensors]
 
     def array(self, digest: str) -> Array:
-        """The value of a held constant."""
-        value: Array = self._held[digest].numpy()
+        """Return the value of a constant in the table."""
+        value: Array = self._tensors[digest].numpy()
         return value
 
     def put(self, digest: str, array: Array) -> None:
-        """Hold a constant."""
-        if digest not in self._held:
-            self._hold(digest, self.tensor(array, digest.partition("-")[2]))
+        """Store a constant."""
+        if digest not in self._tensors:
+            # The digest ends with the dtype, because bfloat16 reaches numpy as uint16.
+            self._store(digest, self.tensor(array, digest.partition("-")[2]))
 
     def keep(self, digests: Collection[str]) -> None:
-        """Let all others go."""
-        self._held = {digest: data for digest, data in self._held.items() if digest in digests}
-        self._digests = {self.address(data): digest for digest, data in self._held.items()}
+        """Drop all constants but these."""
+        self._tensors = {digest: data for digest, data in self._tensors.items() if digest in digests}
+        self._digests = {self.address(data): digest for digest, data in self._tensors.items()}
 
-    def held(self, digest: str) -> Tensor:
-        """A held constant as the compiler has it."""
-        return self._held[digest]
+    def compiler_tensor(self, digest: str) -> Tensor:
+        """Return a constant in the table as the compiler's array."""
+        return self._tensors[digest]
 
     def digest(self, data: Tensor) -> str:
-        """Of an array, which is held from now on."""
-        known = self._digests.get(self.address(data))
-        if known is not None:
-            return known
+        """Store an array and return its digest."""
+        cached = self._digests.get(self.address(data))
+        if cached is not None:
+            return cached
         array = data.numpy()
         hasher = hashlib.blake2b(f"{data.dtype}{array.shape}".encode(), digest_size=DIGEST_BYTES)
         hasher.update(np.ascontiguousarray(array).data)
         digest = f"{hasher.hexdigest()}-{data.dtype}"
-        if digest not in self._held:
-            self._hold(digest, data)
+        # A second array of equal content is not stored, so its address may be reused: its digest is not cached.
+        if digest not in self._tensors:
+            self._store(digest, data)
         return digest
 
-    def _hold(self, digest: str, data: Tensor) -> None:
-        self._held[digest] = data
+    def _store(self, digest: str, data: Tensor) -> None:
+        self._tensors[digest] = data
         self._digests[self.address(data)] = digest

@@ -1,4 +1,4 @@
-"""What every dialect's bridge offers the worker. Loaded only where the compiler is: no compiler object leaves it."""
+"""The interface between a dialect and the worker. No compiler object leaves the worker process."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ Array: TypeAlias = npt.NDArray[Any]
 Module: TypeAlias = Any
 """A compiler's own IR object; opaque outside the bridge."""
 Skeleton: TypeAlias = Any
-"""An IR object with a placeholder, named by a digest of the content, for every constant."""
+"""An IR object in which a placeholder stands for every constant and holds the digest of its content."""
 
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A model file and what its importer must be told.
+    """A model file with the settings its importer needs.
 
     Attributes:
         path: The file.
-        format: ``ir`` (the dialect's JSON, parameters beside it), or one of a framework.
-        inputs: Shape and dtype by input name, where the file leaves them open or the user overrides them.
+        format: ``ir`` (the dialect's JSON, parameters beside it), or the format of a framework.
+        inputs: Shape and dtype by input name, for inputs that the file leaves open or the user overrides.
         batch: Size of open first dimensions.
-        parameters: File with the weights, where they are in another.
+        parameters: File with the weights, for formats that store them in a second file.
     """
 
     path: Path
@@ -35,8 +35,8 @@ class ModelSource:
     batch: int | None = None
     parameters: Path | None = None
 
-    def settle(self, declared: Sequence[DeclaredInput]) -> dict[str, TensorType]:
-        """Every input the file declares, in order, with its open dimensions bound.
+    def bind_inputs(self, declared: Sequence[DeclaredInput]) -> dict[str, TensorType]:
+        """Return every input the file declares, in order, with its open dimensions bound.
 
         Raises:
             UserError: An input is unknown, contradicts the file, or stays open.
@@ -49,11 +49,11 @@ class Artifact:
     """A built network: kernels, graph and parameters in one folder.
 
     Attributes:
-        folder: Where the files are.
-        bytes: Their size together.
-        plan_bytes: Activations and workspace the compiler planned, ``None`` if it does not say.
-        kernels: Digest of the lowered functions and the order of their calls, values of parameters and names left out;
-            empty where the compiler does not show them.
+        folder: The folder with the files.
+        bytes: Total size of the files.
+        plan_bytes: Memory the compiler planned for activations and workspace, ``None`` if it does not report it.
+        kernels: Digest of the lowered functions and of the order of their calls. Values of parameters and names do not
+            change it. Empty if the compiler does not show its kernels.
     """
 
     folder: Path
@@ -66,99 +66,101 @@ class Executable(Protocol):
     """A built network on a device."""
 
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
-        """Outputs for one set of inputs, which stay set for ``run_repeatedly``."""
+        """Run one inference and return its outputs; ``run_repeatedly`` uses the same inputs."""
 
     def run_repeatedly(self, number: int) -> None:
-        """Run so many inferences and wait until the device has done them."""
+        """Run ``number`` inferences and wait until the device has finished them."""
 
     def event_time_s(self, number: int) -> float | None:
-        """Seconds per inference of so many, between events of the device's own, which has run one more before.
+        """Return seconds per inference, measured by events of the device, or ``None`` for a device without events.
 
-        ``None``, as here, where there are none: on a CPU ``run_repeatedly`` is timed from outside.
+        The device runs one inference before the ``number`` that are timed. Without events, as on a CPU, the caller
+        reads its own clock around ``run_repeatedly``.
         """
         return None
 
 
 class ConstantTable(Protocol):
-    """The constants of all states of one process, each held once, by a digest of its content."""
+    """The constants of all states of one process. Every constant is stored once, under a digest of its content."""
 
     def strip(self, module: Module) -> tuple[Skeleton, frozenset[str]]:
-        """The skeleton of a module and the digests of its constants, which are held from now on."""
+        """Store the constants of a module; return its skeleton and their digests."""
 
     def fill(self, skeleton: Skeleton) -> Module:
-        """The inverse of ``strip``, types inferred; every constant must be held."""
+        """Return the module of a skeleton, types inferred; every constant must be in the table."""
 
     def missing(self, digests: Collection[str]) -> list[str]:
-        """Those that are not held."""
+        """Return the digests whose constants the table does not hold."""
 
     def array(self, digest: str) -> Array:
-        """The value of a held constant."""
+        """Return the value of a constant in the table."""
 
     def put(self, digest: str, array: Array) -> None:
-        """Hold a constant."""
+        """Store a constant."""
 
     def keep(self, digests: Collection[str]) -> None:
-        """Let all others go."""
+        """Drop all constants but these."""
 
 
 class Bridge(Protocol):
-    """One compiler's IR: how it is loaded, transformed, identified, built and run.
+    """One compiler's IR: load, transform, identify, build and run it.
 
-    ``apply`` and ``build`` raise ``CompileError``; everything they are given comes from the catalog.
+    ``apply`` and ``build`` raise ``CompileError``; all their arguments come from the catalog.
     """
 
     constants: ConstantTable
 
     def __init__(self, target: str) -> None:
-        """Bind the target; raises ``UserError`` if this compiler cannot make code for it."""
+        """Set the target; raises ``UserError`` if this compiler cannot generate code for it."""
 
     def threads(self) -> int:
-        """Threads a parallel kernel really runs on in this process; a build may use fewer than it is allowed."""
+        """Return the number of threads a parallel kernel uses in this process; some builds use fewer than allowed."""
 
     def load(self, source: ModelSource) -> Module:
-        """The network's IR, parameters bound, types inferred."""
+        """Import a network; parameters are bound, types inferred."""
 
     def save_with_external_weights(self, module: Module, path: Path) -> None:
-        """As ``save``, with what is large in files beside it, which are read faster."""
+        """Write the IR like ``save``, but large constants to a second file, which loads faster."""
 
     def inputs(self, module: Module) -> Mapping[str, TensorType]:
-        """The network's inputs in order."""
+        """Return the network's inputs in order."""
 
     def summarize(self, module: Module) -> ModuleSummary:
-        """The dataflow graph as plain data."""
+        """Return the dataflow graph as plain data."""
 
     def op_counts(self, module: Module) -> Mapping[str, int]:
-        """What the IR consists of, counted: operators by name and layout, groups that become one kernel, constants."""
+        """Count what the IR consists of: operators by name and layout, functions that become one kernel, constants."""
 
     def phase(self, module: Module) -> str:
-        """How far the IR is on its way to code, in the words of the catalog's ``phases``; empty without phases."""
+        """Return the lowering phase of the IR, a name of the catalog's ``phases``; empty for an IR without phases."""
 
     def apply(self, module: Module, step: PassSpec, *, factory: str) -> Module:
-        """The IR after one pass, types inferred; ``factory`` is the catalog's ``module:function``."""
+        """Return the IR after one pass, types inferred; ``factory`` is the catalog's ``module:function``."""
 
     def is_same_state(self, before: Module, after: Module) -> bool:
-        """Whether both are certainly one state: the common answer of a pass, told more cheaply than by identities."""
+        """Return True if both are certainly one state. This is the common case, and cheaper than two identities."""
 
+    # A skeleton and not a module: hashing and comparing it reads no weights.
     def identity(self, skeleton: Skeleton) -> str:
-        """Hexadecimal hash; equal IR has equal hash, in any process."""
+        """Return a hexadecimal hash; equal IR has an equal hash, in any process."""
 
     def equal(self, left: Skeleton, right: Skeleton) -> bool:
-        """Structural equality, digests of constants included: confirms that equal hashes mean equal IR."""
+        """Return structural equality, digests of constants included; it confirms that equal hashes mean equal IR."""
 
     def write(self, skeleton: Skeleton) -> str:
-        """The skeleton as text; ``read`` is the inverse, in any process."""
+        """Return the skeleton as text that ``read`` restores in any process."""
 
     def read(self, text: str) -> Skeleton:
-        """Inverse of ``write``."""
+        """Return the skeleton that ``write`` made this text from."""
 
     def structural_hash(self, module: Module) -> str:
-        """The compiler's own hash, constants included, which a deployment can compute without passsearch."""
+        """Return the compiler's own hash, constants included; a deployment can compute it without passsearch."""
 
     def build(self, module: Module, options: BuildOptions, folder: Path) -> Artifact:
-        """Compile and write everything ``open`` needs into ``folder``."""
+        """Compile, and write everything ``open`` needs into ``folder``."""
 
     def digest(self, artifact: Artifact) -> str:
-        """SHA-256 of what runs; equal IR built with equal options has an equal digest, in any process."""
+        """Return a SHA-256 of what runs; equal IR built with equal options has an equal digest, in any process."""
 
     def save(self, module: Module, path: Path) -> None:
         """Write the IR with its constants; ``load`` of the file, as format ``ir``, has the same identity."""
@@ -168,34 +170,35 @@ class Bridge(Protocol):
 
 
 class CompileError(Exception):
-    """The compiler refused; the text is its own first telling line."""
+    """The compiler refused a pass or a build; the text is the line of its message that says why."""
 
 
 def random_inputs(types: Mapping[str, TensorType], *, seed: int) -> dict[str, Array]:
-    """Inputs every network accepts: normal floats, integers and booleans of 0 and 1 (valid as index and as mask)."""
+    """Return random inputs that every network accepts: floats are normal, integers and booleans are 0 or 1."""
     rng = np.random.default_rng(seed)
-    values: dict[str, Array] = {}
+    inputs: dict[str, Array] = {}
     for name, kind in types.items():
         shape = tuple(1 if size is None else size for size in kind.shape)
         is_float = kind.dtype.startswith(("float", "bfloat"))
-        drawn = rng.standard_normal(shape) if is_float else rng.integers(0, 2, shape)
-        values[name] = drawn.astype(kind.dtype)
-    return values
+        # An integer input may be an index or a mask; 0 and 1 are valid as both.
+        values = rng.standard_normal(shape) if is_float else rng.integers(0, 2, shape)
+        inputs[name] = values.astype(kind.dtype)
+    return inputs
 
 
 SCALES: Mapping[str, float] = {"zeros": 0.0, "small": 1e-2, "large": 1e2}
-"""Edge inputs: what the normal floats of seed 0 are multiplied with; float16 holds nearly all of them."""
+"""Factors for the normal floats of seed 0 that make edge inputs; float16 can represent nearly all of the products."""
 
 
 def case_inputs(types: Mapping[str, TensorType], case: int | str) -> dict[str, Array]:
-    """Inputs of one case: of a seed, or of one of ``SCALES``; integers and booleans are 0 for ``zeros``."""
+    """Return the inputs of one case: a seed, or a name in ``SCALES``; integers and booleans are 0 for ``zeros``."""
     if isinstance(case, int):
         return random_inputs(types, seed=case)
     scale = SCALES[case]
-    drawn = random_inputs(types, seed=0)
     return {
+        # Only floats are scaled: an integer scaled by 100 could be an index out of range.
         name: (array * np.asarray(scale, array.dtype))
         if array.dtype.kind == "f"
         else array * np.asarray(scale != 0, array.dtype)
-        for name, array in drawn.items()
+        for name, array in random_inputs(types, seed=0).items()
     }

@@ -1,4 +1,4 @@
-"""What the rest of passsearch may know of a dialect without loading its compiler."""
+"""The description of a dialect that the rest of passsearch reads without loading a compiler."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ Version: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class CompilerWheel:
-    """A lock file of wheels tagged for one Python that run, by TVM's ctypes path, on others too.
+    """A lock file of wheels that are tagged for one Python and also run on others, through TVM's ctypes path.
 
     Attributes:
         lock: File in the dialect's requirements folder.
-        python: The version its wheels are tagged for.
+        python: The Python version that the wheels are tagged for.
     """
 
     lock: str
@@ -25,12 +25,13 @@ class CompilerWheel:
 
 @dataclass(frozen=True)
 class Framework:
-    """A framework that a toolchain can hold, for the dialect's importers to read its files.
+    """A framework that can be installed into a toolchain, so that the dialect's importers can read its files.
 
     Attributes:
-        name: As the user types it.
-        disk_bytes: Free room it needs beyond what a toolchain without it does.
-        requirement: What pip is to resolve where one lock file cannot hold it; empty if ``pyXY-NAME.txt`` does.
+        name: The framework's name as the user types it.
+        disk_bytes: Disk space it needs in addition to the toolchain.
+        requirement: The requirement that pip resolves, for a framework that no lock file can pin; empty if
+            ``pyXY-NAME.txt`` is its lock file.
     """
 
     name: str
@@ -40,27 +41,29 @@ class Framework:
 
 @dataclass(frozen=True)
 class Dialect:
-    """One IR: which compilers have it and where its code is.
+    """One IR: the compilers that have it and the places of its code.
 
     Attributes:
-        name: As the user types it.
-        tvm_versions: Half-open range. The dialect is chosen by it, never by what imports: TVM 0.19 ships two.
-        bridge: ``module:Class``, loaded only in a worker.
-        script: Files of the deployment script, which need no more than the compiler: the script itself first, then what
-            it imports from beside it.
-        saver: ``module:function`` that writes an in-memory module to a file; loaded where its compiler is.
-        opener: ``module:function`` that makes a function of a built network; loaded where its compiler is;
-            empty where there is none.
-        checker: ``module:function`` that holds one catalog entry against the compiler; loaded only in a worker.
-        baselines: Named candidates measured like any other.
-        default_baseline: The one to beat.
-        builds: What a search builds after a pipeline, each of its level. First mandatory lowering alone, without the
-            passes that even the lowest level runs though a pipeline may have them itself.
-        requirements: Folder with one lock file for each Python (``py311.txt``, …), and one to use in its stead
-            beside frameworks (``py311-frameworks.txt``, …) for each Python that can have them.
-        isolated_imports: Formats that a process of their own imports, each with what it imports before the compiler.
-        compiler: Lock file of the compiler itself where its wheels serve other Pythons than their tag says.
-        frameworks: Those its toolchain can hold, in the order of installing.
+        name: The dialect's name as the user types it.
+        tvm_versions: Half-open range of TVM versions. A trial import could not decide: TVM 0.19 has two IRs.
+        bridge: ``module:Class`` of the bridge, loaded only in a worker.
+        script: Files of the deployment script, which needs no more than the compiler: the script itself first, then
+            the modules it imports from its own folder.
+        saver: ``module:function`` that writes an in-memory module to a file; loaded in an interpreter with the
+            compiler.
+        opener: ``module:function`` that makes a Python function of a built network; loaded in an interpreter with the
+            compiler. Empty if the dialect has none.
+        checker: ``module:function`` that tests one catalog entry with the compiler; loaded only in a worker.
+        baselines: Named candidates that are measured like any other.
+        default_baseline: Name of the baseline to beat.
+        builds: Build options that a search tries after a pipeline, one per opt level. The first is mandatory lowering
+            alone: it also disables passes that the lowest level runs but a pipeline may contain itself.
+        requirements: Folder with one lock file for each Python (``py311.txt``, …), and another that replaces it in a
+            toolchain with frameworks (``py311-frameworks.txt``, …) for each Python that can have them.
+        isolated_imports: Formats that are imported in a process of their own, with the modules to import before the
+            compiler.
+        compiler: Lock file of the compiler itself, for wheels that run on more Pythons than their tag says.
+        frameworks: Frameworks its toolchain can hold, in installation order.
     """
 
     name: str
@@ -72,6 +75,7 @@ class Dialect:
     baselines: tuple[Candidate, ...]
     default_baseline: str
     requirements: Path
+    # TVM's own build pipeline runs after the search's passes, so its options are part of a candidate.
     builds: tuple[BuildOptions, ...] = (BuildOptions(),)
     isolated_imports: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     compiler: CompilerWheel | None = None
@@ -79,18 +83,18 @@ class Dialect:
     opener: str = ""
 
     def supports(self, version: Version) -> bool:
-        """Whether a TVM of this version has the dialect."""
+        """Return True if a TVM of this version has the dialect."""
         low, high = self.tvm_versions
         return low <= version < high
 
     @property
     def lowering(self) -> BuildOptions:
-        """Mandatory lowering alone."""
+        """Build options of mandatory lowering alone."""
         return self.builds[0]
 
     @property
     def formats(self) -> frozenset[str]:
-        """What its importers read: ONNX, its own IR, and what needs a process of its own."""
+        """Formats its importers read: ONNX, its own IR, and those imported in a process of their own."""
         return frozenset({"onnx", "ir", *self.isolated_imports})
 
     @property

@@ -1,130 +1,150 @@
-"""Hold one catalog entry against a compiler: it exists, its arguments bind, its level is right, it runs.
+"""Test one catalog entry with a compiler: it exists, its arguments bind, its opt level is right, and it runs.
 
-What every dialect's ``check_entry`` has in common. It runs in a worker, one request per entry, because a pass may take
-the whole process with it; the compiler itself is imported by the dialect only.
+The ``check_entry`` function of every dialect uses this code. It runs in a worker, one request per entry, because a pass
+may crash the whole process. Only the dialects import the compiler.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, TypeAlias
+
+import tvm
 
 from passsearch.core import Json
 from passsearch.dialects.contract import Module
+from passsearch.dialects.shared import APPLY_LEVEL, error_line, load_function
 
 Transform: TypeAlias = Any
-Make: TypeAlias = Callable[..., Transform]
+PassFactory: TypeAlias = Callable[..., Transform]
 
 
 @dataclass(frozen=True)
-class Trial:
-    """What a pass is tried on.
+class PassCase:
+    """A network to test a pass on, with the effect the pass must have.
 
     Attributes:
         network: Builds a network that has the features the pass is for.
-        before: Passes applied first: names in the dialect's own module of them, or ``module:function``.
-        effect: Whether the pass must change that network.
-        runs: False where the pass can only be made.
+        prerequisites: Passes to apply first: names in the compiler's own pass module, or ``module:function``.
+        must_change: True if the pass must change that network.
+        can_run: False for a pass that can only be constructed here.
     """
 
     network: Callable[[], Any]
-    before: tuple[str, ...] = ()
-    effect: bool = True
-    runs: bool = True
+    prerequisites: tuple[str, ...] = ()
+    must_change: bool = True
+    can_run: bool = True
 
 
 class EntryCheck(ABC):
-    """One dialect's way to make networks and to apply passes to them.
+    """Builds networks and applies passes to them in one dialect.
 
     Attributes:
-        passes: Module of the compiler's own passes.
-        faults: What a pass that fails may raise.
+        transforms: Module of the compiler's own passes.
+        errors: Exceptions that a pass may raise.
+        cases: The case of each pass, by name.
+        default_case: The case of every other pass.
     """
 
-    passes: str
-    faults: tuple[type[Exception], ...]
+    transforms: str
+    errors: tuple[type[Exception], ...]
+    cases: Mapping[str, PassCase]
+    default_case: PassCase
+
+    def __init__(self, target: str) -> None:
+        self._target = self.target(target)
+
+    @classmethod
+    def check_entry(
+        cls,
+        name: str,
+        *,
+        factory: str,
+        arguments: Sequence[Mapping[str, Json]],
+        opt_level: int,
+        target: str = "llvm",
+    ) -> list[str]:
+        """Return the problems of one entry, one sentence each; empty if the entry is right.
+
+        Args:
+            name: The pass; selects its case.
+            factory: ``module:function``.
+            arguments: The sets of arguments to bind and run, the defaults first.
+            opt_level: The opt level that the entry claims.
+            target: Target in scope while passes run.
+        """
+        case = cls.cases.get(name, cls.default_case)
+        return cls(target).problems(case, factory=factory, arguments=arguments, opt_level=opt_level)
 
     @abstractmethod
-    def scope(self) -> AbstractContextManager[object]:
-        """What passes are made and run in."""
+    def target(self, text: str) -> Any:
+        """Return the compiler's target object."""
 
     @abstractmethod
     def module(self, network: Any) -> Module:
-        """The IR of a trial's network."""
+        """Return the IR of a network that a ``PassCase`` built."""
 
     @abstractmethod
-    def applied(self, transform: Transform, module: Module) -> Module:
-        """The IR after a pass; the pass works on a copy, as some change what they are given."""
+    def apply(self, transform: Transform, module: Module) -> Module:
+        """Return the IR after a pass; the pass works on a copy, because some passes change their argument."""
 
     @abstractmethod
     def hash(self, module: Module) -> int:
-        """The compiler's hash."""
+        """Return the compiler's hash."""
 
     @abstractmethod
     def equal(self, left: Module, right: Module) -> bool:
-        """The compiler's equality."""
+        """Return the compiler's equality."""
 
     def problems(
-        self, trial: Trial, *, factory: str, arguments: Sequence[Mapping[str, Json]], opt_level: int
+        self, case: PassCase, *, factory: str, arguments: Sequence[Mapping[str, Json]], opt_level: int
     ) -> list[str]:
-        """Problems of one entry, each in a sentence; none if it holds.
-
-        Args:
-            trial: What it is tried on.
-            factory: ``module:function``.
-            arguments: Each set of arguments to bind and run, the defaults first.
-            opt_level: The level the entry claims.
-        """
+        """Return the problems of one entry on one case."""
         try:
-            make = _find(factory)
-        except self.faults + (ImportError,) as error:  # noqa: RUF005, mypy
-            return [f"factory `{factory}` does not exist here: {_line(error)}"]
-        problems, changed = [], False
+            make = load_function(factory)
+        except self.errors + (ImportError,) as error:  # noqa: RUF005, mypy
+            return [f"factory `{factory}` does not exist here: {error_line(error)}"]
+        problems: list[str] = []
+        is_changed = False
         for bound in arguments:
-            with self.scope():
-                found, effect = self._try(make, bound, trial=trial, opt_level=opt_level)
-            problems += [problem for problem in found if problem not in problems]
-            changed = changed or effect
-        if trial.effect and not changed and not problems:
+            # Some passes read the target or the context's opt level when they are constructed.
+            with self._target, tvm.transform.PassContext(opt_level=APPLY_LEVEL):
+                more, changes = self._try(make, bound, case=case, opt_level=opt_level)
+            problems += [problem for problem in more if problem not in problems]
+            is_changed = is_changed or changes
+        # One set of arguments with an effect is enough: another may rightly turn the pass off.
+        if case.must_change and not is_changed and not problems:
             problems.append("changes nothing on a network made for it")
         return problems
 
-    def _try(self, make: Make, bound: Mapping[str, Json], *, trial: Trial, opt_level: int) -> tuple[list[str], bool]:
-        """Problems with one set of arguments, and whether the pass changed the network."""
+    def _try(
+        self, make: PassFactory, bound: Mapping[str, Json], *, case: PassCase, opt_level: int
+    ) -> tuple[list[str], bool]:
+        """Return the problems with one set of arguments, and True if the pass changed the network."""
         shown = ", ".join(f"{key}={value!r}" for key, value in bound.items()) or "its defaults"
-        module = self._prepared(trial)
+        module = self._prepare(case)
         before = self.hash(module)
         try:
             transform = make(**bound)
             level = int(transform.info.opt_level)
-        except self.faults as error:
-            return [f"does not make a pass of {shown}: {_line(error)}"], False
+        except self.errors as error:
+            return [f"does not make a pass of {shown}: {error_line(error)}"], False
         problems = [] if level == opt_level else [f"has opt_level {level} in this TVM, not {opt_level}"]
-        if not trial.runs:
+        if not case.can_run:
             return problems, False
         try:
-            after = self.applied(transform, module)
-        except self.faults as error:
-            return [*problems, f"fails with {shown}: {_line(error)}"], False
+            after = self.apply(transform, module)
+        except self.errors as error:
+            return [*problems, f"fails with {shown}: {error_line(error)}"], False
+        # Functions are shared between the copy and the original: a pass that edits one corrupts other states.
         if self.hash(module) != before:
             problems.append(f"with {shown} changes the functions it is given, which other passes are given as well")
         return problems, not self.equal(module, after)
 
-    def _prepared(self, trial: Trial) -> Module:
-        module = self.module(trial.network())
-        for name in trial.before:
-            module = self.applied(_find(name if ":" in name else f"{self.passes}:{name}")(), module)
+    def _prepare(self, case: PassCase) -> Module:
+        """Return the network of a case after its prerequisite passes."""
+        module = self.module(case.network())
+        for name in case.prerequisites:
+            factory = name if ":" in name else f"{self.transforms}:{name}"
+            module = self.apply(load_function(factory)(), module)
         return module
-
-
-def _find(factory: str) -> Make:
-    home, _, function = factory.partition(":")
-    found: Make = getattr(import_module(home), function)
-    return found
-
-
-def _line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines or [type(error).__name__])[-1][:200]

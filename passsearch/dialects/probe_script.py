@@ -1,6 +1,7 @@
-"""Says as JSON what the TVM of the interpreter that runs this file can do.
+"""Print as JSON the features of the TVM in the interpreter that runs this file.
 
-Run by path, in any interpreter that may hold a TVM: standard library only, Python 3.7 on.
+The toolchain room runs this file by its path in any interpreter that may have a TVM. Standard library only, Python 3.7
+on.
 """
 
 import json
@@ -13,43 +14,46 @@ MARK = "passsearch-probe:"
 
 
 def main() -> None:
-    """Import TVM with its chatter sent to stderr, then print one line."""
+    """Import TVM with its own output sent to stderr, then print one line."""
+    # Python puts this file's folder first on the path; its module names would hide others.
     sys.path.pop(0)
+    # TVM prints to stdout while it is imported, so the answer goes to a copy of the original stdout.
     answer = os.dup(1)
     os.dup2(2, 1)
-    found = describe()
-    os.write(answer, (MARK + json.dumps(found) + "\n").encode())
+    features = describe()
+    os.write(answer, (MARK + json.dumps(features) + "\n").encode())
 
 
 def describe() -> "dict[str, object]":
-    """Versions, code generators, devices and triples."""
+    """Return versions, code generators, devices and target triples."""
     import tvm
     from tvm.target import codegen
 
     info = {key: str(value) for key, value in dict(tvm.support.libinfo()).items()}
     # TVM 0.2x loads the runtime of CUDA only where there is a driver, and generates its code without.
     cuda = bool(tvm.runtime.enabled("cuda")) or info.get("USE_CUDA", "OFF").upper() not in ("OFF", "0", "FALSE", "")
-    llvm = info.get("LLVM_VERSION") or str(ask(codegen, "llvm_version_major", ""))
+    llvm = info.get("LLVM_VERSION") or str(call(codegen, "llvm_version_major", ""))
     return {
         "python_version": platform.python_version(),
         "tvm_version": tvm.__version__,
         "tvm_commit": info.get("GIT_COMMIT_HASH", ""),
         "llvm_version": llvm if llvm[:1].isdigit() else "",
-        "targets": [str(name) for name in ask(codegen, "llvm_get_targets", [])],
+        "targets": [str(name) for name in call(codegen, "llvm_get_targets", [])],
         "cuda": cuda,
         "cuda_device": bool(cuda and tvm.cuda(0).exist),
-        "default_triple": str(ask(codegen, "llvm_get_system_triple", "")),
+        "default_triple": str(call(codegen, "llvm_get_system_triple", "")),
         "host_triple": host_triple(),
     }
 
 
-def ask(module: Any, name: str, default: Any) -> Any:
-    """Call a function that older TVMs lack."""
+def call(module: Any, name: str, default: Any) -> Any:
+    """Return the result of a function, or the default if this TVM does not have the function."""
     return getattr(module, name, lambda: default)()
 
 
 def host_triple() -> str:
-    """LLVM's name for the platform of this interpreter."""
+    """Return LLVM's name for the platform of this interpreter."""
+    # A vendor build of TVM defaults to the vendor's processor (riscv64), so its own default triple cannot be trusted.
     machine = platform.machine().lower().replace("amd64", "x86_64")
     if sys.platform == "darwin":
         return machine.replace("aarch64", "arm64") + "-apple-darwin"

@@ -9,4 +9,5 @@ from passsearch.frontends import digest_files
 def dialect_digest(name: str) -> str:
     """Return the digest of a dialect's code. What was found with other code does not hold."""
     home = Path(passsearch.dialects.__file__).parent
-    return digest_files([home / "contract.py", home / "constant_table.py", *sorted((home / name).rglob("*.py"))])
+    shared = [home / file for file in ("contract.py", "constant_table.py", "linker.py", "shared.py")]
+    return digest_files([*shared, *sorted((home / name).rglob("*.py"))])

@@ -171,9 +171,9 @@ def _time_run(
     if flush is not None and flush.size:
         flush += 1  # writing the whole array evicts the artifact's data from the caches
     # A device's own events leave out the time of the call. A CPU has none.
-    by_events_s = executable.event_time_s(inferences)
-    if by_events_s is not None:
-        return by_events_s
+    events_s = executable.event_time_s(inferences)
+    if events_s is not None:
+        return events_s
     start = now()
     executable.run_repeatedly(inferences)
     return (now() - start) / inferences
@@ -219,7 +219,7 @@ class Round:
 
     @property
     def disturbance(self) -> float:
-        """Excess over the limits; 0 for an drop_disturbed_rounds round."""
+        """Excess over the limits; 0 for an undisturbed round."""
         # Timings must not count here: dropping rounds by their timings would bias the result.
         return max(self.steal / STEAL_LIMIT, self.foreign / FOREIGN_LIMIT, 1.0) - 1.0 + (self.throttles or 0)
 

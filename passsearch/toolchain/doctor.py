@@ -2,7 +2,6 @@
 
 import os
 import platform
-import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from passsearch.core import Json
 from passsearch.dialects import DIALECTS
+from passsearch.dialects.linker import find_linker
 from passsearch.errors import EnvironmentFault, PassSearchError
 from passsearch.toolchain.folders import cache_folder, data_folder
 from passsearch.toolchain.install import DISK_BYTES, installed_frameworks, is_current
@@ -69,12 +69,10 @@ def require_c_compiler() -> str:
     Raises:
         EnvironmentFault: There is no C compiler.
     """
-    # CC may hold a command with arguments, for example `gcc -m64`.
-    from_variable = shlex.split(os.environ.get("CC", ""))[:1]
-    path = next(filter(None, map(shutil.which, (*from_variable, *_COMPILERS))), None)
-    if path is None:
-        raise EnvironmentFault(f"No C compiler found. {_NO_COMPILER} See: passsearch doctor")
-    return path
+    try:
+        return find_linker()
+    except FileNotFoundError as error:
+        raise EnvironmentFault(f"No C compiler found. {_NO_COMPILER} See: passsearch doctor") from error
 
 
 def diagnose(requirements: Requirements = _REQUIREMENTS) -> tuple[Finding, ...]:

@@ -1,4 +1,4 @@
-"""What every dialect's bridge must do, seen through a worker as the rest of passsearch sees it."""
+"""The contract of every dialect's bridge, tested through a worker as the rest of passsearch uses it."""
 
 import json
 import os
@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 import passsearch
-from passsearch.core import BuildOptions
+from passsearch.core import BuildOptions, Pipeline
 from passsearch.dialects import dialect
+from passsearch.dialects.linker import find_linker
 from passsearch.errors import UserError, WorkerDied
+from passsearch.export import Deployment, write_deployment
 from passsearch.measure import probe
 from passsearch.toolchain import Toolchain, host_target
 from passsearch.worker import Worker
@@ -21,12 +23,12 @@ from passsearch.worker import Worker
 
 @dataclass(frozen=True)
 class Case:
-    """One dialect.
+    """One dialect with the passes and targets the tests need.
 
     Attributes:
-        toolchain: With its compiler.
+        toolchain: A toolchain with the dialect's compiler.
         simplify: A pass that changes a network with a batch norm, and nothing the second time.
-        lower: Another that changes what is left.
+        lower: A pass that changes the network after ``simplify``.
         bad: Module of passes that misbehave.
         lacks: A kind of target that the toolchain generates no code for.
     """
@@ -51,7 +53,7 @@ _CASES = {
 
 @pytest.fixture(scope="module", params=_CASES)
 def case(request: pytest.FixtureRequest) -> Case:
-    """One dialect after the other; skipped where its toolchain is not installed."""
+    """The case of every dialect; skipped if its toolchain is not installed."""
     return Case(request.getfixturevalue(request.param), *_CASES[request.param])
 
 
@@ -66,18 +68,18 @@ def start(toolchain: Toolchain, folder: Path, *, target: str | None = None, **re
     )
 
 
-def timed_both_ways(
+def measure_with_both_clocks(
     toolchain: Toolchain, network: Path, *, folder: Path, target: str, device: str
 ) -> dict[str, float | None]:
-    """What ``events_case.py`` prints."""
+    """Return the times that ``events_case.py`` prints."""
     script = Path(__file__).with_name("events_case.py")
-    what = (dialect(toolchain.dialect).bridge, target, device, network, folder / "built")
+    arguments = (dialect(toolchain.dialect).bridge, target, device, network, folder / "built")
     environment = {**os.environ, "PYTHONPATH": str(Path(passsearch.__file__).parents[1])}
-    command = [str(toolchain.python), str(script), *map(str, what)]
+    command = [str(toolchain.python), str(script), *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    told: dict[str, float | None] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    times: dict[str, float | None] = json.loads(done.stdout.splitlines()[-1])
+    return times
 
 
 def load(worker: Worker, network: Path) -> dict[str, Any]:
@@ -97,24 +99,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def worker(case: Case, folder: Path) -> Iterator[Worker]:
-    paths = (str(Path(__file__).parents[1] / "search" / "data"),)
-    started = start(case.toolchain, folder, paths=paths)
-    yield started
-    started.close()
+    paths = (str(Path(__file__).parents[1] / "data"),)
+    worker = start(case.toolchain, folder, paths=paths)
+    yield worker
+    worker.close()
 
 
 def test_identity_is_the_same_in_every_process(case: Case, worker: Worker, small_network: Path, folder: Path) -> None:
     other = start(case.toolchain, folder)
     try:
-        states = [load(each, small_network)["state"] for each in (worker, other)]
-        after = [apply(each, states[0], "Simplify", case.simplify)["state"] for each in (worker, other)]
+        states = [load(process, small_network)["state"] for process in (worker, other)]
+        after = [apply(process, states[0], "Simplify", case.simplify)["state"] for process in (worker, other)]
     finally:
         other.close()
     assert states[0] == states[1]
     assert after[0] == after[1] != states[0]
 
 
-def test_what_is_imported_for_others_is_the_state_they_load(
+def test_an_imported_ir_file_loads_as_the_same_state(
     case: Case, worker: Worker, small_network: Path, folder: Path
 ) -> None:
     source = {"path": str(small_network), "format": "onnx", "inputs": {}}
@@ -129,7 +131,7 @@ def test_lowering_alone_builds_what_the_lowest_level_builds(
     case: Case, worker: Worker, small_network: Path, folder: Path
 ) -> None:
     if dialect(case.toolchain.dialect).lowering == BuildOptions():
-        pytest.skip("the lowest level is mandatory lowering alone")
+        pytest.skip("the lowest level of this dialect is mandatory lowering alone")
     state = load(worker, small_network)["state"]
     for name, factory in (("Simplify", case.simplify), ("Lower", case.lower)):
         state = apply(worker, state, name, factory)["state"]
@@ -155,11 +157,11 @@ def test_equal_ir_makes_equal_files_in_every_process(
     request = {"verb": "build", "options": {"opt_level": 3, "required": [], "disabled": [], "config": {}}}
     try:
         built = [
-            each.ask(
-                {**request, "state": load(each, small_network)["state"], "folder": str(folder / f"twin-{number}")},
+            process.ask(
+                {**request, "state": load(process, small_network)["state"], "folder": str(folder / f"twin-{number}")},
                 deadline_s=120,
             )
-            for number, each in enumerate((worker, other))
+            for number, process in enumerate((worker, other))
         ]
     finally:
         other.close()
@@ -179,13 +181,13 @@ def test_a_pass_with_nothing_to_do_leads_to_the_same_state(case: Case, worker: W
     assert apply(worker, once, "Simplify", case.simplify)["state"] == once
 
 
-def test_the_summary_tells_operators_and_shapes(case: Case, worker: Worker, small_network: Path) -> None:
+def test_the_summary_has_operators_and_shapes(case: Case, worker: Worker, small_network: Path) -> None:
     summary = load(worker, small_network)["summary"]
     kinds = [row[1] for row in summary["operators"]]
     assert {"conv2d", "batch_norm", "relu", "dense"} <= set(kinds)
 
 
-def test_a_state_that_is_not_held_is_said_to_be_missing(case: Case, worker: Worker) -> None:
+def test_a_worker_reports_a_state_it_does_not_hold(case: Case, worker: Worker) -> None:
     assert apply(worker, "nowhere", "Simplify", case.simplify) == {"missing": "nowhere"}
 
 
@@ -196,7 +198,7 @@ def test_a_failing_pass_is_an_answer_and_the_worker_goes_on(case: Case, worker: 
     assert apply(worker, state, "Simplify", case.simplify)["state"] != state
 
 
-def test_a_pass_that_changes_what_it_is_given_leaves_the_state_alone(
+def test_a_pass_that_edits_its_argument_does_not_change_the_state(
     case: Case, worker: Worker, small_network: Path
 ) -> None:
     state = load(worker, small_network)["state"]
@@ -209,7 +211,7 @@ def test_a_pass_that_changes_what_it_is_given_leaves_the_state_alone(
 def test_one_constant_used_twice_and_two_equal_constants_are_two_states(
     case: Case, worker: Worker, small_network: Path
 ) -> None:
-    """The compiler's own hash does not tell them apart, its fusion does."""
+    """The compiler's own hash is equal for both, but its fusion treats them differently."""
     root = load(worker, small_network)["state"]
     states = [apply(worker, root, "Twins", f"{case.bad}:twins", shared=shared)["state"] for shared in (True, False)]
     hashes = [worker.ask({"verb": "hash", "state": state}, deadline_s=10)["hash"] for state in states]
@@ -217,8 +219,8 @@ def test_one_constant_used_twice_and_two_equal_constants_are_two_states(
     assert hashes[0] == hashes[1]
     again = [apply(worker, root, "Twins", f"{case.bad}:twins", shared=shared)["state"] for shared in (True, False)]
     assert again == states
-    parted = apply(worker, states[0], "PartTwins", f"{case.bad}:part_twins")["state"]
-    assert parted == states[1], "a pass that changes the sharing alone changes the state"
+    separate = apply(worker, states[0], "PartTwins", f"{case.bad}:part_twins")["state"]
+    assert separate == states[1], "a pass that changes only the sharing changes the state"
 
 
 def test_states_and_constants_are_shared_through_a_folder(case: Case, small_network: Path, tmp_path: Path) -> None:
@@ -228,12 +230,12 @@ def test_states_and_constants_are_shared_through_a_folder(case: Case, small_netw
         simple = apply(first, root, "Simplify", case.simplify)
         assert sum(simple["census"].values()) > 0
         assert second.ask({"verb": "hold", "state": simple["state"]}, deadline_s=10) == {"held": True}
-        ends = [apply(each, simple["state"], "Lower", case.lower)["state"] for each in (first, second)]
+        ends = [apply(process, simple["state"], "Lower", case.lower)["state"] for process in (first, second)]
         assert ends[0] == ends[1] != simple["state"]
         request = {"verb": "build", "options": {"opt_level": 0}}
         built = [
-            each.ask({**request, "state": ends[0], "folder": str(tmp_path / str(number))}, deadline_s=120)
-            for number, each in enumerate((first, second))
+            process.ask({**request, "state": ends[0], "folder": str(tmp_path / str(number))}, deadline_s=120)
+            for number, process in enumerate((first, second))
         ]
         assert built[0]["digest"] == built[1]["digest"] and built[0]["kernels"] == built[1]["kernels"] != ""
     finally:
@@ -242,7 +244,9 @@ def test_states_and_constants_are_shared_through_a_folder(case: Case, small_netw
 
 
 @pytest.mark.parametrize(("name", "kind"), [("crash", "crash"), ("hang", "timeout")])
-def test_a_worker_that_dies_says_how(case: Case, worker: Worker, small_network: Path, name: str, kind: str) -> None:
+def test_the_death_of_a_worker_has_a_kind(
+    case: Case, worker: Worker, small_network: Path, name: str, kind: str
+) -> None:
     state = load(worker, small_network)["state"]
     with pytest.raises(WorkerDied) as died:
         apply(worker, state, name, f"{case.bad}:{name}")
@@ -250,7 +254,7 @@ def test_a_worker_that_dies_says_how(case: Case, worker: Worker, small_network: 
     assert not worker.alive
 
 
-def test_what_dies_in_a_fork_leaves_the_states_alone(
+def test_a_fork_that_is_killed_does_not_lose_the_states(
     case: Case, worker: Worker, small_network: Path, tmp_path: Path
 ) -> None:
     state = load(worker, small_network)["state"]
@@ -262,13 +266,13 @@ def test_what_dies_in_a_fork_leaves_the_states_alone(
     assert worker.ask(request, deadline_s=120)["bytes"] > 0
 
 
-def test_a_cpu_is_timed_from_outside_and_its_events_would_say_the_same(
+def test_a_cpu_has_no_events_and_emulated_events_agree_with_the_clock(
     case: Case, small_network: Path, tmp_path: Path
 ) -> None:
     target = host_target(case.toolchain)
-    told = timed_both_ways(case.toolchain, small_network, folder=tmp_path, target=target, device="cpu")
-    assert told["unasked"] is None
-    assert told["event_time_s"] == pytest.approx(told["outside"], rel=0.5)
+    times = measure_with_both_clocks(case.toolchain, small_network, folder=tmp_path, target=target, device="cpu")
+    assert times["as_declared"] is None
+    assert times["events"] == pytest.approx(times["clock"], rel=0.5)
 
 
 @pytest.mark.gpu
@@ -276,12 +280,62 @@ def test_a_gpu_is_timed_by_its_events(case: Case, small_network: Path, tmp_path:
     if not case.toolchain.cuda_device:
         pytest.skip(f"toolchain `{case.toolchain.name}` saw no CUDA device when it was added")
     target = f"cuda -arch={probe('cuda:0').device['arch']}"
-    told = timed_both_ways(case.toolchain, small_network, folder=tmp_path, target=target, device="cuda:0")
-    assert told["unasked"] is not None
-    assert told["event_time_s"] == pytest.approx(told["outside"], rel=0.5)
+    times = measure_with_both_clocks(case.toolchain, small_network, folder=tmp_path, target=target, device="cuda:0")
+    assert times["as_declared"] is not None
+    assert times["events"] == pytest.approx(times["clock"], rel=0.5)
 
 
 def test_an_impossible_target_is_the_users_mistake(case: Case, folder: Path) -> None:
     for target in ("nonsense", case.lacks, "llvm -no-such-option=1"):
         with pytest.raises(UserError, match="Impossible target"):
             start(case.toolchain, folder, target=target)
+
+
+def fake_programs(folder: Path) -> tuple[Path, Path]:
+    """A compiler launcher that must not link, and a C compiler that writes down that it did."""
+    launcher, compiler = folder / "launcher", folder / "compiler"
+    launcher.write_text(f"#!/bin/sh\necho launcher >> {folder}/calls\nexit 1\n")
+    compiler.write_text(f'#!/bin/sh\necho compiler >> {folder}/calls\nexec {find_linker()} "$@"\n')
+    for program in (launcher, compiler):
+        program.chmod(0o755)
+    return launcher, compiler
+
+
+def test_a_launcher_in_cc_does_not_link(
+    case: Case, small_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher, compiler = fake_programs(tmp_path)
+    monkeypatch.setenv("CC", f"{launcher} {compiler}")
+    calls, network = tmp_path / "calls", tmp_path / "network.json"
+    worker = start(case.toolchain, tmp_path)
+    try:
+        loaded = load(worker, small_network)
+        request = {"verb": "build", "state": loaded["state"], "options": BuildOptions().to_json()}
+        answer = worker.ask({**request, "folder": str(tmp_path / "artifact")}, deadline_s=120)
+        assert "error" not in answer, answer
+        worker.ask({"verb": "save", "state": loaded["state"], "path": str(network)}, deadline_s=10)
+        identity = worker.ask({"verb": "hash", "state": loaded["state"]}, deadline_s=10)["hash"]
+    finally:
+        worker.close()
+    assert set(calls.read_text().split()) == {"compiler"}
+    calls.unlink()
+    deployment = Deployment(
+        dialect=dialect(case.toolchain.dialect),
+        tvm_version=case.toolchain.tvm_version,
+        target=host_target(case.toolchain),
+        pipeline=Pipeline(),
+        factories={},
+        build=BuildOptions(),
+        network=network,
+        model={"name": "small"},
+        inputs=loaded["inputs"],
+        states=(identity,),
+        expected=(),
+        tolerance=0.0,
+    )
+    script = write_deployment(tmp_path / "deployment", deployment) / "build_model.py"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [str(case.toolchain.python), str(script), "--check-only"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert set(calls.read_text().split()) == {"compiler"}

@@ -1,4 +1,4 @@
-"""Every catalog entry against its compiler: it exists, its arguments bind, it runs on a network with its features."""
+"""Every catalog entry holds: it exists in the compiler, its arguments bind, it runs on a network with its features."""
 
 import pytest
 
@@ -12,6 +12,6 @@ from passsearch.toolchain import Toolchain
 def test_every_entry_holds(dialect: str, least: int, request: pytest.FixtureRequest) -> None:
     toolchain: Toolchain = request.getfixturevalue(dialect)
     entries = tuple(load(toolchain.dialect).entries.values())
-    checked = check_entries(toolchain, entries, progress=lambda *_: None)
-    assert {row.name: row.problems for row in checked if row.problems} == {}
-    assert sum(not row.skipped for row in checked) > least
+    rows = check_entries(toolchain, entries, progress=lambda *_: None)
+    assert {row.name: row.problems for row in rows if row.problems} == {}
+    assert sum(not row.skipped for row in rows) > least

@@ -1,4 +1,4 @@
-"""A dialect's folders and its two words in the table deleted: the other works as before."""
+"""After one dialect's folders and its two words in the table are deleted, the other works as before."""
 
 import os
 import re
@@ -14,12 +14,12 @@ import passsearch
 from passsearch.dialects import DIALECTS
 from passsearch.toolchain import Toolchain
 
-WITHOUT = {"relay": "relax", "relax": "relay"}
+OTHER = {"relay": "relax", "relax": "relay"}
 
 
 @pytest.fixture
 def code(tmp_path: Path) -> Path:
-    """A copy of the library."""
+    """The folder of a copy of the library."""
     for package in (passsearch, pass_catalog):
         source = Path(package.__path__[0])
         shutil.copytree(source, tmp_path / source.name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -27,22 +27,22 @@ def code(tmp_path: Path) -> Path:
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("kept", sorted(DIALECTS))
-def test_one_dialect_lives_without_the_other(
-    kept: str, code: Path, small_network: Path, request: pytest.FixtureRequest
+@pytest.mark.parametrize("name", sorted(DIALECTS))
+def test_one_dialect_works_without_the_other(
+    name: str, code: Path, small_network: Path, request: pytest.FixtureRequest
 ) -> None:
-    toolchain: Toolchain = request.getfixturevalue(kept)
-    gone = WITHOUT[kept]
-    for folder in (code / "passsearch" / "dialects" / gone, code / "pass_catalog" / gone):
+    toolchain: Toolchain = request.getfixturevalue(name)
+    other = OTHER[name]
+    for folder in (code / "passsearch" / "dialects" / other, code / "pass_catalog" / other):
         shutil.rmtree(folder)
     table = code / "passsearch" / "dialects" / "__init__.py"
     text = table.read_text()
-    for line in re.findall(rf"^.*\b{gone}\b.*$", text, re.MULTILINE):
-        text = text.replace(line, re.sub(rf"(, )?\b{gone}\b(\.DIALECT)?(, )?", "", line))
-    table.write_text(text.replace(f"({kept}.DIALECT)", f"({kept}.DIALECT,)"))
-    assert gone not in table.read_text()
+    for line in re.findall(rf"^.*\b{other}\b.*$", text, re.MULTILINE):
+        text = text.replace(line, re.sub(rf"(, )?\b{other}\b(\.DIALECT)?(, )?", "", line))
+    table.write_text(text.replace(f"({name}.DIALECT)", f"({name}.DIALECT,)"))
+    assert other not in table.read_text()
     command = (sys.executable, "-m", "passsearch", "compare", str(small_network), "--toolchain", toolchain.name)
-    baseline = DIALECTS[kept].default_baseline
+    baseline = DIALECTS[name].default_baseline
     done = subprocess.run(
         [*command, "--pipelines", baseline, "--rounds", "2", "--processes", "1"],
         cwd=code,

@@ -1,4 +1,4 @@
-"""Scripts of cases, which only an interpreter with one dialect's compiler can run."""
+"""The fixture that runs a script of test cases in an interpreter with one dialect's compiler."""
 
 import json
 import os
@@ -17,15 +17,15 @@ Cases: TypeAlias = Callable[..., list[dict[str, Any]]]
 
 @pytest.fixture
 def cases(request: pytest.FixtureRequest) -> Cases:
-    """Runs a script beside the test with arguments, by the toolchain its folder is named after.
+    """Return a function that runs a script of the test's folder and returns its cases, one per line of its output.
 
-    It answers the script's lines, one a case.
+    The folder has the name of the dialect, whose toolchain runs the script.
     """
     folder = request.path.parent
     toolchain: Toolchain = request.getfixturevalue(folder.name)
 
     def run(script: str, *arguments: str) -> list[dict[str, Any]]:
-        ended = subprocess.run(
+        done = subprocess.run(
             [str(toolchain.python), str(folder / script), *arguments],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
@@ -33,9 +33,9 @@ def cases(request: pytest.FixtureRequest) -> Cases:
             timeout=900,
             check=False,
         )
-        # TVM writes to the output as well.
-        told = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith('{"case"')]
-        assert ended.returncode == 0, f"after {told[-1:]}: {ended.stderr[-2000:]}"
-        return told
+        # TVM prints to stdout as well.
+        results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"')]
+        assert done.returncode == 0, f"after {results[-1:]}: {done.stderr[-2000:]}"
+        return results
 
     return run

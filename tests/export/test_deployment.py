@@ -65,7 +65,14 @@ def with_user_pass(deployment: Deployment, home: Path, source: str, *, module: s
 def test_a_folder_holds_every_file_the_script_reads(tmp_path: Path, deployment: Deployment) -> None:
     folder = write_deployment(tmp_path / "new" / "deploy", deployment)
     names = {file.name for file in folder.iterdir()}
-    assert names == {"build_model.py", "replay.py", "pipeline.json", "network.json", "fold_constant.py"}
+    assert names == {
+        "build_model.py",
+        "rebuild_checks.py",
+        "linker.py",
+        "pipeline.json",
+        "network.json",
+        "fold_constant.py",
+    }
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["deploy"]
     text = (folder / "build_model.py").read_text()
     compile(text, "build_model.py", "exec")
@@ -139,7 +146,13 @@ def test_an_earlier_export_is_replaced(
     (folder / "built").mkdir()
     short = replace(deployment, pipeline=Pipeline(), ir_hashes=("00",))
     write_deployment(folder, short)
-    assert {file.name for file in folder.iterdir()} == {"build_model.py", "replay.py", "pipeline.json", "network.json"}
+    assert {file.name for file in folder.iterdir()} == {
+        "build_model.py",
+        "rebuild_checks.py",
+        "linker.py",
+        "pipeline.json",
+        "network.json",
+    }
     assert {file.name for file in tmp_path.iterdir()} == {"deploy", "saved.json"}
     assert caplog.messages[-1] == f"replaced the earlier export in {folder}"
 

@@ -1,4 +1,4 @@
-"""Relax, the graph IR of TVM 0.20 on. This module needs no TVM; its siblings load where there is one."""
+"""Relax, the graph IR of TVM 0.20 on. This module needs no TVM; the other modules of this folder do."""
 
 from pathlib import Path
 
@@ -11,12 +11,19 @@ HERE = Path(__file__).parent
 
 DIALECT = Dialect(
     name="relax",
+    # Only 0.27 is tested; TVM changes Relax's Python interface from release to release.
     tvm_versions=((0, 27), (0, 28)),
     bridge="passsearch.dialects.relax.bridge:RelaxBridge",
-    script=(HERE / "build_model.py", HERE / "lowering.py", HERE.with_name("replay.py")),
+    script=(
+        HERE / "build_model.py",
+        HERE / "lowering.py",
+        HERE.with_name("rebuild_checks.py"),
+        HERE.with_name("linker.py"),
+    ),
     saver="passsearch.dialects.relax.ir_file:save",
     opener="passsearch.dialects.relax.compiled:open_network",
     checker="passsearch.dialects.relax.check:check_entry",
+    # Relax has no opt levels; the levels here are those of ``lowering.py``.
     baselines=(
         Candidate(build=BuildOptions(opt_level=0), name="none"),
         Candidate(build=BuildOptions(opt_level=1), name="zero"),

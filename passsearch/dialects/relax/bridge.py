@@ -1,167 +1,123 @@
-"""Relax through TVM 0.27. Loaded only in a worker of a toolchain that has it."""
+"""The Relax bridge for TVM 0.27. Loaded only in a worker whose toolchain has such a TVM."""
 
-import os
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
-from shutil import which
 
 import tvm
 import tvm_ffi
 from tvm import relax
+from tvm.base import _LOADED_LIBS
 
 from passsearch.core import BuildOptions, ModuleSummary, PassSpec, TensorType
 from passsearch.dialects.contract import Artifact, CompileError, ModelSource
 from passsearch.dialects.relax import importer, ir_file
 from passsearch.dialects.relax.constants import Constants, constant_uses
-from passsearch.dialects.relax.executable import (
-    NETWORK,
-    VirtualMachineExecutable,
-    artifact_digest,
-    parallel_tasks,
-)
+from passsearch.dialects.relax.errors import COMPILER_ERRORS
+from passsearch.dialects.relax.executable import NETWORK, VirtualMachineExecutable, artifact_digest
 from passsearch.dialects.relax.kernels import kernels_digest, planned_bytes
-from passsearch.dialects.relax.lowering import lowered, planned, target_options
+from passsearch.dialects.relax.lowering import has_memory_plan, lower, target_options
 from passsearch.dialects.relax.phases import phase
-from passsearch.dialects.relax.summary import census, summarize, tensor_type
-from passsearch.errors import EnvironmentFault, UserError
+from passsearch.dialects.relax.summary import count_operators, summarize, tensor_type
+from passsearch.dialects.shared import (
+    APPLY_LEVEL,
+    JsonFiles,
+    build_context,
+    check_input_names,
+    count_parallel_tasks,
+    error_line,
+    load_function,
+    parse_target,
+    require_linker,
+)
 
-APPLY_LEVEL = 4
-"""A pass runs only if its own level is within the context's."""
 
-FAULTS = (RuntimeError, TypeError, ValueError, AttributeError, KeyError, IndexError, AssertionError)
-"""What TVM raises: its own errors, which are kinds of RuntimeError, and those of passes written in Python."""
-
-
-class RelaxBridge:
+class RelaxBridge(JsonFiles):
     """``passsearch.dialects.contract.Bridge`` for Relax."""
 
     def __init__(self, target: str) -> None:
-        self.target = _target(target)
+        self.target = parse_target(target, parse=_make_target, errors=COMPILER_ERRORS)
         self.constants = Constants()
 
     def threads(self) -> int:
-        """How many tasks a parallel launch makes."""
-        return parallel_tasks()
+        """Return the number of tasks a parallel loop is split into."""
+        return count_parallel_tasks(_LOADED_LIBS["tvm_runtime"])
 
     def load(self, source: ModelSource) -> tvm.IRModule:
-        """Import, with parameters as constants."""
+        """Import a network, its parameters as constants."""
         module = importer.load(source)
-        unknown = sorted(set(source.inputs) - set(self.inputs(module)))
-        if unknown:
-            names = ", ".join(self.inputs(module))
-            raise UserError(f"Unknown input `{unknown[0]}`; this network's inputs are: {names}.")
+        check_input_names(source.inputs, self.inputs(module))
         return module
 
     def inputs(self, module: tvm.IRModule) -> Mapping[str, TensorType]:
-        """Parameters of main."""
-        return {str(each.name): tensor_type(each.ty) for each in module["main"].params}
+        """Return the parameters of main."""
+        return {str(param.name): tensor_type(param.ty) for param in module["main"].params}
 
     def summarize(self, module: tvm.IRModule) -> ModuleSummary:
-        """The dataflow graph as plain data."""
+        """Return the dataflow graph as plain data."""
         return summarize(module)
 
     def op_counts(self, module: tvm.IRModule) -> Mapping[str, int]:
-        """Operators by name and layout, functions, constants."""
-        return census(module)
+        """Count operators by name and layout, functions and constants."""
+        return count_operators(module)
 
     def phase(self, module: tvm.IRModule) -> str:
-        """`operators`, `loops`, `schedules` or `memory`."""
+        """Return `operators`, `loops`, `schedules` or `memory`."""
         return phase(module)
 
     def apply(self, module: tvm.IRModule, step: PassSpec, *, factory: str) -> tvm.IRModule:
-        """One pass, with the target in scope as some ask for it."""
-        home, _, function = factory.partition(":")
+        """Return the IR after one pass."""
         try:
-            transform = getattr(import_module(home), function)(**step.argument_values)
+            transform = load_function(factory)(**step.argument_values)
+            # Some passes read the current target. The module is copied, because some passes change their argument.
             with self.target, tvm.transform.PassContext(opt_level=APPLY_LEVEL):
                 return transform(module.clone())
-        except FAULTS as error:
-            raise CompileError(_telling_line(error)) from error
+        except COMPILER_ERRORS as error:
+            raise CompileError(error_line(error)) from error
 
     def is_same_state(self, before: tvm.IRModule, after: tvm.IRModule) -> bool:
-        """TVM's structural equality, quick where both hold the same arrays, and the same sharing of constants."""
+        """Return True for structurally equal modules that share constants in the same places."""
+        # Structural equality is quick if both hold the same arrays. It does not tell one constant used twice from two
+        # equal constants.
         return tvm_ffi.structural_equal(before, after) and constant_uses(before) == constant_uses(after)
 
     def identity(self, skeleton: tvm.IRModule) -> str:
-        """TVM's structural hash, 16 hexadecimal digits."""
+        """Return TVM's structural hash, 16 hexadecimal digits."""
         return f"{tvm_ffi.structural_hash(skeleton):016x}"
 
     structural_hash = identity
-    """The same of a whole module."""
+    """TVM's structural hash of a whole module."""
 
     def equal(self, left: tvm.IRModule, right: tvm.IRModule) -> bool:
-        """TVM's structural equality."""
+        """Return TVM's structural equality."""
         return bool(tvm_ffi.structural_equal(left, right))
-
-    def write(self, skeleton: tvm.IRModule) -> str:
-        """TVM's JSON."""
-        return str(tvm.ir.save_json(skeleton))
-
-    def read(self, text: str) -> tvm.IRModule:
-        """From TVM's JSON."""
-        return tvm.ir.load_json(text)
 
     def build(self, module: tvm.IRModule, options: BuildOptions, folder: Path) -> Artifact:
         """Lower, generate code, and link it with the virtual machine's program and the weights into one library."""
-        context = tvm.transform.PassContext(
-            opt_level=APPLY_LEVEL,
-            required_pass=list(options.required),
-            disabled_pass=list(options.disabled),
-            config=dict(options.config),
-        )
         try:
-            with self.target, context:
-                is_planned = options.opt_level > 0 or planned(module)
-                ready = lowered(module.clone(), level=options.opt_level, target=self.target)
-                library = relax.build(ready, self.target, relax_pipeline=None)
+            # Relax has no opt level of its own; the level of the options selects a pipeline in ``lower``.
+            with self.target, build_context(options, opt_level=APPLY_LEVEL):
+                is_planned = options.opt_level > 0 or has_memory_plan(module)
+                lowered = lower(module.clone(), level=options.opt_level, target=self.target)
+                library = relax.build(lowered, self.target, relax_pipeline=None)
                 folder.mkdir(parents=True, exist_ok=True)
-                library.export_library(str(folder / NETWORK), cc=_linker())
-        except FAULTS as error:
-            raise CompileError(_telling_line(error)) from error
+                library.export_library(str(folder / NETWORK), cc=require_linker())
+        except COMPILER_ERRORS as error:
+            raise CompileError(error_line(error)) from error
         size = (folder / NETWORK).stat().st_size
-        return Artifact(folder, size, planned_bytes(ready) if is_planned else None, kernels_digest(ready))
+        return Artifact(folder, size, planned_bytes(lowered) if is_planned else None, kernels_digest(lowered))
 
     def digest(self, artifact: Artifact) -> str:
-        """Of the library, weights included."""
+        """Return a SHA-256 of the library, weights included."""
         return artifact_digest(artifact.folder)
 
-    def save(self, module: tvm.IRModule, path: Path) -> None:
-        """TVM's JSON, constants included; ``load`` of it, as format ``ir``, has the same identity."""
-        path.write_text(tvm.ir.save_json(module))
-
     def save_with_external_weights(self, module: tvm.IRModule, path: Path) -> None:
-        """TVM's JSON without large constants, which go into a parameter file."""
+        """Write TVM's JSON without large constants, and these to a parameter file."""
         ir_file.save_with_external_weights(module, path)
 
     def open(self, artifact: Artifact, device: str) -> VirtualMachineExecutable:
-        """Load onto a device."""
+        """Load a built network onto a device."""
         return VirtualMachineExecutable(artifact, device)
 
 
-def _target(text: str) -> tvm.target.Target:
-    """A target as TVM 0.8 to 0.19 spell it too: ``llvm -mcpu=…``; or a tag, or JSON."""
-    try:
-        target = tvm.target.Target(target_options(text))
-    except FAULTS as error:
-        raise UserError(f"Impossible target `{text}`: {_telling_line(error)}") from error
-    kind = str(target.kind.name)
-    if tvm.get_global_func(f"target.build.{kind}", allow_missing=True) is None:
-        raise UserError(f"Impossible target `{text}`: this TVM is built without `{kind}`. See: passsearch doctor")
-    return target
-
-
-def _linker() -> str:
-    # The last word: `ccache gcc` links with gcc.
-    named = [word for word in (os.environ.get("CC") or "").split() if not word.startswith("-")][-1:]
-    compiler = next((found for found in map(which, (*named, "c++", "g++", "cc", "gcc", "clang")) if found), None)
-    if compiler is None:
-        raise EnvironmentFault("No C compiler found to link kernels; install gcc or clang, or name one in CC.")
-    return compiler
-
-
-def _telling_line(error: BaseException) -> str:
-    """TVM's messages may hold a C++ stack; the line that says what happened comes last."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith(("File ", "[bt]", "Stack trace", "---", "^"))]
-    return (telling or lines or [type(error).__name__])[-1][:300]
+def _make_target(text: str) -> tvm.target.Target:
+    return tvm.target.Target(target_options(text))

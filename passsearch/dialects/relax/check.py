@@ -1,9 +1,8 @@
-"""Relax catalog entries held against this TVM, each on a network made for it."""
+"""Test Relax catalog entries with this TVM, each on a small network made for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,76 +11,18 @@ import tvm_ffi
 from tvm import relax
 from tvm.relax import op
 
-from passsearch.core import Json
-from passsearch.dialects.entry_check import EntryCheck, Trial
+from passsearch.dialects.entry_check import EntryCheck, PassCase
+from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.lowering import target_options
 
 __all__ = ["check_entry"]
 
-_LEVEL = 4
 
-
-def check_entry(
-    name: str,
-    *,
-    factory: str,
-    arguments: Sequence[Mapping[str, Json]],
-    opt_level: int,
-    target: str = "llvm",
-) -> list[str]:
-    """Problems of one entry, each in a sentence; none if it holds.
-
-    Args:
-        name: The pass; chooses the network it is tried on.
-        factory: ``module:function``.
-        arguments: Each set of arguments to bind and run, the defaults first.
-        opt_level: The level the entry claims.
-        target: TVM target in scope while passes run.
-    """
-    trial = _TRIALS.get(name, Trial(_conv_bn_relu, effect=False))
-    return _RelaxCheck(target).problems(trial, factory=factory, arguments=arguments, opt_level=opt_level)
-
-
-class _RelaxCheck(EntryCheck):
-    passes = "tvm.relax.transform"
-    faults = (
-        RuntimeError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        KeyError,
-        IndexError,
-        AssertionError,
-        ImportError,
-        NotImplementedError,
-    )
-
-    def __init__(self, target: str) -> None:
-        self._target = tvm.target.Target(target_options(target))
-
-    @contextmanager
-    def scope(self) -> Iterator[None]:
-        with self._target, tvm.transform.PassContext(opt_level=_LEVEL):
-            yield
-
-    def module(self, network: Any) -> Any:
-        return network
-
-    def applied(self, transform: Any, module: Any) -> Any:
-        return transform(module.clone())
-
-    def hash(self, module: Any) -> int:
-        return int(tvm_ffi.structural_hash(module))
-
-    def equal(self, left: Any, right: Any) -> bool:
-        return bool(tvm_ffi.structural_equal(left, right))
-
-
-# The networks: as small as they can be and still have the feature.
+# The networks are as small as possible and still have the feature that the pass is for.
 
 
 def _network(inputs: Sequence[tuple[int, ...]], body: Callable[..., Any]) -> Any:
-    """A module whose main computes ``body`` of inputs of these shapes; operators are emitted one by one."""
+    """Return a module whose main computes ``body`` of inputs of these shapes; ``body`` emits its operators."""
     builder = relax.BlockBuilder()
     variables = [relax.Var(f"x{place}", relax.TensorType(shape, "float32")) for place, shape in enumerate(inputs)]
     with builder.function("main", variables):
@@ -172,8 +113,8 @@ def _transposed_product() -> Any:
 
 def _joined_transposes() -> Any:
     def body(emit: Any, data: Any, *weights: Any) -> Any:
-        turned = [emit(op.permute_dims(weight)) for weight in weights]
-        return emit(op.matmul(data, emit(op.concat(turned, axis=1))))
+        transposed = [emit(op.permute_dims(weight)) for weight in weights]
+        return emit(op.matmul(data, emit(op.concat(transposed, axis=1))))
 
     return _network([(4, 8), (16, 8), (16, 8)], body)
 
@@ -231,48 +172,74 @@ def _loss() -> Any:
 
 _LOOPS = ("LegalizeOps",)
 _GROUPS = ("LegalizeOps", "AnnotateTIROpPattern", "FuseOps")
-_TRIALS: dict[str, Trial] = {
-    "AdjustMatmulOrder": Trial(_product_of_products),
-    "AnnotateTIROpPattern": Trial(_conv_bias_relu, _LOOPS),
-    "CanonicalizeBindings": Trial(_alias),
-    "CombineParallelMatmul": Trial(_siblings),
-    "ConvertLayout": Trial(_conv_bias_relu),
-    "DeadCodeElimination": Trial(_dead_binding),
-    # Libraries, code generators and devices that no wheel of TVM and no small network has.
-    "DispatchToLibrary": Trial(_conv_bias_relu, effect=False, runs=False),
-    "adreno.OpenCLMLOffLoad": Trial(_conv_bias_relu, effect=False, runs=False),
-    "adreno.OpenCLMLOffLoadForLLM": Trial(_conv_bias_relu, effect=False, runs=False),
-    "UpdateVDevice": Trial(_conv_bias_relu, effect=False, runs=False),
-    # Ends the process for any target but Adreno's.
-    "adreno.AnnotateCustomMemoryScope": Trial(_conv_bias_relu, effect=False, runs=False),
-    "DecomposeOpsForInference": Trial(_conv_bn_relu),
-    "EliminateCommonSubexpr": Trial(_common_subexpression),
-    "ExpandMatmulOfSum": Trial(_product_of_sum),
-    "FastMathTransform": Trial(_exponential),
-    "FoldBatchnormToConv2D": Trial(_conv_bn_relu),
-    "FoldConstant": Trial(_constant_part, _LOOPS),
-    "FuseOps": Trial(_conv_bias_relu, ("LegalizeOps", "AnnotateTIROpPattern")),
-    "FuseOpsByPattern": Trial(_conv_bias_relu),
-    "FuseTIR": Trial(_conv_bias_relu, _GROUPS),
-    "FuseTransposeMatmul": Trial(_transposed_product),
-    "Gradient": Trial(_loss),
-    "LegalizeOps": Trial(_conv_bias_relu),
-    # They read a database, or tune for minutes to make one.
-    "MetaScheduleTuneIRMod": Trial(_conv_bias_relu, effect=False, runs=False),
-    "MetaScheduleApplyDatabase": Trial(_conv_bias_relu, effect=False, runs=False),
-    "MetaScheduleTuneTIR": Trial(_conv_bias_relu, effect=False, runs=False),
-    "RemoveRedundantReshape": Trial(_double_reshape),
-    "ReorderPermuteDimsAfterConcat": Trial(_joined_transposes),
-    "RewriteDataflowReshape": Trial(_reshape_between, _LOOPS),
-    "ScheduleCPU": Trial(_conv_bias_relu, (*_GROUPS, "FuseTIR")),
-    "StaticPlanBlockMemory": Trial(_conv_bias_relu, _LOOPS),
-    "ToMixedPrecision": Trial(_conv_bias_relu),
-    "dlight.gpu.Fallback": Trial(_exponential, _LOOPS),
-    "dlight.gpu.GEMV": Trial(_vector_product, ("FuseTransposeMatmul", "LegalizeOps")),
-    "dlight.gpu.GeneralReduction": Trial(_softmax, _LOOPS),
-    "dlight.gpu.Matmul": Trial(_square_product, _LOOPS),
-    "dlight.gpu.Reduction": Trial(_rows_added, _LOOPS),
-    "dlight.gpu.Transpose": Trial(_transposed, _LOOPS),
-    "dlight.cpu.GEMV": Trial(_vector_product, ("FuseTransposeMatmul", "LegalizeOps"), effect=False),
-    "dlight.cpu.Reduction": Trial(_softmax, _LOOPS),
+_CASES: dict[str, PassCase] = {
+    "AdjustMatmulOrder": PassCase(_product_of_products),
+    "AnnotateTIROpPattern": PassCase(_conv_bias_relu, _LOOPS),
+    "CanonicalizeBindings": PassCase(_alias),
+    "CombineParallelMatmul": PassCase(_siblings),
+    "ConvertLayout": PassCase(_conv_bias_relu),
+    "DeadCodeElimination": PassCase(_dead_binding),
+    # These need libraries, code generators or devices that no wheel of TVM and no small network has.
+    "DispatchToLibrary": PassCase(_conv_bias_relu, must_change=False, can_run=False),
+    "adreno.OpenCLMLOffLoad": PassCase(_conv_bias_relu, must_change=False, can_run=False),
+    "adreno.OpenCLMLOffLoadForLLM": PassCase(_conv_bias_relu, must_change=False, can_run=False),
+    "UpdateVDevice": PassCase(_conv_bias_relu, must_change=False, can_run=False),
+    # Crashes for any target but Adreno's.
+    "adreno.AnnotateCustomMemoryScope": PassCase(_conv_bias_relu, must_change=False, can_run=False),
+    "DecomposeOpsForInference": PassCase(_conv_bn_relu),
+    "EliminateCommonSubexpr": PassCase(_common_subexpression),
+    "ExpandMatmulOfSum": PassCase(_product_of_sum),
+    "FastMathTransform": PassCase(_exponential),
+    "FoldBatchnormToConv2D": PassCase(_conv_bn_relu),
+    "FoldConstant": PassCase(_constant_part, _LOOPS),
+    "FuseOps": PassCase(_conv_bias_relu, ("LegalizeOps", "AnnotateTIROpPattern")),
+    "FuseOpsByPattern": PassCase(_conv_bias_relu),
+    "FuseTIR": PassCase(_conv_bias_relu, _GROUPS),
+    "FuseTransposeMatmul": PassCase(_transposed_product),
+    "Gradient": PassCase(_loss),
+    "LegalizeOps": PassCase(_conv_bias_relu),
+    # These read a tuning database, or tune for minutes to make one.
+    "MetaScheduleTuneIRMod": PassCase(_conv_bias_relu, must_change=False, can_run=False),
+    "MetaScheduleApplyDatabase": PassCase(_conv_bias_relu, must_change=False, can_run=False),
+    "MetaScheduleTuneTIR": PassCase(_conv_bias_relu, must_change=False, can_run=False),
+    "RemoveRedundantReshape": PassCase(_double_reshape),
+    "ReorderPermuteDimsAfterConcat": PassCase(_joined_transposes),
+    "RewriteDataflowReshape": PassCase(_reshape_between, _LOOPS),
+    "ScheduleCPU": PassCase(_conv_bias_relu, (*_GROUPS, "FuseTIR")),
+    "StaticPlanBlockMemory": PassCase(_conv_bias_relu, _LOOPS),
+    "ToMixedPrecision": PassCase(_conv_bias_relu),
+    "dlight.gpu.Fallback": PassCase(_exponential, _LOOPS),
+    "dlight.gpu.GEMV": PassCase(_vector_product, ("FuseTransposeMatmul", "LegalizeOps")),
+    "dlight.gpu.GeneralReduction": PassCase(_softmax, _LOOPS),
+    "dlight.gpu.Matmul": PassCase(_square_product, _LOOPS),
+    "dlight.gpu.Reduction": PassCase(_rows_added, _LOOPS),
+    "dlight.gpu.Transpose": PassCase(_transposed, _LOOPS),
+    "dlight.cpu.GEMV": PassCase(_vector_product, ("FuseTransposeMatmul", "LegalizeOps"), must_change=False),
+    "dlight.cpu.Reduction": PassCase(_softmax, _LOOPS),
 }
+
+
+class _RelaxCheck(EntryCheck):
+    transforms = "tvm.relax.transform"
+    cases = _CASES
+    # Most catalog entries have a case. The others run on a common network, which they need not change.
+    default_case = PassCase(_conv_bn_relu, must_change=False)
+    errors = (*COMPILER_ERRORS, ImportError)
+
+    def target(self, text: str) -> Any:
+        return tvm.target.Target(target_options(text))
+
+    def module(self, network: Any) -> Any:
+        return network
+
+    def apply(self, transform: Any, module: Any) -> Any:
+        return transform(module.clone())
+
+    def hash(self, module: Any) -> int:
+        return int(tvm_ffi.structural_hash(module))
+
+    def equal(self, left: Any, right: Any) -> bool:
+        return bool(tvm_ffi.structural_equal(left, right))
+
+
+check_entry = _RelaxCheck.check_entry

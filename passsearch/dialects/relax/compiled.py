@@ -1,4 +1,4 @@
-"""A built network in the user's own process, on tensors of whatever framework they are of."""
+"""Run a built network in the user's own process, on tensors of PyTorch or arrays of numpy."""
 
 import sys
 from collections.abc import Callable
@@ -11,45 +11,47 @@ import tvm_ffi
 from tvm import relax
 
 from passsearch.dialects.relax.executable import NETWORK
+from passsearch.dialects.shared import parse_device
 
-ALIGNED = 64
-"""Bytes; generated code reads vectors from its arguments' beginning on (``kAllocAlignment`` of TVM's runtime)."""
+ALIGNMENT_BYTES = 64
+"""Generated code reads whole vectors from the start of its arguments (``kAllocAlignment`` of TVM's runtime)."""
 
 
 def open_network(folder: Path, device: str) -> Callable[..., Any]:
-    """A function of the network's inputs in order, which must lie where it runs.
+    """Return a function of the network's inputs in order; the inputs must be on the device.
 
-    Nothing is copied (DLPack) but what does not begin where vectors may (``ALIGNED``). It answers with tensors of
-    PyTorch's where it is given some, else with numpy's arrays; several as a tuple.
+    Inputs and outputs are not copied (DLPack), except inputs that are not aligned to ``ALIGNMENT_BYTES``. The function
+    returns PyTorch tensors if an input is one, else numpy arrays; several outputs are a tuple.
     """
-    kind, _, index = device.partition(":")
     library = tvm.runtime.load_module(str(folder / NETWORK))
-    machine = relax.VirtualMachine(library, tvm.device(kind, int(index or 0)))
+    machine = relax.VirtualMachine(library, tvm.device(*parse_device(device)))
     main = machine["main"]
 
     def run(*tensors: Any) -> Any:
-        framework = sys.modules.get("torch")
-        is_torch = framework is not None and any(isinstance(each, framework.Tensor) for each in tensors)
-        back = framework.from_dlpack if framework is not None and is_torch else _array
-        return _each(main(*map(_handed, tensors)), back)
+        # A user who passes a PyTorch tensor has imported PyTorch, so it need not be imported here.
+        torch = sys.modules.get("torch")
+        is_torch = torch is not None and any(isinstance(tensor, torch.Tensor) for tensor in tensors)
+        convert = torch.from_dlpack if torch is not None and is_torch else _to_numpy
+        return _convert_outputs(main(*map(_to_tvm, tensors)), convert)
 
     return run
 
 
-def _handed(tensor: Any) -> Any:
-    """As the virtual machine takes it: without its gradient, its values in order and aligned."""
+def _to_tvm(tensor: Any) -> Any:
+    """Return a tensor as the virtual machine accepts it: without gradient, contiguous and aligned."""
+    # The virtual machine crashes on a tensor that is not aligned, so such a tensor is copied.
     if hasattr(tensor, "detach"):
         plain = tensor.detach().contiguous()
-        return tvm_ffi.from_dlpack(plain if plain.data_ptr() % ALIGNED == 0 else plain.clone())
+        return tvm_ffi.from_dlpack(plain if plain.data_ptr() % ALIGNMENT_BYTES == 0 else plain.clone())
     array = np.ascontiguousarray(tensor)
-    return tvm_ffi.from_dlpack(array) if array.ctypes.data % ALIGNED == 0 else tvm.runtime.tensor(array)
+    return tvm_ffi.from_dlpack(array) if array.ctypes.data % ALIGNMENT_BYTES == 0 else tvm.runtime.tensor(array)
 
 
-def _array(tensor: Any) -> Any:
+def _to_numpy(tensor: Any) -> Any:
     return tensor.numpy()
 
 
-def _each(outputs: Any, back: Callable[[Any], Any]) -> Any:
+def _convert_outputs(outputs: Any, convert: Callable[[Any], Any]) -> Any:
     if isinstance(outputs, tvm.runtime.Tensor):
-        return back(outputs)
-    return tuple(_each(output, back) for output in outputs)
+        return convert(outputs)
+    return tuple(_convert_outputs(output, convert) for output in outputs)

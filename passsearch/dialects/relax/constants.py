@@ -1,6 +1,6 @@
-"""Constants apart from the module that uses them; see ``dialects/relay/constants.py`` for what that is good for.
+"""Relax's constants, stored apart from the modules that use them; ``dialects/relay/constants.py`` says why.
 
-TVM's own structural map does the walking, so a module of a thousand bindings is stripped in a millisecond.
+TVM's structural map does the walk in C++, so stripping a module of a thousand bindings takes a millisecond.
 """
 
 from collections import Counter
@@ -12,42 +12,47 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
 
-from passsearch.dialects.constant_table import HeldConstants
+from passsearch.dialects.constant_table import BaseConstantTable
 from passsearch.dialects.contract import Array
 
 
-class Constants(HeldConstants):
+class Constants(BaseConstantTable):
     """The constants of all states of one process, by digest."""
 
     def strip(self, module: tvm.IRModule) -> tuple[tvm.IRModule, frozenset[str]]:
-        """The module with a placeholder for every constant, and the digests of all of them; they are held from now."""
-        used = Counter[str]()
+        """Store the constants of a module; return the module with placeholders for them, and their digests."""
+        uses = Counter[str]()
 
         def placeholder(constant: GenericConst) -> GenericConst:
             digest = self.digest(constant.value)
-            used[digest] += 1
-            content = f"{digest} {used[digest]}".encode()
+            uses[digest] += 1
+            # The number keeps two nodes of equal content different.
+            content = f"{digest} {uses[digest]}".encode()
             return GenericConst(tvm.runtime.tensor(np.frombuffer(content, "uint8")), constant.ty)
 
-        return replaced(module, placeholder), frozenset(used)
+        return _replace_constants(module, placeholder), frozenset(uses)
 
     def fill(self, skeleton: tvm.IRModule) -> tvm.IRModule:
-        """The inverse of ``strip``; every constant must be held."""
-        return replaced(skeleton, lambda placeholder: GenericConst(self.held(_digest_in(placeholder)), placeholder.ty))
+        """Return the module of a skeleton; every constant must be in the table."""
+
+        def constant(placeholder: GenericConst) -> GenericConst:
+            return GenericConst(self.compiler_tensor(_digest_in(placeholder)), placeholder.ty)
+
+        return _replace_constants(skeleton, constant)
 
     def address(self, data: tvm.runtime.Tensor) -> int:
-        """Of the object that TVM counts references to."""
+        """Return the address of the object whose references TVM counts."""
         return int(data.__chandle__())
 
     def tensor(self, array: Array, dtype: str) -> tvm.runtime.Tensor:
-        """A copy."""
+        """Return a compiler array with a copy of the values."""
         data = tvm.runtime.empty(array.shape, dtype)
         data.copyfrom(array)
         return data
 
 
 def constant_uses(module: tvm.IRModule) -> list[int]:
-    """The constant nodes as they are met, numbered, in one order for equal IRs."""
+    """Return the numbers of the constant nodes in visiting order; equal IRs have equal lists."""
     numbers: dict[int, int] = {}
     uses: list[int] = []
 
@@ -59,22 +64,23 @@ def constant_uses(module: tvm.IRModule) -> list[int]:
     return uses
 
 
-def replaced(module: tvm.IRModule, replace: Callable[[GenericConst], GenericConst]) -> tvm.IRModule:
-    """The module with every array among its constants replaced, one that is used twice by one."""
-    known: dict[int, GenericConst] = {}
+def _replace_constants(module: tvm.IRModule, replace: Callable[[GenericConst], GenericConst]) -> tvm.IRModule:
+    """Return the module with every constant array replaced; a node that is used twice is replaced by one node."""
+    replacements: dict[int, GenericConst] = {}
 
-    def once(constant: GenericConst) -> GenericConst:
+    def replace_once(constant: GenericConst) -> GenericConst:
+        # Other constants, such as texts, are small and stay in the skeleton.
         if not isinstance(constant.value, tvm.runtime.Tensor):
             return constant
         node = constant.__chandle__()
-        if node not in known:
-            known[node] = replace(constant)
-        return known[node]
+        if node not in replacements:
+            replacements[node] = replace(constant)
+        return replacements[node]
 
     result = module.clone()
     for name, function in module.functions_items():
         if isinstance(function, relax.Function):
-            result.update_func(name, tvm_ffi.structural_map(function, (GenericConst, once)))
+            result.update_func(name, tvm_ffi.structural_map(function, (GenericConst, replace_once)))
     return result
 
 

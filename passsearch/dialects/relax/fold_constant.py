@@ -1,10 +1,10 @@
-"""Relax's ``FoldConstant``, with numpy in place of one compilation per constant call.
+"""Relax's ``FoldConstant``, evaluated by numpy instead of one compilation per constant call.
 
-TVM evaluates every call whose arguments are constants by compiling it on its own, some 30 ms a call: 12 s for the batch
-norms of MobileNetV2. Here numpy evaluates the operators on which it agrees bit for bit with the code LLVM makes, and
-TVM's own pass then folds what is left and drops what nobody reads, so the resulting IR is the one TVM alone would make.
+TVM compiles every call on constants separately, some 30 ms a call: 12 s for the batch norms of MobileNetV2. Here numpy
+evaluates the operators whose results equal those of LLVM's code bit for bit. TVM's own pass then folds the other calls
+and removes unused bindings. The resulting IR is the one that TVM alone would make.
 
-Imports only ``tvm`` and numpy: the file is also copied beside exported deployment scripts.
+Imports only ``tvm`` and numpy, because an exported deployment holds a copy of this file.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from tvm.ir import GenericConst
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.tirx import FloatImm, IntImm
 
-__all__ = ["EVALUATED_OPERATORS", "FoldConstant", "folded"]
+__all__ = ["EVALUATED_OPERATORS", "FoldConstant", "fold_with_numpy"]
 
 FLOATS, INTEGERS = ("float32", "float64"), ("int32", "int64")
 EXTERNAL = ("Codegen", "Composite", "Primitive")
-"""Attributes of functions that belong to a code generator, or are one kernel already."""
+"""Attributes of functions that belong to a code generator, or are one kernel already; TVM's pass skips them."""
 
 
 def FoldConstant(evaluator: str = "tvm") -> Any:  # noqa: N802
-    """Make the pass; both evaluators give structurally equal modules.
+    """Return the pass; both evaluators make structurally equal modules.
 
     Args:
-        evaluator: ``"tvm"`` for the pass as TVM has it, ``"numpy"`` for the fast one.
+        evaluator: ``"tvm"`` for TVM's own pass, ``"numpy"`` for the fast one.
 
     Raises:
-        ValueError: The evaluator is neither of the two.
+        ValueError: The evaluator is neither ``"tvm"`` nor ``"numpy"``.
     """
     if evaluator not in ("tvm", "numpy"):
         raise ValueError(f'FoldConstant\'s evaluator is "tvm" or "numpy", not {evaluator!r}')
@@ -41,32 +41,34 @@ def FoldConstant(evaluator: str = "tvm") -> Any:  # noqa: N802
     if evaluator == "tvm":
         return fold_rest
     return tvm.transform.module_pass(
-        lambda module, _: fold_rest(folded(module)), opt_level=fold_rest.info.opt_level, name="FoldConstant"
+        lambda module, _: fold_rest(fold_with_numpy(module)), opt_level=fold_rest.info.opt_level, name="FoldConstant"
     )
 
 
-def folded(module: tvm.IRModule) -> tvm.IRModule:
-    """The module with whatever numpy can evaluate bound to its value."""
+def fold_with_numpy(module: tvm.IRModule) -> tvm.IRModule:
+    """Return the module with the value in place of every call that numpy can evaluate."""
     folder = _Folder(module)
     for name, function in module.functions_items():
         attributes = function.attrs or {}
-        if isinstance(function, relax.Function) and not any(each in attributes for each in EXTERNAL):
+        if isinstance(function, relax.Function) and not any(name in attributes for name in EXTERNAL):
             folder.builder_.update_func(name, folder.visit_expr(function))
     return folder.builder_.get()
 
 
 @mutator
 class _Folder(PyExprMutator):  # type: ignore[misc]
-    """Binds to its value whatever numpy can evaluate; TVM's pass puts that in place of the variable."""
+    """Replaces calls by constants; TVM's pass then propagates each constant to the uses of its variable."""
 
     def visit_call_(self, call: Any) -> Any:
-        """The value of a call on constants; any other as it is."""
+        """Return the value of a call on constants, or the call itself."""
         call = self.visit_expr_post_order(call)
         evaluate = _EVALUATORS.get(call.op.name) if isinstance(call.op, tvm.ir.Op) else None
-        if evaluate is None or not self.builder_.current_block_is_dataflow():  # where TVM folds no operators
+        if (
+            evaluate is None or not self.builder_.current_block_is_dataflow()
+        ):  # outside of these, TVM folds no operators
             return call
-        operands = [self._value(each) for each in call.args]
-        if any(each is None for each in operands):
+        operands = [self._value(argument) for argument in call.args]
+        if any(operand is None for operand in operands):
             return call
         value = evaluate(call, *operands)
         if value is None or (value.dtype.kind == "f" and np.isnan(value).any()):
@@ -74,7 +76,7 @@ class _Folder(PyExprMutator):  # type: ignore[misc]
         return relax.const(value, str(value.dtype))
 
     def _value(self, expr: Any) -> Any:
-        """The array of a constant or number, also of one that a variable has; a shape's sizes; ``None`` of all else."""
+        """Return the array of a constant, number, or variable bound to one; the sizes of a shape; else ``None``."""
         if isinstance(expr, relax.Var):
             expr = self.lookup_binding(expr)
         if isinstance(expr, GenericConst) and isinstance(expr.value, tvm.runtime.Tensor):
@@ -83,18 +85,18 @@ class _Folder(PyExprMutator):  # type: ignore[misc]
             return np.asarray(expr.value, str(expr.ty.dtype)) if str(expr.ty.dtype) in FLOATS + INTEGERS else None
         if isinstance(expr, relax.ShapeExpr):
             sizes = list(expr.values)
-            return [int(each) for each in sizes] if all(isinstance(each, IntImm) for each in sizes) else None
+            return [int(size) for size in sizes] if all(isinstance(size, IntImm) for size in sizes) else None
         return None
 
 
 def _elementwise(function: Callable[..., Any], kinds: tuple[str, ...] = FLOATS + INTEGERS) -> Callable[..., Any]:
     def evaluate(_: Any, *operands: Any) -> Any:
-        if {str(each.dtype) for each in operands} not in [{kind} for kind in kinds]:
+        if {str(operand.dtype) for operand in operands} not in [{kind} for kind in kinds]:
             return None
-        # A scalar stands in the kernel as a number, and TVM simplifies: x * 0, 0 / x and x + 0 lose signs of zeros,
-        # x / c becomes x * (1 / c).
-        scalars = [each for each in operands if not each.ndim]
-        if any(not each for each in scalars) or (scalars and function is np.divide):
+        # A scalar is a literal in the kernel, and TVM simplifies with it: x * 0, 0 / x and x + 0 lose signs of zeros,
+        # x / c becomes x * (1 / c). Such calls are left to TVM.
+        scalars = [operand for operand in operands if not operand.ndim]
+        if any(not scalar for scalar in scalars) or (scalars and function is np.divide):
             return None
         with np.errstate(all="ignore"):
             return np.asarray(function(*operands))
@@ -102,12 +104,12 @@ def _elementwise(function: Callable[..., Any], kinds: tuple[str, ...] = FLOATS +
     return evaluate
 
 
-def _moved(function: Callable[..., Any]) -> Callable[..., Any]:
+def _movement(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda call, data, *rest: np.array(function(call.attrs, data, *rest), order="C")
 
 
-def _axes(given: Any) -> tuple[int, ...] | None:
-    return None if given is None else tuple(int(each) for each in given)
+def _axes(axes: Any) -> tuple[int, ...] | None:
+    return None if axes is None else tuple(int(axis) for axis in axes)
 
 
 _EVALUATORS: dict[str, Callable[..., Any]] = {
@@ -118,11 +120,11 @@ _EVALUATORS: dict[str, Callable[..., Any]] = {
     "relax.negative": _elementwise(np.negative),
     "relax.sqrt": _elementwise(np.sqrt, FLOATS),
     "relax.rsqrt": _elementwise(lambda data: np.divide(data.dtype.type(1), np.sqrt(data)), FLOATS),
-    "relax.expand_dims": _moved(lambda attrs, data: np.expand_dims(data, tuple(attrs.axis))),
-    "relax.permute_dims": _moved(lambda attrs, data: np.transpose(data, _axes(attrs.axes))),
-    "relax.reshape": _moved(lambda _, data, sizes: np.reshape(data, sizes)),
-    "relax.squeeze": _moved(lambda attrs, data: np.squeeze(data, _axes(attrs.axis))),
+    "relax.expand_dims": _movement(lambda attrs, data: np.expand_dims(data, tuple(attrs.axis))),
+    "relax.permute_dims": _movement(lambda attrs, data: np.transpose(data, _axes(attrs.axes))),
+    "relax.reshape": _movement(lambda _, data, sizes: np.reshape(data, sizes)),
+    "relax.squeeze": _movement(lambda attrs, data: np.squeeze(data, _axes(attrs.axis))),
 }
 
 EVALUATED_OPERATORS = frozenset(_EVALUATORS)
-"""What numpy evaluates; TVM does the rest."""
+"""Operators that numpy evaluates; TVM evaluates the others."""

@@ -1,4 +1,4 @@
-"""Model files to Relax, with parameters as constants."""
+"""Import model files into Relax, with parameters as constants."""
 
 from importlib import import_module
 
@@ -6,34 +6,26 @@ import tvm
 
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax import ir_file
+from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.errors import UserError
 
-_REFUSALS = (
-    RuntimeError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    KeyError,
-    IndexError,
-    AssertionError,
-)
-"""What TVM's importers raise of a network they cannot take; the line says which operator."""
-
 READERS = {"onnx": "onnx_graph", "exported": "exported_program"}
-"""Module of ``importers`` by format."""
+"""Module of ``importers`` that reads each format."""
 
 
 def load(source: ModelSource) -> tvm.IRModule:
-    """Import one model file.
+    """Return the module of one model file.
 
     Raises:
-        UserError: The file cannot be read, has an operator TVM lacks, or an input is missing, unknown or open.
+        UserError: The file cannot be read, it has an operator that TVM lacks, or an input is missing, unknown or open.
     """
+    # Imported by name: the module of a framework's format imports the framework, which few toolchains have.
     reader = ir_file if source.format == "ir" else import_module(f"{__package__}.importers.{READERS[source.format]}")
     try:
         module: tvm.IRModule = reader.read(source)
-    except _REFUSALS as error:
-        last = (str(error).strip().splitlines() or ["it does not say why"])[-1]
-        told = f"TVM's importer of {source.format} refuses it: {last}"
-        raise UserError(f"Cannot import `{source.path.name}`: {told}") from error
+    except COMPILER_ERRORS as error:
+        # The importers have no exception of their own for a network they refuse; the last line says which operator.
+        reason = (str(error).strip().splitlines() or ["it does not say why"])[-1]
+        message = f"TVM's importer of {source.format} refuses it: {reason}"
+        raise UserError(f"Cannot import `{source.path.name}`: {message}") from error
     return module

@@ -1,4 +1,4 @@
-"""Relax modules as files: TVM's JSON, with parameters beside it."""
+"""Relax modules as files: TVM's JSON, with a parameter file beside it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,58 +9,45 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from passsearch.dialects.contract import ModelSource
-from passsearch.errors import UserError
-
-APART_BYTES = 1024
-"""Constants from this size on are written apart from the graph, as parameters."""
+from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, write_ir_file
 
 
 def read(source: ModelSource) -> tvm.IRModule:
-    """The module, its parameters bound.
+    """Return the module of an IR file, its parameters bound.
 
     Raises:
-        UserError: It holds something else.
+        UserError: The file holds an object that is no module.
     """
-    module = tvm.ir.load_json(source.path.read_text())
-    if not isinstance(module, tvm.IRModule):
-        raise UserError(f"`{source.path}` holds a {type(module).__name__}; a Relax module is needed.")
-    beside = parameters_beside(source.path)
-    params = tvm.runtime.load_param_dict(beside.read_bytes()) if beside.exists() else {}
+    module, params = read_ir_file(source.path, ir="Relax")
     return relax.transform.BindParams("main", dict(params))(module) if params else module
 
 
 def save(module: object, path: Path, *, params: Mapping[str, object] | None = None) -> None:
-    """Write a module so that ``load`` reads it back; the inverse for modules in memory.
+    """Write a module to a file that ``read`` can read.
 
     Args:
         module: An ``IRModule``, or a function that becomes its main.
-        path: The JSON file; parameters go beside it.
+        path: The JSON file; parameters go to a second file beside it.
         params: Arrays by name, TVM's own or numpy's.
 
     Raises:
-        UserError: It is neither module nor function, or ``params`` is no mapping of arrays.
+        UserError: ``module`` is neither module nor function, or ``params`` is no mapping of arrays.
     """
     if isinstance(module, relax.Function):
         module = tvm.IRModule({"main": module})
-    if not isinstance(module, tvm.IRModule):
-        raise UserError(f"A Relax module is needed, got `{type(module).__name__}`; give a tvm.IRModule.")
-    if params is not None and not isinstance(params, Mapping):
-        raise UserError(f"Parameters are arrays by name, got `{type(params).__name__}`; give a dict.")
-    if params:
-        arrays = {name: _array(value) for name, value in params.items()}
-        parameters_beside(path).write_bytes(tvm.runtime.save_param_dict(arrays))
-    path.write_text(tvm.ir.save_json(module))
+    write_ir_file(module, path, params=params, to_tensor=_tensor, ir="Relax")
 
 
 def save_with_external_weights(module: tvm.IRModule, path: Path) -> None:
-    """As ``save`` of a module whose parameters are bound: large constants of main go beside it, ``read`` binds them."""
+    """Write a module whose parameters are bound, large constants of main to the parameter file; ``read`` binds them."""
     values: dict[str, tvm.runtime.Tensor] = {}
     variables: dict[int, relax.Var] = {}
 
     def lift(constant: GenericConst) -> relax.Expr:
         data = constant.value
-        if not isinstance(data, tvm.runtime.Tensor) or data.numpy().nbytes < APART_BYTES:
+        if not isinstance(data, tvm.runtime.Tensor) or data.numpy().nbytes < EXTERNAL_BYTES:
             return constant
+        # By node and not by value: a constant that is used twice gets one variable, two equal constants get two.
         node = constant.__chandle__()
         if node not in variables:
             variables[node] = relax.Var(f"constant:{len(values)}", constant.ty)
@@ -76,10 +63,5 @@ def save_with_external_weights(module: tvm.IRModule, path: Path) -> None:
     save(lifted, path, params=values)
 
 
-def _array(value: object) -> tvm.runtime.Tensor:
+def _tensor(value: object) -> tvm.runtime.Tensor:
     return value if isinstance(value, tvm.runtime.Tensor) else tvm.runtime.tensor(value)
-
-
-def parameters_beside(path: Path) -> Path:
-    """The parameter file that belongs to an IR file: same name, suffix ``.params``."""
-    return path.with_suffix(".params")

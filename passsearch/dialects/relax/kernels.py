@@ -1,4 +1,4 @@
-"""What a build has lowered a network to: two builds with the same kernels called in the same order run alike."""
+"""The kernels that a build lowered a network to. Two builds with the same kernels in the same order run alike."""
 
 import math
 from typing import Any
@@ -9,32 +9,33 @@ from tvm import relax
 
 
 def kernels_digest(lowered: tvm.IRModule) -> str:
-    """TVM's hash of the lowered module, values of constants left out."""
+    """Return TVM's hash of the lowered module, without the values of constants."""
+    # Two networks that differ in their weights only run alike.
     return f"{tvm_ffi.structural_hash(lowered, skip_tensor_content=True):016x}"
 
 
 def planned_bytes(lowered: tvm.IRModule) -> int | None:
-    """Storage that the module allocates for a run; ``None`` where its size is not known before."""
-    total, known = 0, True
+    """Return the bytes the module allocates for a run; ``None`` if a size depends on the inputs."""
+    total, is_static = 0, True
 
     def visit(call: relax.Call) -> None:
-        nonlocal total, known
+        nonlocal total, is_static
         if getattr(call.op, "name", "") != "relax.vm.alloc_storage":
             return
-        size = _bytes(call)
-        total, known = total + (size or 0), known and size is not None
+        size = _allocation_bytes(call)
+        total, is_static = total + (size or 0), is_static and size is not None
 
     for _, function in lowered.functions_items():
         if isinstance(function, relax.Function):
             relax.analysis.post_order_visit(
-                function, lambda each: visit(each) if isinstance(each, relax.Call) else None
+                function, lambda expression: visit(expression) if isinstance(expression, relax.Call) else None
             )
-    return total if known else None
+    return total if is_static else None
 
 
-def _bytes(call: Any) -> int | None:
-    """Of one allocation: its shape is in bytes."""
-    shape = call.args[0]
+def _allocation_bytes(call: Any) -> int | None:
+    """Return the size of one allocation, ``None`` if it is not static."""
+    shape = call.args[0]  # in bytes
     sizes = (
         [int(size) for size in shape.values if isinstance(size, tvm.tirx.IntImm)] if hasattr(shape, "values") else []
     )

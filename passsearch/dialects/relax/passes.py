@@ -1,6 +1,7 @@
-"""Relax passes whose constructors take more than plain values, or that leave work half done: callable with JSON only.
+"""Relax passes whose TVM constructors take more than plain values, or that need another pass before or after them.
 
-Imports nothing but TVM and numpy: an exported deployment script carries a copy of this file.
+All constructors here take JSON arguments only. Imports only TVM and numpy, because an exported deployment holds a copy
+of this file.
 """
 
 from __future__ import annotations
@@ -25,32 +26,33 @@ _LIBRARIES = {
     "tensorrt": "contrib",
     "nnapi": "contrib",
 }
-"""Where TVM keeps each library's patterns."""
+"""Folder of ``tvm.relax.backend`` with each library's patterns."""
 
 _RECORDS = "database_tuning_record.json"
 _DATABASE = ("database_workload.json", _RECORDS)
 
 _LEAST_DIGITS = 8
-"""Of a database's digest."""
+"""Fewest hexadecimal digits that identify a database's records."""
 
-_PINNED = {"relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
-"""A transposed convolution that follows its input to NHWC has no loops: ``LegalizeOps`` leaves it as it is."""
+# If a transposed convolution took over NHWC from its input, ``LegalizeOps`` could not make loops of it.
+_FIXED_LAYOUTS = {"relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
 
 _AXES = {"squeeze": "axis", "permute_dims": "axes"}
-"""Attributes in which the inference of layouts takes axes for indices."""
+"""Attributes with axes that TVM's layout inference uses as indices, so that they must not be negative."""
 
 
 def _pass(name: str, change: Callable[[Any], Any], *, opt_level: int = 0) -> Any:
     return tvm.transform.module_pass(lambda module, _context: change(module), opt_level=opt_level, name=name)
 
 
-def _in_turn(module: Any, passes: Sequence[Any]) -> Any:
-    for each in passes:
-        module = each(module)
+def _apply_all(module: Any, passes: Sequence[Any]) -> Any:
+    for transform_pass in passes:
+        module = transform_pass(module)
     return module
 
 
-def _is_for(kind: str) -> bool:
+def _target_is(kind: str) -> bool:
+    """Return True if the current target is of this kind: ``cpu``, ``gpu`` or ``cuda``."""
     return kind in tvm.target.Target.current(allow_none=False).keys
 
 
@@ -58,28 +60,33 @@ def _is_for(kind: str) -> bool:
 
 
 def ConvertLayout(layout: str = "NHWC", kernel: str = "HWIO") -> Any:  # noqa: N802
-    """``relax.transform.ConvertLayout`` for all convolutions, given the data layout and the kernel's.
+    """Return ``relax.transform.ConvertLayout`` for all convolutions.
 
-    Its inference of layouts (0.27) takes both sides of an elementwise operator for tensors, and axes of some operators
-    for indices: a plain number, as the epsilon of a folded batch norm, ends the process, and so may an axis of -1. Both
-    are written as it expects them first.
+    TVM's layout inference (0.27) assumes that both operands of an elementwise operator are tensors, and uses axes of
+    some operators as indices. A plain number, such as the epsilon of a folded batch norm, crashes the process, and an
+    axis of -1 can crash it. Therefore numbers become constants and axes become positive first.
+
+    Args:
+        layout: Layout of the data.
+        kernel: Layout of the kernels for data in NHWC; with any other data layout kernels are OIHW.
     """
     desired = [layout, kernel if layout == "NHWC" else "OIHW"]
-    convert = transform.ConvertLayout({"relax.nn.conv2d": desired, **_PINNED})
+    convert = transform.ConvertLayout({"relax.nn.conv2d": desired, **_FIXED_LAYOUTS})
 
-    def converted(module: Any) -> Any:
-        writer = _LayoutsInferable(module)
+    def convert_all(module: Any) -> Any:
+        writer = _LayoutPreparation(module)
         for name, function in module.functions_items():
             if isinstance(function, relax.Function):
                 writer.builder_.update_func(name, writer.visit_expr(function))
+        # A module that has the layout already stays the same IR, without the prepared numbers and axes.
         return module if writer.layouts <= {tuple(desired)} else convert(writer.builder_.get())
 
-    return _pass("ConvertLayout", converted)
+    return _pass("ConvertLayout", convert_all)
 
 
 @mutator
-class _LayoutsInferable(PyExprMutator):  # type: ignore[misc]
-    """Writes numbers beside tensors as constants and axes as counted from the front; notes layouts of convolutions.
+class _LayoutPreparation(PyExprMutator):  # type: ignore[misc]
+    """Makes constants of numbers beside tensors, makes axes positive, and records the layouts of convolutions.
 
     Source: ``InferLayoutBinaryEwise``, ``InferLayoutSqueeze``, ``InferLayoutPermuteDims`` in ``src/relax/op/tensor``.
     """
@@ -90,18 +97,21 @@ class _LayoutsInferable(PyExprMutator):  # type: ignore[misc]
 
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
-        if not isinstance(call.op, tvm.ir.Op) or not self.builder_.current_block_is_dataflow():  # as TVM's pass
+        if (
+            not isinstance(call.op, tvm.ir.Op) or not self.builder_.current_block_is_dataflow()
+        ):  # TVM's pass skips the rest
             return call
         name = call.op.name.removeprefix("relax.")
         if name == "nn.conv2d":
             self.layouts.add((str(call.attrs.data_layout), str(call.attrs.kernel_layout)))
         if name in _AXES:
             axes, rank = getattr(call.attrs, _AXES[name]), call.args[0].ty.ndim
-            known = axes is not None and rank >= 0
-            return getattr(relax.op, name)(call.args[0], [int(each) % rank for each in axes]) if known else call
-        # The module holds exactly the operators of InferLayoutBinaryEwise.
-        if hasattr(relax.op.binary, name) and not all(isinstance(each.ty, relax.TensorType) for each in call.args):
-            return relax.Call(call.op, [_as_tensor(each) for each in call.args], call.attrs)
+            is_static = axes is not None and rank >= 0
+            return getattr(relax.op, name)(call.args[0], [int(axis) % rank for axis in axes]) if is_static else call
+        # relax.op.binary holds exactly the operators of InferLayoutBinaryEwise.
+        is_binary = hasattr(relax.op.binary, name)
+        if is_binary and not all(isinstance(operand.ty, relax.TensorType) for operand in call.args):
+            return relax.Call(call.op, [_as_tensor(operand) for operand in call.args], call.attrs)
         return call
 
 
@@ -114,86 +124,87 @@ def _as_tensor(operand: Any) -> Any:
 
 
 def CombineParallelMatmul() -> Any:  # noqa: N802
-    """``relax.transform.CombineParallelMatmul`` of all products, then the bindings it leaves made plain."""
+    """Return ``relax.transform.CombineParallelMatmul`` for all products, followed by ``CanonicalizeBindings``."""
     passes = (transform.CombineParallelMatmul(), transform.CanonicalizeBindings())
-    return _pass("CombineParallelMatmul", lambda module: _in_turn(module, passes))
+    return _pass("CombineParallelMatmul", lambda module: _apply_all(module, passes))
 
 
 def FuseTransposeMatmul() -> Any:  # noqa: N802
-    """``relax.transform.FuseTransposeMatmul``, without the transposes that nothing reads then."""
+    """Return ``relax.transform.FuseTransposeMatmul``, followed by removal of the transposes that nothing reads then."""
     passes = (transform.FuseTransposeMatmul(), transform.DeadCodeElimination())
-    return _pass("FuseTransposeMatmul", lambda module: _in_turn(module, passes))
+    return _pass("FuseTransposeMatmul", lambda module: _apply_all(module, passes))
 
 
 # Schedules.
 
 
 def CpuGEMV() -> Any:  # noqa: N802
-    """DLight's rule for products with one vector, on a CPU."""
+    """Return DLight's rule for products with one vector, on a CPU."""
     return _rule("cpu", "GEMV")
 
 
 def CpuReduction() -> Any:  # noqa: N802
-    """DLight's rule for reductions followed by maps, on a CPU."""
+    """Return DLight's rule for reductions followed by maps, on a CPU."""
     return _rule("cpu", "Reduction")
 
 
 def GpuMatmul() -> Any:  # noqa: N802
-    """DLight's rule for products of matrices, on a GPU."""
+    """Return DLight's rule for products of matrices, on a GPU."""
     return _rule("gpu", "Matmul")
 
 
 def GpuGEMV() -> Any:  # noqa: N802
-    """DLight's rule for products with one vector, on a GPU."""
+    """Return DLight's rule for products with one vector, on a GPU."""
     return _rule("gpu", "GEMV")
 
 
 def GpuLowBatchGEMV(bucket: int = 4) -> Any:  # noqa: N802
-    """DLight's rule for products with a few vectors, on a GPU."""
+    """Return DLight's rule for products with a few vectors, on a GPU."""
     return _rule("gpu", "LowBatchGEMV", bucket)
 
 
 def GpuReduction() -> Any:  # noqa: N802
-    """DLight's rule for sums, on a GPU."""
+    """Return DLight's rule for sums, on a GPU."""
     return _rule("gpu", "Reduction")
 
 
 def GpuGeneralReduction() -> Any:  # noqa: N802
-    """DLight's rule for chains of reductions, on a GPU."""
+    """Return DLight's rule for chains of reductions, on a GPU."""
     return _rule("gpu", "GeneralReduction")
 
 
 def GpuRMSNorm() -> Any:  # noqa: N802
-    """DLight's rule for root mean square norms, on a GPU."""
+    """Return DLight's rule for root mean square norms, on a GPU."""
     return _rule("gpu", "RMSNorm")
 
 
 def GpuTranspose() -> Any:  # noqa: N802
-    """DLight's rule for transposes, on a GPU."""
+    """Return DLight's rule for transposes, on a GPU."""
     return _rule("gpu", "Transpose")
 
 
 def GpuFallback() -> Any:  # noqa: N802
-    """DLight's rule for whatever is left, on a GPU."""
+    """Return DLight's rule for whatever is left, on a GPU."""
     return _rule("gpu", "Fallback")
 
 
 def ApplyDefaultSchedule(rules: list[str]) -> Any:  # noqa: N802
-    """DLight's pass with rules named as ``gpu.Matmul``; those of another kind of device are left out."""
+    """Return DLight's pass with rules named like ``gpu.Matmul``; rules for another kind of device are skipped."""
 
     def schedule(module: Any) -> Any:
-        named = (rule.split(".") for rule in rules)
-        fit = [_dlight(home, name)() for home, name in named if _is_for("cpu" if home == "cpu" else "gpu")]
-        return _scheduled(module, fit) if fit else module
+        pairs = (rule.split(".") for rule in rules)
+        usable = [_dlight(device, name)() for device, name in pairs if _target_is("cpu" if device == "cpu" else "gpu")]
+        return _apply_rules(module, usable) if usable else module
 
     return _pass("ApplyDefaultSchedule", schedule)
 
 
 def DefaultGPUSchedule() -> Any:  # noqa: N802
-    """``s_tir.transform.DefaultGPUSchedule``; on a CPU, where TVM's calls everything scheduled, nothing."""
+    """Return ``s_tir.transform.DefaultGPUSchedule``; on a CPU it changes nothing."""
 
     def schedule(module: Any) -> Any:
-        if not _is_for("gpu"):
+        # On a CPU, TVM's pass would mark every function as scheduled without scheduling it.
+        if not _target_is("gpu"):
             return module
         return tvm.s_tir.transform.DefaultGPUSchedule()(transform.FuseTIR()(module))
 
@@ -201,61 +212,73 @@ def DefaultGPUSchedule() -> Any:  # noqa: N802
 
 
 def MetaScheduleApplyDatabase(work_dir: str, sha256: str, enable_warning: bool = False) -> Any:  # noqa: N802
-    """``relax.transform.MetaScheduleApplyDatabase``, which asks for the target when it is made.
+    """Return ``relax.transform.MetaScheduleApplyDatabase``.
 
-    A database grows in its place, so what a search found out with one is not true of the next: it goes by its digest.
+    Databases are identified by SHA-256: further tuning adds records in place, and then results of the search with the
+    old records are not valid any more.
+
+    Args:
+        work_dir: Absolute path of the database's folder.
+        sha256: The SHA-256 of its records file, or the first digits of it.
+        enable_warning: Warn about functions that are not in the database.
     """
 
+    # TVM's constructor needs the current target, so it is called when the pass runs.
     def schedule(module: Any) -> Any:
         folder = Path(work_dir)
         missing = [name for name in _DATABASE if not (folder / name).is_file()]
-        if missing:  # TVM would make an empty one
+        if missing:  # TVM would create an empty database
             raise ValueError(f"no tuning database: `{work_dir}` has no {missing[0]}")
         if not folder.is_absolute():  # workers and exported scripts run in folders of their own
             raise ValueError(f"`{work_dir}` is not an absolute path")
-        found = hashlib.sha256((folder / _RECORDS).read_bytes()).hexdigest()
-        if len(sha256) < _LEAST_DIGITS or not found.startswith(sha256):
-            raise ValueError(f"the sha256 of {_RECORDS} in `{work_dir}` is {found}, not `{sha256}`")
+        actual = hashlib.sha256((folder / _RECORDS).read_bytes()).hexdigest()
+        if len(sha256) < _LEAST_DIGITS or not actual.startswith(sha256):
+            raise ValueError(f"the sha256 of {_RECORDS} in `{work_dir}` is {actual}, not `{sha256}`")
         return transform.MetaScheduleApplyDatabase(work_dir, enable_warning)(module)
 
     return _pass("MetaScheduleApplyDatabase", schedule)
 
 
 def SplitLayoutRewritePreproc() -> Any:  # noqa: N802
-    """``relax.transform.SplitLayoutRewritePreproc``, what it splits off evaluated at once."""
+    """Return ``relax.transform.SplitLayoutRewritePreproc``, followed by ``FoldConstant`` for the part it splits off."""
     passes = (transform.SplitLayoutRewritePreproc(), transform.FoldConstant())
-    return _pass("SplitLayoutRewritePreproc", lambda module: _in_turn(module, passes))
+    return _pass("SplitLayoutRewritePreproc", lambda module: _apply_all(module, passes))
 
 
-def _rule(home: str, name: str, *arguments: Any) -> Any:
+def _rule(device: str, name: str, *arguments: Any) -> Any:
+    """Return a pass that applies one rule; on another kind of device it changes nothing."""
+
     def schedule(module: Any) -> Any:
-        return _scheduled(module, [_dlight(home, name)(*arguments)]) if _is_for(home) else module
+        return _apply_rules(module, [_dlight(device, name)(*arguments)]) if _target_is(device) else module
 
-    return _pass(f"dlight.{home}.{name}", schedule)
+    return _pass(f"dlight.{device}.{name}", schedule)
 
 
-def _scheduled(module: Any, rules: Sequence[Any]) -> Any:
-    """With what FuseOps has grouped made functions first: afterwards that would undo the schedules."""
+def _apply_rules(module: Any, rules: Sequence[Any]) -> Any:
     from tvm.s_tir import dlight
+
+    # FuseTIR makes functions of the groups of FuseOps. After the rules it would drop their schedules and the mark of
+    # scheduled functions (``ConstructFunc`` in ``fuse_tir.cc``).
 
     return dlight.ApplyDefaultSchedule(*rules)(transform.FuseTIR()(module))
 
 
-def _dlight(home: str, name: str) -> Any:
-    return getattr(import_module(f"tvm.s_tir.dlight.{home}"), name)
+def _dlight(device: str, name: str) -> Any:
+    return getattr(import_module(f"tvm.s_tir.dlight.{device}"), name)
 
 
 # Memory.
 
 
 def StaticPlanBlockMemory() -> Any:  # noqa: N802
-    """``relax.transform.StaticPlanBlockMemory`` of calls that write into what is allocated, made so first."""
+    """Return ``relax.transform.StaticPlanBlockMemory``, after lowering to calls that write into allocated memory."""
 
     def plan(module: Any) -> Any:
-        dispatched = relax.pipeline.library_dispatch_passes(tvm.target.Target.current(allow_none=False))
-        module = _in_turn(module, (*dispatched, transform.LegalizeOps(), transform.FuseTIR()))
-        if _is_for("gpu"):
-            module = _scheduled(module, [_dlight("gpu", "Fallback")()])
+        # The pass plans only explicit allocations, so every lowering pass before it runs here.
+        dispatch = relax.pipeline.library_dispatch_passes(tvm.target.Target.current(allow_none=False))
+        module = _apply_all(module, (*dispatch, transform.LegalizeOps(), transform.FuseTIR()))
+        if _target_is("gpu"):
+            module = _apply_rules(module, [_dlight("gpu", "Fallback")()])
         passes = (
             transform.RewriteDataflowReshape(),
             transform.ToNonDataflow(),
@@ -263,17 +286,18 @@ def StaticPlanBlockMemory() -> Any:  # noqa: N802
             transform.CallTIRRewrite(),
             transform.StaticPlanBlockMemory(),
         )
-        return _in_turn(module, passes)
+        return _apply_all(module, passes)
 
     return _pass("StaticPlanBlockMemory", plan)
 
 
 def RewriteCUDAGraph() -> Any:  # noqa: N802
-    """``relax.transform.RewriteCUDAGraph``, which asks a setting whether it may; elsewhere than on CUDA nothing."""
+    """Return ``relax.transform.RewriteCUDAGraph``; for other targets than CUDA it changes nothing."""
 
     def rewrite(module: Any) -> Any:
-        if not _is_for("cuda"):
+        if not _target_is("cuda"):
             return module
+        # TVM's pass does nothing without this option.
         with tvm.transform.PassContext(config={"relax.backend.use_cuda_graph": True}):
             return transform.RewriteCUDAGraph()(module)
 
@@ -284,7 +308,7 @@ def RewriteCUDAGraph() -> Any:  # noqa: N802
 
 
 def DispatchToLibrary(library: str = "cublas") -> Any:  # noqa: N802
-    """Parts that a library has, by its patterns, and its code generator for them."""
+    """Return a pass that offloads the parts of the network that a library implements, by TVM's patterns for it."""
 
     def dispatch(module: Any) -> Any:
         passes = (
@@ -292,7 +316,7 @@ def DispatchToLibrary(library: str = "cublas") -> Any:  # noqa: N802
             transform.MergeCompositeFunctions(),
             transform.RunCodegen(),
         )
-        return _in_turn(module, passes)
+        return _apply_all(module, passes)
 
     return _pass("DispatchToLibrary", dispatch)
 
@@ -300,7 +324,7 @@ def DispatchToLibrary(library: str = "cublas") -> Any:  # noqa: N802
 def FuseOpsByPattern(  # noqa: N802
     patterns: str = "bias_activation", bind_constants: bool = False, annotate_codegen: bool = False
 ) -> Any:
-    """``relax.transform.FuseOpsByPattern`` with patterns by the name of a code generator, or ``bias_activation``."""
+    """Return ``relax.transform.FuseOpsByPattern`` with the patterns of a code generator, or ``bias_activation``."""
     return _pass(
         "FuseOpsByPattern",
         lambda module: transform.FuseOpsByPattern(_patterns(patterns), bind_constants, annotate_codegen)(module),
@@ -313,11 +337,11 @@ def _patterns(name: str) -> list[Any]:
     from tvm.relax.backend.pattern_registry import get_patterns_with_prefix
 
     if name in _LIBRARIES:
-        import_module(f"tvm.relax.backend.{_LIBRARIES[name]}.{name}")  # registers them
-    found = list(get_patterns_with_prefix(name))
-    if not found:
+        import_module(f"tvm.relax.backend.{_LIBRARIES[name]}.{name}")  # registers the patterns
+    patterns = list(get_patterns_with_prefix(name))
+    if not patterns:
         raise ValueError(f"TVM has no patterns named `{name}`")
-    return found
+    return patterns
 
 
 def _bias_activation() -> list[Any]:
@@ -333,7 +357,7 @@ def _bias_activation() -> list[Any]:
 
 
 def OpenCLMLOffLoadForLLM() -> Any:  # noqa: N802
-    """``tvm.relax.backend.adreno.clml.OpenCLMLOffLoadForLLM`` for the target in scope."""
+    """Return ``tvm.relax.backend.adreno.clml.OpenCLMLOffLoadForLLM`` for the current target."""
 
     def offload(module: Any) -> Any:
         from tvm.relax.backend.adreno import clml
@@ -344,15 +368,15 @@ def OpenCLMLOffLoadForLLM() -> Any:  # noqa: N802
 
 
 def UpdateVDevice(target: str, index: int) -> Any:  # noqa: N802
-    """``relax.transform.UpdateVDevice``, the device given by its target."""
+    """Return ``relax.transform.UpdateVDevice`` for the device of a target."""
     return transform.UpdateVDevice(relax.VDevice(target), index)
 
 
 def UpdateParamType() -> Any:  # noqa: N802
-    """``relax.transform.UpdateParamType`` that changes no type."""
+    """Return ``relax.transform.UpdateParamType`` with a function that changes no type."""
     return transform.UpdateParamType(lambda _variable: None)
 
 
 def SplitCallTIRByPattern() -> Any:  # noqa: N802
-    """``relax.transform.SplitCallTIRByPattern`` without a pattern."""
+    """Return ``relax.transform.SplitCallTIRByPattern`` without patterns."""
     return transform.SplitCallTIRByPattern([], lambda *_: [])

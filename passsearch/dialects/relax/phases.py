@@ -1,6 +1,7 @@
-"""How far a module is on its way to code: passes for operators find none once these are loops, and so on.
+"""The lowering phase of a Relax module. A pass for operators, for example, finds none once they are loops.
 
-Told from the module itself and not from the passes it went through: equal IR is one state, however it was reached.
+The phase is read from the module and not from the passes that made it, because equal IR is one state, however it was
+reached.
 """
 
 import functools
@@ -12,40 +13,41 @@ from tvm import relax, tirx
 from passsearch.dialects.relax.lowering import ALLOCATIONS
 
 OPERATORS, LOOPS, SCHEDULES, MEMORY = "operators", "loops", "schedules", "memory"
-"""Operators; functions that are loops instead; some of these scheduled; calls that write into what is allocated."""
+"""A module of operators; of loops; of loops partly scheduled; of calls that write into allocated memory."""
 
 SCHEDULED = "tirx.is_scheduled"
 """The attribute that TVM's own schedule rules leave on a function (``s_tir/dlight/base/transform.py``)."""
 
+# ``LegalizeOps`` makes loops of a reshape, but a later pass makes it a view again; so it does not show the phase.
 _VIEW = "relax.reshape"
-"""``LegalizeOps`` has a word for it, and it stays where it is a view."""
 
 
 def phase(module: tvm.IRModule) -> str:
-    """One of the four."""
-    called = _called(module)
-    if called & set(ALLOCATIONS):
+    """Return the phase of a module: ``operators``, ``loops``, ``schedules`` or ``memory``."""
+    operators = _operators(module)
+    if operators & set(ALLOCATIONS):
         return MEMORY
-    if any(_becomes_loops(name) for name in called - {_VIEW}):
+    if any(_becomes_loops(name) for name in operators - {_VIEW}):
         return OPERATORS
     functions = (function for _, function in module.functions_items() if isinstance(function, tirx.PrimFunc))
-    return SCHEDULES if any(each.attrs and SCHEDULED in each.attrs for each in functions) else LOOPS
+    return SCHEDULES if any(function.attrs and SCHEDULED in function.attrs for function in functions) else LOOPS
 
 
-def _called(module: tvm.IRModule) -> set[str]:
-    """Names of the operators that any function calls."""
-    found = set[str]()
+def _operators(module: tvm.IRModule) -> set[str]:
+    """Return the names of the operators that any function calls."""
+    names = set[str]()
 
     def visit(call: relax.Call) -> None:
         if isinstance(call.op, tvm.ir.Op):
-            found.add(str(call.op.name))
+            names.add(str(call.op.name))
 
     for _, function in module.functions_items():
         if isinstance(function, relax.Function):
             tvm_ffi.structural_walk(function, (relax.Call, visit))
-    return found
+    return names
 
 
 @functools.cache
 def _becomes_loops(name: str) -> bool:
+    """Return True if ``LegalizeOps`` makes loops of an operator."""
     return tvm.ir.Op.get(name).get_attr("FLegalize") is not None

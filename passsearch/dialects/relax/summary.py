@@ -1,4 +1,4 @@
-"""A Relax module as a `ModuleSummary`: the walk that lets the analyzer work on plain data."""
+"""Convert a Relax module to a `ModuleSummary`, so that the analyzer works on plain data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import tvm
 import tvm_ffi
@@ -14,9 +14,7 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from passsearch.core import Json, ModuleSummary, Operator, TensorType
-
-# Producers of one expression: a tuple expression has a tuple of them, so that a projection finds its field.
-Producers: TypeAlias = "int | tuple[Producers, ...]"
+from passsearch.dialects.shared import Producers, flatten_producers
 
 _NAMESPACES = re.compile(r"^relax\.(?:(?:nn|vision|image|builtin|memory|vm)\.)*")
 _KINDS = {
@@ -26,14 +24,14 @@ _KINDS = {
     "leakyrelu": "leaky_relu",
     "attention_bias": "attention",
 }
-"""Names of the analyzer's vocabulary where Relax has others."""
+"""The analyzer's names of operators that Relax names differently."""
 
 _LAYOUTS = ("data_layout", "layout", "src_layout", "dst_layout", "kernel_layout", "out_layout")
 _BOUNDS = ("a_min", "a_max")
 
 
 def summarize(module: tvm.IRModule) -> ModuleSummary:
-    """Lists the operators of a module's entry function in topological order."""
+    """Return the operators of a module's entry function in topological order."""
     main = module["main"]
     table = _Table()
     for parameter in main.params:
@@ -43,46 +41,47 @@ def summarize(module: tvm.IRModule) -> ModuleSummary:
         for binding in block.bindings:
             table.bind(binding)
     result = body.body if isinstance(body, relax.SeqExpr) else body
-    return ModuleSummary(tuple(table.operators), _flat(table.producers_of(result)))
+    return ModuleSummary(tuple(table.operators), flatten_producers(table.producers_of(result)))
 
 
-def census(module: tvm.IRModule) -> dict[str, int]:
-    """Counts what a module consists of, functions within functions included."""
-    counted = Counter[str]()
+def count_operators(module: tvm.IRModule) -> dict[str, int]:
+    """Return the number of operators, constants and functions of a module, including functions within functions."""
+    counts = Counter[str]()
 
     def count(expression: Any) -> None:
         if isinstance(expression, relax.Call) and isinstance(expression.op, tvm.ir.Op):
             attributes = _attributes(expression.attrs)
             layouts = [str(attributes[name]) for name in _LAYOUTS if attributes.get(name)]
-            counted[" ".join([str(expression.op.name), *layouts])] += 1
+            counts[" ".join([str(expression.op.name), *layouts])] += 1
         elif isinstance(expression, GenericConst):
-            counted["Constant"] += 1
+            counts["Constant"] += 1
 
     for _, function in module.functions_items():
-        counted[type(function).__name__] += 1
+        counts[type(function).__name__] += 1
         if isinstance(function, relax.Function):
             tvm_ffi.structural_walk(function, ((relax.Call, GenericConst), count))
-    return dict(sorted(counted.items()))
+    return dict(sorted(counts.items()))
 
 
 @dataclass
 class _Table:
-    """Operators so far, and which of them produce each variable."""
+    """The operators found so far, and the operators that produce each variable."""
 
     operators: list[Operator] = field(default_factory=list)
     producers: dict[int, Producers] = field(default_factory=dict)
 
     def bind(self, binding: Any) -> None:
-        """Adds what one binding computes."""
+        """Add the operators of one binding."""
         self.producers[binding.var.__chandle__()] = self.producers_of(binding.value, ty=binding.var.ty)
 
     def producers_of(self, value: Any, *, ty: Any = None) -> Producers:
-        """Operators whose values an expression stands for; those it computes itself are added."""
-        known = self.producers.get(value.__chandle__())
-        if known is not None:
-            return known
+        """Return the operators that compute an expression; operators that are new are added."""
+        # By address, because two structurally equal calls are still two operators.
+        producers = self.producers.get(value.__chandle__())
+        if producers is not None:
+            return producers
         if isinstance(value, tvm.ir.Tuple):
-            return tuple(self.producers_of(each) for each in value.fields)
+            return tuple(self.producers_of(item) for item in value.fields)
         if isinstance(value, tvm.ir.TupleGetItem):
             whole = self.producers_of(value.tuple_value)
             return whole if isinstance(whole, int) else whole[value.index]
@@ -93,8 +92,8 @@ class _Table:
         return self.append(value, kind=type(value).__name__.lower(), op=type(value).__name__, outputs=ty)
 
     def _call(self, call: Any, ty: Any) -> int:
-        tensors = [each for each in call.args if _is_data(each)]
-        inputs = tuple(index for each in tensors for index in _flat(self.producers_of(each)))
+        tensors = [argument for argument in call.args if _is_data(argument)]
+        inputs = tuple(index for tensor in tensors for index in flatten_producers(self.producers_of(tensor)))
         if not isinstance(call.op, tvm.ir.Op):
             name = str(getattr(call.op, "name_hint", "function"))
             return self.append(call, kind="function", op=name, outputs=ty, inputs=inputs)
@@ -104,15 +103,16 @@ class _Table:
         return self.append(call, kind=kind, op=name, outputs=ty, inputs=inputs, attributes=attributes)
 
     def _kind(self, name: str, inputs: tuple[int, ...]) -> str:
-        """A product with a matrix of weights is a dense layer, one of two batches is a batched product."""
+        """Return the analyzer's name of an operator."""
         kind = _NAMESPACES.sub("", name)
+        # Relax has one operator for both: a product with a matrix is a dense layer, that of two batches is batched.
         if kind == "matmul" and len(inputs) == 2:
             ranks = [len(self.operators[index].outputs[0].shape) for index in inputs]
             return "batch_matmul" if min(ranks) > 2 else "dense"
         return _KINDS.get(kind, kind)
 
     def append(self, expression: Any, *, kind: str, op: str, outputs: Any, **rest: Any) -> int:
-        """Adds the operator that an expression stands for."""
+        """Add the operator that an expression stands for, and return its index."""
         index = len(self.operators)
         types = tuple(_tensor_types(outputs))
         self.operators.append(
@@ -123,13 +123,13 @@ class _Table:
 
 
 def _is_data(argument: Any) -> bool:
-    """Whether an argument is a value that something computed, not a shape or a number written into the call."""
-    written = isinstance(argument, (relax.ShapeExpr, relax.ExternFunc, tvm.ir.StringImm, tvm.ir.GlobalVar))
-    return not written and not tvm.ir.is_prim_expr(argument)
+    """Return True for an argument that an operator computed, False for a shape, name or number of the call itself."""
+    is_literal = isinstance(argument, (relax.ShapeExpr, relax.ExternFunc, tvm.ir.StringImm, tvm.ir.GlobalVar))
+    return not is_literal and not tvm.ir.is_prim_expr(argument)
 
 
 def _arguments(call: Any) -> dict[str, Json]:
-    """What the analyzer reads from attributes and Relax passes as arguments."""
+    """Return the arguments of a call that the analyzer expects as attributes."""
     name = str(call.op.name)
     if name == "relax.clip":
         return {key: _plain(value) for key, value in zip(_BOUNDS, call.args[1:], strict=True)}
@@ -139,13 +139,8 @@ def _arguments(call: Any) -> dict[str, Json]:
     return {}
 
 
-def _flat(producers: Producers) -> tuple[int, ...]:
-    if isinstance(producers, int):
-        return (producers,)
-    return tuple(index for item in producers for index in _flat(item))
-
-
 def _scalar(constant: Any) -> float | None:
+    # The analyzer reads the values of scalars, for example of divisors. numpy has no bfloat16.
     data = constant.value
     if not isinstance(data, tvm.runtime.Tensor) or data.shape or str(data.dtype) == "bfloat16":
         return None
@@ -161,7 +156,7 @@ def _tensor_types(ty: Any) -> Iterator[TensorType]:
 
 
 def tensor_type(ty: Any) -> TensorType:
-    """A Relax tensor type as plain data; a dimension that is not known is ``None``."""
+    """Return a Relax tensor type as plain data; a dynamic dimension is ``None``."""
     shape = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else [None] * max(ty.ndim, 0)
     sizes = tuple(int(size) if isinstance(size, tvm.tirx.IntImm) else None for size in shape)
     return TensorType(sizes, str(ty.dtype))
@@ -172,7 +167,7 @@ def _attributes(attrs: Any) -> Mapping[str, Json]:
         return {}
     if isinstance(attrs, tvm.ir.DictAttrs):
         return {str(name): _plain(value) for name, value in attrs.items()}
-    return {each.name: _plain(getattr(attrs, each.name)) for each in type(attrs).__tvm_ffi_type_info__.fields}
+    return {info.name: _plain(getattr(attrs, info.name)) for info in type(attrs).__tvm_ffi_type_info__.fields}
 
 
 def _plain(value: Any) -> Json:

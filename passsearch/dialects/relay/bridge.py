@@ -1,10 +1,7 @@
-"""Relay through TVM 0.8 to 0.19. Loaded only in a worker of a toolchain that has it."""
+"""The Relay bridge for TVM 0.8 to 0.19. Loaded only in a worker whose toolchain has such a TVM."""
 
-import os
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
-from shutil import which
 
 import tvm
 from tvm import relay
@@ -20,165 +17,135 @@ from passsearch.dialects.relay.executable import (
     GraphExecutable,
     artifact_digest,
     folder_bytes,
-    parallel_tasks,
     planned_bytes,
 )
 from passsearch.dialects.relay.kernels import LoweredKernels, kernels_digest
-from passsearch.dialects.relay.summary import census, summarize
-from passsearch.errors import EnvironmentFault, UserError
+from passsearch.dialects.relay.summary import count_operators, summarize
+from passsearch.dialects.shared import (
+    APPLY_LEVEL,
+    JsonFiles,
+    build_context,
+    check_input_names,
+    count_parallel_tasks,
+    error_line,
+    load_function,
+    parse_target,
+    require_linker,
+)
 
-APPLY_LEVEL = 4
-"""A pass runs only if its own level is within the context's; 4 is the highest any Relay pass has."""
+# AlterOpLayout before SimplifyInference, for example, raises a DiagnosticError.
+BUILD_ERRORS = (tvm.TVMError, tvm.error.DiagnosticError, TypeError, ValueError)
+"""Exceptions of TVM's own build pipeline."""
+
+PASS_ERRORS = (*BUILD_ERRORS, AttributeError)
+"""Exceptions of a pass; a factory that this TVM does not have is an ``AttributeError``."""
 
 
-class RelayBridge:
+class RelayBridge(JsonFiles):
     """``passsearch.dialects.contract.Bridge`` for Relay."""
 
     def __init__(self, target: str) -> None:
-        self.target = _target(target)
+        self.target = parse_target(target, parse=tvm.target.Target, errors=(tvm.TVMError, ValueError))
         self.constants = Constants()
         # A pass that fails prints the module into its message; with all weights in it that takes seconds.
         tvm.register_func("relay._constant_repr", lambda _: "…", override=True)
 
     def threads(self) -> int:
-        """How many tasks a parallel launch makes: some builds of TVM make one, whatever TVM_NUM_THREADS says."""
-        return parallel_tasks()
+        """Return the number of tasks a parallel loop is split into."""
+        return count_parallel_tasks(tvm._ffi.base._LIB)
 
     def load(self, source: ModelSource) -> tvm.IRModule:
-        """Import, bind the parameters, infer the types."""
+        """Import a network, bind its parameters, infer the types."""
         module = importer.load(source)
-        # Where the file does not name them, they were told by the user, and one that nothing reads is gone by now.
-        named = source.inputs if source.format in ("ir", "onnx") else {}
-        unknown = sorted(set(named) - set(self.inputs(module)))
-        if unknown:
-            names = ", ".join(self.inputs(module))
-            raise UserError(f"Unknown input `{unknown[0]}`; this network's inputs are: {names}.")
+        # Other formats do not name their inputs, so the names come from the user; an input that nothing reads is not
+        # in the module any more, and that is no mistake of the user's.
+        names = source.inputs if source.format in ("ir", "onnx") else {}
+        check_input_names(names, self.inputs(module))
         return module
 
     def inputs(self, module: tvm.IRModule) -> Mapping[str, TensorType]:
-        """Free parameters of main: those that have no value bound."""
+        """Return the parameters of main that have no value bound."""
         return {var.name_hint: importer.tensor_type(var.checked_type) for var in module["main"].params}
 
     def summarize(self, module: tvm.IRModule) -> ModuleSummary:
-        """The dataflow graph as plain data."""
+        """Return the dataflow graph as plain data."""
         return summarize(module)
 
     def op_counts(self, module: tvm.IRModule) -> Mapping[str, int]:
-        """Operators as `nn.conv2d NCHW OIHW`, functions, constants."""
-        return census(module)
+        """Count operators (as `nn.conv2d NCHW OIHW`), functions and constants."""
+        return count_operators(module)
 
     def phase(self, module: tvm.IRModule) -> str:
-        """Relay has none: what a pass finds nothing to do on it leaves alone."""
+        """Return an empty text: Relay has no phases, a pass in the wrong place changes nothing."""
         return ""
 
     def apply(self, module: tvm.IRModule, step: PassSpec, *, factory: str) -> tvm.IRModule:
-        """One pass, with the target in scope as some ask for it, and the types inferred."""
-        home, _, function = factory.partition(":")
+        """Return the IR after one pass, types inferred."""
         try:
-            transform = getattr(import_module(home), function)(**step.argument_values)
+            transform = load_function(factory)(**step.argument_values)
+            # Some passes read the current target.
             with self.target, tvm.transform.PassContext(opt_level=APPLY_LEVEL):
                 after = transform(_copy(module))
                 # A function pass has inferred them itself (FunctionPassNode in src/relay/ir/transform.cc, 0.8 to 0.19).
-                typed = isinstance(transform, relay.transform.FunctionPass)
-                return after if typed else relay.transform.InferType()(after)
-        except (tvm.TVMError, tvm.error.DiagnosticError, TypeError, ValueError, AttributeError) as error:
-            raise CompileError(_telling_line(error)) from error
+                is_typed = isinstance(transform, relay.transform.FunctionPass)
+                return after if is_typed else relay.transform.InferType()(after)
+        except PASS_ERRORS as error:
+            raise CompileError(error_line(error)) from error
 
     def is_same_state(self, before: tvm.IRModule, after: tvm.IRModule) -> bool:
-        """TVM's structural equality, quick where both hold the same arrays, and the same sharing of constants."""
+        """Return True for structurally equal modules that share constants in the same places."""
+        # Quick if both hold the same arrays: TVM then compares their addresses and not their content.
         if not tvm.ir.structural_equal(before, after):
             return False
+        # TVM's equality does not tell one constant used twice from two equal constants, but FuseOps does.
         uses = constant_uses(before)
         return uses is not None and uses == constant_uses(after)
 
     def identity(self, skeleton: tvm.IRModule) -> str:
-        """TVM's structural hash, 16 hexadecimal digits."""
+        """Return TVM's structural hash, 16 hexadecimal digits."""
+        # The C++ hash is unsigned; Python receives it as a signed 64-bit integer.
         return f"{tvm.ir.structural_hash(skeleton) & 0xFFFFFFFFFFFFFFFF:016x}"
 
     structural_hash = identity
-    """The same of a whole module."""
+    """TVM's structural hash of a whole module."""
 
     def equal(self, left: tvm.IRModule, right: tvm.IRModule) -> bool:
-        """TVM's structural equality."""
+        """Return TVM's structural equality."""
         return bool(tvm.ir.structural_equal(left, right))
-
-    def write(self, skeleton: tvm.IRModule) -> str:
-        """TVM's JSON."""
-        return str(tvm.ir.save_json(skeleton))
-
-    def read(self, text: str) -> tvm.IRModule:
-        """From TVM's JSON."""
-        return tvm.ir.load_json(text)
 
     def build(self, module: tvm.IRModule, options: BuildOptions, folder: Path) -> Artifact:
         """Build for the graph executor and write kernels, graph and parameters.
 
-        Code is generated when the kernels are written, so writing them is part of compiling.
+        TVM generates code when it writes the kernels, so writing them counts as compiling.
         """
+        # After the build only machine code is left, so an instrument reads the lowered kernels during it.
         lowered = LoweredKernels()
-        context = tvm.transform.PassContext(
-            instruments=[lowered],
-            opt_level=options.opt_level,
-            required_pass=list(options.required),
-            disabled_pass=list(options.disabled),
-            config=dict(options.config),
-        )
         try:
-            with context:
+            with build_context(options, opt_level=options.opt_level, instruments=[lowered]):
                 library = relay.build(module, self.target)
-        except (tvm.TVMError, tvm.error.DiagnosticError, TypeError, ValueError) as error:
-            raise CompileError(_telling_line(error)) from error
+        except BUILD_ERRORS as error:
+            raise CompileError(error_line(error)) from error
         folder.mkdir(parents=True, exist_ok=True)
-        library.get_lib().export_library(str(folder / KERNELS), cc=_linker())
-        (folder / GRAPH).write_text(library.get_graph_json())
-        (folder / PARAMETERS).write_bytes(relay.save_param_dict(library.get_params()))
+        library.get_lib().export_library(str(folder / KERNELS), cc=require_linker())
         graph = library.get_graph_json()
+        (folder / GRAPH).write_text(graph)
+        (folder / PARAMETERS).write_bytes(relay.save_param_dict(library.get_params()))
         return Artifact(folder, folder_bytes(folder), planned_bytes(graph), kernels_digest(graph, lowered.hashes))
 
     def digest(self, artifact: Artifact) -> str:
-        """Kernels, graph, and parameters by name: the order they are written in differs from process to process."""
+        """Return a SHA-256 of kernels, graph and parameters."""
         return artifact_digest(artifact.folder)
 
-    def save(self, module: tvm.IRModule, path: Path) -> None:
-        """TVM's JSON, constants and types included; ``load`` of it, as format ``ir``, has the same identity."""
-        path.write_text(tvm.ir.save_json(module))
-
     def save_with_external_weights(self, module: tvm.IRModule, path: Path) -> None:
-        """TVM's JSON without large constants, which go into a parameter file."""
+        """Write TVM's JSON without large constants, and these to a parameter file."""
         ir_file.save_with_external_weights(module, path)
 
     def open(self, artifact: Artifact, device: str) -> GraphExecutable:
-        """Load onto a device."""
+        """Load a built network onto a device."""
         return GraphExecutable(artifact, device)
 
 
 def _copy(module: tvm.IRModule) -> tvm.IRModule:
-    """The same functions in a new table: passes written in Python may change the module they are given."""
-    fields = ("functions", "type_definitions", "attrs", "global_infos")  # what there is grew with TVM's releases
+    """Return the same functions in a new table: passes written in Python may change the module they are given."""
+    fields = ("functions", "type_definitions", "attrs", "global_infos")  # later TVM releases have more of these fields
     return tvm.IRModule(*(getattr(module, field) for field in fields if hasattr(module, field)))
-
-
-def _target(text: str) -> tvm.target.Target:
-    try:
-        target = tvm.target.Target(text)
-    except (tvm.TVMError, ValueError) as error:
-        raise UserError(f"Impossible target `{text}`: {_telling_line(error)}") from error
-    kind = target.kind.name
-    if tvm.get_global_func(f"target.build.{kind}", allow_missing=True) is None:
-        raise UserError(f"Impossible target `{text}`: this TVM is built without `{kind}`. See: passsearch doctor")
-    return target
-
-
-def _linker() -> str:
-    named = (os.environ.get("CC") or "").split()[:1]
-    compiler = next((found for found in map(which, (*named, "c++", "g++", "cc", "gcc", "clang")) if found), None)
-    if compiler is None:
-        raise EnvironmentFault("No C compiler found to link kernels; install gcc or clang, or name one in CC.")
-    return compiler
-
-
-def _telling_line(error: BaseException) -> str:
-    """TVM's messages open with a C++ stack; the line that says what happened comes last."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith(("File ", "[bt]", "Stack trace", "---", "^"))]
-    return (telling or lines or [type(error).__name__])[-1][:300]

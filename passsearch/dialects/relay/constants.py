@@ -1,12 +1,12 @@
-"""Constants apart from the graph that uses them: what makes states cheap to identify, to keep and to hand over.
+"""Relay's constants, stored apart from the graphs that use them.
 
 A pass changes little of a network's hundred megabytes of weights, yet TVM's structural hash reads all of them. Here
-a constant is digested once, and in the graph, now a *skeleton*, its digest stands in its place. A skeleton of some
-hundred operators is hashed in a millisecond and written in a few hundred kilobytes; constants with equal content share
-memory.
+every constant is hashed once, and the graph holds its digest instead; such a graph is called a *skeleton*. A skeleton
+of some hundred operators is hashed in a millisecond and written in a few hundred kilobytes, and constants with equal
+content share memory. This makes states cheap to identify, to store and to send to other workers.
 
-Two nodes with equal content stay two nodes, in the hash too, which TVM's own does not tell from one node used twice:
-FuseOps does tell them apart, so these are two states.
+Two constant nodes with equal content remain two nodes in the skeleton. TVM's own hash does not tell them from one node
+used twice, but FuseOps treats the two graphs differently, so they are two states.
 """
 
 import ctypes
@@ -17,69 +17,74 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from passsearch.dialects.constant_table import HeldConstants
+from passsearch.dialects.constant_table import BaseConstantTable
 from passsearch.dialects.contract import Array
 
 _WITHOUT_CONSTANTS = (relay.Var, relay.GlobalVar, relay.TupleGetItem, tvm.ir.Op)
-"""Expressions of which no direct part is a constant."""
+"""Kinds of expressions without a constant among their direct parts."""
 
 
-class Constants(HeldConstants):
+class Constants(BaseConstantTable):
     """The constants of all states of one process, by digest."""
 
     def strip(self, module: tvm.IRModule) -> tuple[tvm.IRModule, frozenset[str]]:
-        """The module with a placeholder for every constant, and the digests of all of them; they are held from now."""
-        used = Counter[str]()
+        """Store the constants of a module; return the module with placeholders for them, and their digests."""
+        uses = Counter[str]()
 
         def placeholder(constant: relay.Constant) -> relay.Constant:
             digest = self.digest(constant.data)
-            used[digest] += 1
-            content = f"{digest} {used[digest]}".encode()
+            uses[digest] += 1
+            # The number keeps two nodes of equal content different.
+            content = f"{digest} {uses[digest]}".encode()
             return relay.Constant(tvm.nd.array(np.frombuffer(content, "uint8")))
 
-        return _replaced(module, placeholder), frozenset(used)
+        return _replace_constants(module, placeholder), frozenset(uses)
 
     def fill(self, skeleton: tvm.IRModule) -> tvm.IRModule:
-        """The inverse of ``strip``, types inferred; every constant must be held."""
-        filled = _replaced(skeleton, lambda placeholder: relay.Constant(self.held(_digest_in(placeholder))))
+        """Return the module of a skeleton, types inferred; every constant must be in the table."""
+        filled = _replace_constants(
+            skeleton, lambda placeholder: relay.Constant(self.compiler_tensor(_digest_in(placeholder)))
+        )
         return relay.transform.InferType()(filled)
 
     def address(self, data: tvm.nd.NDArray) -> int:
-        """Of its memory."""
+        """Return the address of the array's C structure."""
         return ctypes.addressof(data.handle.contents)
 
     def tensor(self, array: Array, dtype: str) -> tvm.nd.NDArray:
-        """A copy."""
+        """Return a compiler array with a copy of the values."""
         data = tvm.nd.empty(array.shape, dtype)
         data.copyfrom(array)
         return data
 
 
 def constant_uses(module: tvm.IRModule) -> list[list[int]] | None:
-    """The constant nodes each expression stands on, numbered as they are met, in one order for equal IRs.
+    """Return for every expression the numbers of the constant nodes it uses; equal IRs have equal lists.
 
-    Far cheaper than ``strip``, as nothing is built. ``None`` where there is anything that may use constants otherwise.
+    Constant nodes are numbered in visiting order. This is far cheaper than ``strip``, because it builds no graph.
+    ``None`` if the module has an expression that may use constants in a form this function does not know.
     """
     numbers: dict[relay.Constant, int] = {}
     uses: list[list[int]] = []
-    known = all(isinstance(function, relay.Function) for function in module.functions.values())
+    is_complete = all(isinstance(function, relay.Function) for function in module.functions.values())
 
     def visit(expr: relay.Expr) -> None:
-        nonlocal known
+        nonlocal is_complete
         if isinstance(expr, relay.Constant):
             numbers[expr] = len(numbers)
-        elif known and not isinstance(expr, _WITHOUT_CONSTANTS):
+        elif is_complete and not isinstance(expr, _WITHOUT_CONSTANTS):
             parts = _parts(expr)
-            known = parts is not None
+            is_complete = parts is not None
             uses.append([numbers[part] for part in parts or () if isinstance(part, relay.Constant)])
 
-    for _, function in sorted(module.functions.items(), key=lambda item: item[0].name_hint) if known else ():
+    # Sorted, so that the functions of equal modules are visited in one order.
+    for _, function in sorted(module.functions.items(), key=lambda item: item[0].name_hint) if is_complete else ():
         relay.analysis.post_order_visit(function, visit)
-    return uses if known else None
+    return uses if is_complete else None
 
 
 def _parts(expr: relay.Expr) -> Collection[relay.Expr] | None:
-    """The direct parts of an expression that may be constants; ``None`` of one not known here."""
+    """Return the direct parts of an expression that may be constants; ``None`` for an unknown kind of expression."""
     if isinstance(expr, relay.Call):
         arguments: Collection[relay.Expr] = expr.args
         return arguments
@@ -105,9 +110,9 @@ class _Replacer(relay.ExprMutator):  # type: ignore[misc]
         return self._replace(constant)
 
 
-def _replaced(module: tvm.IRModule, replace: Callable[[relay.Constant], relay.Constant]) -> tvm.IRModule:
+def _replace_constants(module: tvm.IRModule, replace: Callable[[relay.Constant], relay.Constant]) -> tvm.IRModule:
     replacer = _Replacer(replace)
-    fields = ("type_definitions", "attrs", "global_infos")  # what there is grew with TVM's releases
+    fields = ("type_definitions", "attrs", "global_infos")  # later TVM releases have more of these fields
     functions = {
         variable: replacer.visit(function) if isinstance(function, relay.Function) else function
         for variable, function in sorted(module.functions.items(), key=lambda item: item[0].name_hint)

@@ -1,11 +1,11 @@
-"""Relay's ``FoldConstant``, with numpy in place of one JIT compilation per constant call.
+"""Relay's ``FoldConstant``, evaluated by numpy instead of one JIT compilation per constant call.
 
-TVM evaluates every call whose arguments are constants by compiling it on its own, about 30 ms a call. Here numpy
-evaluates the operators on which it agrees bit for bit with the code LLVM makes, and TVM's own pass then folds what
-is left, so the resulting IR is the one TVM alone would make. Which calls are folded follows
-``src/relay/transforms/fold_constant.cc`` (TVM 0.16); a call in doubt is left to TVM.
+TVM compiles every call on constants separately, about 30 ms a call. Here numpy evaluates the operators whose results
+equal those of LLVM's code bit for bit, and TVM's own pass then folds the other calls. The resulting IR is the one that
+TVM alone would make. The rules for which calls are folded are those of ``src/relay/transforms/fold_constant.cc`` (TVM
+0.16); a call in doubt is left to TVM.
 
-Imports only ``tvm`` and numpy: the file is also copied beside exported deployment scripts.
+Imports only ``tvm`` and numpy, because an exported deployment holds a copy of this file.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _DTYPES = _NUMERIC | {"bool"}
 
 
 def FoldConstant(evaluator: str = "tvm", fold_qnn: bool = True) -> tvm.transform.Pass:  # noqa: N802
-    """Make the pass; both evaluators give structurally equal modules.
+    """Return the pass; both evaluators make structurally equal modules.
 
     Args:
-        evaluator: ``"tvm"`` for the pass as TVM has it, ``"numpy"`` for the fast one.
-        fold_qnn: Whether to fold quantised operators, as in ``relay.transform.FoldConstant``.
+        evaluator: ``"tvm"`` for TVM's own pass, ``"numpy"`` for the fast one.
+        fold_qnn: Fold quantised operators too, as in ``relay.transform.FoldConstant``.
 
     Raises:
-        ValueError: The evaluator is neither of the two.
+        ValueError: The evaluator is neither ``"tvm"`` nor ``"numpy"``.
     """
     if evaluator not in ("tvm", "numpy"):
         raise ValueError(f'FoldConstant\'s evaluator is "tvm" or "numpy", not {evaluator!r}')
     fold_rest = relay.transform.FoldConstant(fold_qnn)
     if evaluator == "tvm":
         return fold_rest
-    # A function pass, so that TVM itself leaves out what belongs to external compilers.
+    # A function pass, because TVM itself then skips functions that belong to external compilers.
     fold_with_numpy = relay.transform.function_pass(_fold_function, opt_level=2, name="FoldConstantNumpy")
 
     def fold(module: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
@@ -53,7 +53,7 @@ def FoldConstant(evaluator: str = "tvm", fold_qnn: bool = True) -> tvm.transform
 
 
 def FoldScaleAxis(evaluator: str = "tvm") -> tvm.transform.Pass:  # noqa: N802
-    """``relay.transform.FoldScaleAxis``, a sequence that ends with FoldConstant; ``evaluator`` as there."""
+    """Return ``relay.transform.FoldScaleAxis``, a sequence that ends with FoldConstant, by the same two evaluators."""
     if evaluator == "tvm":
         return relay.transform.FoldScaleAxis()
     moves = [relay.transform.BackwardFoldScaleAxis(), relay.transform.ForwardFoldScaleAxis()]
@@ -61,7 +61,7 @@ def FoldScaleAxis(evaluator: str = "tvm") -> tvm.transform.Pass:  # noqa: N802
 
 
 def DynamicToStatic(evaluator: str = "tvm") -> tvm.transform.Pass:  # noqa: N802
-    """``relay.transform.DynamicToStatic``, which folds constants too; ``evaluator`` as in FoldConstant."""
+    """Return ``relay.transform.DynamicToStatic``, which folds constants first, by the same two evaluators."""
     if evaluator == "tvm":
         return relay.transform.DynamicToStatic()
     return tvm.transform.Sequential(
@@ -74,47 +74,48 @@ def _fold_function(function: Any, _module: tvm.IRModule, _context: tvm.transform
 
 
 class _Folder:
-    """One walk over one function; equal calls on the same constants are evaluated once."""
+    """A walk over one function that evaluates equal calls on the same constants once."""
 
     def __init__(self) -> None:
-        self._new: Dict[Any, Any] = {}  # expression -> its replacement, or None where it stays
-        self._arrays: Dict[Any, np.ndarray] = {}  # constant -> its data
-        self._evaluated: Dict[Any, Tuple[Any, Result]] = {}
+        self._replacements: Dict[Any, Any] = {}  # by expression; None if it stays as it is
+        self._arrays: Dict[Any, np.ndarray] = {}  # data by constant
+        self._results: Dict[Any, Tuple[Any, Result]] = {}
 
     def fold(self, root: Any) -> Any:
-        """Fold below ``root``, on an explicit stack: networks are deeper than Python's recursion limit."""
+        """Return ``root`` with its constant calls folded."""
+        # An explicit stack, because networks are deeper than Python's recursion limit.
         stack: List[Tuple[Any, Optional[List[Any]]]] = [(root, None)]
         while stack:
             expr, children = stack.pop()
-            if expr in self._new:
+            if expr in self._replacements:
                 continue
             if children is not None:
-                self._new[expr] = self._rebuild(expr, children)
+                self._replacements[expr] = self._rebuild(expr, children)
                 continue
             children = _children(expr)
             if children is None:
-                return root
+                return root  # one unknown construct leaves the whole function to TVM
             stack.append((expr, children))
             stack.extend((child, None) for child in reversed(children))
-        return self._now(root)
+        return self._current(root)
 
-    def _now(self, expr: Any) -> Any:
-        replacement = self._new[expr]
+    def _current(self, expr: Any) -> Any:
+        replacement = self._replacements[expr]
         return expr if replacement is None else replacement
 
     def _rebuild(self, expr: Any, children: List[Any]) -> Any:
-        """What replaces ``expr``, or None where it stays."""
+        """Return the replacement of ``expr``, or None if it stays as it is."""
         if not children:
             return None
-        changed = any(self._new[child] is not None for child in children)
-        now = [self._now(child) for child in children] if changed else children
+        is_changed = any(self._replacements[child] is not None for child in children)
+        current = [self._current(child) for child in children] if is_changed else children
         if isinstance(expr, relay.Call):
-            folded = self._fold_call(expr, now)
+            folded = self._fold_call(expr, current)
             if folded is not None:
                 return folded
-        if isinstance(expr, relay.TupleGetItem) and isinstance(now[0], relay.Tuple):
-            return now[0].fields[expr.index]
-        return _with_children(expr, now) if changed else None
+        if isinstance(expr, relay.TupleGetItem) and isinstance(current[0], relay.Tuple):
+            return current[0].fields[expr.index]
+        return _with_children(expr, current) if is_changed else None
 
     def _fold_call(self, call: Any, args: List[Any]) -> Any:
         if not isinstance(call.op, tvm.ir.Op):
@@ -129,7 +130,7 @@ class _Folder:
         return None if operands is None else self._evaluate(call, evaluate, operands=operands)
 
     def _operands(self, args: List[Any]) -> Optional[Arrays]:
-        """The arrays behind ``args``, tuples flattened; None if one is not a constant numpy can hold."""
+        """Return the arrays of ``args``, tuples flattened; None if one is no constant or of a dtype numpy lacks."""
         operands: Arrays = []
         for arg in _flatten(args):
             if not isinstance(arg, relay.Constant):
@@ -146,21 +147,22 @@ class _Folder:
         types = _static_types(call)
         if types is None:
             return None
-        # The arrays live as long as the walk, so that their ids stay theirs.
+        # ``self._arrays`` holds the operands until the walk ends, so no other array can get one of their ids.
         attrs = 0 if call.attrs is None else tvm.ir.structural_hash(call.attrs)
         key = (call.op.name, attrs, tuple(map(id, operands)), types)
-        if key not in self._evaluated:
+        if key not in self._results:
             with np.errstate(all="ignore"):
                 result = evaluate(operands, call.attrs, types[0][0])
             agrees = result is not None and _agrees(result, types)
-            self._evaluated[key] = (_to_tvm(result) if agrees else None, result)  # type: ignore[arg-type]
-        data, result = self._evaluated[key]
+            self._results[key] = (_to_tvm(result) if agrees else None, result)  # type: ignore[arg-type]
+        data, result = self._results[key]
         if isinstance(data, list):
             return relay.Tuple([self._constant(*pair) for pair in zip(data, result)])  # type: ignore[arg-type]
         return None if data is None else self._constant(data, result)  # type: ignore[arg-type]
 
     def _fold_shape(self, call: Any) -> Any:
-        """``shape_of`` and ``ndarray_size`` of a static shape; on scalars TVM reads memory it never set."""
+        """Return the value of ``shape_of`` or ``ndarray_size`` of a static shape, else None."""
+        # Scalars are left to TVM, which reads memory it never set for them.
         types, dtype = _static_types(call.args[0]), call.attrs.dtype
         if types is None or not types[0][0] or dtype not in _NUMERIC:
             return None
@@ -176,7 +178,7 @@ class _Folder:
 
 
 def _children(expr: Any) -> Optional[List[Any]]:
-    """The expressions TVM's pass visits below this one; None for a construct left to TVM altogether."""
+    """Return the expressions that TVM's pass visits below this one; None for a construct that is left to TVM."""
     if isinstance(expr, relay.Call):
         return [*expr.args] if isinstance(expr.op, tvm.ir.Op) else [*expr.args, expr.op]
     if isinstance(expr, relay.Tuple):
@@ -194,24 +196,26 @@ def _children(expr: Any) -> Optional[List[Any]]:
 
 
 def _is_primitive(function: Any) -> bool:
+    """Return True for a function that becomes one kernel; TVM's pass does not enter it."""
     attrs = function.attrs
     return attrs is not None and "Primitive" in attrs.keys() and int(attrs["Primitive"]) != 0
 
 
-def _with_children(expr: Any, now: List[Any]) -> Any:
-    """The same node over other children; like TVM's mutators, it keeps type, span and device."""
+def _with_children(expr: Any, children: List[Any]) -> Any:
+    """Return the node with other children."""
+    # Like TVM's own mutators, the "WithFields" functions preserve type, span and device.
     if isinstance(expr, relay.Call):
-        operator, args = (expr.op, now) if isinstance(expr.op, tvm.ir.Op) else (now[-1], now[:-1])
+        operator, args = (expr.op, children) if isinstance(expr.op, tvm.ir.Op) else (children[-1], children[:-1])
         return relay.expr.CallWithFields(expr, operator, args)
     if isinstance(expr, relay.Tuple):
-        return relay.expr.TupleWithFields(expr, now)
+        return relay.expr.TupleWithFields(expr, children)
     if isinstance(expr, relay.TupleGetItem):
-        return relay.expr.TupleGetItemWithFields(expr, now[0])
+        return relay.expr.TupleGetItemWithFields(expr, children[0])
     if isinstance(expr, relay.Function):
-        return relay.function.FunctionWithFields(expr, body=now[0])
+        return relay.function.FunctionWithFields(expr, body=children[0])
     if isinstance(expr, relay.Let):
-        return relay.expr.LetWithFields(expr, expr.var, *now)
-    return relay.expr.IfWithFields(expr, *now)
+        return relay.expr.LetWithFields(expr, expr.var, *children)
+    return relay.expr.IfWithFields(expr, *children)
 
 
 def _flatten(args: List[Any]) -> Iterator[Any]:
@@ -223,7 +227,7 @@ def _flatten(args: List[Any]) -> Iterator[Any]:
 
 
 def _static_types(expr: Any) -> Optional[Types]:
-    """Shape and dtype of the expression, or of each field of a tuple; None where unknown or dynamic."""
+    """Return shape and dtype of an expression, or of the fields of a tuple; None if one is unknown or dynamic."""
     if isinstance(expr, relay.Constant):
         return ((tuple(expr.data.shape), str(expr.data.dtype)),)
     try:
@@ -232,8 +236,8 @@ def _static_types(expr: Any) -> Optional[Types]:
         return None
     fields = list(checked.fields) if isinstance(checked, tvm.ir.TupleType) else [checked]
     types = [_static_type(field) for field in fields if isinstance(field, tvm.ir.TensorType)]
-    known = tuple(each for each in types if each is not None)
-    return known if known and len(known) == len(fields) else None
+    static = tuple(kind for kind in types if kind is not None)
+    return static if static and len(static) == len(fields) else None
 
 
 def _static_type(tensor_type: Any) -> Optional[Tuple[Shape, str]]:
@@ -244,15 +248,13 @@ def _static_type(tensor_type: Any) -> Optional[Tuple[Shape, str]]:
 
 
 def _agrees(result: Result, types: Types) -> bool:
-    """Whether ``result`` can stand for a call of these types: they are its own, and it has no NaN.
-
-    The payload of a NaN depends on the order of a machine instruction's operands.
-    """
+    """Return True if ``result`` can replace a call of these types."""
     if result is None:
         return False
     arrays = result if isinstance(result, list) else [result]
-    own = tuple((array.shape, array.dtype.name) for array in arrays)
-    return own == types and all(array.size and not _has_nan(array) for array in arrays)
+    actual = tuple((array.shape, array.dtype.name) for array in arrays)
+    # The payload of a NaN depends on the order of a machine instruction's operands, so numpy's may be another one.
+    return actual == types and all(array.size and not _has_nan(array) for array in arrays)
 
 
 def _has_nan(array: np.ndarray) -> bool:
@@ -263,8 +265,8 @@ def _to_tvm(result: Union[np.ndarray, Arrays]) -> Any:
     return [tvm.nd.array(array) for array in result] if isinstance(result, list) else tvm.nd.array(result)
 
 
-# Operands, attributes, shape of the result (or of its first field) to the result, or None to leave the call to TVM.
 _Evaluate = Callable[[Arrays, Any, Shape], Result]
+"""A function of operands, attributes and result shape (a tuple's: of its first field); None leaves the call to TVM."""
 
 
 def _arithmetic(function: Callable[..., Any], kinds: str = "fiu") -> _Evaluate:
@@ -283,7 +285,8 @@ def _comparison(function: Callable[..., Any]) -> _Evaluate:
 
 
 def _maximum(left: Any, right: Any) -> Any:
-    """As LLVM's compare and select: of two zeros, or beside a NaN, the second operand."""
+    """Return the larger operand, as LLVM's compare and select does."""
+    # np.maximum differs: for two zeros, or if one operand is NaN, LLVM's code returns the second operand.
     return np.where(left > right, left, right)
 
 
@@ -310,7 +313,7 @@ def _cast(operands: Arrays, attrs: Any, _shape: Shape) -> Result:
         return None
     if data.dtype.kind == "f" and dtype in _NUMERIC and np.dtype(dtype).kind in "iu":
         bounds = np.iinfo(dtype)
-        # Out of range, the conversion is undefined in LLVM. The upper bound of int64 rounds up to 2**63.
+        # LLVM leaves a conversion out of range undefined. As a float, the upper bound of int64 rounds up to 2**63.
         if not bool(np.all((data > bounds.min) & (data.astype("float64") < float(bounds.max)))):
             return None
     return data.astype(dtype)
@@ -354,17 +357,20 @@ def _layout_transform(operands: Arrays, attrs: Any, _shape: Shape) -> Result:
 
 
 def _parse_layout(layout: str) -> Optional[List[Tuple[str, int]]]:
-    """``NCHW16c`` as ``[("N", 0), ("C", 0), ("H", 0), ("W", 0), ("c", 16)]``; None if an axis is blocked twice."""
+    """Return the axes of a layout, None if one is blocked twice.
+
+    ``NCHW16c`` gives ``[("N", 0), ("C", 0), ("H", 0), ("W", 0), ("c", 16)]``.
+    """
     if not re.fullmatch(r"([A-Z]|\d+[a-z])+", layout):
         return None
     axes = [(axis, int(factor or 0)) for factor, axis in re.findall(r"(\d*)([A-Za-z])", layout)]
     names = {axis for axis, _ in axes}
-    complete = all(axis.upper() in names for axis in names)
-    return axes if complete and len(names) == len(axes) else None
+    is_complete = all(axis.upper() in names for axis in names)
+    return axes if is_complete and len(names) == len(axes) else None
 
 
 def _unblock(data: np.ndarray, layout: List[Tuple[str, int]]) -> Tuple[np.ndarray, List[str]]:
-    """Merge each blocked axis into its whole; returns the array and the order of its axes."""
+    """Return the array with every blocked axis merged into its outer axis, and the order of its axes."""
     names = [axis for axis, _ in layout]
     order = [axis for axis in names if axis.isupper()]
     places = [names.index(part) for axis in order for part in (axis, axis.lower()) if part in names]
@@ -406,8 +412,9 @@ def _take(operands: Arrays, attrs: Any, _shape: Shape) -> Result:
     data, indices = operands
     axis = None if attrs.axis is None else int(attrs.axis)
     extent = data.size if axis is None else data.shape[axis]
-    inside = indices.dtype.kind in "iu" and indices.size and indices.min() >= 0 and indices.max() < extent
-    return np.asarray(np.take(data, indices, axis=axis)) if inside and int(attrs.batch_dims) == 0 else None
+    # Out of range, TVM's result depends on the mode; numpy would raise.
+    in_range = indices.dtype.kind in "iu" and indices.size and indices.min() >= 0 and indices.max() < extent
+    return np.asarray(np.take(data, indices, axis=axis)) if in_range and int(attrs.batch_dims) == 0 else None
 
 
 def _where(operands: Arrays, _attrs: Any, _shape: Shape) -> Result:
@@ -436,10 +443,11 @@ _EVALUATORS: Dict[str, _Evaluate] = {
     "add": _arithmetic(np.add),
     "subtract": _arithmetic(np.subtract),
     "multiply": _arithmetic(np.multiply),
+    # np.divide of integers gives floats, so integers are left to TVM.
     "divide": _arithmetic(np.divide, kinds="f"),
     "maximum": _arithmetic(_maximum),
     "minimum": _arithmetic(_minimum),
-    "negative": _arithmetic(lambda data: data.dtype.type(0) - data),  # TVM's -x: negative(0.0) is 0.0
+    "negative": _arithmetic(lambda data: data.dtype.type(0) - data),  # TVM computes -x as 0 - x: negative(0.0) is 0.0
     "abs": _arithmetic(np.abs),
     "sqrt": _arithmetic(np.sqrt, kinds="f"),
     "rsqrt": _arithmetic(_rsqrt, kinds="f"),
@@ -479,3 +487,4 @@ _EVALUATORS: Dict[str, _Evaluate] = {
 }
 
 EVALUATED_OPERATORS = frozenset([*_EVALUATORS, "shape_of", "vm.shape_of", "ndarray_size"])
+"""Operators that numpy evaluates; TVM evaluates the others."""

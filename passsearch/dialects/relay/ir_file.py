@@ -1,4 +1,4 @@
-"""Relay modules as files: TVM's JSON, with parameters beside it."""
+"""Relay modules as files: TVM's JSON, with a parameter file beside it."""
 
 import math
 from collections.abc import Mapping
@@ -9,54 +9,38 @@ import tvm
 from tvm import relay
 
 from passsearch.dialects.contract import ModelSource
-from passsearch.errors import UserError
-
-APART_BYTES = 1024
-"""Constants from this size on are written apart from the graph, as parameters: TVM reads its own JSON slowly."""
+from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, write_ir_file
 
 
 def read(source: ModelSource) -> tvm.IRModule:
-    """The module, its parameters bound.
+    """Return the module of an IR file, its parameters bound.
 
     Raises:
-        UserError: It holds something else.
+        UserError: The file holds an object that is no module.
     """
-    module = tvm.ir.load_json(source.path.read_text())
-    if not isinstance(module, tvm.IRModule):
-        raise UserError(f"`{source.path}` holds a {type(module).__name__}; a Relay module is needed.")
-    params_file = parameters_beside(source.path)
-    params: Mapping[str, tvm.nd.NDArray] = {}
-    if params_file.exists():
-        params = tvm.runtime.load_param_dict(params_file.read_bytes())
-    return bind(module, params)
+    return bind(*read_ir_file(source.path, ir="Relay"))
 
 
 def save(module: object, path: Path, *, params: Mapping[str, object] | None = None) -> None:
-    """Write a module so that ``load`` reads it back; the inverse for modules in memory.
+    """Write a module to a file that ``read`` can read.
 
     Args:
         module: An ``IRModule``, or a function that becomes its main.
-        path: The JSON file; parameters go beside it.
+        path: The JSON file; parameters go to a second file beside it.
         params: Arrays by name, TVM's own or numpy's.
 
     Raises:
-        UserError: It is neither module nor function, or ``params`` is no mapping of arrays.
+        UserError: ``module`` is neither module nor function, or ``params`` is no mapping of arrays.
     """
     if isinstance(module, relay.Function):
         module = tvm.IRModule.from_expr(module)
-    if not isinstance(module, tvm.IRModule):
-        raise UserError(f"A Relay module is needed, got `{type(module).__name__}`; give a tvm.IRModule.")
-    if params is not None and not isinstance(params, Mapping):
-        raise UserError(f"Parameters are arrays by name, got `{type(params).__name__}`; give a dict.")
-    if params:
-        arrays = {name: _array(value) for name, value in params.items()}
-        parameters_beside(path).write_bytes(tvm.runtime.save_param_dict(arrays))
-    path.write_text(tvm.ir.save_json(module))
+    write_ir_file(module, path, params=params, to_tensor=_tensor, ir="Relay")
 
 
 def save_with_external_weights(module: tvm.IRModule, path: Path) -> None:
-    """As ``save`` of a module whose parameters are bound: large constants go beside it, and ``read`` binds them."""
-    lifter = _Lifter()
+    """Write a module whose parameters are bound, its large constants to the parameter file; ``read`` binds them."""
+    # Only main can have parameters that ``read`` binds, so constants of other functions stay in the JSON.
+    lifter = _ConstantLifter()
     main = lifter.visit(module["main"])
     main = relay.Function([*main.params, *lifter.values], main.body, main.ret_type, main.type_params, main.attrs)
     others = {variable: function for variable, function in module.functions.items() if variable.name_hint != "main"}
@@ -64,34 +48,29 @@ def save_with_external_weights(module: tvm.IRModule, path: Path) -> None:
     save(lifted, path, params={variable.name_hint: value for variable, value in lifter.values.items()})
 
 
-class _Lifter(relay.ExprMutator):  # type: ignore[misc]
-    """Puts a variable in the place of every large constant, one for a constant that many share."""
+class _ConstantLifter(relay.ExprMutator):  # type: ignore[misc]
+    """Replaces every large constant by a variable; all uses of one constant get one variable."""
 
     def __init__(self) -> None:
         super().__init__()
         self.values: dict[relay.Var, tvm.nd.NDArray] = {}
 
     def visit_constant(self, constant: relay.Constant) -> relay.Expr:
-        """A variable, or the constant itself if it is small."""
+        """Return a variable, or the constant itself if it is small."""
         data = constant.data
-        if math.prod(data.shape) * np.dtype(data.dtype).itemsize < APART_BYTES:
+        if math.prod(data.shape) * np.dtype(data.dtype).itemsize < EXTERNAL_BYTES:
             return constant
         variable = relay.Var(f"constant:{len(self.values)}", relay.TensorType(data.shape, data.dtype))
         self.values[variable] = data
         return variable
 
 
-def _array(value: object) -> tvm.nd.NDArray:
+def _tensor(value: object) -> tvm.nd.NDArray:
     return value if isinstance(value, tvm.nd.NDArray) else tvm.nd.array(value)
 
 
-def parameters_beside(path: Path) -> Path:
-    """The parameter file that belongs to an IR file: same name, suffix ``.params``."""
-    return path.with_suffix(".params")
-
-
 def bind(module: tvm.IRModule, params: Mapping[str, tvm.nd.NDArray]) -> tvm.IRModule:
-    """Parameters as constants, types inferred."""
+    """Return the module with its parameters as constants, types inferred."""
     if params:
         module["main"] = relay.build_module.bind_params_by_name(module["main"], dict(params))
     return relay.transform.InferType()(module)

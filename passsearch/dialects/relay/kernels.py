@@ -1,4 +1,4 @@
-"""What a build has lowered a network to: two builds with the same kernels in the same order run alike."""
+"""The kernels that a build lowered a network to. Two builds with the same kernels in the same order run alike."""
 
 import hashlib
 import json
@@ -6,32 +6,33 @@ from typing import Any
 
 import tvm
 
-_LAST = "tir.BindTarget"
-"""The first pass over all kernels together, once they are lowered and before code is generated."""
+_AFTER_LOWERING = "tir.BindTarget"
+"""The first pass over all kernels together, after they are lowered and before code is generated."""
 
 
 @tvm.instrument.pass_instrument
 class LoweredKernels:
-    """Notes the structural hash of every lowered function while a build runs."""
+    """Pass instrument that records the structural hash of every lowered function during a build."""
 
     def __init__(self) -> None:
         self.hashes: dict[str, int] = {}
 
     def run_before_pass(self, module: tvm.IRModule, info: Any) -> None:
-        """TVM calls this before every pass."""
-        if info.name != _LAST:
+        """Record the functions of the module; TVM calls this before every pass."""
+        if info.name != _AFTER_LOWERING:
             return
         for variable, function in module.functions.items():
             if isinstance(function, tvm.tir.PrimFunc) and variable.name_hint not in self.hashes:
+                # A function's name is an attribute as well, and differs between builds of equal kernels.
                 plain = function.without_attr("global_symbol") if "global_symbol" in function.attrs else function
                 self.hashes[variable.name_hint] = tvm.ir.structural_hash(plain) & 0xFFFFFFFFFFFFFFFF
 
 
 def kernels_digest(graph_json: str, hashes: dict[str, int]) -> str:
-    """A digest of the calls in order: which kernel, on which slots of the memory plan, of which shapes.
+    """Return a digest of the kernel calls in order, with their memory slots and shapes.
 
-    The names of kernels and nodes and the values of parameters have no part in it. Empty where a kernel is not known:
-    such a build is like no other.
+    Names of kernels and nodes and values of parameters do not change it. Empty if the hash of a kernel is missing;
+    such a build equals no other.
     """
     graph = json.loads(graph_json)
     calls: list[Any] = []

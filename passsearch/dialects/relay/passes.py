@@ -1,6 +1,6 @@
-"""Relay passes whose constructors take more than plain values: made callable with JSON arguments only.
+"""Relay passes whose TVM constructors take more than plain values. Here they take JSON arguments only.
 
-Imports nothing but TVM and numpy: an exported deployment script carries a copy of this file.
+Imports only TVM and numpy, because an exported deployment holds a copy of this file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LAYOUTS = {
 
 
 def ConvertLayout(layout: str = "NHWC") -> Any:  # noqa: N802
-    """``relay.transform.ConvertLayout`` for all convolutions, given the data layout alone."""
+    """Return ``relay.transform.ConvertLayout`` for all convolutions, with kernel layouts that fit the data layout."""
     data, kernel = _LAYOUTS[layout]
     layouts = {"nn.conv2d": [data, kernel]}
     if layout in ("NCHW", "NHWC"):
@@ -33,28 +33,26 @@ def ConvertLayout(layout: str = "NHWC") -> Any:  # noqa: N802
 
 
 def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> Any:  # noqa: N802
-    """``relay.transform.ToMixedPrecision`` on functions of its own.
-
-    TVM's erases the result types of the functions it is given (0.8 to 0.19), which other passes are given as well.
-    """
+    """Return ``relay.transform.ToMixedPrecision``, applied to copies of the functions."""
     convert = relay.transform.ToMixedPrecision(mixed_precision_type, missing_op_mode)
 
-    def convert_own(module: Any, _context: Any) -> Any:
+    # TVM's pass (0.8 to 0.19) erases the result types of its argument's functions, which other states share.
+    def convert_copies(module: Any, _context: Any) -> Any:
         for variable, function in module.functions.items():
             if isinstance(function, relay.Function):
                 fields = function.params, function.body, function.ret_type, function.type_params, function.attrs
                 module[variable] = relay.Function(*fields)
         return convert(relay.transform.InferType()(module))
 
-    return tvm.transform.module_pass(convert_own, opt_level=0, name="ToMixedPrecision")
+    return tvm.transform.module_pass(convert_copies, opt_level=0, name="ToMixedPrecision")
 
 
 def MergeComposite(patterns: str = "bias_activation") -> Any:  # noqa: N802
-    """``relay.transform.MergeComposite`` with a pattern table named ``patterns``.
+    """Return ``relay.transform.MergeComposite`` with the pattern table that ``patterns`` names.
 
-    ``bias_activation`` groups a convolution or dense layer with its bias and activation and marks each group
-    as one kernel, since TVM itself builds no composite function. Every other name is that of an external code
-    generator, whose own table is used.
+    ``bias_activation`` groups a convolution or dense layer with its bias and activation and marks each group as one
+    kernel, because TVM itself builds no composite function. Any other name is that of an external code generator, whose
+    own pattern table is used.
     """
     if patterns == "bias_activation":
         return tvm.transform.module_pass(_merge_bias_activation, opt_level=0, name="MergeComposite")
@@ -71,7 +69,7 @@ def _merge_bias_activation(module: Any, _context: Any) -> Any:
 
 
 class _KernelMarker(relay.ExprMutator):  # type: ignore[misc]
-    """Marks composite functions as primitive, the mark fusion gives the groups it makes."""
+    """Marks composite functions as primitive, as TVM's fusion marks the groups it makes."""
 
     def visit_function(self, function: Any) -> Any:
         function = super().visit_function(function)
@@ -93,36 +91,39 @@ def _bias_activation() -> list[tuple[str, Any]]:
 
 
 def SimplifyFCTranspose() -> Any:  # noqa: N802
-    """``relay.transform.SimplifyFCTranspose`` on all weights that stand transposed before a dense layer.
+    """Return ``relay.transform.SimplifyFCTranspose`` for all constant weights that a dense layer reads transposed.
 
-    TVM's pass works on weights that are inputs; here constants are made inputs, rewritten and bound again
-    (as ``relay/data_dep_optimization/simplify_fc_transpose.py`` does with a parameter dictionary).
+    TVM's pass works on weights that are inputs. Here constants become inputs, are rewritten and bound again, as
+    ``relay/data_dep_optimization/simplify_fc_transpose.py`` does with a parameter dictionary.
     """
     return tvm.transform.module_pass(_simplify_fc_transpose, opt_level=4, name="SimplifyFCTranspose")
 
 
 def _simplify_fc_transpose(module: Any, _context: Any) -> Any:
     main = module["main"]
+    # TVM's analysis finds weights by the names of variables.
     lifter = _WeightLifter()
     body = lifter.visit(main.body)
     lifted = relay.Function([*main.params, *lifter.variables], body)
+    # The analysis also finds inputs of the user's, which have no value to transpose.
     names = [name for name in search_fc_transpose(lifted) if name in lifter.weights]
     if not names:
         return module
     rewritten = relay.transform.SimplifyFCTranspose(names)(tvm.IRModule.from_expr(lifted))["main"]
-    turned = {f"{name}.T": np.ascontiguousarray(lifter.weights[name].T) for name in names}
-    values = {**lifter.weights, **turned}
-    constants = {each: relay.const(values[each.name_hint]) for each in rewritten.params if each.name_hint in values}
+    transposed = {f"{name}.T": np.ascontiguousarray(lifter.weights[name].T) for name in names}
+    values = {**lifter.weights, **transposed}
+    constants = {param: relay.const(values[param.name_hint]) for param in rewritten.params if param.name_hint in values}
     body = relay.bind(rewritten.body, constants)
-    kept = {each.name_hint: each for each in rewritten.params}  # TVM may renew, reorder and drop variables
-    params = [kept.get(each.name_hint, each) for each in main.params]
+    # TVM may replace, reorder and drop parameters, so they are matched by name.
+    by_name = {param.name_hint: param for param in rewritten.params}
+    params = [by_name.get(param.name_hint, param) for param in main.params]
     result = tvm.IRModule(module.functions, module.type_definitions)
     result["main"] = relay.Function(params, body, main.ret_type, main.type_params, main.attrs)
     return result
 
 
 class _WeightLifter(relay.ExprMutator):  # type: ignore[misc]
-    """Replaces constants in ``dense(x, transpose(constant))`` by variables and keeps their values."""
+    """Replaces constants in ``dense(x, transpose(constant))`` by variables and records their values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,8 +134,8 @@ class _WeightLifter(relay.ExprMutator):  # type: ignore[misc]
         call = super().visit_call(call)
         if call.op != relay.op.get("nn.dense") or not _is_transposed_constant(call.args[1]):
             return call
-        turn = call.args[1]
-        weight = relay.Call(turn.op, [self._variable(turn.args[0])], turn.attrs)
+        transpose = call.args[1]
+        weight = relay.Call(transpose.op, [self._variable(transpose.args[0])], transpose.attrs)
         return relay.Call(call.op, [call.args[0], weight], call.attrs)
 
     def _variable(self, constant: Any) -> Any:
@@ -155,7 +156,7 @@ def _is_transposed_constant(weight: Any) -> bool:
 
 
 def InlineCompilerFunctionsBoundTo(names: list[str]) -> Any:  # noqa: N802
-    """``relay.transform.InlineCompilerFunctionsBoundTo``, the global functions given by name."""
+    """Return ``relay.transform.InlineCompilerFunctionsBoundTo`` for the global functions with these names."""
 
     def inline(module: Any, _context: Any) -> Any:
         variables = [module.get_global_var(name) for name in names]
@@ -165,17 +166,17 @@ def InlineCompilerFunctionsBoundTo(names: list[str]) -> Any:  # noqa: N802
 
 
 def ChangeBatch(axes: dict[str, int], batch_size: int = 16) -> Any:  # noqa: N802
-    """``relay.transform.ChangeBatch``; ``axes`` gives the batch axis by input name."""
+    """Return ``relay.transform.ChangeBatch``; ``axes`` is the batch axis by input name."""
 
     def change(module: Any, _context: Any) -> Any:
-        data = {each: axes[each.name_hint] for each in module["main"].params if each.name_hint in axes}
+        data = {param: axes[param.name_hint] for param in module["main"].params if param.name_hint in axes}
         return relay.transform.ChangeBatch(data, batch_size)(module)
 
     return tvm.transform.module_pass(change, opt_level=1, name="ChangeBatch")
 
 
 def FlexibleShapeDispatch(buckets: list[int], axis: int = 0) -> Any:  # noqa: N802
-    """``relay.transform.FlexibleShapeDispatch``, wrapped as a module pass."""
+    """Return ``relay.transform.FlexibleShapeDispatch`` as a module pass."""
     dispatch = relay.transform.FlexibleShapeDispatch(buckets, axis)
     return tvm.transform.module_pass(
         lambda module, _context: dispatch(module), opt_level=0, name="FlexibleShapeDispatch"
@@ -183,7 +184,7 @@ def FlexibleShapeDispatch(buckets: list[int], axis: int = 0) -> Any:  # noqa: N8
 
 
 def Recast(dtype: str, out_dtype: str, ops: list[str] | None = None) -> Any:  # noqa: N802
-    """``relay.transform.recast``, wrapped as a module pass."""
+    """Return ``relay.transform.recast`` as a module pass."""
     return tvm.transform.module_pass(
         lambda module, _context: relay.transform.recast(module, dtype, out_dtype, ops),
         opt_level=0,
@@ -192,7 +193,7 @@ def Recast(dtype: str, out_dtype: str, ops: list[str] | None = None) -> Any:  # 
 
 
 def Gradient() -> Any:  # noqa: N802
-    """``relay.transform.gradient`` of ``main``, higher order, wrapped as a module pass."""
+    """Return the higher-order ``relay.transform.gradient`` of ``main`` as a module pass."""
     return tvm.transform.module_pass(_gradient, opt_level=0, name="Gradient")
 
 
@@ -201,7 +202,7 @@ def _gradient(module: Any, _context: Any) -> Any:
 
 
 def Defunctionalization() -> Any:  # noqa: N802
-    """``relay.transform.Defunctionalization`` of ``main``, wrapped as a module pass."""
+    """Return ``relay.transform.Defunctionalization`` of ``main`` as a module pass."""
     return tvm.transform.module_pass(_defunctionalize, opt_level=0, name="Defunctionalization")
 
 
@@ -211,18 +212,20 @@ def _defunctionalize(module: Any, _context: Any) -> Any:
 
 
 def PlanDevices() -> Any:  # noqa: N802
-    """TVM's ``PlanDevices`` for the target in scope; its Python wrapper in 0.16 refers to an unbound name."""
+    """Return TVM's ``PlanDevices`` for the target in scope."""
+    # TVM's Python wrapper in 0.16 refers to an unbound name, so the C++ function is called.
     return _ffi_api.PlanDevices(_compilation_config())
 
 
 def CollagePartition(max_depth: int = 2) -> Any:  # noqa: N802
-    """``relay.transform.CollagePartition`` for the target in scope, with TVM's own cost estimator.
+    """Return ``relay.transform.CollagePartition`` for the target in scope, with TVM's own cost estimator.
 
     Args:
-        max_depth: Operators a partition may hold; the pass reads it from the context, not from an argument.
+        max_depth: Most operators in a partition.
     """
 
     def partition(module: Any, _context: Any) -> Any:
+        # The pass reads the depth from the context, not from an argument.
         depths = {f"relay.collage.{kind}_max_depth": max_depth for kind in ("tvm", "byoc")}
         with tvm.transform.PassContext(opt_level=4, config=depths):
             return relay.transform.CollagePartition(_compilation_config())(module)
@@ -235,11 +238,11 @@ def _compilation_config() -> Any:
 
 
 def CombineParallelOpBatch(op_name: str, batch_op_name: str, min_num_branches: int = 3) -> Any:  # noqa: N802
-    """TVM's ``CombineParallelOpBatch`` between two operators named ``op_name`` and ``batch_op_name``."""
+    """Return TVM's ``CombineParallelOpBatch``, from the operator ``op_name`` to the operator ``batch_op_name``."""
     return _ffi_api.CombineParallelOpBatch(op_name, batch_op_name, min_num_branches)
 
 
 def ManifestAlloc() -> Any:  # noqa: N802
-    """TVM's ``ManifestAlloc`` with the host's memory on the CPU."""
+    """Return TVM's ``ManifestAlloc`` with the host's memory on the CPU."""
     host = tvm.target.VirtualDevice(tvm.cpu(), tvm.target.Target.current())
     return tvm.get_global_func("relay.transform.ManifestAlloc")(host)

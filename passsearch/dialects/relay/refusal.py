@@ -1,25 +1,32 @@
-"""What TVM's importers say of a network they do not take, as one line. Needs no TVM."""
+"""One-line messages for networks that TVM's importers refuse. Needs no TVM."""
 
 import re
 
 from passsearch.dialects.contract import ModelSource
 
 _LISTED = re.compile(r"operators are not (?:implemented|supported[^:\n]*):\s*(.*)", re.DOTALL)
-"""Followed by a list in braces, brackets or quotes, by bare names, or by lines."""
+"""The message of most importers; a list in braces, brackets or quotes follows, or bare names, or lines."""
 
 _COUNTED = re.compile(r"^(\S+): \d+$", re.MULTILINE)
-"""MXNet's: an operator a line, with how often the graph has it."""
+"""The list in MXNet's message: one operator per line, with its number of uses in the graph."""
 
 _ONE = re.compile(r"^Operator (\S+) is not (?:implemented|supported)", re.MULTILINE)
+"""The message of an importer that stops at the first operator it lacks."""
 
 
-def refusal(source: ModelSource, said: str) -> str:
-    """The operators the importer lacks, where that is what it says, else what it says."""
-    names = missing_operators(said)
+def refusal_message(source: ModelSource, reason: str) -> str:
+    """Return a message with the operators the importer lacks, or with the importer's own reason.
+
+    Args:
+        source: The model that the importer refused.
+        reason: Text of the importer's error.
+    """
+    names = missing_operators(reason)
     if not names:
-        last = (said.strip().splitlines() or ["it does not say why"])[-1]
+        last = (reason.strip().splitlines() or ["it does not say why"])[-1]
         return f"Cannot import `{source.path.name}`: TVM's importer of {source.format} refuses it: {last}"
     rest = f" and {len(names) - 1} more ({', '.join(names[1:4])})" if names[1:] else ""
+    # An ONNX user cannot export ONNX instead.
     another = "" if source.format == "onnx" else "export ONNX instead, "
     return (
         f"Cannot import `{source.path.name}`: TVM's importer of {source.format} has no operator `{names[0]}`{rest}; "
@@ -27,10 +34,11 @@ def refusal(source: ModelSource, said: str) -> str:
     )
 
 
-def missing_operators(said: str) -> list[str]:
-    """Their names, sorted as most importers give them in no order; none where the message is of something else."""
-    listed = _LISTED.search(said)
+def missing_operators(message: str) -> list[str]:
+    """Return the operators that an importer's error says it lacks, sorted; empty if it is about something else."""
+    listed = _LISTED.search(message)
     if listed is None:
-        return _ONE.findall(said)
+        return _ONE.findall(message)
     first = listed[1].splitlines()[0]
+    # Sorted, because importers that collect the names in a set print them in a different order each time.
     return sorted(set(_COUNTED.findall(listed[1]) or re.findall(r"'([^']+)'", first) or first.split(", ")))

@@ -1,4 +1,4 @@
-"""A Relay module as a `ModuleSummary`: the walk that lets the analyzer work on plain data."""
+"""Convert a Relay module to a `ModuleSummary`, so that the analyzer works on plain data."""
 
 from __future__ import annotations
 
@@ -6,27 +6,25 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import tvm
 from tvm import relay
 
 from passsearch.core import Json, ModuleSummary, Operator, TensorType
-
-# Producers of one expression: a tuple expression has a tuple of them, so that a projection finds its field.
-Producers: TypeAlias = "int | tuple[Producers, ...]"
+from passsearch.dialects.shared import Producers, flatten_producers
 
 _NAMESPACES = re.compile(r"^(?:(?:nn|vision|image|qnn|dyn|contrib|annotation|random|memory|vm)\.)+")
 _LAYOUTS = ("data_layout", "layout", "src_layout", "dst_layout", "kernel_layout", "weight_layout", "out_layout")
-# Names that layout and schedule passes give to what they repack: `contrib_conv2d_NCHWc` is a conv2d still.
+# Layout and schedule passes rename the operators whose data they repack: `contrib_conv2d_NCHWc` is still a conv2d.
 _REPACKED = re.compile(r"^contrib_(?:depthwise_)?(conv\dd|dense|conv2d_winograd)(?:_.*)?$")
 
 
 def summarize(module: tvm.IRModule) -> ModuleSummary:
-    """Lists the operators of a module's entry function in topological order.
+    """Return the operators of a module's entry function in topological order.
 
     Args:
-        module: Any valid module with a ``main``; types are inferred here.
+        module: Any valid module with a ``main``; it needs no types.
     """
     typed = relay.transform.InferType()(module)
     main = typed["main"]
@@ -36,28 +34,28 @@ def summarize(module: tvm.IRModule) -> ModuleSummary:
     for expression in _post_order(main.body, table.bound):
         if expression not in table.producers:
             table.add(expression)
-    return ModuleSummary(tuple(table.operators), _flat(table.producers[main.body]))
+    return ModuleSummary(tuple(table.operators), flatten_producers(table.producers[main.body]))
 
 
-def census(module: tvm.IRModule) -> dict[str, int]:
-    """Counts what a module consists of, functions within functions included."""
-    counted = Counter[str]()
+def count_operators(module: tvm.IRModule) -> dict[str, int]:
+    """Return the number of operators, constants and functions of a module, including functions within functions."""
+    counts = Counter[str]()
 
     def count(expression: Any) -> None:
         if isinstance(expression, relay.Call) and isinstance(expression.op, tvm.ir.Op):
-            given = expression.attrs.keys() if expression.attrs is not None else ()
-            layouts = [str(expression.attrs[name]) for name in _LAYOUTS if name in given]
-            counted[" ".join([expression.op.name, *filter(None, layouts)])] += 1
+            names = expression.attrs.keys() if expression.attrs is not None else ()
+            layouts = [str(expression.attrs[name]) for name in _LAYOUTS if name in names]
+            counts[" ".join([expression.op.name, *filter(None, layouts)])] += 1
         elif isinstance(expression, (relay.Function, relay.Constant, relay.Let)):
-            counted[type(expression).__name__] += 1
+            counts[type(expression).__name__] += 1
 
     for function in module.functions.values():
         relay.analysis.post_order_visit(function, count)
-    return dict(sorted(counted.items()))
+    return dict(sorted(counts.items()))
 
 
 def kind_of(name: str) -> str:
-    """An operator's name without namespaces and without the traces of repacking."""
+    """Return an operator's name without namespaces and without the affixes of repacking."""
     kind = _NAMESPACES.sub("", name)
     repacked = _REPACKED.match(kind)
     if repacked is None:
@@ -67,22 +65,23 @@ def kind_of(name: str) -> str:
 
 @dataclass
 class _Table:
-    """Operators so far, and which of them produce each expression."""
+    """The operators found so far, and the operators that produce each expression."""
 
     operators: list[Operator] = field(default_factory=list)
     producers: dict[Any, Producers] = field(default_factory=dict)
     bound: dict[Any, Any] = field(default_factory=dict)
 
     def add(self, expression: Any) -> None:
-        """Adds one expression whose children are all here."""
+        """Add one expression; all its children must be in the table."""
         handler = _HANDLERS.get(type(expression))
         if handler is None:
+            # A kind of expression that the analyzer has no rule for still counts as an operator.
             self.append(expression, kind=type(expression).__name__.lower(), op=type(expression).__name__)
             return
         handler(self, expression)
 
     def append(self, expression: Any, *, kind: str, op: str, **rest: Any) -> None:
-        """Adds the operator that an expression stands for."""
+        """Add the operator that an expression stands for."""
         index = len(self.operators)
         outputs = tuple(_tensor_types(_checked_type(expression)))
         self.operators.append(
@@ -99,12 +98,13 @@ class _Table:
         self.producers[expression] = index
 
     def inputs(self, expressions: list[Any]) -> tuple[int, ...]:
-        """Producers of several expressions, in order."""
-        return tuple(index for expression in expressions for index in _flat(self.producers[expression]))
+        """Return the producers of several expressions, in order."""
+        return tuple(index for expression in expressions for index in flatten_producers(self.producers[expression]))
 
 
 def _add_constant(table: _Table, constant: Any) -> None:
     value = None
+    # The analyzer reads the values of scalars, for example of divisors. numpy has no bfloat16.
     if not constant.data.shape and constant.data.dtype != "bfloat16":
         value = float(constant.data.numpy())
     table.append(constant, kind="constant", op="constant", value=value)
@@ -175,7 +175,10 @@ _HANDLERS: dict[type, Callable[[_Table, Any], None]] = {
 
 
 def _children(expression: Any, bound: dict[Any, Any]) -> list[Any]:
-    """Sub-expressions to list first; functions are opaque, and a let-bound variable stands for its value."""
+    """Return the expressions to list before this one.
+
+    Functions are opaque; a let-bound variable stands for its value.
+    """
     if isinstance(expression, relay.Call):
         return list(expression.args)
     if isinstance(expression, relay.Tuple):
@@ -193,26 +196,21 @@ def _children(expression: Any, bound: dict[Any, Any]) -> list[Any]:
 
 
 def _post_order(root: Any, bound: dict[Any, Any]) -> Iterator[Any]:
-    """Expressions, each after its children, once; a loop, because deep networks exceed recursion limits."""
-    done: set[Any] = set()
+    """Yield every expression once, after its children."""
+    # A loop, because deep networks exceed the recursion limit.
+    visited: set[Any] = set()
     stack: list[tuple[Any, bool]] = [(root, False)]
     while stack:
         expression, expanded = stack.pop()
-        if expression in done:
+        if expression in visited:
             continue
         children = [] if expanded else _children(expression, bound)
         if children:
             stack.append((expression, True))
             stack.extend((child, False) for child in reversed(children))
             continue
-        done.add(expression)
+        visited.add(expression)
         yield expression
-
-
-def _flat(producers: Producers) -> tuple[int, ...]:
-    if isinstance(producers, int):
-        return (producers,)
-    return tuple(index for item in producers for index in _flat(item))
 
 
 def _checked_type(expression: Any) -> Any:
@@ -238,12 +236,13 @@ _ATTRIBUTE_NAMES: dict[type, tuple[str, ...]] = {}
 
 
 def _attributes(attrs: Any) -> dict[str, Json]:
-    """An operator's attributes; listing their names is slow in TVM, so each attribute class is asked once."""
+    """Return an operator's attributes as plain data."""
     if attrs is None:
         return {}
     kind = type(attrs)
     if isinstance(attrs, tvm.ir.attrs.DictAttrs):
         return {str(key): _plain(value) for key, value in attrs.items()}
+    # TVM lists attribute names slowly, so the names are stored per attribute class.
     if kind not in _ATTRIBUTE_NAMES:
         _ATTRIBUTE_NAMES[kind] = tuple(str(key) for key in attrs.keys())  # noqa: SIM118, attrs do not iterate
     return {name: _plain(getattr(attrs, name)) for name in _ATTRIBUTE_NAMES[kind]}
@@ -259,5 +258,5 @@ def _plain(value: Any) -> Json:
     if isinstance(value, (str, tvm.tir.StringImm)):
         return str(value)
     if isinstance(value, tvm.tir.PrimExpr):
-        return None
+        return None  # a symbolic dimension
     return str(value)

@@ -1,4 +1,4 @@
-"""Schedules functions as a database of one record says and prints one JSON line per case.
+"""Applies a tuning database with one record and prints one JSON line per case.
 
 A script for an interpreter with TVM's Relax: ``test_database.py`` runs it and reads the lines.
 """
@@ -19,7 +19,7 @@ from tvm import relax
 from tvm.relax import op, transform
 from tvm.s_tir import Schedule, meta_schedule
 
-from passsearch.dialects.relax.lowering import lowered, target_options
+from passsearch.dialects.relax.lowering import lower, target_options
 from passsearch.dialects.relax.passes import MetaScheduleApplyDatabase
 from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.dialects.relax.schedules import ScheduleCPU
@@ -29,7 +29,7 @@ SHAPE = (4, 24)
 
 
 def network() -> Any:
-    """An exponential and a sum, as two functions of loops."""
+    """Return an exponential and a sum, as two functions of loops."""
     builder = relax.BlockBuilder()
     data = relax.Var("x", relax.TensorType(SHAPE, "float32"))
     with builder.function("main", [data]):
@@ -40,26 +40,26 @@ def network() -> Any:
     return transform.LegalizeOps()(builder.get())
 
 
-def record(module: Any, folder: Path) -> None:
-    """A database that says how to schedule the exponential."""
+def write_database(module: Any, folder: Path) -> None:
+    """Write a database with a schedule of the exponential."""
     alone = tvm.IRModule({"main": module["tir_exp"].with_attr("global_symbol", "main")})
     schedule = Schedule(alone)
     *_, last = schedule.get_loops(schedule.get_sblock("compute"))
     schedule.vectorize(schedule.split(last, [3, 8])[1])
     database = meta_schedule.database.JSONDatabase(work_dir=str(folder))
     workload = database.commit_workload(alone)
-    found = meta_schedule.database.TuningRecord(schedule.trace, workload, [1e-6], TARGET)
-    database.commit_tuning_record(found)
+    record = meta_schedule.database.TuningRecord(schedule.trace, workload, [1e-6], TARGET)
+    database.commit_tuning_record(record)
 
 
 def run(module: Any, value: Any) -> Any:
     with TARGET:
-        library = relax.build(lowered(module, level=0, target=TARGET), TARGET, relax_pipeline=None)
+        library = relax.build(lower(module, level=0, target=TARGET), TARGET, relax_pipeline=None)
     return relax.VirtualMachine(library, tvm.cpu())["main"](tvm.runtime.tensor(value)).numpy()
 
 
-def scheduled(module: Any) -> dict[str, bool]:
-    functions = ((each.name_hint, function) for each, function in module.functions_items())
+def scheduled_functions(module: Any) -> dict[str, bool]:
+    functions = ((variable.name_hint, function) for variable, function in module.functions_items())
     return {
         name: bool(function.attrs and SCHEDULED in function.attrs)
         for name, function in functions
@@ -67,7 +67,7 @@ def scheduled(module: Any) -> dict[str, bool]:
     }
 
 
-def refusal(work_dir: str, digest: str) -> str:
+def refusal_message(work_dir: str, digest: str) -> str:
     try:
         with TARGET:
             MetaScheduleApplyDatabase(work_dir, digest)(network())
@@ -78,24 +78,24 @@ def refusal(work_dir: str, digest: str) -> str:
 
 def main() -> None:
     with TemporaryDirectory() as folder:
-        print(json.dumps({"case": "no database", "refused": refusal(folder, "0" * 8)}))
+        print(json.dumps({"case": "no database", "refused": refusal_message(folder, "0" * 8)}))
         module = network()
-        record(module, Path(folder))
+        write_database(module, Path(folder))
         digest = hashlib.sha256((Path(folder) / "database_tuning_record.json").read_bytes()).hexdigest()
-        print(json.dumps({"case": "relative", "refused": refusal(os.path.relpath(folder), digest)}))
-        print(json.dumps({"case": "another", "refused": refusal(folder, "0" * 8), "digest": digest}))
-        print(json.dumps({"case": "too short", "refused": refusal(folder, digest[:7])}))
+        print(json.dumps({"case": "relative", "refused": refusal_message(os.path.relpath(folder), digest)}))
+        print(json.dumps({"case": "another", "refused": refusal_message(folder, "0" * 8), "digest": digest}))
+        print(json.dumps({"case": "too short", "refused": refusal_message(folder, digest[:7])}))
         with TARGET, tvm.transform.PassContext(opt_level=4):
-            found = MetaScheduleApplyDatabase(folder, digest[:8])(module)
-            rest = ScheduleCPU()(found)
+            by_database = MetaScheduleApplyDatabase(folder, digest[:8])(module)
+            complete = ScheduleCPU()(by_database)
         value = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")
-        told = {
-            "found": scheduled(found),
-            "rest": scheduled(rest),
-            "as recorded": tvm_ffi.structural_equal(found["tir_exp"].body, rest["tir_exp"].body),
-            "same": bool(np.allclose(run(module, value), run(rest, value), rtol=1e-5)),
+        result = {
+            "by database": scheduled_functions(by_database),
+            "complete": scheduled_functions(complete),
+            "as recorded": tvm_ffi.structural_equal(by_database["tir_exp"].body, complete["tir_exp"].body),
+            "same": bool(np.allclose(run(module, value), run(complete, value), rtol=1e-5)),
         }
-        print(json.dumps({"case": "one of two functions", **told}))
+        print(json.dumps({"case": "one of two functions", **result}))
 
 
 if __name__ == "__main__":

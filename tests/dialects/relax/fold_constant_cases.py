@@ -18,7 +18,7 @@ from tvm import relax
 from tvm.relax import op
 
 from passsearch.dialects.relax.constants import constant_uses
-from passsearch.dialects.relax.fold_constant import EVALUATED_OPERATORS, FoldConstant, folded
+from passsearch.dialects.relax.fold_constant import EVALUATED_OPERATORS, FoldConstant, fold_with_numpy
 
 DTYPES = ("float32", "float64", "int32", "int64")
 ODD_FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-40, -6e-8, 1e18, 0.1, 2.5, -0.5)
@@ -41,7 +41,7 @@ BINARY = {f"relax.{name}": getattr(op, name) for name in ("add", "subtract", "mu
 
 
 def constant(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, *, kind: str) -> Any:
-    """Random values: ``plain`` ones, half of them ``odd`` (zeros of both signs, denormals, extremes) or ``nan``."""
+    """Return a constant of random values, half of them ``plain``, ``odd`` (zeros, denormals, extremes) or ``nan``."""
     if dtype.startswith("float"):
         values = rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 4, shape)
         strange = {"plain": values, "odd": rng.choice(ODD_FLOATS, shape), "nan": np.nan}[kind]
@@ -53,14 +53,14 @@ def constant(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, *, ki
 
 
 def module(emit: Callable[[Any], Any], dtype: str, *, dataflow: bool = True) -> tvm.IRModule:
-    """Returns the network's input and what is computed from constants, which is read twice."""
+    """Return a module that computes a value from constants, uses it twice, and returns it with its input."""
     builder = relax.BlockBuilder()
     data = relax.Var("data", relax.TensorType((2, 3, 5, 4), dtype))
     with builder.function("main", [data]):
         if dataflow:
             with builder.dataflow():
-                found = builder.emit(emit(builder))
-                output = builder.emit_output(relax.Tuple([data, found, builder.emit(op.add(found, found))]))
+                value = builder.emit(emit(builder))
+                output = builder.emit_output(relax.Tuple([data, value, builder.emit(op.add(value, value))]))
         else:
             output = builder.emit(relax.Tuple([data, builder.emit(emit(builder))]))
         builder.emit_func_output(output)
@@ -68,7 +68,7 @@ def module(emit: Callable[[Any], Any], dtype: str, *, dataflow: bool = True) -> 
 
 
 def one_operator(name: str, dtype: str, kind: str) -> tvm.IRModule:
-    """On constants of one kind; roots of what has one, quotients by what is not zero."""
+    """Return a module of one operator on constants; operands of roots are positive, divisors are not zero."""
     rng = np.random.default_rng(zlib.crc32(f"{name} {dtype} {kind}".encode()))
     first, second = (constant(rng, shape, dtype, kind=kind) for shape in (SHAPE, (3, 1, 1)))
     if name in ROOTS and kind != "nan":
@@ -81,20 +81,20 @@ def one_operator(name: str, dtype: str, kind: str) -> tvm.IRModule:
 
 
 def with_scalar(name: str, scalar: float, *, number: bool) -> tvm.IRModule:
-    """A scalar on the right, and on the left where it is a constant and not a number."""
+    """Return a module with a scalar as right operand, and also as left operand if it is a constant."""
     rng = np.random.default_rng(zlib.crc32(f"{name} {scalar}".encode()))
     data = constant(rng, SHAPE, "float32", kind="odd")
     if number:
         return module(lambda _: BINARY[name](data, tvm.tirx.FloatImm("float32", scalar)), "float32")
     constants = (data, relax.const(scalar, "float32"))
     return module(
-        lambda builder: op.concat([builder.emit(BINARY[name](*each)) for each in (constants, constants[::-1])]),
+        lambda builder: op.concat([builder.emit(BINARY[name](*pair)) for pair in (constants, constants[::-1])]),
         "float32",
     )
 
 
 def batch_norm(builder: Any) -> Any:
-    """As ``DecomposeOpsForInference`` and ``FoldBatchnormToConv2D`` write it."""
+    """Return the scale of a batch norm in the form of ``DecomposeOpsForInference`` and ``FoldBatchnormToConv2D``."""
     rng = np.random.default_rng(0)
     scale, variance = (relax.const(rng.random(3).astype("float32")) for _ in range(2))
     deviation = builder.emit(op.sqrt(builder.emit(op.add(variance, tvm.tirx.FloatImm("float32", 1e-5)))))
@@ -102,7 +102,7 @@ def batch_norm(builder: Any) -> Any:
 
 
 def cases() -> Iterator[tuple[str, tvm.IRModule, tuple[str, ...]]]:
-    """Title, module, and the operators that numpy must have evaluated."""
+    """Yield title, module, and the operators that numpy must evaluate."""
     for dtype, kind, name in product(DTYPES, ("plain", "odd", "nan"), (*UNARY, *BINARY)):
         if dtype.startswith("int") and (kind == "nan" or name in (*ROOTS, "relax.divide")):
             continue
@@ -118,14 +118,14 @@ def cases() -> Iterator[tuple[str, tvm.IRModule, tuple[str, ...]]]:
 
 
 def main() -> None:
-    """Fold every case both ways."""
-    named = {name.split()[0] for name in (*UNARY, *BINARY)}
-    assert named == EVALUATED_OPERATORS, "a case for every operator"
-    for title, each, evaluated in cases():
+    """Fold every case with both evaluators."""
+    operators = {name.split()[0] for name in (*UNARY, *BINARY)}
+    assert operators == EVALUATED_OPERATORS, "a case for every operator"
+    for title, plain, evaluated in cases():
         with tvm.target.Target("llvm"):
-            by_tvm, by_numpy = (FoldConstant(evaluator)(each) for evaluator in ("tvm", "numpy"))
+            by_tvm, by_numpy = (FoldConstant(evaluator)(plain) for evaluator in ("tvm", "numpy"))
         equal = tvm_ffi.structural_equal(by_tvm, by_numpy) and constant_uses(by_tvm) == constant_uses(by_numpy)
-        left = [name for name in evaluated if name.replace("relax.", "R.") + "(" in folded(each).script()]
+        left = [name for name in evaluated if name.replace("relax.", "R.") + "(" in fold_with_numpy(plain).script()]
         print(json.dumps({"case": title, "equal": bool(equal), "left to tvm": left}), flush=True)
 
 

@@ -1,6 +1,6 @@
 """Imports ONNX networks of one operator, builds and runs them, and prints one JSON line per case.
 
-A script for an interpreter with TVM's Relax: ``test_importer.py`` runs it and reads the lines.
+A script for an interpreter with TVM's Relax: ``test_onnx_import.py`` runs it and reads the lines.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax import ir_file
 from passsearch.dialects.relax.bridge import RelaxBridge
 from passsearch.dialects.relax.importers.onnx_graph import read
-from passsearch.dialects.relax.lowering import lowered
+from passsearch.dialects.relax.lowering import lower
 
 TARGET = tvm.target.Target({"kind": "llvm"})
 CLIP = ("relax.clip",)
@@ -77,34 +77,34 @@ CASES: dict[str, tuple[tuple[str, ...], onnx.ModelProto]] = {
 
 
 def operators(module: Any) -> list[str]:
-    """Those of the graph, in order; what is loops already is none."""
+    """Return the clips and pads of the graph in order; functions of loops do not count."""
     calls = (binding.value for block in module["main"].body.blocks for binding in block.bindings)
-    names = [str(each.op.name) for each in calls if isinstance(each, relax.Call) and isinstance(each.op, tvm.ir.Op)]
+    names = [str(call.op.name) for call in calls if isinstance(call, relax.Call) and isinstance(call.op, tvm.ir.Op)]
     return [name for name in names if name in (*CLIP, *PAD)]
 
 
 def run(module: Any, value: Any) -> Any:
     with TARGET:
-        library = relax.build(lowered(module, level=0, target=TARGET), TARGET, relax_pipeline=None)
+        library = relax.build(lower(module, level=0, target=TARGET), TARGET, relax_pipeline=None)
     machine = relax.VirtualMachine(library, tvm.cpu())
     return machine["main"](tvm.runtime.tensor(value)).numpy()
 
 
-def told(folder: Path) -> None:
+def print_operators(folder: Path) -> None:
     value = np.random.default_rng(0).normal(0, 4, SHAPE).astype("float32")
     for case, (expected, network) in CASES.items():
         path = folder / "case.onnx"
         onnx.save(network, str(path))
         module = read(ModelSource(path=path, format="onnx", inputs={}))
         reference = ReferenceEvaluator(network).run(None, {"x": value})[0]
-        if case == "clip of no bound":  # as ONNX Runtime reads it; the reference is spoiled by it
+        if case == "clip of no bound":  # the reference returns NaN; ONNX Runtime ignores the bound
             reference = np.minimum(value, 6)
         same = bool(np.allclose(run(module, value), reference))
         print(json.dumps({"case": case, "operators": operators(module) == list(expected), "same": same}))
 
 
-def named_as_in_the_file(folder: Path) -> None:
-    """An input with a dot keeps its name."""
+def print_input_names(folder: Path) -> None:
+    """Print the inputs of a network; a name with a dot must not change."""
     node = helper.make_node("Relu", ["input.1"], ["y"])
     tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in ("input.1", "y")]
     graph = helper.make_graph([node], "case", tensors[:1], tensors[1:])
@@ -117,8 +117,8 @@ def named_as_in_the_file(folder: Path) -> None:
     print(json.dumps({"case": "named", "inputs": list(bridge.inputs(module))}))
 
 
-def kept_apart(folder: Path) -> None:
-    """A module read back from a file with its weights beside it is the module that was written."""
+def print_external_weights(folder: Path) -> None:
+    """Write a module with external weights, read it back, and print if it is the same state."""
     bridge = RelaxBridge("llvm")
     builder = relax.BlockBuilder()
     data = relax.Var("x", relax.TensorType((1, 64), "float32"))
@@ -134,15 +134,15 @@ def kept_apart(folder: Path) -> None:
     again = ir_file.read(ModelSource(path=path, format="ir", inputs={}, parameters=path.with_suffix(".params")))
     legal = PassSpec.of("LegalizeOps")
     states = [
-        bridge.identity(bridge.apply(each, legal, factory="tvm.relax.transform:LegalizeOps"))
-        for each in (module, again)
+        bridge.identity(bridge.apply(version, legal, factory="tvm.relax.transform:LegalizeOps"))
+        for version in (module, again)
     ]
     small = path.stat().st_size < 64 * 64 * 4
-    print(json.dumps({"case": "kept apart", "equal": bool(states[0] == states[1]), "large ones only": small}))
+    print(json.dumps({"case": "external weights", "equal": bool(states[0] == states[1]), "large ones only": small}))
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
-        told(Path(name))
-        named_as_in_the_file(Path(name))
-        kept_apart(Path(name))
+        print_operators(Path(name))
+        print_input_names(Path(name))
+        print_external_weights(Path(name))

@@ -1,7 +1,7 @@
 """Random orders of passes, built and run, one JSON line per network.
 
-A script for an interpreter with TVM's Relax: ``test_orders.py`` runs it, told the passes and their phases, and reads
-the lines.
+A script for an interpreter with TVM's Relax: ``test_orders.py`` runs it with a file of passes and phases, and reads the
+lines.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ LENGTH, ORDERS = 8, 25
 
 
 def main() -> None:
-    asked = json.loads(Path(sys.argv[1]).read_text())
+    request = json.loads(Path(sys.argv[1]).read_text())
     bridge = RelaxBridge("llvm")
-    for path in asked["networks"]:
-        print(json.dumps({"case": Path(path).stem, **tried(bridge, Path(path), asked["passes"])}), flush=True)
+    for path in request["networks"]:
+        print(json.dumps({"case": Path(path).stem, **try_orders(bridge, Path(path), request["passes"])}), flush=True)
 
 
-def tried(bridge: RelaxBridge, path: Path, passes: list[dict[str, Any]]) -> dict[str, Any]:
-    """Orders that could not be applied or built, and those whose outputs are not those of the plain network."""
+def try_orders(bridge: RelaxBridge, path: Path, passes: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the orders that TVM refused, and those whose outputs differ from the plain network's."""
     module = bridge.load(ModelSource(path=path, format="onnx", inputs={}))
     random = np.random.default_rng(0)
     values = {
@@ -43,23 +43,23 @@ def tried(bridge: RelaxBridge, path: Path, passes: list[dict[str, Any]]) -> dict
     for _ in range(ORDERS):
         order, state = [], module
         for place in random.integers(0, len(passes), LENGTH):
-            each = passes[place]
-            if each["phases"] and bridge.phase(state) not in each["phases"]:
+            entry = passes[place]
+            if entry["phases"] and bridge.phase(state) not in entry["phases"]:
                 continue
-            order.append(each["name"])
+            order.append(entry["name"])
             try:
-                state = bridge.apply(state, PassSpec.of(each["name"]), factory=each["factory"])
+                state = bridge.apply(state, PassSpec.of(entry["name"]), factory=entry["factory"])
             except CompileError as error:
                 refused.append([order, str(error)])
                 break
         else:
             phases.add(bridge.phase(state))
             try:
-                found = outputs(bridge, state, values)
+                actual = outputs(bridge, state, values)
             except CompileError as error:
                 refused.append([order, str(error)])
                 continue
-            if not all(np.allclose(*pair, rtol=1e-4, atol=1e-4) for pair in zip(expected, found, strict=True)):
+            if not all(np.allclose(*pair, rtol=1e-4, atol=1e-4) for pair in zip(expected, actual, strict=True)):
                 wrong.append(order)
     return {"refused": refused, "wrong": wrong, "phases": sorted(phases)}
 

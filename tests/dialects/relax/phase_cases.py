@@ -1,4 +1,4 @@
-"""Walks small networks from operators to planned memory and prints one JSON line per network.
+"""Lowers small networks from operators to planned memory and prints one JSON line per network.
 
 A script for an interpreter with TVM's Relax: ``test_phases.py`` runs it and reads the lines.
 """
@@ -38,17 +38,17 @@ def network(body: Callable[[Any], Any]) -> Any:
     return builder.get()
 
 
-def walked(name: str) -> list[str]:
+def phases(name: str) -> list[str]:
     module = network(NETWORKS[name])
-    found = [phase(module)]
-    dispatched = relax.pipeline.library_dispatch_passes(TARGET)
-    for step in ([*dispatched, transform.LegalizeOps()], [ScheduleCPU()], [StaticPlanBlockMemory()]):
+    result = [phase(module)]
+    dispatch = relax.pipeline.library_dispatch_passes(TARGET)
+    for step in ([*dispatch, transform.LegalizeOps()], [ScheduleCPU()], [StaticPlanBlockMemory()]):
         module = tvm.transform.Sequential(step)(module)
-        found.append(phase(module))
-    return found
+        result.append(phase(module))
+    return result
 
 
 if __name__ == "__main__":
     with TARGET, tvm.transform.PassContext(opt_level=4):
-        for each in NETWORKS:
-            print(json.dumps({"case": each, "phases": walked(each)}), flush=True)
+        for name in NETWORKS:
+            print(json.dumps({"case": name, "phases": phases(name)}), flush=True)

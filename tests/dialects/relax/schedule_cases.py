@@ -14,7 +14,7 @@ import tvm
 from tvm import relax
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.lowering import lowered, target_options
+from passsearch.dialects.relax.lowering import lower, target_options
 from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.dialects.relax.schedules import ScheduleCPU
 
@@ -25,8 +25,8 @@ Body = Callable[..., Any]
 
 
 def values(shape: Sequence[int], dtype: str = "float32") -> Any:
-    drawn = RANDOM.standard_normal(shape) if "float" in dtype else RANDOM.integers(-3, 4, shape)
-    return np.asarray(drawn, dtype)
+    array = RANDOM.standard_normal(shape) if "float" in dtype else RANDOM.integers(-3, 4, shape)
+    return np.asarray(array, dtype)
 
 
 def weight(*shape: int, dtype: str = "float32") -> Any:
@@ -95,26 +95,26 @@ def network(shape: Sequence[int], body: Body, dtype: str) -> Any:
 
 def run(module: Any, value: Any, target: Any) -> Any:
     with target:
-        library = relax.build(lowered(module, level=0, target=target), target, relax_pipeline=None)
+        library = relax.build(lower(module, level=0, target=target), target, relax_pipeline=None)
     return relax.VirtualMachine(library, tvm.cpu())["main"](tvm.runtime.tensor(value)).numpy()
 
 
 def case(name: str, target: Any) -> dict[str, Any]:
     shape, body = CASES[name]
     dtype = name.rpartition(" in ")[2] if " in " in name else "float32"
-    grouped = (transform.AnnotateTIROpPattern(), transform.FuseOps(fuse_opt_level=2), transform.FuseTIR())
-    passes = (transform.LegalizeOps(), *grouped)
+    fusion = (transform.AnnotateTIROpPattern(), transform.FuseOps(fuse_opt_level=2), transform.FuseTIR())
+    passes = (transform.LegalizeOps(), *fusion)
     value = values(shape, dtype)
     with target, tvm.transform.PassContext(opt_level=4):
         plain = tvm.transform.Sequential(passes)(network(shape, body, dtype))
         scheduled = ScheduleCPU()(plain.clone())
-    functions = [each for _, each in scheduled.functions_items() if isinstance(each, tvm.tirx.PrimFunc)]
-    expected, found = run(plain, value, target), run(scheduled, value, target)
+    functions = [function for _, function in scheduled.functions_items() if isinstance(function, tvm.tirx.PrimFunc)]
+    expected, actual = run(plain, value, target), run(scheduled, value, target)
     limit = 1e-2 if dtype == "float16" else 1e-5
     text = scheduled.script()
     return {
-        "scheduled": bool(functions) and all(bool(each.attrs[SCHEDULED]) for each in functions),
-        "same": bool(np.allclose(expected, found, rtol=limit, atol=limit * np.abs(expected).max())),
+        "scheduled": bool(functions) and all(bool(function.attrs[SCHEDULED]) for function in functions),
+        "same": bool(np.allclose(expected, actual, rtol=limit, atol=limit * np.abs(expected).max())),
         "vectors": "T.vectorized(" in text,
         "packed": "_packed(" in text,
     }
@@ -122,5 +122,5 @@ def case(name: str, target: Any) -> dict[str, Any]:
 
 if __name__ == "__main__":
     for processor, target in TARGETS.items():
-        for each in CASES:
-            print(json.dumps({"case": f"{each} on {processor}", **case(each, target)}), flush=True)
+        for name in CASES:
+            print(json.dumps({"case": f"{name} on {processor}", **case(name, target)}), flush=True)

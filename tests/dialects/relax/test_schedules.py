@@ -1,19 +1,19 @@
-"""The CPU schedule changes how fast functions are, and not what they compute."""
+"""The CPU schedule changes the speed of functions, and not their results."""
 
 from typing import Any
 
-PLAIN = {"sum of all"}
-"""No axis that vectors fit in."""
+WITHOUT_VECTORS = {"sum of all"}
+"""Functions without an axis that vectors fit in."""
 
-AS_STORED = {"product of odd sizes"}
-"""Weights with no axis to lay out anew."""
+WITHOUT_PACKING = {"product of odd sizes"}
+"""Functions whose weights have no axis that can be packed."""
 
 
 def test_scheduled_functions_compute_the_same(cases: Any) -> None:
-    told = cases("schedule_cases.py")
-    assert len(told) == 50
-    for case in told:
+    results = cases("schedule_cases.py")
+    assert len(results) == 50
+    for case in results:
         name = case["case"].partition(" on ")[0]
-        weighed = name.startswith(("conv", "product")) and name not in AS_STORED
+        is_packed = name.startswith(("conv", "product")) and name not in WITHOUT_PACKING
         assert case["scheduled"] and case["same"], case
-        assert (case["vectors"], case["packed"]) == (name not in PLAIN, weighed), case
+        assert (case["vectors"], case["packed"]) == (name not in WITHOUT_VECTORS, is_packed), case

@@ -9,5 +9,5 @@ from passsearch.toolchain import Toolchain
 @pytest.mark.toolchain
 def test_layouts_are_converted_after_batch_norms_are_folded(relax: Toolchain) -> None:
     names = ["default", "nhwc-schedule-cpu"]
-    told = passsearch.compare("zoo:resnet_tiny", names, toolchain=relax.name, rounds=2, processes=1)
-    assert ["failure" in row for row in told["rows"]] == [False, False]
+    document = passsearch.compare("zoo:resnet_tiny", names, toolchain=relax.name, rounds=2, processes=1)
+    assert ["failure" in row for row in document["rows"]] == [False, False]

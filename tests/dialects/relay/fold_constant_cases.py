@@ -1,7 +1,7 @@
 """Folds small modules with both evaluators of ``FoldConstant`` and prints one JSON line per case.
 
-A script for an interpreter with TVM's Relay, told to take every n-th dtype of each operator, and how many random
-graphs: ``test_fold_constant.py`` runs it and reads the lines.
+A script for an interpreter with TVM's Relay: ``test_fold_constant.py`` runs it and reads the lines. Its arguments are n
+(every n-th dtype of an operator is tested) and the number of random graphs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Factory = Callable[[str], Any]
 
 
 def constant(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, *, nan: bool = False) -> Any:
-    """A constant of random values, some of them odd: zeros of both signs, infinities, denormals, extremes."""
+    """Return a constant of random values, some of them odd: zeros of both signs, infinities, denormals, extremes."""
     if dtype == "bool":
         return relay.const(np.asarray(rng.integers(0, 2, shape), "bool"))
     if dtype in FLOATS:
@@ -72,7 +72,7 @@ def binary(call: Callable[[Any, Any], Any], dtype: str) -> Build:
 def casts(dtype: str) -> Build:
     def build(rng: np.random.Generator) -> Any:
         small = relay.const(np.asarray(rng.integers(0, 100, (9,))).astype(dtype), dtype)
-        # Out of range a conversion to integers is undefined: only the float results may see odd values.
+        # A conversion to integers is undefined out of range, so odd values are converted to floats only.
         targets = DTYPES if dtype not in FLOATS else (*FLOATS, "bool")
         odd = [relay.cast(constant(rng, (9,), dtype), to) for to in targets]
         return relay.Tuple(odd + [relay.cast(small, to) for to in DTYPES])
@@ -111,10 +111,10 @@ def movements(dtype: str) -> Build:
 
 
 def operator_cases() -> Iterator[tuple[str, Build]]:
-    """Every operator numpy evaluates, on every dtype TVM compiles it for."""
+    """Yield every operator that numpy evaluates, on every dtype that TVM compiles it for."""
     op = relay.op
     for dtype in (*FLOATS, *INTEGERS):
-        # Integers divided by zero end the process, in TVM's evaluator as in any.
+        # A division of integers by zero crashes the process.
         calls = [op.add, op.subtract, op.multiply, op.maximum, op.minimum]
         for call in [*calls, op.divide] if dtype in FLOATS else calls:
             yield f"{call.__name__} {dtype}", binary(call, dtype)
@@ -145,7 +145,7 @@ def aranges(dtype: str) -> Build:
     return build
 
 
-# What the pass enters and what it does not.
+# Constructs that the pass enters, and constructs that it does not.
 
 
 def function_of(body: Any, **attrs: Any) -> Any:
@@ -156,7 +156,7 @@ def function_of(body: Any, **attrs: Any) -> Any:
 
 
 def nested_functions(rng: np.random.Generator) -> Any:
-    """Composite, primitive and plain functions as operators, each with something to fold inside and before."""
+    """Return calls of composite, primitive and plain functions, with constants inside and before them."""
     x, results = relay.var("x", shape=(7,)), []
     for attrs in ({}, {"Composite": "a.b"}, {"Primitive": tvm.tir.IntImm("int32", 1)}):
         y = relay.var("y", shape=(7,))
@@ -175,8 +175,8 @@ def bindings(rng: np.random.Generator) -> Any:
 def branches(rng: np.random.Generator) -> Any:
     x, condition = relay.var("x", shape=(7,)), relay.var("c", shape=(), dtype="bool")
     folded = relay.abs(constant(rng, (7,), "float32"))
-    known = relay.less(relay.const(1.0), relay.const(2.0))
-    return relay.If(condition, x + folded, relay.If(known, x * relay.sqrt(folded), x))
+    constant_condition = relay.less(relay.const(1.0), relay.const(2.0))
+    return relay.If(condition, x + folded, relay.If(constant_condition, x * relay.sqrt(folded), x))
 
 
 def tuples(rng: np.random.Generator) -> Any:
@@ -187,7 +187,7 @@ def tuples(rng: np.random.Generator) -> Any:
 
 
 def shapes(rng: np.random.Generator) -> Any:
-    """``shape_of`` and ``ndarray_size`` of variables and constants, static and dynamic."""
+    """Return ``shape_of`` and ``ndarray_size`` of variables and constants, static and dynamic."""
     x, dynamic = relay.var("x", shape=(2, 3)), relay.var("d", shape=(relay.Any(), 3))
     box = constant(rng, (2, 3, 4), "float32")
     counted = [relay.op.shape_of(e, dtype) for e in (x, box, x + x, dynamic) for dtype in ("int32", "int64")]
@@ -197,7 +197,7 @@ def shapes(rng: np.random.Generator) -> Any:
 
 
 def left_to_tvm(rng: np.random.Generator) -> Any:
-    """Calls numpy does not evaluate, between calls it does; calls that TVM does not fold."""
+    """Return calls that numpy does not evaluate, between calls it does; and calls that TVM does not fold."""
     data, positive = constant(rng, (7,), "float32"), relay.const(np.asarray(rng.random(7) + 1, "float32"))
     placed = relay.annotation.on_device(relay.abs(data), tvm.cpu(), constrain_body=False)
     zeros, quantised = relay.zeros((7,), "float32"), relay.qnn.op.quantize(positive, relay.const(0.1), relay.const(3))
@@ -206,14 +206,14 @@ def left_to_tvm(rng: np.random.Generator) -> Any:
 
 
 def shared(rng: np.random.Generator) -> Any:
-    """The same constant in equal calls, and one call with two users."""
+    """Return equal calls on one constant, and one call with two users."""
     x, data = relay.var("x", shape=(7,)), constant(rng, (7,), "float32")
     once = relay.abs(data)
     return relay.Tuple([x + once, x * once, x + relay.abs(data), relay.sqrt(once), relay.sqrt(relay.abs(data))])
 
 
 def deep(rng: np.random.Generator) -> Any:
-    """A chain deeper than Python's recursion limit, with something to fold at each level."""
+    """Return a chain of calls deeper than Python's recursion limit, with constants in it."""
     x = relay.var("x", shape=(7,))
     data = constant(rng, (7,), "float32")
     for level in range(1500):
@@ -222,7 +222,7 @@ def deep(rng: np.random.Generator) -> Any:
 
 
 def structure_cases() -> Iterator[tuple[str, Build]]:
-    """Every construct of Relay the pass has a rule for."""
+    """Yield every construct of Relay that the pass has a rule for."""
     for build in (nested_functions, bindings, branches, tuples, shapes, left_to_tvm, shared, deep):
         yield build.__name__, build
 
@@ -231,7 +231,7 @@ def structure_cases() -> Iterator[tuple[str, Build]]:
 
 
 def grow(rng: np.random.Generator, pool: list[tuple[Any, tuple[int, ...], str]]) -> tuple[Any, tuple[int, ...], str]:
-    """One more expression, its shape and dtype, over the pool's."""
+    """Return a new expression over those of the pool, with its shape and dtype."""
     expr, shape, dtype = pool[rng.integers(len(pool))]
     numeric: dict[str, Callable[[], Any]] = {
         "add": lambda: relay.add(expr, constant(rng, (), dtype)),
@@ -281,11 +281,11 @@ def random_cases(count: int) -> Iterator[tuple[str, Build]]:
         yield f"random {index}", random_graph
 
 
-# Passes that fold on the way.
+# Other passes that fold constants.
 
 
 def scaled(rng: np.random.Generator) -> Any:
-    """What batch norms leave behind, before and after a convolution."""
+    """Return a convolution with the scales of batch norms before and after it."""
     data = relay.multiply(relay.var("data", shape=(1, 4, 8, 8)), constant(rng, (4, 1, 1), "float32"))
     weight = relay.reshape(constant(rng, (36, 6), "float32"), (6, 4, 3, 3))
     result = relay.nn.conv2d(data, weight, kernel_size=(3, 3), channels=6)
@@ -294,7 +294,7 @@ def scaled(rng: np.random.Generator) -> Any:
 
 
 def dynamic(rng: np.random.Generator) -> Any:
-    """A reshape whose shape is computed from constants."""
+    """Return a reshape whose shape is computed from constants."""
     shape = relay.concatenate([relay.const([2]), relay.add(relay.const([3]), relay.const([1]))], 0)
     data = relay.add(relay.var("data", shape=(8,)), constant(rng, (8,), "float32"))
     return relay.reshape(data, relay.cast(shape, "int64"))
@@ -311,7 +311,7 @@ def fold(module: tvm.IRModule, evaluator: str, factory: Factory) -> Fold:
 
 
 def identity(module: tvm.IRModule) -> int:
-    """Tells one constant that is used twice from two equal ones, as TVM's own equality does not."""
+    """Return a hash that differs for one constant used twice and two equal constants; TVM's own hash does not."""
     return int(tvm.ir.structural_hash(Constants().strip(module)[0]))
 
 
@@ -327,14 +327,14 @@ def compare(name: str, build: Build, seed: int, factory: Factory = FoldConstant)
 
 
 def main(every: int, random_count: int) -> None:
-    met = Counter[str]()
-    some = []
+    counts = Counter[str]()
+    selection = []
     for name, build in operator_cases():
         operator = name.split()[0]
-        if met[operator] % every == 0:
-            some.append((name, build))
-        met[operator] += 1
-    cases = itertools.chain(some, structure_cases(), random_cases(random_count))
+        if counts[operator] % every == 0:
+            selection.append((name, build))
+        counts[operator] += 1
+    cases = itertools.chain(selection, structure_cases(), random_cases(random_count))
     for seed, (name, build) in enumerate(cases):
         print(json.dumps(compare(name, build, seed)), flush=True)
     for seed, factory in enumerate((FoldScaleAxis, DynamicToStatic)):

@@ -1,4 +1,4 @@
-"""Simplifies small modules with and without looking first and prints one JSON line per case.
+"""Simplifies small modules with and without ``look_first`` and prints one JSON line per case.
 
 A script for an interpreter with TVM's Relay: ``test_simplify_expr.py`` runs it and reads the lines.
 """
@@ -21,7 +21,7 @@ TREES = 400
 
 
 def patterns() -> Iterator[tuple[str, Any]]:
-    """Every pattern the pass has, and what only looks like one."""
+    """Yield every pattern of the pass, and expressions that resemble one."""
     op = relay
     x, y = variable("x"), variable("y")
     two, three = op.const(2.0), op.const(np.full((3, 1, 1), 3.0, "float32"))
@@ -42,13 +42,13 @@ def patterns() -> Iterator[tuple[str, Any]]:
         "x + full": op.add(x, op.full(two, SHAPE, "float32")),
         "reshape of reshape": op.reshape(op.reshape(x, (6, 16)), (2, 48)), "reshape": op.reshape(x, (6, 16)),
         "transposes": op.transpose(op.transpose(x, (0, 2, 3, 1)), (0, 3, 1, 2)),
-        "transpose": op.transpose(x, (0, 2, 3, 1)), "idle transpose": op.transpose(x, (0, 1, 2, 3)),
-        "idle transpose from the end": op.transpose(x, (-4, -3, -2, -1)), "reversed": op.transpose(x),
+        "transpose": op.transpose(x, (0, 2, 3, 1)), "redundant transpose": op.transpose(x, (0, 1, 2, 3)),
+        "redundant transpose from the end": op.transpose(x, (-4, -3, -2, -1)), "reversed": op.transpose(x),
         "layouts": op.layout_transform(op.layout_transform(x, "NCHW", "NHWC"), "NHWC", "NCHW"),
-        "layout": op.layout_transform(x, "NCHW", "NHWC"), "idle layout": op.layout_transform(x, "NCHW", "NCHW"),
+        "layout": op.layout_transform(x, "NCHW", "NHWC"), "redundant layout": op.layout_transform(x, "NCHW", "NCHW"),
         "blocked": op.layout_transform(op.layout_transform(x, "NCHW", "NCHW3c"), "NCHW3c", "NHWC"),
         "transpose of layout": op.transpose(op.layout_transform(x, "NCHW", "NHWC"), (0, 3, 1, 2)),
-        "cast": op.cast(x, "float64"), "idle cast": op.cast(x, "float32"),
+        "cast": op.cast(x, "float64"), "redundant cast": op.cast(x, "float32"),
         "casts": op.cast(op.cast(x, "float64"), "float32"), "cast of clip": op.cast(op.clip(x, 0, 6), "uint8"),
         "casts of clip": op.cast(op.cast(op.clip(op.cast(integers, "int32"), 0, 9), "uint8"), "int32"),
         "clip of cast": op.clip(op.cast(integers, "uint8"), 0, 255), "clip": op.clip(x, 0, 6),
@@ -68,25 +68,25 @@ def patterns() -> Iterator[tuple[str, Any]]:
     for name in ("x + x", "x + y", "transposes"):
         body = cases[name]
         inner = relay.Function(relay.analysis.free_vars(body), body)
-        yield f"{name}, in a function", relay.Call(inner, [variable(each.name_hint) for each in inner.params])
+        yield f"{name}, in a function", relay.Call(inner, [variable(param.name_hint) for param in inner.params])
     yield "x + 1 twice", relay.Tuple([op.add(op.add(x, one), y), op.add(op.add(x, one), y)])
 
 
 def half(value: float) -> Any:
-    """A constant of bfloat16: the upper half of a float32's bits."""
+    """Return a constant of bfloat16, which is the upper half of a float32's bits."""
     data = tvm.nd.empty((), "bfloat16")
     return relay.Constant(data.copyfrom(np.array(np.float32(value).view("uint32") >> 16, "uint16")))
 
 
 def trees() -> Iterator[tuple[str, Any]]:
-    """Random expressions of a few calls."""
+    """Yield random expressions of a few calls."""
     for seed in range(TREES):
         rng = np.random.default_rng(seed)
         yield f"tree {seed}", tree(rng, int(rng.integers(1, 4)), [variable("x"), variable("y")])
 
 
 def tree(rng: np.random.Generator, depth: int, leaves: list[Any]) -> Any:
-    """An expression of ``SHAPE`` whose leaves are inputs and constants, now and then neutral ones."""
+    """Return an expression of ``SHAPE`` whose leaves are inputs and constants, some of them neutral."""
     if depth == 0:
         constants = [relay.const(float(value)) for value in (0, 1, 2)]
         drawn: Any = [*leaves, *leaves, *constants][rng.integers(2 * len(leaves) + len(constants))]
@@ -104,26 +104,26 @@ def tree(rng: np.random.Generator, depth: int, leaves: list[Any]) -> Any:
 
 
 def variable(name: str) -> Any:
-    """An input."""
+    """Return an input."""
     return relay.var(name, shape=SHAPE, dtype="float32")
 
 
 def main() -> None:
-    """Every case by both, of both passes."""
+    """Simplify every case with both passes, with and without ``look_first``."""
     constants = Constants()
     for name, body in [*patterns(), *trees()]:
         module = relay.transform.InferType()(tvm.IRModule.from_expr(body))
         for make in (simplify_expr.SimplifyExpr, simplify_expr.SimplifyExprPostAlterOp):
             with tvm.transform.PassContext(opt_level=4):
-                plain, looked = (relay.transform.InferType()(make(first)(module)) for first in (False, True))
-            same = tvm.ir.structural_equal(*(constants.strip(each)[0] for each in (plain, looked)))
-            told = {
+                plain, after_look = (relay.transform.InferType()(make(first)(module)) for first in (False, True))
+            same = tvm.ir.structural_equal(*(constants.strip(version)[0] for version in (plain, after_look)))
+            result = {
                 "case": f"{name}, {make.__name__}",
                 "equal": bool(same),
                 "changed": not tvm.ir.structural_equal(module, plain),
                 "run": simplify_expr._might_change(module),
             }
-            print(json.dumps(told), flush=True)
+            print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
-"""What is said where TVM's importer does not take a network; the messages are TVM 0.16's own."""
+"""Messages for networks that TVM's importers refuse; the quoted texts are TVM 0.16's own."""
 
 from pathlib import Path
 
 import pytest
 
 from passsearch.dialects.contract import ModelSource
-from passsearch.dialects.relay.refusal import missing_operators, refusal
+from passsearch.dialects.relay.refusal import missing_operators, refusal_message
 
 DYNAMIC = "The following operators are likely to have dynamic range quantization: 'FULLY_CONNECTED'. If you are running"
 
 
 @pytest.mark.parametrize(
-    ("said", "names"),
+    ("reason", "names"),
     [
         ("The following operators are not supported for frontend ONNX: StringConcat, Det", ["Det", "StringConcat"]),
         ("The following operators are not implemented: ['aten::bar', 'aten::foo']", ["aten::bar", "aten::foo"]),
@@ -27,8 +27,11 @@ DYNAMIC = "The following operators are likely to have dynamic range quantization
         ("Global average pooling is only supported for 1D, 2D, and 3D", []),
     ],
 )
-def test_operators_that_tvm_lacks_are_told_from_what_else_it_refuses(said: str, names: list[str]) -> None:
-    assert missing_operators(said) == names
-    told = refusal(ModelSource(Path("/some/net.tflite"), "tflite", {}), said)
-    assert "\n" not in told
-    assert (f"no operator `{names[0]}`" in told and "toolchain add" in told) if names else said in told
+def test_only_messages_about_missing_operators_name_operators(reason: str, names: list[str]) -> None:
+    assert missing_operators(reason) == names
+    message = refusal_message(ModelSource(Path("/some/net.tflite"), "tflite", {}), reason)
+    assert "\n" not in message
+    if names:
+        assert f"no operator `{names[0]}`" in message and "toolchain add" in message
+    else:
+        assert reason in message

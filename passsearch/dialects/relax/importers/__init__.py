@@ -1,1 +1,1 @@
-"""One module for every format TVM imports, each with ``read``."""
+"""One module per model format, with a function ``read``."""

@@ -1,7 +1,7 @@
-"""ONNX files, with bounds and borders as operators.
+"""Importer of ONNX files that preserves Clip and Pad as operators.
 
-TVM's importer writes Clip and Pad as loops at once: no pass for operators and no feature sees a ReLU6 or an explicit
-padding then. Both stay operators here wherever Relax has one for them, for every candidate alike.
+TVM's importer writes Clip and Pad as loops at once. Then no pass for operators and no feature of the analyzer sees a
+ReLU6 or an explicit padding. Here both become Relax operators where Relax has one, for the baselines too.
 """
 
 from collections.abc import Sequence
@@ -19,21 +19,22 @@ from passsearch.dialects.contract import ModelSource
 
 
 def read(source: ModelSource) -> tvm.IRModule:
-    """The graph, weights as constants; the front end has read the file before."""
+    """Return the graph, its weights as constants."""
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
     converters = {**onnx_frontend._get_convert_map(), "Clip": _Clip, "Pad": _Pad}
+    # TVM has no interface to replace a converter, so its table is patched during the import.
     with patch.object(onnx_frontend, "_get_convert_map", lambda: converters):
         return from_onnx(
             onnx.load(str(source.path)),
             shape_dict=shapes or None,
             dtype_dict=types or "float32",
-            sanitize_input_names=False,
+            sanitize_input_names=False,  # else `input.1` becomes another name than the user's
         )
 
 
 class _Clip(onnx_frontend.Clip):  # type: ignore[misc]
-    """A clip of floats whose bounds are numbers."""
+    """Converter of Clip; floats with constant bounds become ``relax.clip``."""
 
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
@@ -48,35 +49,36 @@ class _Clip(onnx_frontend.Clip):  # type: ignore[misc]
 
 
 def _bound(value: Any, default: float, params: Any) -> float | None:
-    """A bound that is known, and a number."""
+    """Return a constant bound; ``None`` for a bound that is computed or NaN."""
     if value is None:
         return default
     constant = onnx_frontend.get_constant(value, params)
     if not isinstance(constant, GenericConst):
         return None
-    found = float(constant.value.numpy().item())
-    return None if np.isnan(found) else found
+    bound = float(constant.value.numpy().item())
+    return None if np.isnan(bound) else bound
 
 
 class _Pad(onnx_frontend.Pad):  # type: ignore[misc]
-    """A border of one number."""
+    """Converter of Pad; a border of one constant number becomes ``relax.nn.pad``."""
 
     @classmethod
     def _impl_v2(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         if attr.get("mode", b"constant") != b"constant":
             return super()._impl_v2(bb, inputs, attr, params)
         before, after = np.split(np.array(attr["pads"]), 2)
-        return _padded(inputs[0], before.tolist(), after.tolist(), float(attr.get("value", 0.0)))
+        return _pad(inputs[0], before.tolist(), after.tolist(), float(attr.get("value", 0.0)))
 
     @classmethod
     def _lower_pad(cls, bb: Any, inputs: Any, attr: Any, params: Any, allowed_modes: Any) -> Any:
         before, after, value = cls._parse_pads_and_axes(inputs, params)
-        crops = min((*before, *after), default=0) < 0
-        if crops or attr.get("mode", b"constant") != b"constant":
+        # A negative width removes elements, for which Relax has no operator.
+        is_crop = min((*before, *after), default=0) < 0
+        if is_crop or attr.get("mode", b"constant") != b"constant":
             return super()._lower_pad(bb, inputs, attr, params, allowed_modes)
-        return _padded(inputs[0], before, after, value)
+        return _pad(inputs[0], before, after, value)
 
 
-def _padded(data: Any, before: Sequence[int], after: Sequence[int], value: float) -> Any:
+def _pad(data: Any, before: Sequence[int], after: Sequence[int], value: float) -> Any:
     widths = [int(width) for pair in zip(before, after, strict=True) for width in pair]
     return relax.op.nn.pad(data, widths, pad_value=value)

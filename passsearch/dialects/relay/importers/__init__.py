@@ -1,1 +1,1 @@
-"""One module for every format TVM imports, each with ``read``; loaded in a process that imports that format only."""
+"""One module per model format, with a function ``read``. A process that imports one format loads only its module."""

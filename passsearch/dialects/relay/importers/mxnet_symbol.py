@@ -1,8 +1,8 @@
-"""MXNet's symbols with parameters beside them. MXNet must be imported before TVM, or the process dies."""
+"""Importer of MXNet's symbol files and their parameter files."""
 
 from collections.abc import Mapping
 
-import mxnet
+import mxnet  # before TVM, or the process crashes
 import tvm
 from tvm import relay
 
@@ -11,10 +11,10 @@ from passsearch.errors import UserError
 
 
 def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray]]:
-    """The symbol's graph.
+    """Return the symbol's graph and its parameters.
 
     Raises:
-        UserError: Symbol or parameters cannot be read.
+        UserError: MXNet cannot read the symbol or the parameters.
     """
     try:
         symbol = mxnet.symbol.load(str(source.path))

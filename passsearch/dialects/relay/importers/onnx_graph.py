@@ -1,4 +1,4 @@
-"""ONNX files."""
+"""Importer of ONNX files."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,8 @@ from passsearch.dialects.contract import ModelSource
 
 
 def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray]]:
-    """The graph, weights as constants; the front end has read the file before."""
+    """Return the graph, its weights as constants."""
+    # The front end has read the file before, so an unreadable file does not reach this line.
     model = onnx.load(str(source.path))
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}

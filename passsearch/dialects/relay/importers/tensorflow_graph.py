@@ -1,4 +1,4 @@
-"""TensorFlow's SavedModel folders and frozen graphs."""
+"""Importer of TensorFlow's SavedModel folders and frozen graphs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,17 +15,17 @@ from passsearch.errors import UserError
 
 SIGNATURE = "serving_default"
 NO_OUTPUT = frozenset({"Assert", "Const", "NoOp", "Placeholder"})
-"""Operators that answer nothing, though nothing may read them."""
+"""Operators that are no outputs of the graph although no other operator reads them."""
 
 
 def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray]]:
-    """The graph that infers, variables frozen.
+    """Return the inference graph with its variables frozen, and its parameters.
 
     Raises:
-        UserError: It is not TensorFlow's, has no signature to serve, or an input stays open.
+        UserError: The file is not TensorFlow's, has no serving signature, or an input stays open.
     """
     graph, types, outputs = (_saved_model if source.path.is_dir() else _frozen)(source)
-    # "NHWC" keeps convolutions as TensorFlow has them; other layouts fail in some builds of TVM.
+    # "NHWC" is the layout that TensorFlow's convolutions have; other values fail in some builds of TVM.
     shapes = {name: kind.shape for name, kind in types.items()}
     module, params = relay.frontend.from_tensorflow(graph, layout="NHWC", shape=shapes, outputs=list(outputs))
     return module, params
@@ -34,9 +34,9 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
 def _saved_model(source: ModelSource) -> tuple[Any, Mapping[str, TensorType], Sequence[str]]:
     signature = _signature(source.path)
     specs = signature.structured_input_signature[1]
-    types = source.settle([_declared(name, spec.shape, dtype=spec.dtype) for name, spec in specs.items()])
+    types = source.bind_inputs([_declared(name, spec.shape, dtype=spec.dtype) for name, spec in specs.items()])
     tensors = {name: tf.TensorSpec(kind.shape, kind.dtype, name=name) for name, kind in types.items()}
-    function = tf.function(lambda **given: signature(**given)).get_concrete_function(**tensors)
+    function = tf.function(lambda **inputs: signature(**inputs)).get_concrete_function(**tensors)
     frozen = convert_variables_to_constants_v2(function)
     names = [_node(tensor) for tensor in frozen.inputs]
     bound = dict(zip(names, (types[name] for name in sorted(types)), strict=True))
@@ -48,10 +48,12 @@ def _signature(path: Path) -> Any:
     names = sorted(loaded.signatures)
     name = SIGNATURE if SIGNATURE in names else names[0] if len(names) == 1 else None
     if name is None:
-        found = ", ".join(names) or "none"
-        raise UserError(f"`{path}` needs a signature `{SIGNATURE}` or a single one; it has: {found}. Save it with one.")
+        present = ", ".join(names) or "none"
+        raise UserError(
+            f"`{path}` needs a signature `{SIGNATURE}` or a single one; it has: {present}. Save it with one."
+        )
     signature = loaded.signatures[name]
-    signature.keep = loaded  # its variables are gone with the object that was loaded
+    signature.keep = loaded  # the variables are deleted with the object that was loaded
     return signature
 
 
@@ -63,21 +65,24 @@ def _frozen(source: ModelSource) -> tuple[Any, Mapping[str, TensorType], Sequenc
         graph.ParseFromString(source.path.read_bytes())
     except DecodeError as error:
         raise UserError(f"Cannot read `{source.path}` as a TensorFlow graph ({error}); freeze it again.") from error
-    held = [node.name for node in graph.node if node.op in ("VariableV2", "VarHandleOp")]
-    if held:
-        raise UserError(f"`{source.path}` has variables (`{held[0]}`), whose values are elsewhere; freeze the graph.")
-    read_by_others = {name.lstrip("^").partition(":")[0] for node in graph.node for name in node.input}
-    # A Keras loop leaves placeholders that nothing reads.
-    inputs = [_placeholder(node) for node in graph.node if node.op == "Placeholder" and node.name in read_by_others]
-    return graph, source.settle(inputs), list(_outputs(graph))
+    variables = [node.name for node in graph.node if node.op in ("VariableV2", "VarHandleOp")]
+    if variables:
+        raise UserError(
+            f"`{source.path}` has variables (`{variables[0]}`), whose values are elsewhere; freeze the graph."
+        )
+    used = {name.lstrip("^").partition(":")[0] for node in graph.node for name in node.input}
+    # A Keras loop leaves placeholders that nothing reads; they are no inputs.
+    inputs = [_placeholder(node) for node in graph.node if node.op == "Placeholder" and node.name in used]
+    return graph, source.bind_inputs(inputs), list(_outputs(graph))
 
 
 def _outputs(graph: Any) -> Iterator[str]:
-    """All outputs of the operators that nothing reads; TVM takes the first alone where it is given the bare name."""
+    """Yield the outputs of all operators that no other operator reads."""
     with tf.Graph().as_default() as whole:
         tf.import_graph_def(graph, name="")
     for node in whole.get_operations():
         if node.type not in NO_OUTPUT and not any(tensor.consumers() for tensor in node.outputs):
+            # A bare operator name means its first output only to TVM.
             yield from ([node.name] if len(node.outputs) == 1 else [tensor.name for tensor in node.outputs])
 
 

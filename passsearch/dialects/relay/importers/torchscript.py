@@ -1,4 +1,4 @@
-"""TorchScript files."""
+"""Importer of TorchScript files."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,8 @@ from passsearch.dialects.contract import ModelSource
 
 
 def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray]]:
-    """The traced graph as it infers; the front end has asked for its inputs."""
+    """Return the traced graph in inference mode, and its parameters."""
+    # TorchScript does not store input shapes, so the front end has required them from the user.
     scripted = torch.jit.load(str(source.path), map_location="cpu").eval()
     shapes = [(name, (list(kind.shape), kind.dtype)) for name, kind in source.inputs.items()]
     module, params = relay.frontend.from_pytorch(scripted, shapes)

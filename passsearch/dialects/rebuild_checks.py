@@ -1,7 +1,7 @@
 # ruff: noqa: B905, T201
-"""What a deployment script does around its compiler's own steps: arguments, passes by name, checks of IR and outputs.
+"""The part of a deployment script that does not depend on the dialect: arguments, passes, checks of IR and outputs.
 
-Standard library and numpy only, Python 3.7 on: an exported folder holds a copy beside its script.
+Standard library and numpy only, Python 3.8 on: an exported folder holds a copy beside its script.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ import time
 from pathlib import Path
 from typing import Any
 
+import linker
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
 
 
-def replay(compiler: Any, files: Any) -> None:
-    """Load, apply, build, check, write.
+def rebuild(compiler: Any, files: Any) -> None:
+    """Load the network, apply the passes, build it, check the result, and write it.
 
     Args:
-        compiler: Has ``version``, ``target(text)``, ``load(path)``, ``apply(module, transform, target)``,
-            ``hash(module)``, ``build(module, options, target, folder)`` and ``run(folder, inputs, target)``.
-        files: Names of what ``build`` writes.
+        compiler: The dialect's steps: ``version``, ``target(text)``, ``load(path)``,
+            ``apply(module, transform, target)``, ``hash(module)``, ``build(module, options, target, folder)`` and
+            ``run(folder, inputs, target)``.
+        files: Names of the files that ``build`` writes.
     """
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # so the first GPU is the one the target was read from
     options = parse_arguments()
     record = json.loads((HERE / "pipeline.json").read_text())
     target = compiler.target(options.target or record["target"])
-    note = introduce(record, options.target, version=compiler.version)
+    note = print_introduction(record, options.target, version=compiler.version)
     module = compiler.load(HERE / "network.json")
-    check_state(compiler.hash(module), record["states"][0], place="the network as loaded, before any pass", note=note)
+    check_hash(compiler.hash(module), record["states"][0], place="the network as loaded, before any pass", note=note)
     module, apply_s = apply_passes(compiler, module, record, target=target, note=note)
+    # The result is built in a temporary folder, so that --out never holds a network that failed a check.
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "built"
         folder.mkdir()
-        start = time.perf_counter()
-        compiler.build(module, record["build"], target, folder)
-        build_s = time.perf_counter() - start
-        print(f"build at opt_level {record['build']['opt_level']}: {build_s:.2f} s")
+        build_s = build(compiler, module, record, target=target, folder=folder)
         if record["expected"]:
             check_outputs(compiler.run(folder, make_inputs(record), target), record, note=note)
         else:
@@ -59,7 +59,7 @@ def replay(compiler: Any, files: Any) -> None:
 
 
 def parse_arguments() -> Any:
-    """Read the command line."""
+    """Return the command line's arguments."""
     parser = argparse.ArgumentParser(description="Build the network with the recorded passes and check it.")
     parser.add_argument("--target", help="TVM target to use in place of the recorded one")
     parser.add_argument("--out", type=Path, default=HERE / "built", help="folder to write to (%(default)s)")
@@ -67,8 +67,8 @@ def parse_arguments() -> Any:
     return parser.parse_args()
 
 
-def introduce(record: Any, target: str | None, *, version: str) -> str:
-    """Say what is built; returns what is not as it was recorded, for a failure to repeat."""
+def print_introduction(record: Any, target: str | None, *, version: str) -> str:
+    """Print what is built; return the differences from the recorded build, for error messages to repeat."""
     print(f"{record['model']['name']} for {target or record['target']}")
     notes = []
     if version != record["tvm_version"]:
@@ -81,7 +81,7 @@ def introduce(record: Any, target: str | None, *, version: str) -> str:
 
 
 def apply_passes(compiler: Any, module: Any, record: Any, *, target: Any, note: str) -> Any:
-    """Apply every pass as it was recorded; returns the module and the seconds the passes took."""
+    """Apply every recorded pass and check the IR after it; return the module and the seconds the passes took."""
     total_s = 0.0
     for number, step in enumerate(record["passes"], start=1):
         place = f"pass {number} of {len(record['passes'])}, {step['name']}"
@@ -90,16 +90,17 @@ def apply_passes(compiler: Any, module: Any, record: Any, *, target: Any, note: 
         module = compiler.apply(module, load_factory(step)(**step["arguments"]), target)
         seconds = time.perf_counter() - start
         total_s += seconds
-        check_state(compiler.hash(module), record["states"][number], place=place, note=note)
+        check_hash(compiler.hash(module), record["states"][number], place=place, note=note)
         print(f"hash ok, {seconds:.2f} s")
     return module, total_s
 
 
 def load_factory(step: Any) -> Any:
-    """The function that makes a pass: TVM's own, or from a source file beside this one."""
+    """Return the function that makes a pass: one of TVM's own, or one from a source file beside this one."""
     name, _, function = step["factory"].partition(":")
     if step["file"] is None:
         return getattr(importlib.import_module(name), function)
+    # Loaded by path: a file with the name of an installed module must not be replaced by that module.
     spec: Any = importlib.util.spec_from_file_location(Path(step["file"]).stem, HERE / step["file"])
     if spec.name not in sys.modules:
         sys.modules[spec.name] = importlib.util.module_from_spec(spec)
@@ -107,41 +108,52 @@ def load_factory(step: Any) -> Any:
     return getattr(sys.modules[spec.name], function)
 
 
-def check_state(got: str, expected: str, *, place: str, note: str) -> None:
-    """Compare the IR's structural hash with the recorded one; where they differ, say so and end."""
-    if got != expected.rstrip("+"):
-        sys.exit(f"\nThe IR diverged at {place}: expected {expected}, got {got}{note}")
+def check_hash(actual: str, expected: str, *, place: str, note: str) -> None:
+    """Compare the IR's structural hash with the recorded one; if they differ, print where and exit."""
+    # A recorded hash ends with "+" if another IR of the search had the same hash.
+    if actual != expected.rstrip("+"):
+        sys.exit(f"\nThe IR diverged at {place}: expected {expected}, got {actual}{note}")
 
 
-def linker() -> str:
-    """A C compiler to link kernels, the one named in CC before all others."""
-    named = [word for word in os.environ.get("CC", "").split() if not word.startswith("-")][-1:]
-    compiler = next(filter(None, map(shutil.which, (*named, "c++", "g++", "cc", "gcc", "clang"))), None)
-    if compiler is None:
-        sys.exit("No C compiler found to link kernels; install gcc or clang, or name one in CC.")
-    return compiler
+def build(compiler: Any, module: Any, record: Any, *, target: Any, folder: Path) -> float:
+    """Build the network into a folder; return the seconds that took."""
+    start = time.perf_counter()
+    compiler.build(module, record["build"], target, folder)
+    seconds = time.perf_counter() - start
+    print(f"build at opt_level {record['build']['opt_level']}: {seconds:.2f} s")
+    return seconds
+
+
+def require_linker() -> str:
+    """Return the path of the C compiler that links kernels; exit if there is none."""
+    try:
+        return linker.find_linker()  # type: ignore[no-any-return]
+    except FileNotFoundError as error:
+        sys.exit(str(error))
 
 
 def make_inputs(record: Any) -> dict[str, Any]:
-    """The inputs the recorded outputs were made with: normal floats, integers and booleans of 0 and 1."""
+    """Return the inputs of the recorded outputs: floats are normal, integers and booleans are 0 or 1."""
+    # The values depend on the order of the draws, so the inputs stay in the order of the record.
     rng = np.random.default_rng(record["seed"])
-    values = {}
+    inputs = {}
     for name, (shape, dtype) in record["inputs"].items():
         shape = [1 if size is None else size for size in shape]
         is_float = dtype.startswith(("float", "bfloat"))
-        values[name] = (rng.standard_normal(shape) if is_float else rng.integers(0, 2, shape)).astype(dtype)
-    return values
+        inputs[name] = (rng.standard_normal(shape) if is_float else rng.integers(0, 2, shape)).astype(dtype)
+    return inputs
 
 
 def check_outputs(outputs: list[Any], record: Any, *, note: str) -> None:
-    """Compare with the recorded outputs; where they differ by more than the tolerance, say so and end."""
+    """Compare the outputs with the recorded ones; if they differ by more than the tolerance, print it and exit."""
     expected, tolerance = record["expected"], record["tolerance"]
     if len(outputs) != len(expected):
         sys.exit(f"The network has {len(outputs)} outputs, recorded were {len(expected)}.")
-    if all(same_bits(*pair) for pair in zip(outputs, expected)):
+    if all(has_same_bits(*pair) for pair in zip(outputs, expected)):
         print("outputs ok: bit-identical")
         return
-    deviation = max(deviation_of(*pair) for pair in zip(outputs, expected))
+    deviation = max(output_deviation(*pair) for pair in zip(outputs, expected))
+    # `not <=` instead of `>`: a deviation that is NaN must fail.
     if not deviation <= tolerance:
         sys.exit(
             f"The outputs diverged though the IR is the recorded one after every pass: they deviate by "
@@ -150,28 +162,33 @@ def check_outputs(outputs: list[Any], record: Any, *, note: str) -> None:
     print(f"outputs ok: they deviate by {deviation:.2g} of the largest value, {tolerance:.2g} is allowed")
 
 
-def same_type(output: Any, expected: Any) -> bool:
-    """Whether an output has the recorded shape and dtype."""
+def has_same_type(output: Any, expected: Any) -> bool:
+    """Return True if an output has the recorded shape and dtype."""
     return [list(output.shape), str(output.dtype)] == [expected["shape"], expected["dtype"]]
 
 
-def same_bits(output: Any, expected: Any) -> bool:
-    """Whether an output is the recorded one to the last bit."""
-    return same_type(output, expected) and hashlib.sha256(output.tobytes()).hexdigest() == expected["sha256"]
+def has_same_bits(output: Any, expected: Any) -> bool:
+    """Return True if an output equals the recorded one in every bit."""
+    return has_same_type(output, expected) and hashlib.sha256(output.tobytes()).hexdigest() == expected["sha256"]
 
 
-def deviation_of(output: Any, expected: Any) -> float:
-    """Largest deviation from the recorded values, as a share of the largest; infinite where none may be."""
-    if same_bits(output, expected):
+def output_deviation(output: Any, expected: Any) -> float:
+    """Return the largest deviation from the recorded values, as a share of the largest recorded magnitude.
+
+    Infinite for an output of another type, for integers that differ, and for other places of NaN or infinity.
+    """
+    if has_same_bits(output, expected):
         return 0.0
-    if not same_type(output, expected) or not np.issubdtype(output.dtype, np.floating):
+    if not has_same_type(output, expected) or not np.issubdtype(output.dtype, np.floating):
         return math.inf
+    # The record has a sample of the values, evenly spaced, because a whole output can be megabytes.
     values, last = np.array(expected["values"], dtype="float64"), output.size - 1
     places = [index * last // max(len(values) - 1, 1) for index in range(len(values))]
     finite = np.abs(output[np.isfinite(output)].astype("float64"))
-    got = np.append(output.ravel()[places].astype("float64"), finite.max(initial=0.0))
-    wanted = np.append(values, expected["max_abs"])
-    both = np.isfinite(got) & np.isfinite(wanted)
-    if not np.array_equal(got[~both], wanted[~both], equal_nan=True):
+    # The largest magnitude is compared as well: it is the one value that depends on every element.
+    actual = np.append(output.ravel()[places].astype("float64"), finite.max(initial=0.0))
+    recorded = np.append(values, expected["max_abs"])
+    both = np.isfinite(actual) & np.isfinite(recorded)
+    if not np.array_equal(actual[~both], recorded[~both], equal_nan=True):
         return math.inf
-    return float(np.abs(got[both] - wanted[both]).max() / max(expected["max_abs"], 1e-30))
+    return float(np.abs(actual[both] - recorded[both]).max() / max(expected["max_abs"], 1e-30))

@@ -1,0 +1,201 @@
+"""Code that both dialects use. Loaded only in an interpreter that has a TVM."""
+
+import ctypes
+from collections.abc import Callable, Collection, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import tvm
+
+from passsearch.core import BuildOptions
+from passsearch.dialects.linker import find_linker
+from passsearch.errors import EnvironmentFault, UserError
+
+APPLY_LEVEL = 4
+"""Opt level of the context of a single pass. TVM skips a pass of a higher level; no candidate pass is above 4."""
+
+MESSAGE_LENGTH = 300
+"""Most characters of a compiler's error message that are reported."""
+
+EXTERNAL_BYTES = 1024
+"""Constants from this size on are written to the parameter file, because TVM parses arrays in its own JSON slowly."""
+
+_STACK_LINES = ("File ", "[bt]", "Stack trace", "---", "^")
+
+Producers: TypeAlias = "int | tuple[Producers, ...]"
+"""Operators that compute an expression, by index. A tuple has nested tuples, so that a projection finds its field."""
+
+
+def error_line(error: BaseException) -> str:
+    """Return the line of a compiler error that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # TVM's messages open with a C++ stack trace; the reason comes last.
+    reasons = [line for line in lines if not line.startswith(_STACK_LINES)]
+    return (reasons or lines or [type(error).__name__])[-1][:MESSAGE_LENGTH]
+
+
+def require_linker() -> str:
+    """Return the path of the C compiler that links kernels.
+
+    Raises:
+        EnvironmentFault: This machine has no C compiler.
+    """
+    # A missing compiler is no fault of the candidate, so it must not become a ``CompileError``.
+    try:
+        return find_linker()
+    except FileNotFoundError as error:
+        raise EnvironmentFault(str(error)) from error
+
+
+def parse_target(text: str, *, parse: Callable[[str], Any], errors: tuple[type[Exception], ...]) -> tvm.target.Target:
+    """Return TVM's target object for a target text.
+
+    Args:
+        text: The target as the user wrote it.
+        parse: Function that makes the object; TVM's versions differ in the spellings they accept.
+        errors: Exceptions that ``parse`` raises for a text it does not accept.
+
+    Raises:
+        UserError: This TVM does not know the target, or was built without a code generator for it.
+    """
+    try:
+        target = parse(text)
+    except errors as error:
+        raise UserError(f"Impossible target `{text}`: {error_line(error)}") from error
+    kind = str(target.kind.name)
+    # TVM parses targets it cannot generate code for; without this check the first build would fail.
+    if tvm.get_global_func(f"target.build.{kind}", allow_missing=True) is None:
+        raise UserError(f"Impossible target `{text}`: this TVM is built without `{kind}`. See: passsearch doctor")
+    return target
+
+
+def check_input_names(names: Collection[str], inputs: Collection[str]) -> None:
+    """Raise an error if the user named an input that the network does not have.
+
+    Raises:
+        UserError: Names the unknown input and those the network has.
+    """
+    unknown = sorted(set(names) - set(inputs))
+    if unknown:
+        raise UserError(f"Unknown input `{unknown[0]}`; this network's inputs are: {', '.join(inputs)}.")
+
+
+def load_function(factory: str) -> Callable[..., Any]:
+    """Return the function that ``module:function`` names."""
+    module, _, name = factory.partition(":")
+    function: Callable[..., Any] = getattr(import_module(module), name)
+    return function
+
+
+class JsonFiles:
+    """The methods of a bridge that write and read IR as TVM's JSON."""
+
+    # With apache-tvm-ffi 0.1.15, writing any Relax module as JSON crashes; the lock files pin an earlier version.
+
+    def write(self, skeleton: tvm.IRModule) -> str:
+        """Return the skeleton as TVM's JSON."""
+        return str(tvm.ir.save_json(skeleton))
+
+    def read(self, text: str) -> tvm.IRModule:
+        """Return the skeleton in TVM's JSON."""
+        return tvm.ir.load_json(text)
+
+    def save(self, module: tvm.IRModule, path: Path) -> None:
+        """Write TVM's JSON, constants included; ``load`` of it, as format ``ir``, has the same identity."""
+        path.write_text(tvm.ir.save_json(module))
+
+
+def build_context(
+    options: BuildOptions, *, opt_level: int, instruments: Sequence[object] = ()
+) -> tvm.transform.PassContext:
+    """Return the context in which TVM's own build pipeline runs."""
+    return tvm.transform.PassContext(
+        opt_level=opt_level,
+        required_pass=list(options.required),
+        disabled_pass=list(options.disabled),
+        config=dict(options.config),
+        instruments=list(instruments),
+    )
+
+
+def parse_device(name: str) -> tuple[str, int]:
+    """Return kind and index of a device: ``cuda:1`` is ``("cuda", 1)``, ``cpu`` is ``("cpu", 0)``."""
+    kind, _, index = name.partition(":")
+    return kind, int(index or 0)
+
+
+class _ParallelGroup(ctypes.Structure):
+    """``TVMParallelGroupEnv`` of tvm/runtime/c_backend_api.h."""
+
+    _fields_ = (("sync_handle", ctypes.c_void_p), ("num_task", ctypes.c_int32))
+
+
+_ParallelTask = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(_ParallelGroup), ctypes.c_void_p)
+
+
+def count_parallel_tasks(runtime: ctypes.CDLL) -> int:
+    """Return the number of tasks TVM makes of one parallel loop; ``runtime`` is TVM's runtime library."""
+    counts: list[int] = []
+
+    def task(_: int, group: Any, __: object) -> int:
+        counts.append(group.contents.num_task)
+        return 0
+
+    # Counted by launching a loop: some builds of TVM make one task, whatever TVM_NUM_THREADS says.
+    runtime.TVMBackendParallelLaunch(_ParallelTask(task), None, 0)
+    return max(counts)
+
+
+def read_ir_file(path: Path, *, ir: str) -> tuple[tvm.IRModule, Mapping[str, Any]]:
+    """Return the module of an IR file, and the arrays of the parameter file beside it, if there is one.
+
+    Args:
+        path: The JSON file.
+        ir: Name of the IR for error messages.
+
+    Raises:
+        UserError: The file holds an object that is no module.
+    """
+    module = tvm.ir.load_json(path.read_text())
+    if not isinstance(module, tvm.IRModule):
+        raise UserError(f"`{path}` holds a {type(module).__name__}; a {ir} module is needed.")
+    parameters = parameter_file(path)
+    return module, tvm.runtime.load_param_dict(parameters.read_bytes()) if parameters.exists() else {}
+
+
+def write_ir_file(
+    module: object, path: Path, *, params: Mapping[str, object] | None, to_tensor: Callable[[object], Any], ir: str
+) -> None:
+    """Write a module to an IR file and its parameters to the parameter file beside it.
+
+    Args:
+        module: An ``IRModule``.
+        path: The JSON file.
+        params: Arrays by name.
+        to_tensor: Makes an array of the compiler's from any array.
+        ir: Name of the IR for error messages.
+
+    Raises:
+        UserError: ``module`` is no module, or ``params`` is no mapping of arrays.
+    """
+    if not isinstance(module, tvm.IRModule):
+        raise UserError(f"A {ir} module is needed, got `{type(module).__name__}`; give a tvm.IRModule.")
+    if params is not None and not isinstance(params, Mapping):
+        raise UserError(f"Parameters are arrays by name, got `{type(params).__name__}`; give a dict.")
+    if params:
+        arrays = {name: to_tensor(value) for name, value in params.items()}
+        parameter_file(path).write_bytes(tvm.runtime.save_param_dict(arrays))
+    path.write_text(tvm.ir.save_json(module))
+
+
+def parameter_file(path: Path) -> Path:
+    """Return the path of the parameter file that belongs to an IR file: same name, suffix ``.params``."""
+    return path.with_suffix(".params")
+
+
+def flatten_producers(producers: Producers) -> tuple[int, ...]:
+    """Return the operator indices of nested tuples, in order."""
+    if isinstance(producers, int):
+        return (producers,)
+    return tuple(index for item in producers for index in flatten_producers(item))
