@@ -29,7 +29,7 @@ MIN_COUNTED_S = 0.1
 """Shortest round whose CPU counters are used: they count in ticks of 10 ms, which are too coarse for a shorter one."""
 
 MIN_ROUNDS = 4
-"""Number of drop_disturbed_rounds rounds that a race needs before its time limit can end it."""
+"""Number of undisturbed rounds that a race needs before its time limit can end it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RoundPlan:
             ``visit_s``.
         run_s: Shortest duration of one run in seconds; determines the number of inferences in a run.
         visit_s: Longest duration of one visit in seconds; a single run may exceed it.
-        race_s: Seconds after which ``MIN_ROUNDS`` drop_disturbed_rounds rounds are enough.
+        race_s: Seconds after which ``MIN_ROUNDS`` undisturbed rounds are enough.
         seed: Seed of the visiting order and of the stack depths.
         critical: One-sided critical values in standard errors, by number of rounds so far. An artifact that is slower
             than the fastest by more leaves the race. Infinite or missing values keep all artifacts.
@@ -259,7 +259,7 @@ class Race:
         self._drop_slow_contenders()
 
     def valid_rounds(self) -> list[Round]:
-        """Return the rounds that count: the drop_disturbed_rounds ones and, if a full race has too few, the least disturbed."""
+        """Return the rounds that count: the undisturbed ones and, if a full race has too few, the least disturbed."""
         if self._only_baseline_remains or self._time_is_up:
             return self._undisturbed_rounds()
         ranking = sorted(range(len(self._rounds)), key=lambda place: self._rounds[place].disturbance)

@@ -18,7 +18,6 @@ from passsearch.toolchain.probe import probe
 from passsearch.toolchain.record import Toolchain
 from passsearch.toolchain.registry import list_toolchains
 
-_COMPILERS = ("cc", "gcc", "clang", "c++", "g++")
 _NO_COMPILER = "Install gcc or clang, or set CC."
 _RAPL = "/sys/class/powercap"
 _GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"

@@ -329,8 +329,8 @@ def test_a_launcher_in_cc_does_not_link(
         network=network,
         model={"name": "small"},
         inputs=loaded["inputs"],
-        states=(identity,),
-        expected=(),
+        ir_hashes=(identity,),
+        output_digests=(),
         tolerance=0.0,
     )
     script = write_deployment(tmp_path / "deployment", deployment) / "build_model.py"

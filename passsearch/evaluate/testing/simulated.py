@@ -32,7 +32,7 @@ QUIET: Conditions = {"steal_percent": 0.0, "foreign_percent": 0.0, "rounds_dropp
 
 @dataclass(frozen=True)
 class Noise:
-    """Disturbances of a machine; all sizes are shares of the drop_disturbed_rounds time.
+    """Disturbances of a machine; all sizes are shares of the undisturbed time.
 
     Attributes:
         run: Standard deviation of single runs.
@@ -75,7 +75,7 @@ class Machine:
         return self._now_s
 
     def spend(self, seconds: float) -> None:
-        """Advance the clock by a run that takes ``seconds`` drop_disturbed_rounds."""
+        """Advance the clock by a run that takes ``seconds`` undisturbed."""
         noise = self.noise
         while self._now_s > self._burst_to_s:
             self._burst_from_s = self._burst_to_s + self.rng.expovariate(1 / noise.burst_every_s)
