@@ -260,7 +260,8 @@ def test_a_fork_that_is_killed_does_not_lose_the_states(
     state = load(worker, small_network)["state"]
     request = {"verb": "build", "state": state, "options": {"opt_level": 3}, "folder": str(tmp_path / "built")}
     with pytest.raises(WorkerDied) as died:
-        worker.ask(request, deadline_s=0.05)
+        # Shorter than a build, but long enough for a busy machine to start the fork: before it, the worker is killed.
+        worker.ask(request, deadline_s=0.2)
     assert died.value.kind == "timeout"
     assert worker.ask({"verb": "hold", "state": state}, deadline_s=10) == {"held": True}
     assert worker.ask(request, deadline_s=120)["bytes"] > 0
