@@ -24,6 +24,7 @@ from passsearch.evaluate.records import (
     Samples,
     TimedArtifacts,
     TimedSamples,
+    TimingRequest,
 )
 from passsearch.evaluate.session import OUTPUT_CASES, Session, device_of, open_session
 from passsearch.evaluate.state_graph import Edge, EdgeKey, StateGraph
@@ -59,6 +60,7 @@ __all__ = [
     "StateGraph",
     "TimedArtifacts",
     "TimedSamples",
+    "TimingRequest",
     "WorkerEvaluator",
     "check_entries",
     "device_of",

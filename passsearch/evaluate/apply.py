@@ -4,16 +4,11 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from passsearch.core import Failure, PassSpec, Pipeline
-from passsearch.errors import UserError, WorkerDied
-from passsearch.evaluate.compiler import Compiler, load_request
+from passsearch.evaluate.compiler import Compiler
 from passsearch.evaluate.facts import FactStore
-from passsearch.evaluate.pool import WorkerPool
-from passsearch.evaluate.records import Network
-from passsearch.evaluate.session import Session
-from passsearch.evaluate.state_graph import Edge, EdgeKey, StateGraph
+from passsearch.evaluate.state_graph import Edge, EdgeKey
 from passsearch.store import Fact
 
 MOST_CRASHES = 2
@@ -30,30 +25,14 @@ class Applier:
         compiler: The compiler that also builds.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        *,
-        source: Mapping[str, Any],
-        facts: FactStore,
-        pool: WorkerPool,
-        folder: Path,
-        root: str,
-    ) -> None:
+    def __init__(self, compiler: Compiler, facts: FactStore) -> None:
         """Start with the imported network.
 
         Args:
-            session: The session.
-            source: The model file, in the form of the request ``load``.
+            compiler: The compiler that also builds.
             facts: The facts of this run.
-            pool: Pool of the compiler that also builds.
-            folder: Folder for the states that compilers share.
-            root: State of the imported network.
         """
-        self._session, self._source, self._folder = session, source, folder
-        self._facts = facts
-        self.graph = StateGraph(root)
-        self.compiler = self._compiler_of(pool)
+        self.compiler, self.graph, self._facts = compiler, compiler.graph, facts
         self._op_counts: dict[str, Mapping[str, int]] = {}
         self._deterministic: dict[PassSpec, bool] = {}
         self._crashes: dict[PassSpec, list[tuple[EdgeKey, Edge]]] = {}
@@ -65,13 +44,7 @@ class Applier:
         Only its time is charged, because the others work meanwhile.
         """
         with ExitStack() as stack:
-            pools = [WorkerPool(self._session, self._folder) for _ in range(number - 1)]
-            for pool in pools:
-                stack.callback(pool.close)
-            yield [self.compiler, *map(self._compiler_of, pools)]
-
-    def _compiler_of(self, pool: WorkerPool) -> Compiler:
-        return Compiler(pool, self.graph, session=self._session, source=self._source)
+            yield [self.compiler, *(stack.enter_context(self.compiler.sibling()) for _ in range(number - 1))]
 
     def path(self, pipeline: Pipeline, *, identify: bool = False) -> list[Edge]:
         """Return the edges of a pipeline, up to the first that failed; passes that were never tried are applied.
@@ -207,23 +180,3 @@ class Applier:
             return None
         key, edge = crashes[-1]
         return Edge(edge.target, edge.seconds, copied_from=key)
-
-
-def import_network(facts: FactStore, pool: WorkerPool, *, session: Session, source: Mapping[str, Any]) -> Network:
-    """Import the network, or read the record of an earlier import.
-
-    Raises:
-        UserError: The network cannot be imported. Nothing is recorded, so that the user can correct the call.
-    """
-
-    def load() -> Fact:
-        try:
-            answer = pool.compiler().ask(load_request(source, summary=True), deadline_s=session.deadline_s)
-        except WorkerDied as error:
-            raise UserError(f"The compiler died importing `{source['path']}`: {error}.") from error
-        if "error" in answer:
-            raise UserError(f"Cannot import `{source['path']}`: {answer['error']['reason']}.")
-        return answer
-
-    _log.info("importing %s with %s", session.model.source, session.toolchain.name)
-    return Network.from_fact(facts.recall_or_record("load", "", load))

@@ -1,7 +1,8 @@
 """One compiling worker, asked about any state of the graph."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ class Compiler:
     """Applies passes to states, builds and saves them, in one process.
 
     After a crash, the passes that lead to a requested state are applied again in the new process, and no others.
+
+    Attributes:
+        graph: Pipelines to the states.
     """
 
     def __init__(self, pool: WorkerPool, graph: StateGraph, *, session: Session, source: Mapping[str, Any]) -> None:
@@ -32,7 +36,16 @@ class Compiler:
             session: Factories and phases of the passes, and the deadline.
             source: The model file, in the form of the request ``load``.
         """
-        self._pool, self._graph, self._session, self._source = pool, graph, session, source
+        self.graph, self._pool, self._session, self._source = graph, pool, session, source
+
+    @contextmanager
+    def sibling(self) -> Iterator["Compiler"]:
+        """Open a compiler with a process of its own that shares the graph and the states."""
+        pool = self._pool.sibling()
+        try:
+            yield Compiler(pool, self.graph, session=self._session, source=self._source)
+        finally:
+            pool.close()
 
     def apply(self, state: str, step: PassSpec, *, identify: bool = False) -> Fact:
         """Apply one pass to one state; return ``seconds`` with ``state`` or ``failure``.
@@ -80,7 +93,7 @@ class Compiler:
 
     def _reach_again(self, worker: Worker, state: str) -> None:
         """Apply the cheapest pipeline to a state, from the last state on it that the worker still holds."""
-        steps = self._graph.steps_to(state)
+        steps = self.graph.steps_to(state)
         held = next((place for place in reversed(range(len(steps))) if self._holds(worker, steps[place][0])), None)
         if held is None:
             current = self._ask_worker(worker, load_request(self._source, summary=False)).get("state", "")

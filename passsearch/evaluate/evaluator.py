@@ -8,22 +8,24 @@ from typing import Any
 
 from passsearch.core import Candidate, Failure, Pipeline
 from passsearch.errors import UserError
-from passsearch.evaluate.apply import Applier, import_network
+from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.build import Builder
+from passsearch.evaluate.compiler import Compiler
 from passsearch.evaluate.facts import FactStore, read_fact
-from passsearch.evaluate.model_import import loadable_model
+from passsearch.evaluate.model_import import import_network, loadable_model
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import (
     Built,
     CandidateSamples,
     Consumed,
     FreshCompile,
-    TimedArtifacts,
     TimedSamples,
+    TimingRequest,
 )
 from passsearch.evaluate.session import Session
+from passsearch.evaluate.state_graph import StateGraph
 from passsearch.evaluate.timing import Timing
-from passsearch.measure import Cf22Plan, RoundPlan, WindowPlan
+from passsearch.measure import WindowPlan
 from passsearch.store import NETWORK, STATES, Fact, Log
 from passsearch.toolchain import cache_folder
 
@@ -70,10 +72,8 @@ class WorkerEvaluator:
         except BaseException:
             self.close()
             raise
-        self.applier = Applier(
-            session, source=source, facts=self._facts, pool=self._pool, folder=folder, root=self.network.root
-        )
-        self.graph, self.batch = self.applier.graph, self.network.batch
+        self.graph, self.batch = StateGraph(self.network.root), self.network.batch
+        self.applier = Applier(Compiler(self._pool, self.graph, session=session, source=source), self._facts)
         parts: Any = {"network": self.network, "pool": self._pool}
         self.builder = Builder(session, facts=self._facts, applier=self.applier, folder=folder, **parts)
         self._timing = Timing(session, **parts)
@@ -137,28 +137,12 @@ class WorkerEvaluator:
         answer = self._timing.in_one(folders, self.plans.search_rounds)
         return self._facts.record("samples", key, fact={**answer, "of": candidate.digest})
 
-    def time_fresh(
-        self,
-        key: str,
-        artifacts: TimedArtifacts,
-        *,
-        plan: RoundPlan | Cf22Plan,
-        processes: int | None = None,
-        least_s: float = 0.0,
-        turn: int = 0,
-    ) -> TimedSamples | Failure:
-        """Time artifacts against each other in new processes; see ``Evaluator.time_fresh``."""
+    def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
+        """Time artifacts against each other in new processes."""
         if self.session.cannot_run_reason:
             return TimedSamples((), 0.0)
-
-        def time() -> Fact:
-            number, most = processes or self.plans.processes, self.plans.most_processes
-            return self._timing.in_several(
-                artifacts.folders, plan, processes=number, most=most, least_s=least_s, turn=turn
-            )
-
-        fact = self._facts.recall_or_record("timed", key, time)
-        return read_fact(fact, lambda answer: TimedSamples.from_fact(answer, artifacts))
+        fact = self._facts.recall_or_record("timed", request.key, lambda: self._timing.in_several(request))
+        return read_fact(fact, lambda answer: TimedSamples.from_fact(answer, request.artifacts))
 
     def measure_consumption(self, key: str, folders: Sequence[str], *, plan: WindowPlan) -> Consumed | Failure | None:
         """Measure power, energy, temperature and device memory; see ``Evaluator.measure_consumption``."""

@@ -1,17 +1,23 @@
-"""A network in a framework's format, imported once by a process of its own and kept as the compiler's IR."""
+"""The import of a network: by the compiling worker, and before that by a process of its own for framework files."""
 
 import hashlib
 import json
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.code_digest import dialect_digest
+from passsearch.evaluate.compiler import load_request
+from passsearch.evaluate.facts import FactStore
+from passsearch.evaluate.pool import WorkerPool
+from passsearch.evaluate.records import Network
 from passsearch.evaluate.session import Session
 from passsearch.frontends import ModelFile, cache_file_name, temporary_subfolder
-from passsearch.store import NETWORK
+from passsearch.store import NETWORK, Fact
 from passsearch.worker import Worker
 
 ADVICE = "run: passsearch toolchain install {dialect} --with {name} (or install it beside your own TVM)"
@@ -92,3 +98,23 @@ def _digest(session: Session) -> str:
         "dialect": dialect_digest(toolchain.dialect),
     }
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+
+
+def import_network(facts: FactStore, pool: WorkerPool, *, session: Session, source: Mapping[str, Any]) -> Network:
+    """Import the network, or read the record of an earlier import.
+
+    Raises:
+        UserError: The network cannot be imported. Nothing is recorded, so that the user can correct the call.
+    """
+
+    def load() -> Fact:
+        try:
+            answer = pool.compiler().ask(load_request(source, summary=True), deadline_s=session.deadline_s)
+        except WorkerDied as error:
+            raise UserError(f"The compiler died importing `{source['path']}`: {error}.") from error
+        if "error" in answer:
+            raise UserError(f"Cannot import `{source['path']}`: {answer['error']['reason']}.")
+        return answer
+
+    _log.info("importing %s with %s", session.model.source, session.toolchain.name)
+    return Network.from_fact(facts.recall_or_record("load", "", load))

@@ -80,6 +80,10 @@ class WorkerPool:
             worker_count=session.explorers,
         )
 
+    def sibling(self) -> "WorkerPool":
+        """Return a pool with processes of its own, which shares the folder of states."""
+        return WorkerPool(self._session, self._folder)
+
     def close(self) -> None:
         """End the workers."""
         for worker in (self._compiler, self._timer):

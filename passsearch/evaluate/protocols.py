@@ -11,11 +11,11 @@ from passsearch.evaluate.records import (
     CandidateSamples,
     Consumed,
     FreshCompile,
-    TimedArtifacts,
     TimedSamples,
+    TimingRequest,
 )
 from passsearch.evaluate.state_graph import Edge, StateGraph
-from passsearch.measure import Cf22Plan, RoundPlan, WindowPlan
+from passsearch.measure import WindowPlan
 from passsearch.store import Fact
 
 
@@ -53,26 +53,8 @@ class Evaluator(Protocol):
     def sample(self, baseline: Built, candidate: Built) -> CandidateSamples | Failure:
         """Time a candidate of a search against the baseline, interleaved in one process."""
 
-    def time_fresh(
-        self,
-        key: str,
-        artifacts: TimedArtifacts,
-        *,
-        plan: RoundPlan | Cf22Plan,
-        processes: int | None = None,
-        least_s: float = 0.0,
-        turn: int = 0,
-    ) -> TimedSamples | Failure:
-        """Time artifacts against each other in new processes.
-
-        Args:
-            key: Names the samples in the log.
-            artifacts: Artifacts to time.
-            plan: Plan of each process.
-            processes: Number of processes; those of a shortlist by default.
-            least_s: Time to fill with further processes, up to ``plans.most_processes`` in all.
-            turn: Number of the first process; it decides the order in which artifacts are loaded.
-        """
+    def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
+        """Time artifacts against each other in new processes."""
 
     def measure_consumption(self, key: str, folders: Sequence[str], *, plan: WindowPlan) -> Consumed | Failure | None:
         """Measure power, energy, temperature and device memory of artifacts in a new process.

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from passsearch.core import BuildOptions, Json, ModuleSummary, TensorType
 from passsearch.evaluate.verify import Agreement, VerifyFact
-from passsearch.measure import Consumption
+from passsearch.measure import Cf22Plan, Consumption, RoundPlan
 from passsearch.store import Fact
 
 Conditions: TypeAlias = Mapping[str, Json]
@@ -155,6 +155,27 @@ class TimedArtifacts:
         baseline = rows.pop(0) if self.baseline is not None else ()
         twin = rows.pop(0) if self.twin is not None else ()
         return ProcessSamples(baseline, twin, tuple(rows), conditions)
+
+
+@dataclass(frozen=True)
+class TimingRequest:
+    """A request to time artifacts against each other in new processes.
+
+    Attributes:
+        key: Names the samples in the log.
+        artifacts: Artifacts to time.
+        plan: Plan of each process.
+        processes: Number of processes; ``None`` for those of a shortlist.
+        least_s: Time to fill with further processes, up to ``MeasurementPlans.most_processes`` in all.
+        turn: Number of the first process; it decides the order in which artifacts are loaded.
+    """
+
+    key: str
+    artifacts: TimedArtifacts
+    plan: RoundPlan | Cf22Plan
+    processes: int | None = None
+    least_s: float = 0.0
+    turn: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from passsearch.evaluate.pool import WorkerPool
-from passsearch.evaluate.records import Network
+from passsearch.evaluate.records import Network, TimingRequest
 from passsearch.evaluate.session import Session
 from passsearch.measure import Cf22Plan, RoundPlan, WindowPlan, consumption, drop_disturbed_rounds, recording
 from passsearch.store import Fact
@@ -29,32 +29,18 @@ class Timing:
         request = self._request("measure", folders, plan=plan)
         return self._watched(lambda: self._pool.ask(self._pool.timer, "measure", request=request))
 
-    def in_several(
-        self,
-        folders: Sequence[str],
-        plan: RoundPlan | Cf22Plan,
-        *,
-        processes: int,
-        most: int,
-        least_s: float,
-        turn: int = 0,
-    ) -> Fact:
+    def in_several(self, request: TimingRequest) -> Fact:
         """Return samples from several new processes, by process. The order of loading changes from one to the next.
 
         As many processes again follow as fit into ``least_s``, judged by the time the first ones took.
-
-        Args:
-            folders: Folders of the artifacts.
-            plan: Plan of each process.
-            processes: Number of processes.
-            most: Largest number of processes.
-            least_s: Time to fill with further processes.
-            turn: Number of the first process.
         """
-        answers = self._by_turns(folders, plan, range(turn, turn + processes))
+        plans, turn = self._session.plans, request.turn
+        processes = request.processes or plans.processes
+        answers = self._by_turns(request, range(turn, turn + processes))
         if "failure" not in answers[-1]:
-            times = min(most // processes, int(least_s / sum(answer["wall_s"] for answer in answers)))
-            answers += self._by_turns(folders, plan, range(turn + processes, turn + processes * times))
+            wall_s = sum(answer["wall_s"] for answer in answers)
+            times = min(plans.most_processes // processes, int(request.least_s / wall_s))
+            answers += self._by_turns(request, range(turn + processes, turn + processes * times))
         if "failure" in answers[-1]:
             return answers[-1]
         return {
@@ -63,12 +49,12 @@ class Timing:
             "wall_s": sum(answer["wall_s"] for answer in answers),
         }
 
-    def _by_turns(self, folders: Sequence[str], plan: RoundPlan | Cf22Plan, turns: range) -> list[Fact]:
+    def _by_turns(self, request: TimingRequest, turns: range) -> list[Fact]:
         """Return the answer of each process, up to the first failure."""
         answers: list[Fact] = []
         for turn in turns:
-            _log.info("timing %d artifacts in process %d", len(folders), turn + 1)
-            answers.append(self._in_new_process(list(folders), plan, turn=turn))
+            _log.info("timing %d artifacts in process %d", len(request.artifacts.folders), turn + 1)
+            answers.append(self._in_new_process(request.artifacts.folders, request.plan, turn=turn))
             if "failure" in answers[-1]:
                 break
         return answers

@@ -20,6 +20,7 @@ from passsearch.evaluate import (
     Samples,
     TimedArtifacts,
     TimedSamples,
+    TimingRequest,
     WorkerEvaluator,
 )
 from passsearch.measure import (
@@ -292,7 +293,7 @@ def _turn(jobs: Sequence[_Job], plan: RoundPlan | Cf22Plan, *, turn: int) -> lis
 
 def _sample(job: _Job, plan: RoundPlan | Cf22Plan, *, turn: int) -> ProcessSamples:
     key = job.key(plan, f"compare {turn}")
-    timed = job.evaluator.time_fresh(key, job.artifacts, plan=plan, processes=1, turn=turn)
+    timed = job.evaluator.time_fresh(TimingRequest(key, job.artifacts, plan, processes=1, turn=turn))
     if isinstance(timed, Failure):
         raise UserError(f"The measurement failed: {timed.reason}.")
     assert isinstance(timed, TimedSamples)

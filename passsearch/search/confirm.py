@@ -21,6 +21,7 @@ from passsearch.evaluate import (
     Samples,
     TimedArtifacts,
     TimedSamples,
+    TimingRequest,
 )
 from passsearch.measure import (
     CONSUMPTION_OBJECTIVES,
@@ -234,7 +235,7 @@ def _repeat(evaluator: Evaluator, pairing: _Pairing, *, turn: int) -> _Repetitio
     # The interval narrows with the number of processes. Where compiling is slow, more processes cost little beside it.
     compile_s = baseline.wall_s + candidate.wall_s
     plan = replace(evaluator.plans.final_rounds, seed=1000 + turn)
-    timed = evaluator.time_fresh(f"{turn}-{pairing.slug}", artifacts, plan=plan, least_s=compile_s)
+    timed = evaluator.time_fresh(TimingRequest(f"{turn}-{pairing.slug}", artifacts, plan, least_s=compile_s))
     consumed = _measure_consumption(evaluator, pairing, artifacts=artifacts, turn=turn)
     for compiled in compiles:
         shutil.rmtree(compiled.folder, ignore_errors=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from passsearch.core import Failure
-from passsearch.evaluate import Built, Evaluator, TimedArtifacts, TimedSamples
+from passsearch.evaluate import Built, Evaluator, TimedArtifacts, TimedSamples, TimingRequest
 from passsearch.measure import MIN_GAIN, one_process_ratio, process_ratio
 from passsearch.search.records import Scored
 from passsearch.search.scoring import Scoring
@@ -53,7 +53,7 @@ def _timed(
 ) -> TimedSamples | Failure:
     key = "shortlist:" + ";".join(scored.built.key for scored in candidates)
     plan = replace(evaluator.plans.final_rounds, seed=scoring.options.seed + 1)
-    return evaluator.time_fresh(key, TimedArtifacts(folders[0], tuple(folders[1:])), plan=plan)
+    return evaluator.time_fresh(TimingRequest(key, TimedArtifacts(folders[0], tuple(folders[1:])), plan))
 
 
 def _promising(scoring: Scoring, candidates: list[Scored]) -> list[Scored]:

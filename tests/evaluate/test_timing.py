@@ -7,14 +7,22 @@ from typing import Any, cast
 import pytest
 
 from passsearch.core import Candidate, Failure, ModuleSummary
-from passsearch.evaluate import Evaluator, FreshCompile, MeasurementPlans, Network, Session
+from passsearch.evaluate import (
+    Evaluator,
+    FreshCompile,
+    MeasurementPlans,
+    Network,
+    Session,
+    TimedArtifacts,
+    TimingRequest,
+)
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.timing import Timing
 from passsearch.measure import RoundPlan, Sensors
 from passsearch.search import confirm
 from passsearch.store import Fact
 
-SESSION = cast(Session, SimpleNamespace(sensors=Sensors({}, {}), device="cpu"))
+SESSION = cast(Session, SimpleNamespace(sensors=Sensors({}, {}), device="cpu", plans=MeasurementPlans()))
 NETWORK = Network("root", {}, ModuleSummary((), ()))
 
 
@@ -36,7 +44,8 @@ class ScriptedPool:
 )
 def test_timing_takes_as_long_as_compiling_within_bounds(compile_s: float, processes: int) -> None:
     timing = Timing(SESSION, network=NETWORK, pool=cast(WorkerPool, ScriptedPool(2.0)))
-    timed = timing.in_several(["a", "b"], RoundPlan(), processes=3, most=9, least_s=compile_s)
+    artifacts = TimedArtifacts(Path("a"), (Path("b"),))
+    timed = timing.in_several(TimingRequest("key", artifacts, RoundPlan(), least_s=compile_s))
     assert len(timed["processes"]) == len(timed["conditions"]) == processes
     assert timed["wall_s"] == 2.0 * processes
 
@@ -52,8 +61,8 @@ class CompilingEvaluator:
     def compile_fresh(self, key: str, *_: object, **__: object) -> FreshCompile:
         return FreshCompile(Path(key), key, 0.0, 0.0, next(self._walls_s))
 
-    def time_fresh(self, *_: object, least_s: float, **__: object) -> Failure:
-        self.least_s.append(least_s)
+    def time_fresh(self, request: TimingRequest) -> Failure:
+        self.least_s.append(request.least_s)
         return Failure("infra", "measure", "", "nothing to time")
 
     def measure_consumption(self, *_: object, **__: object) -> None:

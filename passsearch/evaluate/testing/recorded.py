@@ -8,8 +8,8 @@ from typing import TypeAlias
 from passsearch.core import Candidate, Failure, Pipeline
 from passsearch.evaluate.closure import Closure
 from passsearch.evaluate.plans import MeasurementPlans
-from passsearch.evaluate.records import Built, CandidateSamples, FreshCompile, TimedArtifacts, TimedSamples
-from passsearch.measure import Cf22Plan, RoundPlan, WindowPlan
+from passsearch.evaluate.records import Built, CandidateSamples, FreshCompile, TimedSamples, TimingRequest
+from passsearch.measure import WindowPlan
 
 
 @dataclass(frozen=True)
@@ -106,16 +106,7 @@ class RecordedEvaluator:
         assert isinstance(record, RecordedBuild)
         return CandidateSamples((1.0,), (1.0 / record.ratio,), {})
 
-    def time_fresh(
-        self,
-        key: str,
-        artifacts: TimedArtifacts,
-        *,
-        plan: RoundPlan | Cf22Plan,
-        processes: int | None = None,
-        least_s: float = 0.0,
-        turn: int = 0,
-    ) -> TimedSamples | Failure:
+    def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
         """Fail: a recorded space is not timed again."""
         return Failure("infra", "measure", "", "a recorded space is not timed again")
 

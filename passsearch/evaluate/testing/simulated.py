@@ -19,11 +19,11 @@ from passsearch.evaluate.records import (
     Conditions,
     FreshCompile,
     Samples,
-    TimedArtifacts,
     TimedSamples,
+    TimingRequest,
 )
 from passsearch.evaluate.state_graph import Edge, StateGraph
-from passsearch.measure import Cf22Plan, CpuTimes, RoundPlan, WindowPlan, run_race
+from passsearch.measure import CpuTimes, RoundPlan, WindowPlan, run_race
 
 LATENCY_S = 0.07
 APPLY_S, BUILD_S = 1.0, 20.0
@@ -148,21 +148,12 @@ class SimulatedEvaluator:
         samples = self._time([baseline.digest, candidate.digest], self.plans.search_rounds)
         return CandidateSamples(samples[0], samples[1], {})
 
-    def time_fresh(
-        self,
-        key: str,
-        artifacts: TimedArtifacts,
-        *,
-        plan: RoundPlan | Cf22Plan,
-        processes: int | None = None,
-        least_s: float = 0.0,
-        turn: int = 0,
-    ) -> TimedSamples | Failure:
+    def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
         """Time artifacts in several new processes."""
-        assert isinstance(plan, RoundPlan)
-        names = [Path(folder).name for folder in artifacts.folders]
-        rows = [self._time(names, plan) for _ in range(processes or self.plans.processes)]
-        return TimedSamples(tuple(artifacts.split(row, QUIET) for row in rows), 0.0)
+        assert isinstance(request.plan, RoundPlan)
+        names = [Path(folder).name for folder in request.artifacts.folders]
+        rows = [self._time(names, request.plan) for _ in range(request.processes or self.plans.processes)]
+        return TimedSamples(tuple(request.artifacts.split(row, QUIET) for row in rows), 0.0)
 
     def measure_consumption(self, key: str, folders: Sequence[str], *, plan: WindowPlan) -> None:
         """Return ``None``: the machine has no meter."""
