@@ -1,8 +1,8 @@
 """Draw names and docstrings for a reader who has not seen the code: ``python benchmarks/draw_reading.py --seed 1``.
 
-Prints JSON: names of functions, classes and parameters with their modules, and docstrings with their signatures; never a
-body. The reader writes down what each means. Readings that differ from the code show which names and docstrings to mend.
-``benchmarks/results/reading.json`` has the readings of the last draw.
+Prints JSON: names of functions, classes and parameters with their modules, and docstrings with their signatures; never
+a body. The reader writes down what each means. Readings that differ from the code show which names and docstrings to
+mend. ``benchmarks/results/reading.json`` has the readings of the last draw.
 """
 
 import argparse
