@@ -237,14 +237,14 @@ def _home(node: ast.ImportFrom, source: Source) -> str:
 def rising_arrows(sources: Iterable[Source]) -> list[str]:
     """Return the imports that run from a lower room to a higher one.
 
-    The package itself is the highest room, because its public names load ``api``. A room that the order does not name
-    stands right below it.
+    The package itself stands between ``api``, which its public names load, and ``cli``. A room that the order does not
+    name stands above all others.
     """
     sources = list(sources)
     rooms = {source.name: source.room for source in sources}
     order = (STEPS if "evaluate" in rooms.values() else STEPS_BEFORE).split(" < ")
     ranks = {room: number for number, step in enumerate(order) for room in step.split()}
-    ranks |= {"__init__": len(order) + 1, "__main__": len(order) + 1}
+    ranks |= {"__init__": ranks["api"] + 0.5, "__main__": len(order) + 1}
     edges = import_graph(sources).edges
     heights = {name: ranks.get(room, len(order)) for name, room in rooms.items()}
     return sorted(f"{lower} -> {upper}" for lower, upper in edges if heights[lower] < heights[upper])
