@@ -8,8 +8,8 @@ DEPLOY := $(RUN)-deploy
 TRIALS ?= 40
 TIMEOUT ?= 240
 
-# The first interpreter that starts and has a version the library runs on; PYTHON=… chooses another.
-# On 3.10 the compiler has its fast foreign-function interface, so that one is asked for first.
+# The first interpreter that starts and has a version the library runs on; PYTHON=… names another.
+# On 3.10 the Relay compiler has its fast foreign-function interface, so 3.10 comes first.
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 14))
 CANDIDATES := python3.10 python3.11 python3.12 python3.13 python3 python
 PYTHON ?= $(shell for python in $(CANDIDATES); do \
@@ -29,7 +29,7 @@ test-frameworks: $(VENV)/test.stamp
 	$(BIN)/passsearch toolchain install relay --with mxnet,tensorflow,torch
 	$(BIN)/passsearch toolchain install relax --with torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[mxnet,tensorflow,torch,transformers]'
-	$(BIN)/python -m pytest -rs tests/frontends tests/search/test_importing.py
+	$(BIN)/python -m pytest -rs tests/frontends tests/evaluate/test_model_import.py
 
 relay relax: $(VENV)/library.stamp
 	$(BIN)/passsearch toolchain install $@

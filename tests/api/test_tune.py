@@ -84,7 +84,7 @@ _JOBS: dict[str, tuple[Any, ...]] = {
 
 
 BOTH = pytest.mark.parametrize("job", _JOBS, indirect=True)
-"""For what is asked of both dialects every time; the rest of the second is asked with the slow tests."""
+"""Runs a test on both dialects by default; other tests run on the second one with the slow tests."""
 
 
 @pytest.fixture(params=["relay", pytest.param("relax", marks=pytest.mark.slow)])
@@ -118,35 +118,49 @@ def test_the_baselines_own_passes_are_tried_first_and_make_its_binary(
     assert candidates[0]["binary"] == result.document["baseline"]["binary"]
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("Crash", "crash"), ("Hang", "timeout"), ("Refuse", "compile_error"), ("Lie", "wrong_result")]
-)
-def test_a_search_survives_a_bad_pass_and_reports_it(
-    name: str, kind: str, job: Job, small_network: Path, bad_passes: Path, tmp_path: Path
+@BOTH
+def test_a_search_survives_passes_that_crash_hang_and_refuse_and_reports_each(
+    job: Job, small_network: Path, bad_passes: Path, tmp_path: Path
 ) -> None:
+    kinds = {"Crash": "crash", "Hang": "timeout", "Refuse": "compile_error"}
     result = short_plans.tune(
         small_network,
         toolchain=job.toolchain.name,
         trials=job.trials,
         confirm=0,
-        deadline=12,
-        passes=[*job.cheap, name],
+        deadline=8,
+        passes=[*job.cheap, *kinds],
         catalogs=[bad_passes],
         out=tmp_path / "run",
     )
-    assert result.document["failures"].get(kind, 0) >= 1
-    assert {failure["kind"] for failure in result.document["failed"] if name in failure["pipeline"]} == {kind}
-    assert name not in result.best.pipeline
+    for name, kind in kinds.items():
+        assert {each["kind"] for each in result.document["failed"] if each["step"] == name} == {kind}
+        assert name not in result.best.pipeline
     sampled = [trial for trial in result.document["trials"] if trial["pipeline"] and not trial["name"]]
     assert sampled, "the sampler went on"
     lowering = dialect(job.toolchain.dialect).lowering.to_json()
     assert all(trial["build"] == lowering for trial in sampled if trial["build"]["opt_level"] == 0)
     measured = len(result.document["trials"]) - len(result.document["baselines"])
-    assert name == "Lie" or measured == job.trials, "what fails while the space is explored costs no trial"
-    if name == "Lie":
-        _holds_a_reproducer(result, tmp_path / "run", operator=job.operator)
-    else:
-        assert result.document["reproducers"] == []
+    assert measured == job.trials, "what fails while the space is explored costs no trial"
+    assert result.document["reproducers"] == []
+
+
+@BOTH
+def test_a_pass_that_makes_outputs_wrong_never_wins_and_gets_a_reproducer(
+    job: Job, small_network: Path, bad_passes: Path, tmp_path: Path
+) -> None:
+    result = short_plans.tune(
+        small_network,
+        toolchain=job.toolchain.name,
+        trials=4,
+        confirm=0,
+        passes=[job.cheap[0], "Lie"],
+        catalogs=[bad_passes],
+        out=tmp_path / "run",
+    )
+    assert {each["kind"] for each in result.document["failed"] if "Lie" in each["pipeline"]} == {"wrong_result"}
+    assert "Lie" not in result.best.pipeline
+    _holds_a_reproducer(result, tmp_path / "run", operator=job.operator)
 
 
 def _holds_a_reproducer(result: passsearch.TuneResult, run: Path, *, operator: str) -> None:
@@ -181,14 +195,12 @@ def test_export_replays_and_resume_measures_nothing_again(job: Job, small_networ
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@BOTH
 def test_a_killed_run_goes_on(job: Job, small_network: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    code = (
-        "import passsearch; passsearch.tune("
-        f"{str(small_network)!r}, toolchain={job.toolchain.name!r}, trials=11, confirm=0, "
-        f"passes={job.cheap!r}, out={str(run)!r})"
-    )
-    child = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    program = Path(__file__).parent / "programs" / "tune_until_killed.py"
+    command = [sys.executable, str(program), str(small_network), job.toolchain.name, str(run), *job.cheap]
+    child = subprocess.Popen(command, start_new_session=True)
     log, deadline = run / "log.jsonl", time.monotonic() + 120
     while time.monotonic() < deadline and (not log.exists() or log.read_text().count('"samples"') < 4):
         time.sleep(0.2)
