@@ -25,6 +25,7 @@ from passsearch.evaluate.records import (
     TimedArtifacts,
     TimedSamples,
 )
+from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
 from passsearch.evaluate.session import OUTPUT_CASES, Session, device_of, open_session
 from passsearch.evaluate.state_graph import Edge, EdgeKey, StateGraph
 from passsearch.evaluate.verify import DEVIATION, Agreement
@@ -54,6 +55,7 @@ __all__ = [
     "MeasurementPlans",
     "Network",
     "ProcessSamples",
+    "RecordedEdge",
     "Samples",
     "Session",
     "StateGraph",
@@ -64,4 +66,5 @@ __all__ = [
     "device_of",
     "dialect_digest",
     "open_session",
+    "recorded_edges",
 ]
