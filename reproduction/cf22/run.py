@@ -1,10 +1,18 @@
-"""The paper's evaluation again: ``python run.py ssd_resnet50_pytorch --frameworks PYTHON --device cpu``.
+"""Repeats the paper's evaluation: ``python run.py ssd_resnet50_pytorch --frameworks PYTHON --device cpu``.
 
-For each network named, what is not in ``benchmarks/results/<dialect>/cf22/NAME.json`` yet: builds it by its own
-framework in the interpreter ``--frameworks``, compares its outputs with the framework's, reads its classes, searches
-for the quickest compile and for the highest throughput, audits a gain in the latter, profiles what it found beside -O3,
-measures BL, AS-0, AS-1, PO-0 to PO-3 and the best found against -O3, interleaved, and counts what passes did in all of
-that. Interrupted, it goes on with the same command. ``tables.py`` makes the tables.
+For every network, these steps follow each other; a step whose result is in ``benchmarks/results/<dialect>/cf22`` is
+skipped, so the same command continues after an interruption:
+
+* ``agree``: outputs of the imported network are compared with those of its framework,
+* ``analyze``: features, architecture classes, and the effect of every pass of the paper on the imported network,
+* ``compile_time``, ``throughput``: two searches, for the quickest compile and for the highest throughput,
+* ``audit``: a gain in throughput is confirmed once more,
+* ``profile``: time per pass and per kernel of -O3 and of the results of the searches,
+* ``compare``: the paper's selections and the results of the searches against -O3, interleaved,
+* ``acts``: how often each pass changed an IR in all of that.
+
+The interpreter ``--frameworks`` builds the networks. ``tables.py`` makes the tables. Everything here uses the public
+names of passsearch only.
 """
 
 import argparse
@@ -13,37 +21,43 @@ import math
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from networks import NETWORKS, edition
-from provenance import provenance
-from selections import selections
+from selections import paper_candidates
 
 import passsearch
 from passsearch.catalog import Ruling, candidates, with_needs
 from passsearch.core import BuildOptions, Candidate, Failure, Fingerprint, PassSpec, Pipeline, parse_input
-from passsearch.evaluate import Session, open_session
-from passsearch.evaluate.evaluator import Built, Evaluator
-from passsearch.frontends import resolve
+from passsearch.evaluate import Built, CandidateSamples, RecordedEdge, Session, WorkerEvaluator, recorded_edges
 from passsearch.measure import log_ratio
-from passsearch.search.comparison import CF22, PAIRED, Side, compare_candidates, with_its_needs
-from passsearch.search.pass_selection import analyze_network
-from passsearch.store import Log, open_fact_cache, read_result, write_json
-from passsearch.toolchain import cache_folder
+from passsearch.search import (
+    CF22,
+    PAIRED,
+    ComparisonOptions,
+    Side,
+    analyze_network,
+    compare_candidates,
+    with_prerequisites,
+)
+from passsearch.store import Log, read_result, write_json
 
 HERE = Path(__file__).parent
-RUNS = HERE.parents[1] / "runs" / "cf22"
-RESULTS = HERE.parent / "results"
+ROOT = HERE.parents[1]
+RUNS = ROOT / "runs" / "cf22"
+RESULTS = ROOT / "benchmarks" / "results"
 
-AGREES = 1e-4
-"""Largest deviation from the framework's outputs, as a share of the largest."""
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from provenance import provenance  # noqa: E402
+
+MAX_DEVIATION = 1e-4
+"""Largest deviation from the framework's outputs, as a share of the largest output."""
 
 TOO_SLOW = 0.5
 """Share of -O3's throughput below which a selection is timed in one process only: some are a hundred times slower."""
@@ -51,22 +65,44 @@ TOO_SLOW = 0.5
 PROCESSES = 6
 """Timing processes; the fewest whose range of ratios is a 95 % interval of their median."""
 
+SEARCH_KEYS = ("best", "baseline", "baselines", "ratios", "verdict", "space", "classes", "failures", "seconds")
+"""Keys of a search's result that the tables need."""
+
+SEARCHES = {"compile_time": "AS-best", "throughput": "fastest"}
+"""Names of the searches' results, by objective; AS-best is the quickest compile that keeps -O3's throughput."""
+
 
 @dataclass(frozen=True)
 class Subject:
-    """One network and where everything of it is."""
+    """One network of the paper, with the settings and the results of its evaluation.
+
+    Attributes:
+        name: Name in ``networks.py``.
+        session: Network, compiler and device.
+        path: File or folder of the network, as its framework wrote it.
+        inputs: Types of its inputs by name.
+        folder: Folder for searches and measurements.
+        options: Options of the command line.
+        document: Results so far, by step.
+    """
 
     name: str
-    chosen: Session
+    session: Session
     path: str
     inputs: dict[str, Any]
     folder: Path
     options: argparse.Namespace
-    document: dict[str, Any]
+    document: dict[str, Any] = field(default_factory=dict)
+
+    def evaluator(self) -> AbstractContextManager[WorkerEvaluator]:
+        """Open an evaluator that continues where it was interrupted and shares its facts with the searches."""
+        return passsearch.session(
+            self.path, inputs=self.inputs, target=self.session.target, folder=self.folder / "compare"
+        )
 
 
 def main() -> None:
-    """Do what is missing of each network."""
+    """Run the missing steps of every network."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+", choices=NETWORKS)
     parser.add_argument("--frameworks", default=sys.executable, help="interpreter with the frameworks (this one)")
@@ -78,251 +114,266 @@ def main() -> None:
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS))
     options = parser.parse_args()
     for name in options.names:
-        run(name, options)
+        evaluate(name, options)
 
 
-def run(name: str, options: argparse.Namespace) -> None:
-    """Everything of one network; each step is written down before the next begins."""
+def evaluate(name: str, options: argparse.Namespace) -> None:
+    """Run the missing steps of one network, and write every result before the next step begins."""
     subject = prepare(name, options)
-    file = (options.results or RESULTS / subject.chosen.toolchain.dialect / "cf22") / f"{name}.json"
+    file = (options.results or RESULTS / subject.session.toolchain.dialect / "cf22") / f"{name}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     document = subject.document
     document |= json.loads(file.read_text()) if file.exists() else {"network": name}
-    refuse_elsewhere(subject)
-    steps = [step for step in STEPS if step in options.steps]
-    for step in steps:
+    refuse_other_machine(subject)
+    for step in (step for step in STEPS if step in options.steps):
         key = CF22 if step == "compare" and options.protocol == CF22 else step
         if key not in document:
             print(f"{name}: {key}", file=sys.stderr, flush=True)
-            document[key] = {**provenance(subject.chosen), **STEPS[step](subject)}
+            document[key] = {**provenance(subject.session), **STEPS[step](subject)}
             write_json(file, document)
 
 
-def refuse_elsewhere(subject: Subject) -> None:
-    """Numbers of two machines do not go into one table."""
-    here = provenance(subject.chosen)
-    for step in (each for each in subject.document.values() if isinstance(each, dict)):
+def refuse_other_machine(subject: Subject) -> None:
+    """Exit if the results so far are of another machine: numbers of two machines must not share a table."""
+    here = provenance(subject.session)
+    for step in (value for value in subject.document.values() if isinstance(value, dict)):
         if any(step[key] != here[key] for key in ("device", "target")):
             sys.exit(f"{subject.name} was measured on {step['device']}, {step['target']}; give another --results.")
 
 
 def prepare(name: str, options: argparse.Namespace) -> Subject:
-    """Build the network where that was not done, and settle what compiles it."""
-    made = RUNS / "networks" / name
-    told = made / "network.json"
-    if not told.exists() or json.loads(told.read_text()).get("edition") != edition():
-        command = [options.frameworks, str(HERE / "networks.py"), name, "--out", str(made.parent)]
+    """Build the network if need be, and open its session once to choose compiler and target."""
+    folder = RUNS / "networks" / name
+    file = folder / "network.json"
+    if not file.exists() or json.loads(file.read_text()).get("edition") != edition():
+        command = [options.frameworks, str(HERE / "networks.py"), name, "--out", str(folder.parent)]
         subprocess.run(command, check=True)
-    described = json.loads(told.read_text())
-    path, inputs = str(made / described["path"]), dict(parse_input(text) for text in described["inputs"])
-    file = resolve(path, inputs=inputs, folder=cache_folder() / "models")
+    network = json.loads(file.read_text())
+    path, inputs = str(folder / network["path"]), dict(parse_input(text) for text in network["inputs"])
     target = None if options.device == "cpu" else options.device
-    chosen = open_session(replace(file, name=name), toolchain=None, target=target)
-    return Subject(name, chosen, path, inputs, RUNS / chosen.memory.stem, options, {})
+    with passsearch.session(path, inputs=inputs, target=target) as evaluator:
+        session = evaluator.session
+    # The stem names network, compiler and device, so runs of different ones stay apart.
+    return Subject(name, session, path, inputs, RUNS / session.cache_path.stem, options)
 
 
 def agree(subject: Subject) -> dict[str, Any]:
-    """Outputs of the imported network, built without optimisation, against the framework's."""
-    with evaluating(subject) as evaluator:
-        built = evaluator.built(evaluator.graph.root, Candidate())
+    """Compare outputs of the imported network, built without optimisation, with the framework's outputs."""
+    with subject.evaluator() as evaluator:
+        built = build(evaluator, Candidate())
         built = built if isinstance(built, Failure) else evaluator.restore(built)
         if isinstance(built, Failure):
             return {"failure": built.to_json()}
         cases = Path(subject.path).with_name("cases.npz")
-        told = asked(subject, "agree.py", str(built.folder), str(cases), subject.chosen.device)
-    agrees = all(each is not None and each <= AGREES for each in told)
-    return {"deviations": told, "limit": AGREES, "agrees": agrees}
+        deviations = run_in_toolchain(subject, "agree.py", str(built.folder), str(cases), subject.session.device)
+    agrees = all(deviation is not None and deviation <= MAX_DEVIATION for deviation in deviations)
+    return {"deviations": deviations, "limit": MAX_DEVIATION, "agrees": agrees}
 
 
-def asked(subject: Subject, script: str, *arguments: str) -> Any:
-    """What a script says in the toolchain's interpreter; what it and its compiler complain of is passed on."""
-    command = [str(subject.chosen.toolchain.python), str(HERE / script), *arguments]
+def build(evaluator: WorkerEvaluator, candidate: Candidate) -> Built | Failure:
+    """Return a candidate's artifact or its failure."""
+    state = evaluator.reach(candidate.pipeline)
+    return state if isinstance(state, Failure) else evaluator.build(state, candidate)
+
+
+def run_in_toolchain(subject: Subject, script: str, *arguments: str) -> Any:
+    """Run a script in the toolchain's interpreter and return the JSON in the last line of its output."""
+    command = [str(subject.session.toolchain.python), str(HERE / script), *arguments]
+    # TVM's warnings go to standard error, which the user sees; some of its passes also print.
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
 
 
 def analyze(subject: Subject) -> dict[str, Any]:
-    """Features, classes, the passes they leave, and what each pass of the paper does to the imported network."""
-    with evaluating(subject) as evaluator:
-        reading = analyze_network(subject.chosen, evaluator.summary)
-        catalog = subject.chosen.catalog
-        version = subject.chosen.toolchain.tvm_version
-        whole = candidates(catalog, (), fingerprint=Fingerprint(), tvm_version=version).kept
-        kept = reading.selection.kept
-        present = reading.fingerprint.present()
+    """Return features, classes, the passes they select, and the effect of each pass of the paper."""
+    session = subject.session
+    catalog = session.catalog
+    version = session.toolchain.tvm_version
+    with subject.evaluator() as evaluator:
+        analysis = analyze_network(session, evaluator.network.summary)
+        present = analysis.fingerprint.present()
         steps = [PassSpec.of(entry.name) for entry in catalog.entries.values() if entry.paper]
         effects = {
             step.name: effect(evaluator, with_needs(Pipeline((step,)), catalog, present=present)) for step in steps
         }
+    every = candidates(catalog, (), fingerprint=Fingerprint(), tvm_version=version).kept
+    selected = analysis.selection.kept
     return {
-        "features": {name: feature.count for name, feature in reading.fingerprint.features.items() if feature.count},
-        "classes": list(reading.class_names),
-        "passes": {"all": len(whole), "classes": len(kept)},
-        "choices": {"all": choices(whole), "classes": choices(kept)},
+        "features": {name: feature.count for name, feature in analysis.fingerprint.features.items() if feature.count},
+        "classes": list(analysis.class_names),
+        "passes": {"all": len(every), "classes": len(selected)},
+        "choices": {"all": count_choices(every), "classes": count_choices(selected)},
         "effects": effects,
     }
 
 
-def choices(rulings: Sequence[Ruling]) -> int:
-    """Passes, each counted with every choice of arguments that is searched."""
+def count_choices(rulings: Sequence[Ruling]) -> int:
+    """Return the number of passes, each counted with every choice of arguments that is searched."""
     return sum(len(ruling.entry.variants()) for ruling in rulings)
 
 
-def effect(evaluator: Evaluator, pipeline: Pipeline) -> str:
-    """What the last pass does to the network, after those it needs: ``changes``, ``nothing``, or its failure."""
+def effect(evaluator: WorkerEvaluator, pipeline: Pipeline) -> str:
+    """Return what the last pass does after those it needs: ``changes``, ``nothing``, or its failure."""
     before, after = (evaluator.reach(Pipeline(steps)) for steps in (pipeline.passes[:-1], pipeline.passes))
     if isinstance(after, Failure):
         return f"{after.kind}: {after.reason}"
     return "nothing" if after == before else "changes"
 
 
-def tune(objective: str) -> Callable[[Subject], dict[str, Any]]:
-    """A search for one objective."""
+def search(objective: str) -> Callable[[Subject], dict[str, Any]]:
+    """Return the step that searches for one objective."""
 
-    def search(subject: Subject) -> dict[str, Any]:
+    def tune(subject: Subject) -> dict[str, Any]:
         result = passsearch.tune(
             subject.path,
             inputs=subject.inputs,
             objective=objective,
             trials=subject.options.trials,
             timeout=subject.options.timeout,
-            target=subject.chosen.target,
+            target=subject.session.target,
             out=subject.folder / objective,
             progress=lambda text, done, total: print(f"  {text} {done}/{total}", file=sys.stderr, flush=True),
         )
+        # An interrupted search has a result too. It must not be written, so that the next call continues the search.
         if result.document["interrupted"]:
-            raise KeyboardInterrupt  # the search goes on next time
-        kept = ("best", "baseline", "baselines", "ratios", "verdict", "space", "classes", "failures", "seconds")
-        return {key: slim(result.document[key]) for key in kept}
+            raise KeyboardInterrupt
+        return {key: without_samples(result.document[key]) for key in SEARCH_KEYS}
 
-    return search
+    return tune
 
 
 def audit(subject: Subject) -> dict[str, Any]:
-    """The claim of a search for throughput made again, where it is one."""
+    """Confirm the result of the search for throughput once more, if it claims a gain."""
     folder = subject.folder / "throughput"
     if not read_result(folder)["verdict"]["improved"]:
         return {"unavailable": "no gain in throughput to confirm"}
-    found = passsearch.audit(folder, progress=lambda text, *_: print(f"  {text}", file=sys.stderr))
-    return {key: slim(value) for key, value in found.items() if key not in ("model", "device", "toolchain")}
+    document = passsearch.audit(folder, progress=show)
+    return {
+        key: without_samples(value) for key, value in document.items() if key not in ("model", "device", "toolchain")
+    }
 
 
 def compare(subject: Subject) -> dict[str, Any]:
-    """The paper's selections and the best ones against -O3, in one interleaved measurement."""
-    with evaluating(subject) as evaluator:
-        classes = analyze_network(subject.chosen, evaluator.summary).class_names
-        paper = selections(subject.name, classes, catalog=subject.chosen.catalog)
-        contenders = [with_its_needs(subject.chosen, evaluator, candidate=each) for each in paper] + found(subject)
-        slow = {each.name: row for each in contenders if (row := alone(evaluator, each, subject=subject))}
-        baseline = subject.chosen.dialect.baseline
+    """Time the paper's selections and the results of the searches against -O3, interleaved."""
+    session = subject.session
+    with subject.evaluator() as evaluator:
+        analysis = analyze_network(session, evaluator.network.summary)
+        paper = paper_candidates(subject.name, analysis.class_names, catalog=session.catalog)
+        contenders = [with_prerequisites(session, analysis, candidate) for candidate in paper]
+        contenders += search_results(subject)
+        slow = {each.name: row for each in contenders if (row := slow_row(evaluator, each))}
         others = [each for each in contenders if each.name not in slow]
+        processes = None if subject.options.protocol == CF22 else PROCESSES
         document = compare_candidates(
-            [Side(subject.chosen, evaluator, [baseline, *others])],
-            rounds=6,
-            processes=None if subject.options.protocol == CF22 else PROCESSES,
-            protocol=subject.options.protocol,
-            cache="warm",
-            progress=lambda text, *_: print(f"  {text}", file=sys.stderr, flush=True),
+            [Side(evaluator, [session.dialect.baseline, *others])],
+            ComparisonOptions(processes=processes, protocol=subject.options.protocol),
+            progress=show,
         )
-    rows = {row["name"]: slim(row) for row in document["rows"]} | slow
-    for each in contenders:
-        rows[each.name]["steps"] = [str(step) for step in each.pipeline.passes]
+    rows = {row["name"]: without_samples(row) for row in document["rows"]} | slow
+    for candidate in contenders:
+        rows[candidate.name]["steps"] = [str(step) for step in candidate.pipeline.passes]
     return {**{key: document[key] for key in ("baseline", "protocol", "noise_floor", "processes")}, "rows": rows}
 
 
-def found(subject: Subject) -> list[Candidate]:
-    """AS-best, the quickest compile that keeps -O3's throughput, and what had the highest throughput."""
-    best = []
-    for name, objective in (("AS-best", "compile_time"), ("fastest", "throughput")):
-        if objective in subject.document:
-            row = subject.document[objective]["best"]
-            best.append(Candidate(Pipeline.parse(row["pipeline"]), BuildOptions.from_json(row["build"]), name))
-    return best
+def search_results(subject: Subject) -> list[Candidate]:
+    """Return the winners of the searches that have run."""
+    best = {name: subject.document[key]["best"] for key, name in SEARCHES.items() if key in subject.document}
+    return [
+        Candidate(Pipeline.parse(row["pipeline"]), BuildOptions.from_json(row["build"]), name)
+        for name, row in best.items()
+    ]
 
 
-def alone(evaluator: Evaluator, candidate: Candidate, *, subject: Subject) -> dict[str, Any] | None:
-    """The row of a selection that fails or is far slower than -O3; ``None`` for one to be measured interleaved."""
-    baseline = subject.chosen.dialect.baseline
-    reference = evaluator.built(evaluator.graph.root, baseline)
+def slow_row(evaluator: WorkerEvaluator, candidate: Candidate) -> dict[str, Any] | None:
+    """Return the row of a selection that fails or is far slower than -O3, else ``None``.
+
+    A single slow selection would make the interleaved measurement of all others last hours.
+    """
+    reference = build(evaluator, evaluator.session.dialect.baseline)
     if isinstance(reference, Failure):
         return {"name": candidate.name, "failure": reference.to_json()}
-    state = evaluator.reach(candidate.pipeline)
-    built = state if isinstance(state, Failure) else evaluator.built(state, candidate)
-    timed = built if isinstance(built, Failure) else evaluator.samples(reference, built)
-    if isinstance(timed, Failure):
-        return {"name": candidate.name, "failure": timed.to_json()}
-    assert isinstance(built, Built)
-    ratio = math.exp(log_ratio(*timed["samples"]))
+    built = build(evaluator, candidate)
+    if isinstance(built, Failure):
+        return {"name": candidate.name, "failure": built.to_json()}
+    samples = evaluator.sample(reference, built)
+    if isinstance(samples, Failure):
+        return {"name": candidate.name, "failure": samples.to_json()}
+    ratio = math.exp(log_ratio(samples.baseline, samples.candidate))
     if ratio >= TOO_SLOW:
         return None
-    latency_s = median(timed["samples"][1])
+    return one_process_row(
+        candidate, built, samples=samples, apply_s=evaluator.applier.apply_seconds(candidate.pipeline)
+    )
+
+
+def one_process_row(candidate: Candidate, built: Built, *, samples: CandidateSamples, apply_s: float) -> dict[str, Any]:
+    """Return the row of a candidate from its samples in one process."""
     return {
         "name": candidate.name,
         "pipeline": str(candidate.pipeline),
         "binary": built.digest,
-        "compile_s": evaluator.apply_seconds(candidate.pipeline) + built.seconds,
-        "latency_s": {"median": latency_s, "interval": None, "n": len(timed["samples"][1])},
-        "ratio": {"ratio": ratio, "interval": None},
+        "compile_s": apply_s + built.seconds,
+        "latency_s": {"median": median(samples.candidate), "interval": None, "n": len(samples.candidate)},
+        "ratio": {"ratio": math.exp(log_ratio(samples.baseline, samples.candidate)), "interval": None},
         "unavailable": {
             "interval": f"under {TOO_SLOW} of -O3's throughput; timed in one process, until that was certain"
         },
     }
 
 
-@contextmanager
-def evaluating(subject: Subject) -> Iterator[Evaluator]:
-    """An evaluator that goes on where it was interrupted, with what searches on the network found out."""
-    folder = subject.folder / "compare"
-    folder.mkdir(parents=True, exist_ok=True)
-    with Log(folder / "log.jsonl") as log, open_fact_cache(subject.chosen.memory) as memory, ExitStack() as stack:
-        evaluator = subject.chosen.evaluator(log, folder / "artifacts", memory=memory)
-        stack.callback(evaluator.close)
-        yield evaluator
-
-
 def profile(subject: Subject) -> dict[str, Any]:
-    """Where -O3 and what was found spend their time; what both searches found is profiled once, as the quickest."""
+    """Return the time per pass and per kernel of -O3 and of the searches' results; equal ones are profiled once."""
     distinct: dict[tuple[Pipeline, BuildOptions], Candidate] = {}
-    for each in (subject.chosen.dialect.baseline, *found(subject)):
-        distinct.setdefault((each.pipeline, each.build), each)
-    return {each.name: costs(each, subject) for each in distinct.values()}
+    for candidate in (subject.session.dialect.baseline, *search_results(subject)):
+        distinct.setdefault((candidate.pipeline, candidate.build), candidate)
+    return {candidate.name: costs(candidate, subject) for candidate in distinct.values()}
 
 
 def costs(candidate: Candidate, subject: Subject) -> dict[str, Any]:
-    """What ``costs.py`` says of one candidate's build, its own passes already applied."""
+    """Return what ``costs.py`` measures of one candidate's build, after its own passes."""
     network = subject.folder / "network.json"
-    with evaluating(subject) as evaluator:
-        evaluator.save(evaluator.states(candidate.pipeline)[-1], network)
-    where = ("--target", subject.chosen.target, "--device", subject.chosen.device)
-    build = ("--level", str(candidate.build.opt_level), "--disabled", *candidate.build.disabled)
-    told = asked(subject, "costs.py", str(network), *where, *build)
+    with subject.evaluator() as evaluator:
+        applier = evaluator.applier
+        applier.save(applier.states(candidate.pipeline)[-1], network)
+    device = ("--target", subject.session.target, "--device", subject.session.device)
+    options = ("--level", str(candidate.build.opt_level), "--disabled", *candidate.build.disabled)
+    document = run_in_toolchain(subject, "costs.py", str(network), *device, *options)
     network.unlink()
-    return dict(told)
+    return dict(document)
 
 
 def acts(subject: Subject) -> dict[str, Any]:
-    """How often each pass was applied to an IR of the network by all searches together, and how often it changed it."""
+    """Count on how many IRs each pass was applied by all searches together, and on how many it changed something."""
     counts: dict[str, Counter[str]] = {}
-    with Log(subject.chosen.memory, writable=False) as memory:
-        for key in (key for kind, key in memory.times if kind == "edge"):
-            state, _, step = key.partition("|")
-            fact = memory.recall("edge", key) or {}
-            outcome = "failed" if "failure" in fact else "idle" if fact["state"] == state else "changed"
-            counts.setdefault(step.partition("{")[0], Counter())[outcome] += 1
-    return {"passes": {name: dict(found) for name, found in sorted(counts.items())}}
+    with Log(subject.session.cache_path, writable=False) as cache:
+        for edge in recorded_edges(cache):
+            counts.setdefault(edge.step.name, Counter())[outcome(edge)] += 1
+    return {"passes": {name: dict(outcomes) for name, outcomes in sorted(counts.items())}}
 
 
-def slim(value: Any) -> Any:
-    """Without raw samples."""
+def outcome(recorded: RecordedEdge) -> str:
+    """Return the word of the result files for what a pass did to an IR."""
+    if isinstance(recorded.edge.target, Failure):
+        return "failed"
+    return "idle" if recorded.is_no_op else "changed"
+
+
+def without_samples(value: Any) -> Any:
+    """Return a document without raw samples, which would make the results a hundred times larger."""
     if isinstance(value, dict):
-        return {key: slim(each) for key, each in value.items() if key not in ("samples", "conditions")}
-    return [slim(each) for each in value] if isinstance(value, list) else value
+        return {key: without_samples(part) for key, part in value.items() if key not in ("samples", "conditions")}
+    return [without_samples(part) for part in value] if isinstance(value, list) else value
+
+
+def show(text: str, *_: int) -> None:
+    """Print progress to standard error."""
+    print(f"  {text}", file=sys.stderr, flush=True)
 
 
 STEPS: dict[str, Callable[[Subject], dict[str, Any]]] = {
     "agree": agree,
     "analyze": analyze,
-    "compile_time": tune("compile_time"),
-    "throughput": tune("throughput"),
+    "compile_time": search("compile_time"),
+    "throughput": search("throughput"),
     "audit": audit,
     "profile": profile,
     "compare": compare,

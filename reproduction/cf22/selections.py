@@ -14,35 +14,38 @@ LENGTHS = (6, 8)
 """Fewest and most passes of a randomised selection in table 5."""
 
 
-def selections(name: str, classes: Collection[str], *, catalog: Catalog) -> list[Candidate]:
-    """The seven, in the paper's order.
+def paper_candidates(name: str, classes: Collection[str], *, catalog: Catalog) -> list[Candidate]:
+    """Return the seven selections, in the paper's order.
 
-    What table 5 prints is taken as it is. Elsewhere AS is all passes of the network's classes in table 4, in two
-    orders, and PO is drawn from these, the baseline's and the additional ones. The paper kept the best of several
-    orders, and its AS leaves some passes out: one order drawn is less than that; what a search finds is more.
+    For the network of table 5 they are the printed sequences. For other networks AS is all passes of the network's
+    classes in table 4, in two random orders. PO is drawn from these passes, the baseline's and the additional ones.
+    The paper reports the best of several orders, and its AS omits some passes; a single random order is weaker.
 
     Args:
-        name: Of the network; seeds what is drawn.
-        classes: Its architecture classes.
-        catalog: Has table 4 and table 5.
+        name: Name of the network; it seeds the random choice.
+        classes: Architecture classes of the network.
+        catalog: Catalog with table 4 and table 5.
     """
     if name.startswith(TABLE_5):
         names = ("BL", *ARCHITECTURE_SPECIFIC, *RANDOMIZED)
-        return [catalog.sequence(each).candidate() for each in names]
-    specific = listed(catalog, classes)
-    anything = listed(catalog, {*classes, "BL", "AD"})
+        return [catalog.sequence(selection).candidate() for selection in names]
+    specific = passes_of_categories(catalog, classes)
+    all_passes = passes_of_categories(catalog, {*classes, "BL", "AD"})
+    pools = dict.fromkeys(ARCHITECTURE_SPECIFIC, specific) | dict.fromkeys(RANDOMIZED, all_passes)
     sizes = dict.fromkeys(ARCHITECTURE_SPECIFIC, len(specific))
-    sizes |= {each: random.Random(f"{name} {each} size").randint(*LENGTHS) for each in RANDOMIZED}
-    pools = dict.fromkeys(ARCHITECTURE_SPECIFIC, specific) | dict.fromkeys(RANDOMIZED, anything)
-    drawn = [_drawn(f"{name} {each}", pools[each], size=size, name=each) for each, size in sizes.items()]
-    return [catalog.sequence("BL").candidate(), *drawn]
+    sizes |= {selection: random.Random(f"{name} {selection} size").randint(*LENGTHS) for selection in RANDOMIZED}
+    random_candidates = [
+        _draw(f"{name} {selection}", pools[selection], size=size, name=selection) for selection, size in sizes.items()
+    ]
+    return [catalog.sequence("BL").candidate(), *random_candidates]
 
 
-def listed(catalog: Catalog, categories: Collection[str]) -> list[PassSpec]:
-    """Passes of table 4's columns, but FirstOrderGradient, which makes a network return its gradient."""
+def passes_of_categories(catalog: Catalog, categories: Collection[str]) -> list[PassSpec]:
+    """Return the passes in these columns of table 4 that may be searched."""
     entries = [entry for entry in catalog.entries.values() if set(entry.paper) & set(categories)]
+    # FirstOrderGradient is excluded: it makes a network return its gradient.
     return [PassSpec.of(entry.name) for entry in entries if entry.role != "excluded"]
 
 
-def _drawn(seed: str, passes: list[PassSpec], *, size: int, name: str) -> Candidate:
+def _draw(seed: str, passes: list[PassSpec], *, size: int, name: str) -> Candidate:
     return Candidate(Pipeline(tuple(random.Random(seed).sample(passes, size))), name=name)
