@@ -26,6 +26,22 @@ SELECTIONS = ("BL", "AS-0", "AS-1", "AS-best", "fastest", "PO-0", "PO-1", "PO-2"
 BUILDS = ("O3", "AS-best", "fastest")
 """-O3, the quickest compile that keeps -O3's throughput, and the highest throughput."""
 
+FEATURES = (
+    "explicit_padding",
+    "transpose",
+    "sibling_conv2d",
+    "sibling_dense",
+    "dense",
+    "batch_matmul",
+    "dropout",
+    "activation_softmax",
+    "activation_gelu",
+    "activation_relu6",
+    "constant_division",
+    "common_subexpression",
+)
+"""Features of the graphs that the table shows, in this order."""
+
 LENGTH = 8
 """Number of passes in the sequences that are counted: as many as the paper's longest sequence has."""
 
@@ -64,19 +80,11 @@ def main() -> None:
 
 def fingerprints(documents: Mapping[str, Any]) -> Table:
     """Return the features and classes of each network's graph, and the number of passes they leave to a search."""
-    features = ("explicit_padding", "transpose", "sibling_conv2d", "sibling_dense", "dense", "batch_matmul", "dropout")
-    features += (
-        "activation_softmax",
-        "activation_gelu",
-        "activation_relu6",
-        "constant_division",
-        "common_subexpression",
-    )
     heads = [
         "network",
         "agrees to",
         "classes",
-        *(name.replace("_", " ") for name in features),
+        *(name.replace("_", " ") for name in FEATURES),
         "passes",
         "choices",
         f"sequences of {LENGTH}",
@@ -89,7 +97,7 @@ def fingerprints(documents: Mapping[str, Any]) -> Table:
         passes, choices = (f"{analysis[key]['all']} → {analysis[key]['classes']}" for key in ("passes", "choices"))
         disagrees = "disagrees" if agreement else "–"
         deviation = f"{max(agreement['deviations']):.1e}" if agreement.get("agrees") else disagrees
-        counts = [str(analysis["features"].get(feature, 0)) for feature in features]
+        counts = [str(analysis["features"].get(feature, 0)) for feature in FEATURES]
         sequences = " → ".join(f"{analysis['choices'][key] ** LENGTH:.1e}" for key in ("all", "classes"))
         rows.append([name, deviation, ", ".join(analysis["classes"]), *counts, passes, choices, sequences])
     return "fingerprints", heads, rows
@@ -340,7 +348,8 @@ def device_name(document: Mapping[str, Any]) -> str:
 
 def claim(kind: str, name: str) -> float | None:
     """Return the paper's claim for a network; ``None`` if it makes none."""
-    return PAPER["claims"][kind].get(name)
+    value: float | None = PAPER["claims"][kind].get(name)
+    return value
 
 
 def share(value: float | None) -> str:
