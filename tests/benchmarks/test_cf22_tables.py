@@ -18,7 +18,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> Any:
     import tables  # type: ignore[import-not-found]
 
     yield tables
-    for name in ("tables", "networks"):
+    for name in ("tables", "networks", "figures"):
         sys.modules.pop(name, None)
 
 
