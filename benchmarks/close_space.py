@@ -1,7 +1,7 @@
-"""How long it takes to close the ten-pass space: ``python benchmarks/close_space.py resnet18 mobilenet_v2``.
+"""Measures the time to close the ten-pass space: ``python benchmarks/close_space.py resnet18 mobilenet_v2``.
 
-Each network's space is closed anew (nothing is recalled), then, with ``--plain``, once more by a plain loop over TVM's
-own passes in one process, and the states of both are compared by TVM's structural hash. The JSON goes to
+Each network's space is closed without the fact cache. With ``--plain`` it is closed again by a plain loop over TVM's
+own passes in one process, and the states of both are compared by TVM's structural hash. The result is in
 ``benchmarks/results/close_space.json``.
 """
 
@@ -9,17 +9,16 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from provenance import read_rows, settle, write_row
+from provenance import read_rows, write_row
 
-from passsearch.api.common import evaluating
+import passsearch
 from passsearch.core import Pipeline
-from passsearch.evaluate import Session
-from passsearch.evaluate.closure import Closure
-from passsearch.evaluate.exploration import Exploration, Limits
-from passsearch.search.pass_selection import explored_passes
+from passsearch.evaluate import Closure, Exploration, Limits, Session, WorkerEvaluator
+from passsearch.search import explored_passes
 
 ROOT = Path(__file__).parent
 RESULTS = ROOT / "results" / "close_space.json"
@@ -30,46 +29,48 @@ PASSES = (
 
 
 def main() -> None:
-    """Close, compare, write."""
+    """Close the spaces and write the JSON, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--plain", action="store_true", help="by a plain loop as well")
+    parser.add_argument("--plain", action="store_true", help="close each space by a plain loop as well")
     parser.add_argument("--table", action="store_true", help="print the Markdown from the committed JSON")
     arguments = parser.parse_args()
     for name in arguments.names:
-        chosen = settle(f"zoo:{name}")
-        row, hashes = closed(chosen)
+        with passsearch.session(f"zoo:{name}", remember=False) as evaluator:
+            session = evaluator.session
+            row, hashes = close(evaluator)
         if arguments.plain:
-            row["plain"] = plain(chosen, hashes)
-        write_row(RESULTS, "networks", name=name, row={"passes": PASSES, **row}, chosen=chosen)
+            row["plain"] = close_plainly(session, hashes)
+        write_row(RESULTS, "networks", name=name, row={"passes": PASSES, **row}, session=session)
     if arguments.table:
         print(table(read_rows(RESULTS, "networks")))
 
 
-def table(rows: dict[str, Any]) -> str:
-    """The Markdown of ``docs/search.md``."""
+def table(rows: Mapping[str, Any]) -> str:
+    """Return the Markdown of ``docs/search.md``."""
     heads = ("network", "states", "edges", "depth", "closed in", "a plain loop", "same states")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name, row in rows.items():
         loop = row.get("plain")
-        told = (f"{loop['seconds']:.0f} s", "yes" if loop["same"] else "no") if loop else ("not run", "–")
-        cells = [name, row["states"], row["edges"], row["depth"], f"{row['seconds']:.0f} s", *told]
+        loop_cells = (f"{loop['seconds']:.0f} s", "yes" if loop["same"] else "no") if loop else ("not run", "–")
+        cells = [name, row["states"], row["edges"], row["depth"], f"{row['seconds']:.0f} s", *loop_cells]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)
 
 
-def closed(chosen: Session) -> tuple[dict[str, Any], set[str]]:
-    """By passsearch; the hashes TVM gives to the states."""
-    with evaluating(chosen, remember=False) as evaluator:
-        steps, _ = explored_passes(chosen, evaluator.summary, passes=[PASSES])
-        silent = {"compilers": chosen.explorers, "progress": lambda *_: None}
-        growth = Exploration(evaluator, steps, limits=Limits(), **silent).run()
-        closure = Closure.of(evaluator.graph, steps)
-        hashes = [evaluator.hashes(closure.graph.cheapest(state)[0])[-1] for state in closure.states]
+def close(evaluator: WorkerEvaluator) -> tuple[dict[str, Any], set[str]]:
+    """Close the space with passsearch; return the row and TVM's hashes of the states."""
+    session = evaluator.session
+    steps, _ = explored_passes(session, evaluator.network.summary, passes=[PASSES])
+    growth = Exploration(
+        evaluator.applier, steps, limits=Limits(), compilers=session.explorers, progress=lambda *_: None
+    ).run()
+    closure = Closure.of(evaluator.graph, steps)
+    hashes = [evaluator.applier.hashes(closure.graph.cheapest(state)[0])[-1] for state in closure.states]
     row = {
         "ended": growth.ended,
         "seconds": round(growth.seconds, 1),
-        "compilers": chosen.explorers,
+        "compilers": session.explorers,
         "states": len(closure.states),
         "edges": closure.table.size,
         "failed": int((closure.table < 0).sum()),
@@ -80,21 +81,24 @@ def closed(chosen: Session) -> tuple[dict[str, Any], set[str]]:
     return row, set(hashes)
 
 
-def plain(chosen: Session, hashes: set[str]) -> dict[str, Any]:
-    """By the plain loop, with TVM evaluating constants."""
-    steps = Pipeline.parse(PASSES).passes
+def close_plainly(session: Session, hashes: set[str]) -> dict[str, Any]:
+    """Close the space with ``plain_loop.py``, where TVM evaluates constants, and compare the states."""
     request = {
-        "bridge": chosen.dialect.bridge,
-        "target": chosen.target,
-        "path": str(chosen.model.path),
-        "format": chosen.model.format,
+        "bridge": session.dialect.bridge,
+        "target": session.target,
+        "path": str(session.model.path),
+        "format": session.model.format,
         "passes": [
-            {"name": step.name, "arguments": step.argument_values | _level(step.name), "factory": chosen.factories[step.name]}
-            for step in steps
+            {
+                "name": step.name,
+                "arguments": step.argument_values | _fixed_level(step.name),
+                "factory": session.factories[step.name],
+            }
+            for step in Pipeline.parse(PASSES).passes
         ],
     }
     run = subprocess.run(
-        [str(chosen.toolchain.python), str(ROOT / "plain_loop.py")],
+        [str(session.toolchain.python), str(ROOT / "plain_loop.py")],
         input=json.dumps(request),
         env={"PYTHONPATH": str(ROOT.parent), "TVM_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
@@ -103,12 +107,12 @@ def plain(chosen: Session, hashes: set[str]) -> dict[str, Any]:
         check=True,
     )
     answer = json.loads(run.stdout.splitlines()[-1])
-    found = set(answer.pop("hashes"))
-    return {**answer, "states": len(found), "same": found == hashes, "only_here": len(found - hashes)}
+    states = set(answer.pop("hashes"))
+    return {**answer, "states": len(states), "same": states == hashes, "only_here": len(states - hashes)}
 
 
-def _level(name: str) -> dict[str, int]:
-    """FuseOps at a fixed level, as the search has it; all else as TVM has it."""
+def _fixed_level(name: str) -> dict[str, int]:
+    # Without the argument FuseOps follows the level of the surrounding PassContext, which differs between the two.
     return {"fuse_opt_level": 2} if name == "FuseOps" else {}
 
 

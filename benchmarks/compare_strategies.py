@@ -162,7 +162,9 @@ def _catalog(file: Path) -> Catalog:
     steps = measured(file, OBJECTIVES[0]).closure.passes
     assert len({step.name for step in steps}) == len(steps), "a pass with several choices of arguments"
     for step in steps:
-        bound = [Parameter(name, "str", required=True, alternatives=(value,)) for name, value in step.argument_values.items()]
+        bound = [
+            Parameter(name, "str", required=True, alternatives=(value,)) for name, value in step.argument_values.items()
+        ]
         as_explored[step.name] = replace(catalog.entry(step.name), parameters=tuple(bound))
     return replace(catalog, entries=as_explored)
 

@@ -1,13 +1,12 @@
-"""Everything worth doing on a GPU machine, in ten minutes: ``python benchmarks/gpu_session.py --wheels FOLDER``.
+"""Makes all measurements on a GPU machine in ten minutes: ``python benchmarks/gpu_session.py --wheels FOLDER``.
 
-Tunes networks and keeps, of TVM's default pipeline and of what was found, throughput, latency, compile time, power,
-energy, memory and temperature with the noise floor they were read at; then runs the tests marked ``gpu``, while it
-writes down what the device's meter reads. The JSON is written after every step: where time runs out it has what was
-read by then.
+Tunes networks and writes, for TVM's default pipeline and for the result, throughput, latency, compile time, power,
+energy, memory and temperature, with the noise floor. Then it runs the tests marked ``gpu`` and records the readings of
+the device's meter meanwhile. The JSON is written after every step, so it is complete up to the point where time ends.
 
-Needs a checkout, an NVIDIA driver and ``nvcc``, and no network: with ``--wheels`` an environment is made of the wheels
-in that folder and of what this interpreter has installed; without, this interpreter has TVM. ``--target host`` does the
-same on the processor.
+Needs a checkout, an NVIDIA driver and ``nvcc``, and no internet. With ``--wheels`` it makes an environment from the
+wheels in that folder and the packages of this interpreter; without, this interpreter must have TVM. ``--target host``
+does the same on the CPU.
 """
 
 import argparse
@@ -25,15 +24,15 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 NETWORKS = ("resnet18", "mobilenet_v2", "bert_base")
-READ = ("latency_s", "throughput_per_s", "compile_s", "power_w", "energy_j", "memory_bytes", "temperature_c")
-SEARCH = 0.35
-"""Share of a network's time that is searched in; importing, the baselines and confirming take the rest."""
+METRICS = ("latency_s", "throughput_per_s", "compile_s", "power_w", "energy_j", "memory_bytes", "temperature_c")
+SEARCH_SHARE = 0.35
+"""Share of a network's time for the search; importing, the baselines and the confirmation take the rest."""
 TESTS_S = 90.0
-"""Kept for the tests."""
+"""Time for the tests."""
 
 
 def main() -> None:
-    """Make the environment where wheels are given, and measure in it."""
+    """Measure everything, in a new environment if there are wheels."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("networks", nargs="*", default=NETWORKS, help="of the zoo (%(default)s)")
     parser.add_argument("--wheels", type=Path, help="folder with the wheels of TVM and of what is missing here")
@@ -44,41 +43,42 @@ def main() -> None:
     options = parser.parse_args()
     end_s = time.monotonic() + 60 * options.minutes
     if options.wheels:
-        sys.exit(elsewhere(options))
+        sys.exit(run_in_environment(options))
     sys.path.insert(0, str(ROOT))  # passsearch of this checkout, whatever is installed
     document: dict[str, Any] = {"networks": {}, "tests": None}
     for place, name in enumerate(options.networks):
-        left_s = (end_s - TESTS_S - time.monotonic()) / (len(options.networks) - place)
-        told = measured(name, options, seconds=left_s)
-        document |= told.pop("machine", {})
-        document["networks"][name] = told
+        seconds = (end_s - TESTS_S - time.monotonic()) / (len(options.networks) - place)
+        row = tune_network(name, options, seconds=seconds)
+        document |= row.pop("machine", {})
+        document["networks"][name] = row
         write(options.out, document)
-    document["tests"] = recorded(options, seconds=end_s - time.monotonic())
+    document["tests"] = run_tests_recorded(options, seconds=end_s - time.monotonic())
     write(options.out, document)
     print(json.dumps(document, indent=1))
 
 
-def elsewhere(options: argparse.Namespace) -> int:
-    """The same command in an environment with the wheels, which does not outlast it."""
-    began_s = time.monotonic()
+def run_in_environment(options: argparse.Namespace) -> int:
+    """Run the same command in a temporary environment with the wheels; return its exit code."""
+    start_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="passsearch-") as folder:
         python = Path(folder) / "bin" / "python"
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        packages = "import sysconfig; print(sysconfig.get_path('purelib'))"
-        own = Path(subprocess.check_output([str(python), "-c", packages], text=True).strip())
-        # As --system-site-packages, but of this interpreter, which may be a virtual environment itself.
-        (own / "beside.pth").write_text("\n".join([*site.getsitepackages(), str(ROOT)]) + "\n")
+        query = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        packages = Path(subprocess.check_output([str(python), "-c", query], text=True).strip())
+        # Like --system-site-packages, but with the packages of this interpreter, which may be a virtual environment.
+        (packages / "beside.pth").write_text("\n".join([*site.getsitepackages(), str(ROOT)]) + "\n")
         wheels = sorted(map(str, options.wheels.glob("*.whl")))
         subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", *wheels], check=True)
-        minutes = options.minutes - (time.monotonic() - began_s) / 60
-        asked = ["--target", options.target, "--minutes", str(minutes), "--out", str(options.out.absolute())]
-        where = {"PASSSEARCH_DATA_DIR": f"{folder}/data", "XDG_CACHE_HOME": f"{folder}/cache"}
-        command = [str(python), __file__, *options.networks, *asked]
-        return subprocess.run(command, env={**os.environ, **where}).returncode
+        minutes = options.minutes - (time.monotonic() - start_s) / 60
+        arguments = ["--target", options.target, "--minutes", str(minutes), "--out", str(options.out.absolute())]
+        folders = {"PASSSEARCH_DATA_DIR": f"{folder}/data", "XDG_CACHE_HOME": f"{folder}/cache"}
+        command = [str(python), __file__, *options.networks, *arguments]
+        return subprocess.run(command, env={**os.environ, **folders}).returncode
 
 
-def measured(name: str, options: argparse.Namespace, *, seconds: float) -> dict[str, Any]:
-    """One network, tuned; what was read of its baseline and of its best, or why nothing was."""
+def tune_network(name: str, options: argparse.Namespace, *, seconds: float) -> dict[str, Any]:
+    """Tune one network and return the measurements of its baseline and its best, or the reason why there are none."""
+    # Imported here, because the interpreter that makes the environment may lack its packages.
     import passsearch
     from passsearch.errors import PassSearchError
 
@@ -91,57 +91,57 @@ def measured(name: str, options: argparse.Namespace, *, seconds: float) -> dict[
                 f"zoo:{name}",
                 toolchain=options.toolchain or "this",
                 target=target,
-                timeout=SEARCH * seconds,
+                timeout=SEARCH_SHARE * seconds,
                 out=Path(folder) / "run",
                 progress=lambda text, done, total: print(f"{name}: {text} {done}/{total}", file=sys.stderr, flush=True),
             )
         except PassSearchError as error:
             return {"unavailable": str(error)}
-    found = result.document
-    machine = {key: found[key] for key in ("device", "target", "toolchain")}
-    kept = {key: found[key] for key in ("verdict", "ratios", "space", "failures", "seconds")}
-    kept["space"] = {key: value for key, value in kept["space"].items() if not isinstance(value, list)}
-    rows = {"default": read(found["baseline"]), "tuned": read(found["best"])}
-    return {"machine": {"date": time.strftime("%Y-%m-%d"), **machine}, **rows, **kept}
+    document = result.document
+    machine = {key: document[key] for key in ("device", "target", "toolchain")}
+    numbers = {key: document[key] for key in ("verdict", "ratios", "space", "failures", "seconds")}
+    numbers["space"] = {key: value for key, value in numbers["space"].items() if not isinstance(value, list)}
+    rows = {"default": measurement_row(document["baseline"]), "tuned": measurement_row(document["best"])}
+    return {"machine": {"date": time.strftime("%Y-%m-%d"), **machine}, **rows, **numbers}
 
 
-def read(row: dict[str, Any]) -> dict[str, Any]:
-    """What one build was read at, without the raw samples; what could not be read is null beside its reason."""
-    values = {key: row[key] for key in READ}
+def measurement_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the metrics of one build without the raw samples; a metric without value is null beside its reason."""
+    values = {key: row[key] for key in METRICS}
     if values["latency_s"]:
         values["latency_s"] = {key: value for key, value in values["latency_s"].items() if key != "samples"}
     return {"pipeline": row["pipeline"], **values, "unavailable": row["unavailable"], "conditions": row["conditions"]}
 
 
-def recorded(options: argparse.Namespace, *, seconds: float) -> dict[str, Any]:
-    """The tests, and beside the JSON the readings of the device's meter meanwhile, where it has one."""
+def run_tests_recorded(options: argparse.Namespace, *, seconds: float) -> dict[str, Any]:
+    """Run the tests and, if the device has a meter, write its readings beside the JSON."""
     from passsearch.measure import probe, recording
 
     meter = probe("cpu" if options.target == "host" else "cuda:0").meter
     if meter is None:
-        return tested(seconds=seconds)
+        return run_tests(seconds=seconds)
     with recording(meter) as trace:
-        told = tested(seconds=seconds)
+        outcome = run_tests(seconds=seconds)
     trace.write(options.out.with_suffix(".trace.jsonl"))
-    return told
+    return outcome
 
 
-def tested(*, seconds: float) -> dict[str, Any]:
-    """How the tests marked ``gpu`` ended, each that did not pass with its reason."""
+def run_tests(*, seconds: float) -> dict[str, Any]:
+    """Run the tests marked ``gpu`` and return their counts, and the reason of every test that did not pass."""
     command: Sequence[str] = [sys.executable, "-m", "pytest", "-q", "-rsfE", "-p", "no:cacheprovider", "-m", "gpu"]
     try:
-        done = subprocess.run([*command, "tests"], cwd=ROOT, capture_output=True, text=True, timeout=max(0.0, seconds))
+        tests = subprocess.run([*command, "tests"], cwd=ROOT, capture_output=True, text=True, timeout=max(0.0, seconds))
     except subprocess.TimeoutExpired:
         return {"unavailable": f"they did not end within {seconds:.0f} s"}
-    lines = done.stdout.splitlines()
+    lines = tests.stdout.splitlines()
     if not lines:
-        return {"unavailable": done.stderr[-500:]}
+        return {"unavailable": tests.stderr[-500:]}
     counts = {kind: int(count) for count, kind in re.findall(r"(\d+) (passed|failed|skipped|error)", lines[-1])}
-    return {**counts, "told": [line for line in lines if line.startswith(("SKIPPED", "FAILED", "ERROR"))]}
+    return {**counts, "reasons": [line for line in lines if line.startswith(("SKIPPED", "FAILED", "ERROR"))]}
 
 
 def write(file: Path, document: dict[str, Any]) -> None:
-    """What is known by now."""
+    """Write the results so far."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(document, indent=1) + "\n")
 

@@ -1,7 +1,7 @@
-"""Close a space by a plain loop, for an interpreter with TVM: what ``benchmarks/close_space.py`` compares with.
+"""Closes a space by a plain loop, in an interpreter with TVM; ``benchmarks/close_space.py`` compares itself with it.
 
-One process, every pass applied as TVM has it, a state for every structural hash, constants hashed at every step. Prints
-one JSON line: the hashes, edges, failures and seconds.
+One process applies every pass as TVM has it. A state is a structural hash, and constants are hashed at every step.
+Reads a request from standard input and prints one JSON line: hashes, edges, failures and seconds.
 """
 
 import json
@@ -17,11 +17,11 @@ from passsearch.dialects.contract import CompileError, ModelSource
 
 
 def main() -> None:
-    """Read the request from standard input, close the space."""
+    """Read the request, close the space and print the result."""
     request = json.loads(sys.stdin.read())
     home, _, name = request["bridge"].partition(":")
     bridge: Any = getattr(import_module(home), name)(request["target"])
-    steps = [(PassSpec.of(each["name"], **each["arguments"]), each["factory"]) for each in request["passes"]]
+    steps = [(PassSpec.of(row["name"], **row["arguments"]), row["factory"]) for row in request["passes"]]
     root = bridge.load(ModelSource(Path(request["path"]), request["format"], {}))
     start = time.perf_counter()
     modules = {bridge.structural_hash(root): root}

@@ -1,4 +1,4 @@
-"""Where and when a benchmark ran, and the JSON files that say so."""
+"""Date, machine and compiler of a benchmark, and the JSON files that state them."""
 
 import json
 from datetime import date
@@ -7,28 +7,33 @@ from typing import Any
 
 from passsearch.evaluate import Session, open_session
 from passsearch.frontends import resolve
-from passsearch.search.document import toolchain_document
+from passsearch.search import toolchain_document
 from passsearch.toolchain import cache_folder
 
 
-def settle(model: str, toolchain: str | None = None) -> Session:
-    """A toolchain (or the default one) and this machine's target for a network, as ``tune`` chooses them."""
+def network_session(model: str, toolchain: str | None = None) -> Session:
+    """Return the session of a network without an evaluator, with the toolchain and target that ``tune`` chooses.
+
+    Args:
+        model: For example ``zoo:resnet18``.
+        toolchain: Name of a toolchain; the first there is by default.
+    """
     return open_session(resolve(model, folder=cache_folder() / "models"), toolchain=toolchain, target=None)
 
 
-def provenance(chosen: Session) -> dict[str, Any]:
-    """Date, machine, target and compiler."""
-    machine = {"device": chosen.sensors.device, "target": chosen.target, "toolchain": toolchain_document(chosen)}
+def provenance(session: Session) -> dict[str, Any]:
+    """Return date, machine, target and compiler."""
+    machine = {"device": session.sensors.device, "target": session.target, "toolchain": toolchain_document(session)}
     return {"date": date.today().isoformat(), **machine}
 
 
 def read_rows(file: Path, section: str) -> dict[str, Any]:
-    """What a results file has, by network or space; nothing where there is no file yet."""
+    """Return the rows of a results file, by network or space; empty if there is no file yet."""
     rows: dict[str, Any] = json.loads(file.read_text())[section] if file.exists() else {}
     return rows
 
 
-def write_row(file: Path, section: str, *, name: str, row: dict[str, Any], chosen: Session) -> None:
-    """Put one more there, or the same anew, with where and when; all others stay."""
-    rows = {**read_rows(file, section), name: {**provenance(chosen), **row}}
+def write_row(file: Path, section: str, *, name: str, row: dict[str, Any], session: Session) -> None:
+    """Add a row, with its provenance, to a results file, or replace the row of this name; all other rows stay."""
+    rows = {**read_rows(file, section), name: {**provenance(session), **row}}
     file.write_text(json.dumps({section: rows}, indent=1) + "\n")

@@ -1,9 +1,9 @@
-"""Whether a measurement says the same again: ``python benchmarks/repeatability.py RUN --repeat 10 --audits 20``.
+"""Repeats measurements and compares their results: ``python benchmarks/repeatability.py RUN --repeat 10 --audits 20``.
 
-Every repetition is a process of its own, started as a user starts it: ``compare`` of -O3 with itself (the noise floor,
-and no win), ``compare`` of -O0 with -O3 (one verdict, one ratio), and ``audit`` of RUN, a finished ``tune`` whose
-verdict is ``improved``. The three take turns. What is done stands in ``benchmarks/results/repeatability.json`` and is
-not done again; ``--table`` prints the Markdown of ``docs/measurement.md`` from it.
+Three commands take turns, each in a process of its own, as a user starts it: ``compare`` of -O3 with itself (the noise
+floor, and no winner), ``compare`` of -O0 with -O3 (one verdict, one ratio), and ``audit`` of RUN, a finished ``tune``
+whose verdict is ``improved``. ``benchmarks/results/repeatability.json`` has the results; measurements in it are not
+repeated. ``--table`` prints the Markdown of ``docs/measurement.md`` from it.
 """
 
 import argparse
@@ -20,76 +20,82 @@ RESULTS = Path(__file__).parent / "results" / "repeatability.json"
 Document: TypeAlias = Mapping[str, Any]
 
 
-def passsearch(*arguments: str) -> dict[str, Any]:
-    """What one command says in JSON; a negative answer (exit 1) is one, too."""
+def run_passsearch(*arguments: str) -> dict[str, Any]:
+    """Run one command and return its JSON. Exit code 1 is a negative answer, which has JSON as well."""
     command = [sys.executable, "-m", "passsearch", *arguments, "--json"]
-    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if finished.returncode not in (0, 1):
-        raise SystemExit(f"`{' '.join(command)}` ended with {finished.returncode}.")
-    return dict(json.loads(finished.stdout))
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if process.returncode not in (0, 1):
+        raise SystemExit(f"`{' '.join(command)}` ended with {process.returncode}.")
+    return dict(json.loads(process.stdout))
 
 
-def compared(document: Document) -> dict[str, Any]:
-    """One ``compare`` of two pipelines in a few numbers."""
-    pair = document["pairs"][0]
-    medians = [row["latency_s"]["median"] for row in document["rows"]]
+def comparison_row(document: Document) -> dict[str, Any]:
+    """Return the numbers of one ``compare`` of two pipelines."""
+    pair, first = document["pairs"][0], document["rows"][0]
     return {
-        "latency_s": medians,
+        "latency_s": [row["latency_s"]["median"] for row in document["rows"]],
         "ratio": pair["ratio"],
         "interval": pair["interval"],
         "verdict": pair["verdict"],
         "improved": [row["improved"] for row in document["rows"]],
         "noise_floor": document["noise_floor"],
-        "steal_percent": document["rows"][0]["conditions"]["steal_percent"],
-        "rounds_dropped": document["rows"][0]["conditions"]["rounds_dropped"],
+        "steal_percent": first["conditions"]["steal_percent"],
+        "rounds_dropped": first["conditions"]["rounds_dropped"],
     }
 
 
-def audited(document: Document) -> dict[str, Any]:
-    """One ``audit`` in a few numbers."""
+def audit_row(document: Document) -> dict[str, Any]:
+    """Return the numbers of one ``audit``."""
     refused = [f"{check['name']}: {check['detail']}" for check in document["checks"] if not check["ok"]]
     numbers = {key: document[key] for key in ("signed_off", "ratios", "seconds")}
     return {**numbers, "refused": refused, "claimed": document["claimed"]}
 
 
 def repeat(model: str, run: Path | None, *, counts: Mapping[str, int], file: Path) -> None:
-    """Do what is still to be done, in turns, and write it down after each."""
-    work: dict[str, Callable[[], dict[str, Any]]] = {
-        "O3,O3": lambda: compared(passsearch("compare", model, "--pipelines", "O3,O3")),
-        "O0,O3": lambda: compared(passsearch("compare", model, "--pipelines", "O0,O3")),
-        "audit": lambda: audited(passsearch("audit", str(run))),
+    """Make the missing measurements, in turns, and write every result at once.
+
+    Args:
+        model: The network to compare.
+        run: Run folder to audit.
+        counts: Number of repetitions by measurement.
+        file: File of the results.
+    """
+    measurements: dict[str, Callable[[], dict[str, Any]]] = {
+        "O3,O3": lambda: comparison_row(run_passsearch("compare", model, "--pipelines", "O3,O3")),
+        "O0,O3": lambda: comparison_row(run_passsearch("compare", model, "--pipelines", "O0,O3")),
+        "audit": lambda: audit_row(run_passsearch("audit", str(run))),
     }
-    done: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"model": model}
+    rows: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"model": model}
     for turn in range(max(counts.values())):
-        for name in (name for name, count in counts.items() if turn < count and len(done.get(name, [])) <= turn):
+        for name in (name for name, count in counts.items() if turn < count and len(rows.get(name, [])) <= turn):
             start = time.monotonic()
-            found = {**work[name](), "wall_s": round(time.monotonic() - start, 1)}
-            done.setdefault(name, []).append(found)
-            file.write_text(json.dumps(done, indent=1) + "\n")
-            print(f"{name} {turn + 1}: {found.get('verdict', found.get('signed_off'))}", file=sys.stderr, flush=True)
+            row = {**measurements[name](), "wall_s": round(time.monotonic() - start, 1)}
+            rows.setdefault(name, []).append(row)
+            file.write_text(json.dumps(rows, indent=1) + "\n")
+            print(f"{name} {turn + 1}: {row.get('verdict', row.get('signed_off'))}", file=sys.stderr, flush=True)
 
 
-def table(done: Document) -> str:
-    """The Markdown of ``docs/measurement.md``."""
+def table(rows: Document) -> str:
+    """Return the Markdown of ``docs/measurement.md``."""
     lines = [
         "| run | -O3 against -O3 | noise floor | -O3 against -O0 | verdict | -O3, ms |",
         "|---|---|---|---|---|---|",
     ]
-    for turn, (same, levels) in enumerate(zip(done.get("O3,O3", []), done.get("O0,O3", []), strict=True)):
+    for turn, (same, levels) in enumerate(zip(rows.get("O3,O3", []), rows.get("O0,O3", []), strict=True)):
         milliseconds = f"{1e3 * same['latency_s'][0]:.1f}"
         cells = [_ratio(same), f"{100 * same['noise_floor']:.2f} %", _ratio(levels), levels["verdict"], milliseconds]
         lines.append(f"| {turn + 1} | " + " | ".join(cells) + " |")
-    audits = done.get("audit", [])
+    audits = rows.get("audit", [])
     if not audits:
         return "\n".join(lines)
-    signed = sum(each["signed_off"] for each in audits)
-    seconds = [each["seconds"] for each in audits if each["seconds"]]
-    ratios = [each["ratios"][audits[0]["claimed"]["objective"]]["ratio"] for each in audits if each["ratios"]]
+    signed = sum(audit["signed_off"] for audit in audits)
+    seconds = [audit["seconds"] for audit in audits if audit["seconds"]]
+    ratios = [audit["ratios"][audits[0]["claimed"]["objective"]]["ratio"] for audit in audits if audit["ratios"]]
     lines += [
         "",
         f"{signed} of {len(audits)} audits sign off; confirming took {statistics.median(seconds):.0f} s in the",
+        f"median and {max(seconds):.0f} s at most; ratios from {min(ratios):.3f} to {max(ratios):.3f}.",
     ]
-    lines += [f"median and {max(seconds):.0f} s at most; ratios from {min(ratios):.3f} to {max(ratios):.3f}."]
     return "\n".join(lines)
 
 
@@ -99,7 +105,7 @@ def _ratio(pair: Document) -> str:
 
 
 def main() -> None:
-    """Repeat, or print the table."""
+    """Repeat the measurements, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, nargs="?", help="a finished run whose verdict is `improved`")
     parser.add_argument("--model", default="zoo:resnet18")

@@ -1,7 +1,7 @@
-"""How soon a second ``tune`` is where the first one was: ``python benchmarks/tune_again.py resnet18``.
+"""Compares a second ``tune`` of a network with its first: ``python benchmarks/tune_again.py resnet18``.
 
-Tunes a network with an empty cache folder, then again in another run folder with what the first run has remembered, and
-notes when each had its trials. The JSON goes to ``benchmarks/results/tune_again.json``.
+Tunes a network with an empty cache folder, then again in another run folder with the facts of the first run, and notes
+when each run has finished its trials. The result is in ``benchmarks/results/tune_again.json``.
 """
 
 import argparse
@@ -12,48 +12,51 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from provenance import settle, write_row
+from provenance import network_session, write_row
 
 import passsearch
 
 RESULTS = Path(__file__).parent / "results" / "tune_again.json"
-FIRST = 20
+TRIALS_NOTED = 20
+"""Number of trials whose time is written."""
 
 
 def main() -> None:
-    """Tune twice, write."""
+    """Tune every network twice and write the JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="+")
     parser.add_argument("--trials", type=int, default=25)
-    parser.add_argument("--passes", metavar="A,B", help="these alone; the network's candidates by default")
+    parser.add_argument("--passes", metavar="A,B", help="the only passes to search; the network's by default")
     arguments = parser.parse_args()
     passes = arguments.passes.split(",") if arguments.passes else None
     for name in arguments.names:
         with TemporaryDirectory(prefix="passsearch-") as cache:
             os.environ["XDG_CACHE_HOME"] = cache
-            settle(f"zoo:{name}")  # makes the network's file, which is not what is timed
-            runs = [tuned(f"zoo:{name}", arguments.trials, passes=passes) for _ in ("first", "second")]
-            write_row(RESULTS, "networks", name=name, row={"runs": runs}, chosen=settle(f"zoo:{name}"))
+            # This also writes the network's file, so that the first run does not spend time on it.
+            session = network_session(f"zoo:{name}")
+            runs = [tune(f"zoo:{name}", arguments.trials, passes=passes) for _ in ("first", "second")]
+            write_row(RESULTS, "networks", name=name, row={"runs": runs}, session=session)
         print(name, json.dumps(runs))
 
 
-def tuned(model: str, trials: int, *, passes: list[str] | None) -> dict[str, Any]:
-    """One run in a folder of its own, without the confirmation, which is always measured anew."""
-    reached: dict[int, float] = {}
+def tune(model: str, trials: int, *, passes: list[str] | None) -> dict[str, Any]:
+    """Tune in a new run folder and return the times. There is no confirmation, which uses no facts of earlier runs."""
+    seconds_by_trial: dict[int, float] = {}
     start = time.monotonic()
 
-    def note(stage: str, done: int, _all: int) -> None:
+    def note(stage: str, done: int, _total: int) -> None:
         if stage == "searching":
-            reached.setdefault(done, round(time.monotonic() - start, 2))
+            seconds_by_trial.setdefault(done, round(time.monotonic() - start, 2))
 
     with TemporaryDirectory(prefix="passsearch-") as folder:
         result = passsearch.tune(
             model, trials=trials, passes=passes, confirm=0, out=Path(folder) / "run", progress=note
         )
+    noted_s = next((seconds for trial, seconds in seconds_by_trial.items() if trial >= TRIALS_NOTED), None)
     return {
         "trials": trials,
         "passes": passes,
-        "seconds_to_trial": {str(FIRST): next((at for done, at in reached.items() if done >= FIRST), None)},
+        "seconds_to_trial": {str(TRIALS_NOTED): noted_s},
         "seconds": round(time.monotonic() - start, 2),
         "built_s": result.document["seconds"].get("build", 0.0),
     }

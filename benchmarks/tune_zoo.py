@@ -1,13 +1,14 @@
-"""Tune built-in networks and keep the results: ``python benchmarks/tune_zoo.py resnet18 mobilenet_v2 --trials 40``.
+"""Tunes built-in networks: ``python benchmarks/tune_zoo.py resnet18 mobilenet_v2 --trials 40``.
 
-Every run stands in ``runs/zoo/TOOLCHAIN/NAME`` and goes on where it stopped; its result is copied to
-``benchmarks/results/<dialect>/NAME.json`` without the raw samples of every trial (those of baseline and best stay).
+Every run has the folder ``runs/zoo/TOOLCHAIN/NAME`` and continues where it stopped. Its result is copied to
+``benchmarks/results/<dialect>/NAME.json`` without the raw samples of the trials (those of baseline and best stay).
 ``--table relay`` prints the Markdown tables of ``docs/results.md`` from the committed results of that dialect.
 """
 
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ RESULTS = ROOT / "results"
 
 
 def main() -> None:
-    """Tune, or print the table."""
+    """Tune and write the results, or print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--toolchain", help="name of an installed toolchain (the first)")
@@ -26,18 +27,20 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--timeout", type=float, default=None)
     parser.add_argument("--confirm", type=int, default=3)
-    parser.add_argument("--run", type=Path, help="keep the result of a run made elsewhere, for the one name given")
+    parser.add_argument("--run", type=Path, help="copy the result of this finished run instead of tuning; for one name")
     parser.add_argument("--table", metavar="DIALECT")
     arguments = parser.parse_args()
     for name in arguments.names:
-        keep(name, arguments)
+        write_result(name, arguments)
     if arguments.table:
         documents = [json.loads(file.read_text()) for file in sorted((RESULTS / arguments.table).glob("*.json"))]
-        print(table([each for each in documents if "verdict" in each]))
+        # The folder also has results of other benchmarks.
+        documents = [document for document in documents if "verdict" in document]
+        print(f"{ratio_table(documents)}\n\n{search_table(documents)}")
 
 
-def keep(name: str, arguments: argparse.Namespace) -> None:
-    """Tune one network, or take an existing run, and write its result down."""
+def write_result(name: str, arguments: argparse.Namespace) -> None:
+    """Tune one network, or read a finished run, and write its result."""
     if arguments.run:
         result = passsearch.TuneResult.read(arguments.run)
     else:
@@ -53,12 +56,12 @@ def keep(name: str, arguments: argparse.Namespace) -> None:
         )
     file = RESULTS / result.document["toolchain"]["dialect"] / f"{name}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(slim(dict(result.document)), indent=1) + "\n")
+    file.write_text(json.dumps(without_samples(dict(result.document)), indent=1) + "\n")
     print(result)
 
 
-def slim(document: dict[str, Any]) -> dict[str, Any]:
-    """The result without the raw samples of candidates that were not confirmed, and without output digests."""
+def without_samples(document: dict[str, Any]) -> dict[str, Any]:
+    """Remove the raw samples of candidates that were not confirmed, and the digests of outputs, from a result."""
     for key in ("trials", "baselines", "pareto"):
         for row in document[key]:
             row["latency_s"] = {**row["latency_s"], "samples": None}
@@ -66,52 +69,60 @@ def slim(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def table(documents: list[dict[str, Any]]) -> str:
-    """One line a network."""
-    beaten = documents[0]["baseline"]["name"] if documents else ""
+def ratio_table(documents: list[dict[str, Any]]) -> str:
+    """Return the table of ratios to the baseline, one line per network."""
+    baseline = documents[0]["baseline"]["name"] if documents else ""
     heads = (
-        "throughput / B",
+        "network",
+        f"throughput / {baseline}",
         "same binary",
         "twin",
-        "B / compile time",
-        "B runs in",
+        f"{baseline} / compile time",
+        f"{baseline} runs in",
         "best in",
-        "B compiles in",
+        f"{baseline} compiles in",
         "best in",
     )
-    lines = ["| network | " + " | ".join(heads).replace("B", beaten) + " |", "|---" * 9 + "|"]
-    for each in documents:
-        ratios, verdict = each["ratios"], each["verdict"]
+    rows = []
+    for document in documents:
+        ratios, verdict = document["ratios"], document["verdict"]
+        latencies_s = [document[row]["latency_s"]["median"] for row in ("baseline", "best")]
+        compiles_s = [document[row]["compile_s"] for row in ("baseline", "best")]
         cells = [
-            each["model"]["name"],
+            document["model"]["name"],
             span(ratios["throughput"]) + (" improved" if verdict["improved"] else ""),
             "yes" if verdict["same_binary"] else "no",
             span(ratios["twin"]),
             span(ratios["compile_time"]),
-            f"{each['baseline']['latency_s']['median'] * 1e3:.1f} ms",
-            f"{each['best']['latency_s']['median'] * 1e3:.1f} ms",
-            f"{each['baseline']['compile_s']:.1f} s",
-            f"{each['best']['compile_s']:.1f} s",
+            *(f"{seconds * 1e3:.1f} ms" for seconds in latencies_s),
+            *(f"{seconds:.1f} s" for seconds in compiles_s),
         ]
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += [
-        "",
-        "| network | asked | states | built | binaries | duplicates | invalid | failures | search overhead |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    for each in documents:
-        space, seconds = each["space"], each["seconds"]
-        failures = ", ".join(f"{count} {kind}" for kind, count in each["failures"].items()) or "none"
-        counts = [
-            space[key] for key in ("sequences_asked", "states", "states_measured", "binaries", "duplicates", "invalid")
-        ]
+        rows.append(cells)
+    return markdown(heads, rows)
+
+
+def search_table(documents: list[dict[str, Any]]) -> str:
+    """Return the table of the searches' numbers, one line per network."""
+    heads = ("network", "asked", "states", "built", "binaries", "duplicates", "invalid", "failures", "search overhead")
+    keys = ("sequences_asked", "states", "states_measured", "binaries", "duplicates", "invalid")
+    rows = []
+    for document in documents:
+        seconds = document["seconds"]
+        failures = ", ".join(f"{count} {kind}" for kind, count in document["failures"].items()) or "none"
         overhead = f"{100 * seconds['search'] / seconds['total']:.1f} %"
-        lines.append("| " + " | ".join([each["model"]["name"], *map(str, counts), failures, overhead]) + " |")
+        counts = [str(document["space"][key]) for key in keys]
+        rows.append([document["model"]["name"], *counts, failures, overhead])
+    return markdown(heads, rows)
+
+
+def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *(f"| {' | '.join(row)} |" for row in rows)]
     return "\n".join(lines)
 
 
 def span(ratio: dict[str, Any] | None) -> str:
-    """``1.02 [1.00, 1.04]``."""
+    """Return a ratio with its interval: ``1.020 [1.000, 1.040]``."""
     if not ratio or not ratio["interval"] or None in ratio["interval"]:
         return "–" if not ratio else f"{ratio['ratio']:.3f}"
     low, high = ratio["interval"]

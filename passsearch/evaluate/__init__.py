@@ -13,6 +13,7 @@ from passsearch.evaluate.evaluator import WorkerEvaluator
 from passsearch.evaluate.exploration import Exploration, Growth, Limits
 from passsearch.evaluate.plans import MeasurementPlans
 from passsearch.evaluate.protocols import Evaluator, Explorer
+from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
 from passsearch.evaluate.records import (
     Built,
     CandidateSamples,
@@ -55,6 +56,7 @@ __all__ = [
     "MeasurementPlans",
     "Network",
     "ProcessSamples",
+    "RecordedEdge",
     "Samples",
     "Session",
     "StateGraph",
@@ -66,4 +68,5 @@ __all__ = [
     "device_of",
     "dialect_digest",
     "open_session",
+    "recorded_edges",
 ]

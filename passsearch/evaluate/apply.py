@@ -164,12 +164,11 @@ class Applier:
         return edge or self.record_edge(state, step, fact=self.compiler.apply(state, step, identify=identify))
 
     def _add_edge(self, state: str, step: PassSpec, *, fact: Fact) -> Edge:
-        target = Failure.from_json(fact["failure"]) if "failure" in fact else fact["state"]
-        edge = Edge(target, fact["seconds"])
+        edge = Edge.from_fact(fact)
         self.graph.add(state, step, edge=edge)
         if "census" in fact:
             self._op_counts[fact["state"]] = fact["census"]
-        if isinstance(target, Failure) and target.kind in ("crash", "timeout", "oom"):
+        if isinstance(edge.target, Failure) and edge.target.kind in ("crash", "timeout", "oom"):
             self._crashes.setdefault(step, []).append(((state, step), edge))
         return edge
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import networkx as nx
 
 from passsearch.core import Failure, PassSpec, Pipeline
+from passsearch.store import Fact
 
 EdgeKey: TypeAlias = tuple[str, PassSpec]
 """A state and the pass applied to it."""
@@ -27,6 +28,12 @@ class Edge:
     target: str | Failure
     seconds: float
     copied_from: EdgeKey | None = None
+
+    @classmethod
+    def from_fact(cls, fact: Fact) -> "Edge":
+        """Read a fact of kind ``edge``."""
+        target = Failure.from_json(fact["failure"]) if "failure" in fact else fact["state"]
+        return cls(target, fact["seconds"])
 
     @property
     def settled(self) -> bool:

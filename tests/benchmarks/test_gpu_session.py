@@ -1,4 +1,4 @@
-"""What is to be done on a GPU machine, done on the processor."""
+"""The measurements of a GPU machine, made on the CPU."""
 
 import json
 import runpy
@@ -17,34 +17,34 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu_session.py"
 METRICS = {"throughput_per_s", "latency_s", "compile_s", "power_w", "energy_j", "memory_bytes", "temperature_c"}
 
 
-def session(toolchain: Toolchain, out: Path, *options: str) -> dict[str, object]:
+def session(toolchain: Toolchain, out: Path, *options: str) -> dict[str, Any]:
     command = [sys.executable, str(SCRIPT), "bert_tiny", "--toolchain", toolchain.name, "--out", str(out), *options]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    told: dict[str, object] = json.loads(out.read_text())
-    return told
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr[-2000:]
+    document: dict[str, Any] = json.loads(out.read_text())
+    return document
 
 
 @pytest.mark.slow
 def test_every_metric_of_default_and_tuned_is_read_or_null_with_a_reason(relax: Toolchain, tmp_path: Path) -> None:
-    told = session(relax, tmp_path / "session.json", "--target", "host", "--minutes", "4")
-    network = told["networks"]["bert_tiny"]  # type: ignore[index]
+    document = session(relax, tmp_path / "session.json", "--target", "host", "--minutes", "4")
+    network = document["networks"]["bert_tiny"]
     for row in (network["default"], network["tuned"]):
         assert row.keys() >= METRICS and row["throughput_per_s"] > 0 and row["compile_s"] > 0
         assert all(row[metric] is not None or row["unavailable"][metric] for metric in METRICS)
     assert network["verdict"]["noise_floor"] is not None
-    assert told["tests"].keys() & {"passed", "skipped"}  # type: ignore[attr-defined]
+    assert document["tests"].keys() & {"passed", "skipped"}
 
 
 @pytest.mark.toolchain
-def test_a_network_there_is_no_time_for_is_said_to_be_unread(relax: Toolchain, tmp_path: Path) -> None:
-    told = session(relax, tmp_path / "session.json", "--target", "host", "--minutes", "0")
-    assert "were left" in told["networks"]["bert_tiny"]["unavailable"]  # type: ignore[index]
-    assert "did not end" in told["tests"]["unavailable"]  # type: ignore[index]
+def test_a_network_without_time_is_unavailable_with_a_reason(relax: Toolchain, tmp_path: Path) -> None:
+    document = session(relax, tmp_path / "session.json", "--target", "host", "--minutes", "0")
+    assert "were left" in document["networks"]["bert_tiny"]["unavailable"]
+    assert "did not end" in document["tests"]["unavailable"]
 
 
 @pytest.mark.slow
-def test_what_a_gpus_meter_reads_is_what_is_told(
+def test_the_results_are_the_readings_of_the_gpu_meter(
     relax: Toolchain,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -52,7 +52,7 @@ def test_what_a_gpus_meter_reads_is_what_is_told(
     nvml_library: Any,
     play: Any,
 ) -> None:
-    """The processor at work, a recorded RTX 3090 under load in place of its sensor."""
+    """The CPU works; its sensor is a recorded RTX 3090 under load."""
     recording = recordings.load("rtx3090")
     play(recording, lambda: 1.5 + time.monotonic() % 4)
     meter = nvml.NvmlMeter(nvml_library.nvmlDeviceGetUUID(0))

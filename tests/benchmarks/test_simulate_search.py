@@ -1,4 +1,4 @@
-"""The whole search on a machine that drifts, bursts and misplaces: how often it claims too much, what it finds."""
+"""The whole search on a simulated machine with disturbances: it claims no false gain and finds the real ones."""
 
 import sys
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""Where -O3 spends its time, compiling and running: every pass and every kernel of one network.
+"""Times every pass and every kernel of one build: ``python costs.py NETWORK.json --target T``.
 
-Run in the toolchain's interpreter (TVM and numpy only): ``python costs.py NETWORK.json --target T``; answers JSON.
-Kernels are timed one by one: their sum is not the latency of the network, their shares are what is of interest.
+Runs in the toolchain's interpreter (TVM and numpy only) and prints JSON. Kernels are timed one by one, so their sum is
+not the latency of the network; their shares are the result.
 """
 
 import argparse
@@ -24,7 +24,7 @@ _LINE = re.compile(r"^(\t*)(\S+): \d+us \[(\d+)us\]")
 
 
 def main() -> None:
-    """Profile one network, answer on standard output."""
+    """Profile one network and print the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("network", type=Path)
     parser.add_argument("--target", required=True)
@@ -40,14 +40,14 @@ def main() -> None:
     with tvm.transform.PassContext(**options, instruments=[timing]):
         library = relay.build(module, arguments.target)
         passes = timing.render()
-    lowered_s = time.perf_counter() - start
+    build_s = time.perf_counter() - start
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         library.get_lib().export_library(str(Path(folder) / "kernels.so"))
-        written_s = time.perf_counter() - start
+        write_s = time.perf_counter() - start
     document = {
-        "build_s": lowered_s,
-        "write_s": written_s,
+        "build_s": build_s,
+        "write_s": write_s,
         "passes": pass_seconds(passes),
         "kernels": kernels(library, arguments.device),
     }
@@ -55,10 +55,13 @@ def main() -> None:
 
 
 def pass_seconds(report: str) -> dict[str, float]:
-    """Seconds of each pass of the build's own pipeline, the longest first.
+    """Return the seconds of each pass of the build's own pipeline, the longest first.
 
-    What a pass runs inside counts to it, inferring types above all; constants that are folded inside another pass count
-    to FoldConstant, which compiles them.
+    Passes that another pass runs (type inference above all) count to the outer one. The exception is FoldConstant,
+    which compiles the constants it folds: it counts by itself wherever it runs.
+
+    Args:
+        report: What ``PassTimingInstrument.render`` returns; tabs show the nesting.
     """
     seconds: Counter[str] = Counter()
     path: list[str] = []
@@ -70,7 +73,7 @@ def pass_seconds(report: str) -> dict[str, float]:
 
 
 def kernels(library: Any, device: str) -> list[dict[str, Any]]:
-    """Every kernel's microseconds, its share, and how often it is called; the longest first."""
+    """Return the microseconds, the share and the number of calls of every kind of kernel, the longest first."""
     with tempfile.TemporaryDirectory() as folder:
         executor = debug_executor.create(
             library.get_graph_json(), library.get_lib(), tvm.device(device), dump_root=folder
@@ -80,8 +83,8 @@ def kernels(library: Any, device: str) -> list[dict[str, Any]]:
         for name in input_names(library):
             index = executor.get_input_index(name)
             array = executor.get_input(index).numpy()
-            drawn = rng.standard_normal(array.shape) if array.dtype.kind == "f" else rng.integers(0, 2, array.shape)
-            executor.set_input(name, drawn.astype(array.dtype))
+            values = rng.standard_normal(array.shape) if array.dtype.kind == "f" else rng.integers(0, 2, array.shape)
+            executor.set_input(name, values.astype(array.dtype))
         rows = executor.run_individual(number=1, repeat=REPEATS)
     times: Counter[str] = Counter()
     calls: Counter[str] = Counter()
@@ -99,12 +102,12 @@ def kernels(library: Any, device: str) -> list[dict[str, Any]]:
 
 
 def operator(function: str) -> str:
-    """The operators a kernel is made of: `tvmgen_default_fused_nn_dense_add_3` → `nn_dense_add`."""
+    """Return the operators of a kernel: ``tvmgen_default_fused_nn_dense_add_3`` becomes ``nn_dense_add``."""
     return re.sub(r"^tvmgen_default_(fused_)?|(_\d+)$", "", function)
 
 
 def input_names(library: Any) -> list[str]:
-    """Inputs that are no parameters."""
+    """Return the names of the inputs, without the parameters."""
     graph = json.loads(library.get_graph_json())
     names = [graph["nodes"][index]["name"] for index in graph["arg_nodes"]]
     return [name for name in names if name not in library.get_params()]

@@ -1,7 +1,7 @@
-"""What a built network computes against what its framework computed: ``python agree.py FOLDER CASES.npz DEVICE``.
+"""Compares the outputs of a built network with its framework's: ``python agree.py FOLDER CASES.npz DEVICE``.
 
-Run in the toolchain's interpreter (TVM and numpy only). Answers the largest deviation of each case as a share of the
-largest output, as JSON; ``null`` where shapes differ or a value is not finite.
+Runs in the toolchain's interpreter (TVM and numpy only). Prints, as JSON, the largest deviation of each case as a share
+of the largest output; ``null`` where shapes differ or a value is not finite.
 """
 
 import json
@@ -13,10 +13,11 @@ import tvm
 from tvm.contrib import graph_executor
 
 TINY = 1e-30
+"""Divisor for outputs that are all zero."""
 
 
 def main() -> None:
-    """Run every case."""
+    """Run every case and print its deviation."""
     folder, cases, device = Path(sys.argv[1]), np.load(sys.argv[2]), tvm.device(sys.argv[3])
     library = tvm.runtime.load_module(str(folder / "kernels.so"))
     executor = graph_executor.create((folder / "graph.json").read_text(), library, device)
@@ -26,15 +27,16 @@ def main() -> None:
 
 
 def deviation(executor: graph_executor.GraphModule, cases: dict[str, np.ndarray], number: str) -> float | None:
-    """Of one case, over all outputs."""
+    """Return the largest deviation of one case over all outputs."""
     for key in (key for key in cases if key.startswith(f"in/{number}/")):
         executor.set_input(key.split("/", 2)[2], cases[key])
     executor.run()
-    wanted = [cases[key] for key in cases if key.startswith(f"out/{number}/")]
-    got = [executor.get_output(index).numpy() for index in range(executor.get_num_outputs())]
-    if [each.shape for each in got] != [each.shape for each in wanted]:
+    expected = [cases[key] for key in cases if key.startswith(f"out/{number}/")]
+    outputs = [executor.get_output(index).numpy() for index in range(executor.get_num_outputs())]
+    if [array.shape for array in outputs] != [array.shape for array in expected]:
         return None
-    worst = np.max([np.abs(a - b).max() / max(np.abs(b).max(), TINY) for a, b in zip(got, wanted)])  # noqa: B905
+    pairs = zip(outputs, expected)  # noqa: B905
+    worst = np.max([np.abs(a - b).max() / max(np.abs(b).max(), TINY) for a, b in pairs])
     return float(worst) if np.isfinite(worst) else None
 
 

@@ -1,0 +1,385 @@
+"""Repeats the paper's evaluation: ``python run.py ssd_resnet50_pytorch --frameworks PYTHON --device cpu``.
+
+For every network, these steps follow each other; a step whose result is in ``benchmarks/results/<dialect>/cf22`` is
+skipped, so the same command continues after an interruption:
+
+* ``agree``: outputs of the imported network are compared with those of its framework,
+* ``analyze``: features, architecture classes, and the effect of every pass of the paper on the imported network,
+* ``compile_time``, ``throughput``: two searches, for the quickest compile and for the highest throughput,
+* ``audit``: a gain in throughput is confirmed once more,
+* ``profile``: time per pass and per kernel of -O3 and of the results of the searches,
+* ``compare``: the paper's selections and the results of the searches against -O3, interleaved,
+* ``acts``: how often each pass changed an IR in all of that.
+
+The interpreter ``--frameworks`` builds the networks. ``tables.py`` makes the tables. Everything here uses the public
+names of passsearch only.
+"""
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from networks import NETWORKS, edition
+from selections import paper_candidates
+
+import passsearch
+from passsearch.catalog import PassDecision, insert_prerequisites, select_passes
+from passsearch.core import BuildOptions, Candidate, Failure, Fingerprint, PassSpec, Pipeline, parse_input
+from passsearch.evaluate import Built, CandidateSamples, RecordedEdge, Session, WorkerEvaluator, recorded_edges
+from passsearch.measure import log_ratio
+from passsearch.search import (
+    CF22,
+    PAIRED,
+    ComparisonOptions,
+    Side,
+    analyze_network,
+    compare_candidates,
+    with_prerequisites,
+)
+from passsearch.store import Log, read_result, write_json
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+RUNS = ROOT / "runs" / "cf22"
+RESULTS = ROOT / "benchmarks" / "results"
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from provenance import provenance  # noqa: E402
+
+MAX_DEVIATION = 1e-4
+"""Largest deviation from the framework's outputs, as a share of the largest output."""
+
+TOO_SLOW = 0.5
+"""Share of -O3's throughput below which a selection is timed in one process only: some are a hundred times slower."""
+
+PROCESSES = 6
+"""Timing processes; the fewest whose range of ratios is a 95 % interval of their median."""
+
+SEARCH_KEYS = ("best", "baseline", "baselines", "ratios", "verdict", "space", "classes", "failures", "seconds")
+"""Keys of a search's result that the tables need."""
+
+SEARCHES = {"compile_time": "AS-best", "throughput": "fastest"}
+"""Names of the searches' results, by objective; AS-best is the quickest compile that keeps -O3's throughput."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One network of the paper, with the settings and the results of its evaluation.
+
+    Attributes:
+        name: Name in ``networks.py``.
+        session: Network, compiler and device.
+        path: File or folder of the network, as its framework wrote it.
+        inputs: Types of its inputs by name.
+        folder: Folder for searches and measurements.
+        options: Options of the command line.
+        document: Results so far, by step.
+    """
+
+    name: str
+    session: Session
+    path: str
+    inputs: dict[str, Any]
+    folder: Path
+    options: argparse.Namespace
+    document: dict[str, Any] = field(default_factory=dict)
+
+    def evaluator(self) -> AbstractContextManager[WorkerEvaluator]:
+        """Open an evaluator that continues where it was interrupted and shares its facts with the searches."""
+        return passsearch.session(
+            self.path, inputs=self.inputs, target=self.session.target, folder=self.folder / "compare"
+        )
+
+
+def main() -> None:
+    """Run the missing steps of every network."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="+", choices=NETWORKS)
+    parser.add_argument("--frameworks", default=sys.executable, help="interpreter with the frameworks (this one)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
+    parser.add_argument("--trials", type=int, default=40)
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for each search (%(default)s)")
+    parser.add_argument("--protocol", choices=(PAIRED, CF22), default=PAIRED)
+    parser.add_argument("--results", type=Path, help="folder of the results (benchmarks/results/DIALECT/cf22)")
+    parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS))
+    options = parser.parse_args()
+    for name in options.names:
+        evaluate(name, options)
+
+
+def evaluate(name: str, options: argparse.Namespace) -> None:
+    """Run the missing steps of one network, and write every result before the next step begins."""
+    subject = prepare(name, options)
+    file = (options.results or RESULTS / subject.session.toolchain.dialect / "cf22") / f"{name}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    document = subject.document
+    document |= json.loads(file.read_text()) if file.exists() else {"network": name}
+    refuse_other_machine(subject)
+    for step in (step for step in STEPS if step in options.steps):
+        key = CF22 if step == "compare" and options.protocol == CF22 else step
+        if key not in document:
+            print(f"{name}: {key}", file=sys.stderr, flush=True)
+            document[key] = {**provenance(subject.session), **STEPS[step](subject)}
+            write_json(file, document)
+
+
+def refuse_other_machine(subject: Subject) -> None:
+    """Exit if the results so far are of another machine: numbers of two machines must not share a table."""
+    here = provenance(subject.session)
+    for step in (value for value in subject.document.values() if isinstance(value, dict)):
+        if any(step[key] != here[key] for key in ("device", "target")):
+            sys.exit(f"{subject.name} was measured on {step['device']}, {step['target']}; give another --results.")
+
+
+def prepare(name: str, options: argparse.Namespace) -> Subject:
+    """Build the network if need be, and open its session once to choose compiler and target."""
+    folder = RUNS / "networks" / name
+    file = folder / "network.json"
+    if not file.exists() or json.loads(file.read_text()).get("edition") != edition():
+        command = [options.frameworks, str(HERE / "networks.py"), name, "--out", str(folder.parent)]
+        subprocess.run(command, check=True)
+    network = json.loads(file.read_text())
+    path, inputs = str(folder / network["path"]), dict(parse_input(text) for text in network["inputs"])
+    target = None if options.device == "cpu" else options.device
+    with passsearch.session(path, inputs=inputs, target=target) as evaluator:
+        session = evaluator.session
+    # The stem names network, compiler and device, so runs of different ones stay apart.
+    return Subject(name, session, path, inputs, RUNS / session.cache_path.stem, options)
+
+
+def agree(subject: Subject) -> dict[str, Any]:
+    """Compare outputs of the imported network, built without optimisation, with the framework's outputs."""
+    with subject.evaluator() as evaluator:
+        built = build(evaluator, Candidate())
+        built = built if isinstance(built, Failure) else evaluator.restore(built)
+        if isinstance(built, Failure):
+            return {"failure": built.to_json()}
+        cases = Path(subject.path).with_name("cases.npz")
+        deviations = run_in_toolchain(subject, "agree.py", str(built.folder), str(cases), subject.session.device)
+    agrees = all(deviation is not None and deviation <= MAX_DEVIATION for deviation in deviations)
+    return {"deviations": deviations, "limit": MAX_DEVIATION, "agrees": agrees}
+
+
+def build(evaluator: WorkerEvaluator, candidate: Candidate) -> Built | Failure:
+    """Return a candidate's artifact or its failure."""
+    state = evaluator.reach(candidate.pipeline)
+    return state if isinstance(state, Failure) else evaluator.build(state, candidate)
+
+
+def run_in_toolchain(subject: Subject, script: str, *arguments: str) -> Any:
+    """Run a script in the toolchain's interpreter and return the JSON in the last line of its output."""
+    command = [str(subject.session.toolchain.python), str(HERE / script), *arguments]
+    # TVM's warnings go to standard error, which the user sees; some of its passes also print.
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
+
+
+def analyze(subject: Subject) -> dict[str, Any]:
+    """Return features, classes, the passes they select, and the effect of each pass of the paper."""
+    session = subject.session
+    catalog = session.catalog
+    version = session.toolchain.tvm_version
+    with subject.evaluator() as evaluator:
+        analysis = analyze_network(session, evaluator.network.summary)
+        features = analysis.fingerprint.present_features()
+        steps = [PassSpec.of(entry.name) for entry in catalog.entries.values() if entry.paper]
+        effects = {
+            step.name: effect(evaluator, insert_prerequisites(Pipeline((step,)), catalog, features=features))
+            for step in steps
+        }
+    every = select_passes(catalog, (), fingerprint=Fingerprint(), tvm_version=version).candidates
+    selected = analysis.selection.candidates
+    return {
+        "features": {name: feature.count for name, feature in analysis.fingerprint.features.items() if feature.count},
+        "classes": list(analysis.class_names),
+        "passes": {"all": len(every), "classes": len(selected)},
+        "choices": {"all": count_choices(every), "classes": count_choices(selected)},
+        "effects": effects,
+    }
+
+
+def count_choices(decisions: Sequence[PassDecision]) -> int:
+    """Return the number of passes, each counted with every choice of arguments that is searched."""
+    return sum(len(decision.entry.variants()) for decision in decisions)
+
+
+def effect(evaluator: WorkerEvaluator, pipeline: Pipeline) -> str:
+    """Return what the last pass does after those it needs: ``changes``, ``nothing``, or its failure."""
+    before, after = (evaluator.reach(Pipeline(steps)) for steps in (pipeline.passes[:-1], pipeline.passes))
+    if isinstance(after, Failure):
+        return f"{after.kind}: {after.reason}"
+    return "nothing" if after == before else "changes"
+
+
+def search(objective: str) -> Callable[[Subject], dict[str, Any]]:
+    """Return the step that searches for one objective."""
+
+    def tune(subject: Subject) -> dict[str, Any]:
+        result = passsearch.tune(
+            subject.path,
+            inputs=subject.inputs,
+            objective=objective,
+            trials=subject.options.trials,
+            timeout=subject.options.timeout,
+            target=subject.session.target,
+            out=subject.folder / objective,
+            progress=lambda text, done, total: print(f"  {text} {done}/{total}", file=sys.stderr, flush=True),
+        )
+        # An interrupted search has a result too. It must not be written, so that the next call continues the search.
+        if result.document["interrupted"]:
+            raise KeyboardInterrupt
+        return {key: without_samples(result.document[key]) for key in SEARCH_KEYS}
+
+    return tune
+
+
+def audit(subject: Subject) -> dict[str, Any]:
+    """Confirm the result of the search for throughput once more, if it claims a gain."""
+    folder = subject.folder / "throughput"
+    if not read_result(folder)["verdict"]["improved"]:
+        return {"unavailable": "no gain in throughput to confirm"}
+    document = passsearch.audit(folder, progress=show)
+    return {
+        key: without_samples(value) for key, value in document.items() if key not in ("model", "device", "toolchain")
+    }
+
+
+def compare(subject: Subject) -> dict[str, Any]:
+    """Time the paper's selections and the results of the searches against -O3, interleaved."""
+    session = subject.session
+    with subject.evaluator() as evaluator:
+        analysis = analyze_network(session, evaluator.network.summary)
+        paper = paper_candidates(subject.name, analysis.class_names, catalog=session.catalog)
+        contenders = [with_prerequisites(session, analysis, candidate) for candidate in paper]
+        contenders += search_results(subject)
+        slow = {each.name: row for each in contenders if (row := slow_row(evaluator, each))}
+        others = [each for each in contenders if each.name not in slow]
+        processes = None if subject.options.protocol == CF22 else PROCESSES
+        document = compare_candidates(
+            [Side(evaluator, [session.dialect.baseline, *others])],
+            ComparisonOptions(processes=processes, protocol=subject.options.protocol),
+            progress=show,
+        )
+    rows = {row["name"]: without_samples(row) for row in document["rows"]} | slow
+    for candidate in contenders:
+        rows[candidate.name]["steps"] = [str(step) for step in candidate.pipeline.passes]
+    return {**{key: document[key] for key in ("baseline", "protocol", "noise_floor", "processes")}, "rows": rows}
+
+
+def search_results(subject: Subject) -> list[Candidate]:
+    """Return the winners of the searches that have run."""
+    best = {name: subject.document[key]["best"] for key, name in SEARCHES.items() if key in subject.document}
+    return [
+        Candidate(Pipeline.parse(row["pipeline"]), BuildOptions.from_json(row["build"]), name)
+        for name, row in best.items()
+    ]
+
+
+def slow_row(evaluator: WorkerEvaluator, candidate: Candidate) -> dict[str, Any] | None:
+    """Return the row of a selection that fails or is far slower than -O3, else ``None``.
+
+    A single slow selection would make the interleaved measurement of all others last hours.
+    """
+    reference = build(evaluator, evaluator.session.dialect.baseline)
+    if isinstance(reference, Failure):
+        return {"name": candidate.name, "failure": reference.to_json()}
+    built = build(evaluator, candidate)
+    if isinstance(built, Failure):
+        return {"name": candidate.name, "failure": built.to_json()}
+    samples = evaluator.sample(reference, built)
+    if isinstance(samples, Failure):
+        return {"name": candidate.name, "failure": samples.to_json()}
+    ratio = math.exp(log_ratio(samples.baseline, samples.candidate))
+    if ratio >= TOO_SLOW:
+        return None
+    return one_process_row(
+        candidate, built, samples=samples, apply_s=evaluator.applier.apply_seconds(candidate.pipeline)
+    )
+
+
+def one_process_row(candidate: Candidate, built: Built, *, samples: CandidateSamples, apply_s: float) -> dict[str, Any]:
+    """Return the row of a candidate from its samples in one process."""
+    return {
+        "name": candidate.name,
+        "pipeline": str(candidate.pipeline),
+        "binary": built.digest,
+        "compile_s": apply_s + built.seconds,
+        "latency_s": {"median": median(samples.candidate), "interval": None, "n": len(samples.candidate)},
+        "ratio": {"ratio": math.exp(log_ratio(samples.baseline, samples.candidate)), "interval": None},
+        "unavailable": {
+            "interval": f"under {TOO_SLOW} of -O3's throughput; timed in one process, until that was certain"
+        },
+    }
+
+
+def profile(subject: Subject) -> dict[str, Any]:
+    """Return the time per pass and per kernel of -O3 and of the searches' results; equal ones are profiled once."""
+    distinct: dict[tuple[Pipeline, BuildOptions], Candidate] = {}
+    for candidate in (subject.session.dialect.baseline, *search_results(subject)):
+        distinct.setdefault((candidate.pipeline, candidate.build), candidate)
+    return {candidate.name: costs(candidate, subject) for candidate in distinct.values()}
+
+
+def costs(candidate: Candidate, subject: Subject) -> dict[str, Any]:
+    """Return what ``costs.py`` measures of one candidate's build, after its own passes."""
+    network = subject.folder / "network.json"
+    with subject.evaluator() as evaluator:
+        applier = evaluator.applier
+        applier.save(applier.states(candidate.pipeline)[-1], network)
+    device = ("--target", subject.session.target, "--device", subject.session.device)
+    options = ("--level", str(candidate.build.opt_level), "--disabled", *candidate.build.disabled)
+    document = run_in_toolchain(subject, "costs.py", str(network), *device, *options)
+    network.unlink()
+    return dict(document)
+
+
+def acts(subject: Subject) -> dict[str, Any]:
+    """Count on how many IRs each pass was applied by all searches together, and on how many it changed something."""
+    counts: dict[str, Counter[str]] = {}
+    with Log(subject.session.cache_path, writable=False) as cache:
+        for edge in recorded_edges(cache):
+            counts.setdefault(edge.step.name, Counter())[outcome(edge)] += 1
+    return {"passes": {name: dict(outcomes) for name, outcomes in sorted(counts.items())}}
+
+
+def outcome(recorded: RecordedEdge) -> str:
+    """Return the word of the result files for what a pass did to an IR."""
+    if isinstance(recorded.edge.target, Failure):
+        return "failed"
+    return "idle" if recorded.is_no_op else "changed"
+
+
+def without_samples(value: Any) -> Any:
+    """Return a document without raw samples, which would make the results a hundred times larger."""
+    if isinstance(value, dict):
+        return {key: without_samples(part) for key, part in value.items() if key not in ("samples", "conditions")}
+    return [without_samples(part) for part in value] if isinstance(value, list) else value
+
+
+def show(text: str, *_: int) -> None:
+    """Print progress to standard error."""
+    print(f"  {text}", file=sys.stderr, flush=True)
+
+
+STEPS: dict[str, Callable[[Subject], dict[str, Any]]] = {
+    "agree": agree,
+    "analyze": analyze,
+    "compile_time": search("compile_time"),
+    "throughput": search("throughput"),
+    "audit": audit,
+    "profile": profile,
+    "compare": compare,
+    "acts": acts,
+}
+
+if __name__ == "__main__":
+    main()
