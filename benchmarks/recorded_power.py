@@ -71,8 +71,9 @@ def driver_power_w(recording: Recording) -> tuple[float, float]:
     """Return the median power under load and at rest by the driver."""
     times = [index * PERIOD_S for index in range(int(2 * recording.load_s / PERIOD_S) + 1)]
     trace = Trace([SensorReading(time_s, power_w=recording.at(time_s)["power_w"]) for time_s in times])
-    under_load, at_rest = (row["power_w"]["median"] for row in consumption(windows(recording), trace))
-    return under_load, at_rest
+    under_load, at_rest = (artifact.power_w for artifact in consumption(windows(recording), trace))
+    assert under_load and at_rest
+    return under_load["median"], at_rest["median"]
 
 
 def main() -> None:
