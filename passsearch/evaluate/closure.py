@@ -83,7 +83,7 @@ class Closure:
 
     @cached_property
     def changes(self) -> npt.NDArray[np.bool_]:
-        """By state and step, whether the edge leads to another state."""
+        """True for every edge, by state and step, that leads to another state."""
         own = np.arange(len(self.states))[:, None]
         changes: npt.NDArray[np.bool_] = (self.table >= 0) & (self.table != own)
         return changes

@@ -3,6 +3,7 @@
 import logging
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +67,11 @@ class WorkerEvaluator:
         self.folder, self._pool = folder, WorkerPool(session, folder)
         self.seconds = self._pool.seconds
         self.seconds |= log.latest.get("spent", {})
-        self._facts = FactStore(log, cache, deadline_s=session.deadline_s, seconds=self.seconds)
-        try:
+        self._facts = FactStore(session, log, cache=cache, seconds=self.seconds)
+        with ExitStack() as undo:
+            undo.callback(self.close)
             self.network = import_network(self._facts, self._pool, session=session, source=source)
-        except BaseException:
-            self.close()
-            raise
+            undo.pop_all()
         self.graph, self.batch = StateGraph(self.network.root), self.network.batch
         self.applier = Applier(Compiler(self._pool, self.graph, session=session, source=source), self._facts)
         parts: Any = {"network": self.network, "pool": self._pool}

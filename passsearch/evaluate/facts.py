@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from passsearch.core import Failure
+from passsearch.evaluate.session import Session
 from passsearch.store import Fact, Log
 
 SHARED_KINDS = frozenset({"load", "edge", "steady", "census", "hash", "build", "samples", "exploring"})
@@ -21,18 +22,18 @@ _log = logging.getLogger(__name__)
 class FactStore:
     """The log of one run, and behind it the fact cache that all runs on the network share."""
 
-    def __init__(self, log: Log, cache: Log | None, *, deadline_s: float, seconds: Mapping[str, float]) -> None:
+    def __init__(self, session: Session, log: Log, *, cache: Log | None, seconds: Mapping[str, float]) -> None:
         """Combine a log with a fact cache.
 
         Args:
+            session: The session; its deadline is stored with every fact, so that a timeout can be tried again under a
+                longer one.
             log: The log of this run.
             cache: Facts of earlier runs on the same network, compiler and device; ``None`` to use none.
-            deadline_s: Deadline of one request. It is stored with every fact, so that a timeout can be tried again
-                under a longer deadline.
             seconds: Wall time by stage. It is stored with every fact, so that a resumed run goes on counting.
         """
         self._run_log, self._cache = log, cache
-        self._deadline_s, self._seconds = deadline_s, seconds
+        self._session, self._seconds = session, seconds
 
     @property
     def is_shared(self) -> bool:
@@ -47,11 +48,11 @@ class FactStore:
             fact = fact and self._run_log.record(kind, key, fact={**fact, "spent": self._spent}, durable=False)
         if fact is None or fact.get("failure", {}).get("kind") != "timeout":
             return fact
-        return fact if fact.get("deadline_s", 0.0) >= self._deadline_s else None
+        return fact if fact.get("deadline_s", 0.0) >= self._session.deadline_s else None
 
     def record(self, kind: str, key: str, *, fact: Fact) -> Fact:
         """Write a fact to the log, and to the fact cache if it holds for later runs; return it as it was written."""
-        fact = {**fact, "deadline_s": self._deadline_s}
+        fact = {**fact, "deadline_s": self._session.deadline_s}
         failure = fact.get("failure", {}).get("kind")
         in_cache = False
         if self._cache is not None and kind in SHARED_KINDS and (kind == "steady" or failure in LASTING_FAILURES):

@@ -1,23 +1,29 @@
 """Facts that are read again: a timeout counts until the deadline grows."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from passsearch.core import Failure
+from passsearch.evaluate import Session
 from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.store import Log
 
 TIMEOUT = Failure("timeout", "apply", "Hang", "no answer within 5 s")
 
 
+def store(log: Log, deadline_s: float, cache: Log | None = None) -> FactStore:
+    """A store of a session with a deadline."""
+    return FactStore(cast(Session, SimpleNamespace(deadline_s=deadline_s)), log, cache=cache, seconds={})
+
+
 @pytest.mark.parametrize(("deadline_s", "is_known"), [(5.0, True), (2.0, True), (50.0, False)])
 def test_a_timeout_is_final_until_the_deadline_grows(deadline_s: float, is_known: bool, tmp_path: Path) -> None:
     with Log(tmp_path / "log.jsonl") as log:
-        FactStore(log, None, deadline_s=5.0, seconds={}).record(
-            "edge", "root|Hang", fact={"failure": TIMEOUT.to_json()}
-        )
-        fact = FactStore(log, None, deadline_s=deadline_s, seconds={}).recall("edge", "root|Hang")
+        store(log, 5.0).record("edge", "root|Hang", fact={"failure": TIMEOUT.to_json()})
+        fact = store(log, deadline_s).recall("edge", "root|Hang")
     assert (fact is not None) is is_known
     if fact is not None:
         assert read_fact(fact, lambda _: None) == TIMEOUT
@@ -27,6 +33,6 @@ def test_a_timeout_is_final_until_the_deadline_grows(deadline_s: float, is_known
 def test_accidents_of_the_machine_stay_in_the_run(kind: str, is_shared: bool, tmp_path: Path) -> None:
     failure = {"kind": kind, "stage": "build", "step": "", "reason": "it failed"}
     with Log(tmp_path / "log.jsonl") as log, Log(tmp_path / "cache.jsonl") as cache:
-        FactStore(log, cache, deadline_s=5.0, seconds={}).record("build", "root|O3", fact={"failure": failure})
+        store(log, 5.0, cache).record("build", "root|O3", fact={"failure": failure})
         assert (cache.recall("build", "root|O3") is not None) is is_shared
         assert log.recall("build", "root|O3") is not None

@@ -40,10 +40,10 @@ def builder(log: Log, folder: Path, tolerance: float | None) -> DeviatingBuilder
         catalog: Any = SimpleNamespace(approximates=lambda each: "Guess" in str(each.pipeline))
         return Session.deviation_limit(SimpleNamespace(tolerance=tolerance, catalog=catalog), candidate, strict=strict)  # type: ignore[arg-type]
 
-    session = SimpleNamespace(deviation_limit=limit, cannot_run_reason="")
-    facts = FactStore(log, None, deadline_s=5.0, seconds={})
+    session = cast(Session, SimpleNamespace(deviation_limit=limit, cannot_run_reason="", deadline_s=5.0))
+    facts = FactStore(session, log, cache=None, seconds={})
     unused: Any = {"pool": cast(WorkerPool, None), "applier": cast(Applier, None)}
-    return DeviatingBuilder(cast(Session, session), network=NETWORK, facts=facts, folder=folder, **unused)
+    return DeviatingBuilder(session, network=NETWORK, facts=facts, folder=folder, **unused)
 
 
 @pytest.mark.parametrize(
