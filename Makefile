@@ -21,7 +21,7 @@ demo: $(DIALECT)
 	$(BIN)/passsearch tune zoo:resnet18 --toolchain $(DIALECT) --trials $(TRIALS) --timeout $(TIMEOUT) --out $(RUN)
 	$(BIN)/passsearch export $(RUN) --to $(DEPLOY) --replay
 
-test: relay relax $(VENV)/test.stamp
+test: lint relay relax $(VENV)/test.stamp
 	$(BIN)/python -m pytest
 
 # Not part of `test`: needs Python 3.10 or 3.11 and 3 GB for the frameworks.
