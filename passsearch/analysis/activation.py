@@ -54,7 +54,7 @@ def _is_silu(flow: Dataflow, operator: Operator) -> bool:
 
 
 def _applies(flow: Dataflow, index: int, *, kind: str, to: int) -> bool:
-    """Return whether a value is the result of an operator of that kind on the value ``to``."""
+    """Return whether an operator of this kind computes a value from ``to``; ``LAYOUTS`` between them are skipped."""
     source = unwrap_layouts(flow, index)
     origins = (unwrap_layouts(flow, argument) for argument in flow.arguments(source))
     return flow.kind(source) == kind and unwrap_layouts(flow, to) in origins

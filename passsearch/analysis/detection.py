@@ -154,7 +154,7 @@ def _sides(flow: Dataflow, index: int) -> tuple[float, ...] | None:
 def _is_detector(flow: Dataflow, heads: list[_Head], *, reductions: Mapping[int, float]) -> bool:
     """Return whether heads read several resolutions of one backbone, all of them coarse compared with the image."""
     scales = {head.sides: head.convolution for head in heads}
-    if len(scales) < 2 or not _is_coarse(flow, heads, reductions=reductions):
+    if len(scales) < 2 or not _are_coarse(flow, heads, reductions=reductions):
         return False
     # Without a convolution before all heads there is no common backbone, for example in networks for several images.
     ancestors = (nx.ancestors(flow.data, index) for index in scales.values())
@@ -162,7 +162,7 @@ def _is_detector(flow: Dataflow, heads: list[_Head], *, reductions: Mapping[int,
     return any(flow.kind(index) == "conv2d" for index in shared)
 
 
-def _is_coarse(flow: Dataflow, heads: list[_Head], *, reductions: Mapping[int, float]) -> bool:
+def _are_coarse(flow: Dataflow, heads: list[_Head], *, reductions: Mapping[int, float]) -> bool:
     """Return whether the maps of all heads are much smaller than the largest map that a convolution reads."""
     finest = max((max(head.sides) for head in heads), default=0.0)
     # Fractions of the image, from strides: they are compared with 1, the image itself.

@@ -121,7 +121,7 @@ def unwrap_layouts(flow: Dataflow, index: int) -> int:
 
 
 def make_feature(indices: Iterable[int], detail: str = "") -> Feature:
-    """Return the feature that occurs at some operators."""
+    """Return a feature that counts these operators and names the first; its count is 0 if there are none."""
     ordered = sorted(indices)
     return Feature(len(ordered), ordered[0], detail) if ordered else Feature(0)
 
@@ -172,6 +172,7 @@ def _walk(starts: Iterable[int], following: Callable[[int], Iterable[int]], *, t
 
 
 def _parameters(operators: Sequence[Operator], graph: Digraph) -> frozenset[int]:
+    """Return the indices of the operators whose values do not depend on the data: weights, and values of weights."""
     parameters: set[int] = set()
     # One pass is enough: operators are in topological order.
     for operator in operators:
@@ -189,7 +190,7 @@ def _is_weight(operators: Sequence[Operator], graph: Digraph, *, index: int) -> 
 
 
 def _uses(operators: Sequence[Operator], graph: Digraph, *, index: int) -> Iterator[tuple[int, int]]:
-    """Yield the readers of a value and the argument position it has there, through rearrangements of the value."""
+    """Yield each operator that computes with a value, and the argument position; ``LAYOUTS`` are passed through."""
     stack = [index]
     while stack:
         producer = stack.pop()

@@ -36,8 +36,8 @@ class Fields:
             f"`{self.origin}`, {self.entry}, field `{self.prefix}{name}`: got `{got}`; allowed: {allowed}."
         )
 
-    def only(self, names: Collection[str]) -> None:
-        """Refuse fields with other names, so that a mistyped field is never ignored."""
+    def allow_only(self, names: Collection[str]) -> None:
+        """Raise a ``UserError`` for the first field whose name is not among these, so that none is ignored."""
         for name in self.values:
             if name not in names:
                 suggestion = suggest_name(str(name), names)

@@ -119,12 +119,12 @@ def _sections(origin: str, document: Json) -> dict[str, Json]:
         return {"passes": [], "sequences": [], "classes": document}
     if not isinstance(document, dict):
         raise UserError(f"`{origin}`: got `{document}`; allowed: a mapping of {', '.join(_SECTIONS)}.")
-    Fields(document, origin, "top level").only(_SECTIONS)
+    Fields(document, origin, "top level").allow_only(_SECTIONS)
     return {name: document.get(name) or [] for name in _SECTIONS}
 
 
 def _entry(fields: Fields) -> CatalogEntry:
-    fields.only(_ENTRY_FIELDS)
+    fields.allow_only(_ENTRY_FIELDS)
     entry = CatalogEntry(
         name=fields.text("name"),
         summary=fields.text("summary"),
@@ -156,7 +156,7 @@ def _entry(fields: Fields) -> CatalogEntry:
 def _contradicted(owner: Fields) -> dict[str, str]:
     fields = owner.inner("contradicted", owner.values.get("contradicted", {}))
     # Measurements can contradict only the categories that the paper names.
-    fields.only(owner.texts("paper"))
+    fields.allow_only(owner.texts("paper"))
     return {name: fields.text(name) for name in fields.values}
 
 
@@ -184,7 +184,7 @@ def _check_entry(entry: CatalogEntry, fields: Fields) -> None:
 
 def _parameter(owner: Fields, name: str) -> Parameter:
     fields = owner.inner(f"parameters.{name}", owner.mapping("parameters")[name])
-    fields.only(_PARAMETER_FIELDS)
+    fields.allow_only(_PARAMETER_FIELDS)
     parameter = Parameter(
         name=name,
         type=fields.one_of("type", PARAMETER_TYPES),
@@ -215,13 +215,13 @@ def _need(owner: Fields, row: Json) -> Need:
     if isinstance(row, str):
         return Need(row)
     fields = owner.inner("needs", row)
-    fields.only(("pass", "when"))
+    fields.allow_only(("pass", "when"))
     features = fields.texts("when") if isinstance(fields.values.get("when"), list) else (fields.text("when"),)
     return Need(fields.text("pass"), features)
 
 
 def _sequence(fields: Fields) -> NamedSequence:
-    fields.only(("name", "summary", "pipeline", "build", "tried", "source"))
+    fields.allow_only(("name", "summary", "pipeline", "build", "tried", "source"))
     # The parser knows the position in the text, but not the file and the sequence; the message needs both.
     try:
         pipeline = Pipeline.parse(fields.text("pipeline"))
@@ -240,7 +240,7 @@ def _sequence(fields: Fields) -> NamedSequence:
 
 def _build_level(owner: Fields) -> int:
     fields = owner.inner("build", owner.values.get("build", {}))
-    fields.only(("opt_level",))
+    fields.allow_only(("opt_level",))
     return fields.integer("opt_level", low=0, high=4, default=0)
 
 

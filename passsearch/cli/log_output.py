@@ -32,7 +32,7 @@ class CommandLog(ExitStack):
         self.callback(_LOGGER.setLevel, _LOGGER.level)
 
     def log_to_stderr(self, verbosity: int) -> None:
-        """Print the log to standard error: 1 for INFO, 2 or more for DEBUG; several calls add up."""
+        """Print the log to standard error: from INFO if the sum over all calls is 1, from DEBUG if it is 2 or more."""
         self._verbosity += verbosity
         if self._verbosity:
             self._attach(self._stderr, logging.INFO if self._verbosity == 1 else logging.DEBUG)

@@ -66,7 +66,7 @@ class Executable(Protocol):
     """A built network on a device."""
 
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
-        """Run one inference and return its outputs; ``run_repeatedly`` uses the same inputs."""
+        """Set the inputs, run one inference and return its outputs; ``run_repeatedly`` reads the inputs set here."""
 
     def run_repeatedly(self, number: int) -> None:
         """Run ``number`` inferences and wait until the device has finished them."""

@@ -81,7 +81,7 @@ class EntryCheck(ABC):
         """Return the compiler's target object."""
 
     @abstractmethod
-    def module(self, network: Any) -> Module:
+    def make_module(self, network: Any) -> Module:
         """Return the IR of a network that a ``PassCase`` built."""
 
     @abstractmethod
@@ -143,7 +143,7 @@ class EntryCheck(ABC):
 
     def _prepare(self, case: PassCase) -> Module:
         """Return the network of a case after its prerequisite passes."""
-        module = self.module(case.network())
+        module = self.make_module(case.network())
         for name in case.prerequisites:
             factory = name if ":" in name else f"{self.transforms}:{name}"
             module = self.apply(load_function(factory)(), module)

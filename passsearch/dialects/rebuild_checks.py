@@ -30,7 +30,7 @@ def rebuild(compiler: Any, files: Any) -> None:
     """Load the network, apply the passes, build it, check the result, and write it.
 
     Args:
-        compiler: The dialect's steps: ``version``, ``target(text)``, ``load(path)``,
+        compiler: The dialect's steps: ``version``, ``parse_target(text)``, ``load(path)``,
             ``apply(module, transform, target)``, ``hash(module)``, ``build(module, options, target, folder)`` and
             ``run(folder, inputs, target)``.
         files: Names of the files that ``build`` writes.
@@ -38,7 +38,7 @@ def rebuild(compiler: Any, files: Any) -> None:
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # so the first GPU is the one the target was read from
     options = parse_arguments()
     record = json.loads((HERE / "pipeline.json").read_text())
-    target = compiler.target(options.target or record["target"])
+    target = compiler.parse_target(options.target or record["target"])
     note = print_introduction(record, options.target, version=compiler.version)
     module = compiler.load(HERE / "network.json")
     check_hash(compiler.hash(module), record["states"][0], place="the network as loaded, before any pass", note=note)

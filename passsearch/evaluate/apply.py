@@ -143,7 +143,7 @@ class Applier:
         return self._add_edge(state, step, fact=self._facts.record("edge", f"{state}|{step}", fact=fact))
 
     def forbid(self, step: PassSpec, reason: str) -> None:
-        """Make a nondeterministic pass fail on every state from now on."""
+        """Record that a pass is nondeterministic, for this reason; from now on it fails on every state."""
         _log.info("pass %s is nondeterministic: %s", step, reason)
         failure = Failure("unstable", "apply", step.name, reason)
         self._facts.record("steady", str(step), fact={"failure": failure.to_json()})

@@ -126,10 +126,10 @@ class Closure:
         return {step: count for step, count in again.items() if count}
 
     def commuting(self) -> tuple[list[tuple[str, str]], dict[tuple[str, str], tuple[int, int]]]:
-        """Return pairs of active passes that lead to one state in both orders, and the other pairs.
+        """Return the pairs of active passes that always lead to one state in both orders, and the other pairs.
 
-        Only states where both orders were tried count. Of the other pairs, the numbers of states where both orders lead
-        to one state, and where they do not or one of them fails.
+        A state counts if both orders were tried on it and at least one did not fail. Each of the other pairs is
+        returned with two numbers: states where both orders lead to one state, and states where they do not.
         """
         commuting, others = [], {}
         for left, right in combinations(self.active(), 2):

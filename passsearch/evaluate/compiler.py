@@ -68,7 +68,7 @@ class Compiler:
         return {
             "pass": {"name": step.name, "arguments": step.argument_values},
             "factory": self._session.factories[step.name],
-            "phases": list(self._session.phases.get(step.name, ())),
+            "phases": list(self._session.phases_by_pass.get(step.name, ())),
         }
 
     def compile_request(self, candidate: Candidate, folder: Path) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class _IdleCompilers:
         self._idle, self._several = list(compilers), len(compilers) > 1
         self._changed = Condition()
 
-    def take(self, other_than: StepCompiler | None) -> StepCompiler:
+    def take_compiler(self, other_than: StepCompiler | None) -> StepCompiler:
         """Wait for an idle compiler and take it; with several compilers, one that is not ``other_than``."""
         excluded = other_than if self._several else None
         with self._changed:
@@ -153,7 +153,7 @@ class Exploration:
         idle = _IdleCompilers(compilers)
 
         def apply(state: str, step: PassSpec, *, other_than: StepCompiler | None = None) -> _Answer:
-            compiler = idle.take(other_than)
+            compiler = idle.take_compiler(other_than)
             try:
                 return compiler.apply(state, step), compiler
             finally:

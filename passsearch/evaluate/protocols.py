@@ -100,7 +100,7 @@ class Explorer(Protocol):
         """Return the edge of a pass on a state if it is recorded or known to fail; apply nothing."""
 
     def cached_edge_before_sampling(self, state: str, step: PassSpec) -> Edge | None:
-        """Return a cached edge only if this run had it when its sampler started."""
+        """Return a cached edge if this run had it when its sampler started, so that a resumed run repeats itself."""
 
     def record_edge(self, state: str, step: PassSpec, *, fact: Fact) -> Edge:
         """Record the answer of ``StepCompiler.apply``."""
@@ -109,7 +109,7 @@ class Explorer(Protocol):
         """Apply every one of these passes to a state, where that is not recorded."""
 
     def forbid(self, step: PassSpec, reason: str) -> None:
-        """Make a nondeterministic pass fail on every state from now on."""
+        """Record that a pass is nondeterministic, for this reason; from now on it fails on every state."""
 
     def is_forbidden(self, step: PassSpec) -> bool:
         """Return whether a pass was found to be nondeterministic, by this run or an earlier one."""

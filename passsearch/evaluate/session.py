@@ -121,8 +121,8 @@ class Session:
         return {**{name: entry.factory for name, entry in self.catalog.entries.items()}, **self.own_factories}
 
     @property
-    def phases(self) -> Mapping[str, tuple[str, ...]]:
-        """Phases an IR must be in for a pass to be applied; a pass that is not named applies in all."""
+    def phases_by_pass(self) -> Mapping[str, tuple[str, ...]]:
+        """The phases of an IR in which a pass may be applied, by pass; a pass without an entry applies in all."""
         return {name: entry.phases for name, entry in self.catalog.entries.items() if entry.phases}
 
     @property
@@ -141,7 +141,7 @@ class Session:
             "tvm": [self.toolchain.tvm_version, self.toolchain.tvm_commit, str(self.toolchain.python)],
             "catalogs": self.catalogs_sha256,
             "factories": dict(self.factories),
-            "phases": {name: list(phases) for name, phases in self.phases.items()},
+            "phases": {name: list(phases) for name, phases in self.phases_by_pass.items()},
             "threads": self.threads,
             "device": dict(self.sensors.device),
             "passes": dialect_digest(self.toolchain.dialect),

@@ -23,7 +23,7 @@ DTYPES = {0: "float32", 1: "float64", 2: "float16", 3: "uint8", 4: "int32", 5: "
 
 
 def from_path(path: Path, request: ModelRequest, *, name: str | None = None) -> ModelFile:
-    """Return a symbol file with the newest parameter file beside it.
+    """Return a symbol file with its parameter file: the one with the highest epoch number, else ``NAME.params``.
 
     Raises:
         UserError: The file holds no symbol, its parameters are missing, or an input is unknown or stays open.

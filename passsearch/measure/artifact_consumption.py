@@ -14,7 +14,7 @@ CONSUMPTION_OBJECTIVES = ("power", "energy")
 
 @dataclass(frozen=True)
 class Consumption:
-    """Consumption of one artifact; each metric is ``None`` where the device did not report it.
+    """Energy, power, temperature and device memory of one artifact; ``None`` where the device did not report it.
 
     Attributes:
         energy_j: Energy per inference, one value a window.

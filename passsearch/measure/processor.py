@@ -37,7 +37,7 @@ class CpuTimes:
 
     @classmethod
     def read(cls, cores: Sequence[int]) -> "CpuTimes":
-        """Read the counters now; all times are zero if the system does not report them."""
+        """Read the counters now; if the system does not report them, only ``time_s`` is set."""
         rows = _stat_rows(cores)
         if not rows:
             return cls(0.0, 0.0, 0.0, 0.0, time_s=time.monotonic())

@@ -310,7 +310,7 @@ def _sample_in_sequence(executable: Executable, plan: Cf22Plan) -> list[float]:
 
 
 def _range(clocks_hz: Sequence[int | None]) -> list[int] | None:
-    """Return the lowest and the highest clock; ``None`` if the system does not report clocks."""
+    """Return the lowest and the highest of the reported clocks, in Hz; ``None`` if no clock is reported."""
     values = [clock_hz for clock_hz in clocks_hz if clock_hz is not None]
     return [min(values), max(values)] if values else None
 

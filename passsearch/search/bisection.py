@@ -38,8 +38,8 @@ class FaultyPasses:
     failure: Failure
 
     @property
-    def folder(self) -> str:
-        """Folder of the reproducer in the run folder."""
+    def reproducer_folder(self) -> str:
+        """Path of the reproducer's folder, relative to the run folder."""
         return "reproducers/" + "-".join(step.name for step in self.steps)
 
 

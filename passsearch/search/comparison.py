@@ -275,7 +275,7 @@ def _time(
     for process in turns[0]:
         conditions += [process.conditions] * len(process.candidates)
     return Timed(
-        processes=[_merged(turn) for turn in turns],
+        processes=[_merge_processes(turn) for turn in turns],
         conditions=conditions,
         protocol=options.protocol,
         level=level,
@@ -300,8 +300,8 @@ def _sample(job: _Job, plan: RoundPlan | Cf22Plan, *, turn: int) -> ProcessSampl
     return timed.processes[0]
 
 
-def _merged(processes: Sequence[ProcessSamples]) -> ProcessSamples:
-    """Return the processes of one turn as one; the first one timed the baseline."""
+def _merge_processes(processes: Sequence[ProcessSamples]) -> ProcessSamples:
+    """Return the samples of all processes of one turn as if one process had timed them; the first has the baseline."""
     candidates = tuple(samples for process in processes for samples in process.candidates)
     return replace(processes[0], candidates=candidates)
 

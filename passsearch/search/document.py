@@ -42,10 +42,10 @@ def result_document(
         "device": session.sensors.device,
         "fingerprint": analysis.fingerprint.to_json(),
         "classes": [label.to_json() for label in analysis.classes],
-        "space": _space(outcome, analysis),
-        "baseline": _confirmed(outcome.baseline, session, confirmation=confirmation, is_baseline=True),
+        "space": _space_document(outcome, analysis),
+        "baseline": _candidate_document(outcome.baseline, session, confirmation=confirmation, is_baseline=True),
         "baselines": [scored_document(scored, session) for scored in _baselines(outcome, session)],
-        "best": _confirmed(best, session, confirmation=confirmation, is_baseline=False),
+        "best": _candidate_document(best, session, confirmation=confirmation, is_baseline=False),
         "verdict": _verdict(scoring, best, confirmation=confirmation),
         "ratios": _ratios(scoring, best, confirmation=confirmation),
         "pareto": [scored_document(scored, session) for scored in _front(outcome, scoring, best=best)],
@@ -132,7 +132,7 @@ def _failure(candidate: Candidate, failure: Failure) -> dict[str, Json]:
     return {"pipeline": str(candidate.pipeline), "build": candidate.build.to_json(), **failure.to_json()}
 
 
-def _space(outcome: SearchOutcome, analysis: NetworkAnalysis) -> Document:
+def _space_document(outcome: SearchOutcome, analysis: NetworkAnalysis) -> Document:
     tally, coverage, scored = outcome.tally, outcome.coverage, outcome.scored.values()
     selection = analysis.selection
     return {
@@ -197,7 +197,7 @@ def _ratios(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Fail
     return {"throughput": ratio_document(best.ratio), "compile_time": compile_time, "twin": None}
 
 
-def _confirmed(
+def _candidate_document(
     scored: Scored, session: Session, *, confirmation: Confirmation | Failure | None, is_baseline: bool
 ) -> Document:
     """Return the baseline or the winner with the samples that confirmed it, where there are some."""

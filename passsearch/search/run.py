@@ -232,11 +232,13 @@ class _Execution:
         return [
             {
                 "passes": [str(step) for step in faulty.steps],
-                "folder": faulty.folder,
+                "folder": faulty.reproducer_folder,
                 "reason": faulty.failure.reason,
             }
             for faulty in self._faulty_passes()
-            if write_reproducer(self._evaluator, faulty, folder=self._folder.path / faulty.folder, context=context)
+            if write_reproducer(
+                self._evaluator, faulty, folder=self._folder.path / faulty.reproducer_folder, context=context
+            )
         ]
 
     def _faulty_passes(self) -> list[FaultyPasses]:

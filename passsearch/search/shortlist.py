@@ -42,13 +42,13 @@ def _measured_again(evaluator: Evaluator, scoring: Scoring, candidates: list[Sco
     folders = [built.folder for built in map(evaluator.restore, artifacts) if isinstance(built, Built)]
     if not candidates or len(folders) < len(artifacts):
         return candidates
-    timed = _timed(evaluator, scoring, candidates, folders=folders)
+    timed = _time_candidates(evaluator, scoring, candidates, folders=folders)
     if isinstance(timed, Failure) or not timed.processes:
         return candidates
     return [_with_samples(scored, timed, number=number) for number, scored in enumerate(candidates)]
 
 
-def _timed(
+def _time_candidates(
     evaluator: Evaluator, scoring: Scoring, candidates: Sequence[Scored], *, folders: Sequence[Path]
 ) -> TimedSamples | Failure:
     key = "shortlist:" + ";".join(scored.built.key for scored in candidates)
@@ -79,10 +79,10 @@ def _by_preference(scoring: Scoring, candidates: list[Scored]) -> list[Scored]:
 
 
 def _equally_fast(scoring: Scoring, candidates: list[Scored], *, best: Scored) -> list[Scored]:
-    """Return the candidates as fast as the best one.
+    """Return the candidates whose throughput is within ``MIN_GAIN`` of the best one's.
 
-    A gain that some process does not see is not worth the risk of a loss. The baseline's own binary by a quicker
-    pipeline, which cannot lose, is then preferred to candidates that read about the same.
+    If some process does not see the best one's gain, return only the candidates with the baseline's own binary and a
+    shorter compile time, where there are some: they cannot lose throughput.
     """
     if not all(ratio > 1 + MIN_GAIN for ratio in best.process_ratios):
         quicker = [scored for scored in candidates if scored.compile_s < scoring.baseline.compile_s]

@@ -19,6 +19,7 @@ BUILDS = (BuildOptions(), BuildOptions(opt_level=3))
 """Mandatory lowering only, or the compiler's whole own pipeline after the explicit one; see ``Dialect.builds``."""
 
 Keys: TypeAlias = Mapping[str, str | int | float]
+"""The value that a sampler chose for each key of ``distributions``."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class Space:
     """The sequences and build options that one search draws from.
 
     Attributes:
-        catalog: Catalog of the dialect; it states which passes need which.
+        catalog: Catalog of the dialect; it states the prerequisites of each pass.
         entries: Candidate passes.
-        features: Features of the network; they decide which needs apply.
+        features: Features of the network; some prerequisites hold only for networks with a certain feature.
         builds: Builds after a sequence, each named by its opt level.
     """
 
@@ -62,7 +63,7 @@ class Space:
         return keys
 
     def decode(self, keys: Keys) -> Candidate:
-        """Return the candidate that a set of keys stands for, with prerequisite passes inserted."""
+        """Return the candidate for the values of all keys, with prerequisite passes inserted."""
         variants = {str(spec): spec for spec in self.steps}
         used = [slot for _, slot in self._slots() if keys[f"use:{slot}"] != OFF]
         ordered = sorted(used, key=lambda slot: float(keys[f"rank:{slot}"]))
@@ -101,5 +102,5 @@ def levels(builds: Iterable[BuildOptions]) -> tuple[int, ...]:
 
 
 def build_at(level: int, builds: Iterable[BuildOptions]) -> BuildOptions:
-    """Return the build of one level: the dialect's own, if there is one of that level."""
+    """Return the options among ``builds`` with this opt level, or default options of that level if there are none."""
     return next((each for each in builds if each.opt_level == level), BuildOptions(opt_level=level))

@@ -144,6 +144,7 @@ class Search:
         return outcome
 
     def _evaluate_all(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Scored | Failure]]:
+        """Evaluate these candidates in order, until the search is over."""
         return [(candidate, self._evaluate(candidate)) for candidate in candidates if not self._over()]
 
     def _other_baselines(self) -> list[tuple[Candidate, Scored | Failure]]:
@@ -193,7 +194,7 @@ class Search:
 
     @property
     def _closed_without(self) -> tuple[str, ...]:
-        """Passes to leave out for the space to close."""
+        """Names of the unbounded passes if the space is closed without them but not with them; else empty."""
         bounded = not self._closed and self._evaluator.graph.closed(self._space.bounded)
         return self._space.unbounded if bounded else ()
 

@@ -46,7 +46,7 @@ class HostPython:
 
     @property
     def platform(self) -> str:
-        """The platform in words, for error messages."""
+        """The Python implementation, machine, system and C library in words, for error messages."""
         libc = f" ({self.libc or 'no glibc'})" if self.system == "Linux" else ""
         return f"{self.implementation} on {self.machine} {self.system}{libc}"
 

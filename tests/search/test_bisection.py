@@ -31,7 +31,7 @@ class Prefixes:
 def faulty(prefixes: Prefixes) -> tuple[str, str, str] | None:
     states = [str(number) for number in range(len(PASSES) + 1)]
     result = bisect_wrong_result(Candidate(Pipeline(PASSES), BuildOptions()), states, prefixes.build)
-    return result and (result.folder.removeprefix("reproducers/"), result.before, result.after)
+    return result and (result.reproducer_folder.removeprefix("reproducers/"), result.before, result.after)
 
 
 @pytest.mark.parametrize("broken_from", range(1, 9))

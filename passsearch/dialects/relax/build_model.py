@@ -24,7 +24,7 @@ class Relax:
 
     version = tvm.__version__
 
-    def target(self, text: str) -> Any:
+    def parse_target(self, text: str) -> Any:
         """Return the target of a kind with options, a tag or JSON."""
         return tvm.target.Target(lowering.target_options(text))
 

@@ -63,7 +63,7 @@ def _conv_bias_relu() -> Any:
     return _network([_IMAGE], body)
 
 
-def _constant_part() -> Any:
+def _constant_subexpression() -> Any:
     return _network([(8,)], lambda emit, data: emit(op.add(data, emit(op.exp(_constant(8))))))
 
 
@@ -120,15 +120,15 @@ def _joined_transposes() -> Any:
 
 
 def _product_of_products() -> Any:
-    def body(emit: Any, data: Any, left: Any, right: Any) -> Any:
-        return emit(op.matmul(data, emit(op.matmul(left, right))))
+    def body(emit: Any, data: Any, first_weight: Any, second_weight: Any) -> Any:
+        return emit(op.matmul(data, emit(op.matmul(first_weight, second_weight))))
 
     return _network([(1, 64), (64, 2), (2, 64)], body)
 
 
 def _product_of_sum() -> Any:
-    def body(emit: Any, data: Any, left: Any, right: Any) -> Any:
-        return emit(op.matmul(data, emit(op.add(left, right))))
+    def body(emit: Any, data: Any, first_weight: Any, second_weight: Any) -> Any:
+        return emit(op.matmul(data, emit(op.add(first_weight, second_weight))))
 
     return _network([(4, 8), (8, 16), (8, 16)], body)
 
@@ -191,7 +191,7 @@ _CASES: dict[str, PassCase] = {
     "ExpandMatmulOfSum": PassCase(_product_of_sum),
     "FastMathTransform": PassCase(_exponential),
     "FoldBatchnormToConv2D": PassCase(_conv_bn_relu),
-    "FoldConstant": PassCase(_constant_part, _LOOPS),
+    "FoldConstant": PassCase(_constant_subexpression, _LOOPS),
     "FuseOps": PassCase(_conv_bias_relu, ("LegalizeOps", "AnnotateTIROpPattern")),
     "FuseOpsByPattern": PassCase(_conv_bias_relu),
     "FuseTIR": PassCase(_conv_bias_relu, _GROUPS),
@@ -229,7 +229,7 @@ class _RelaxCheck(EntryCheck):
     def target(self, text: str) -> Any:
         return tvm.target.Target(target_options(text))
 
-    def module(self, network: Any) -> Any:
+    def make_module(self, network: Any) -> Any:
         return network
 
     def apply(self, transform: Any, module: Any) -> Any:

@@ -67,7 +67,7 @@ def ScheduleCPU(rows: int = 14, pack: bool = True) -> Any:  # noqa: N802
 
 @dataclass(frozen=True)
 class _Packing:
-    """A layout: one dimension of an array is split, and its inner part becomes the last dimension.
+    """A layout: one dimension of an array is split; the outer part becomes the first dimension, the inner the last.
 
     Attributes:
         dimension: The dimension to split.
@@ -393,6 +393,7 @@ def _constant_places(module: Any) -> dict[str, frozenset[int]]:
     places: dict[str, frozenset[int]] = {}
 
     def visit(call: Any) -> None:
+        """Keep those places of a function that are constant in this call as well."""
         if _is_call_tir(call):
             arguments = enumerate(call.args[1].fields)
             constants = frozenset(place for place, value in arguments if isinstance(value, tvm.ir.GenericConst))

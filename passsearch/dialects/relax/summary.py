@@ -71,7 +71,7 @@ class _Table:
     producers: dict[int, Producers] = field(default_factory=dict)
 
     def bind(self, binding: Any) -> None:
-        """Add the operators of one binding."""
+        """Record which operators produce the variable of a binding; operators that are new are added."""
         self.producers[binding.var.__chandle__()] = self.producers_of(binding.value, ty=binding.var.ty)
 
     def producers_of(self, value: Any, *, ty: Any = None) -> Producers:
@@ -155,11 +155,12 @@ def _tensor_types(ty: Any) -> Iterator[TensorType]:
             yield from _tensor_types(item)
 
 
-def tensor_type(ty: Any) -> TensorType:
+def tensor_type(relax_type: Any) -> TensorType:
     """Return a Relax tensor type as plain data; a dynamic dimension is ``None``."""
-    shape = ty.shape.values if isinstance(ty.shape, relax.ShapeExpr) else [None] * max(ty.ndim, 0)
+    is_known = isinstance(relax_type.shape, relax.ShapeExpr)
+    shape = relax_type.shape.values if is_known else [None] * max(relax_type.ndim, 0)
     sizes = tuple(int(size) if isinstance(size, tvm.tirx.IntImm) else None for size in shape)
-    return TensorType(sizes, str(ty.dtype))
+    return TensorType(sizes, str(relax_type.dtype))
 
 
 def _attributes(attrs: Any) -> Mapping[str, Json]:

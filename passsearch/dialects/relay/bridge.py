@@ -85,7 +85,7 @@ class RelayBridge(JsonFiles):
             transform = load_function(factory)(**step.argument_values)
             # Some passes read the current target.
             with self.target, tvm.transform.PassContext(opt_level=APPLY_LEVEL):
-                after = transform(_copy(module))
+                after = transform(_copy_function_table(module))
                 # A function pass has inferred them itself (FunctionPassNode in src/relay/ir/transform.cc, 0.8 to 0.19).
                 is_typed = isinstance(transform, relay.transform.FunctionPass)
                 return after if is_typed else relay.transform.InferType()(after)
@@ -145,7 +145,7 @@ class RelayBridge(JsonFiles):
         return GraphExecutable(artifact, device)
 
 
-def _copy(module: tvm.IRModule) -> tvm.IRModule:
+def _copy_function_table(module: tvm.IRModule) -> tvm.IRModule:
     """Return the same functions in a new table: passes written in Python may change the module they are given."""
     fields = ("functions", "type_definitions", "attrs", "global_infos")  # later TVM releases have more of these fields
     return tvm.IRModule(*(getattr(module, field) for field in fields if hasattr(module, field)))

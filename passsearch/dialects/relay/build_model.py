@@ -22,7 +22,7 @@ class Relay:
     """The steps of a build with TVM's Relay."""
 
     version = tvm.__version__
-    target = tvm.target.Target
+    parse_target = tvm.target.Target
 
     def load(self, path: Path) -> Any:
         """Return the network, types inferred."""

@@ -95,7 +95,7 @@ def _transposed_dense() -> Any:
     return _function(relay.nn.dense(data, relay.transpose(_constant(8, 16), axes=[1, 0])))
 
 
-def _constant_part() -> Any:
+def _constant_subexpression() -> Any:
     return _function(relay.add(relay.var("x", shape=(8,)), relay.exp(_constant(8))))
 
 
@@ -198,7 +198,7 @@ _CASES: dict[str, PassCase] = {
     "FirstOrderGradient": PassCase(_products),
     "FlattenAtrousConv": PassCase(_atrous_conv),
     "FlexibleShapeDispatch": PassCase(_products),
-    "FoldConstant": PassCase(_constant_part),
+    "FoldConstant": PassCase(_constant_subexpression),
     "FoldExplicitPadding": PassCase(_padded_conv),
     "FoldScaleAxis": PassCase(_conv_scale),
     "ForwardFoldScaleAxis": PassCase(_scale_conv),
@@ -247,7 +247,7 @@ class _RelayCheck(EntryCheck):
     def target(self, text: str) -> Any:
         return tvm.target.Target(text)
 
-    def module(self, network: Any) -> Any:
+    def make_module(self, network: Any) -> Any:
         return relay.transform.InferType()(tvm.IRModule.from_expr(network))
 
     def apply(self, transform: Any, module: Any) -> Any:

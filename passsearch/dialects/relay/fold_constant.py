@@ -130,7 +130,7 @@ class _Folder:
         return None if operands is None else self._evaluate(call, evaluate, operands=operands)
 
     def _operands(self, args: List[Any]) -> Optional[Arrays]:
-        """Return the arrays of ``args``, tuples flattened; None if one is no constant or of a dtype numpy lacks."""
+        """Return the arrays of constants, tuples flattened; None if one is not constant or numpy lacks its dtype."""
         operands: Arrays = []
         for arg in _flatten(args):
             if not isinstance(arg, relay.Constant):

@@ -176,16 +176,16 @@ class GraphBuilder:
             strides=[stride, stride],
         )
 
-    def batch_norm(self, x: Tensor, *, scale: float = 1.0) -> Tensor:
+    def batch_norm(self, x: Tensor, *, mean_scale: float = 1.0) -> Tensor:
         """Append an inference-time batch normalization whose statistics are near those of its input.
 
         Args:
             x: Input of shape (batch, channels, ...).
-            scale: Centre of the random factors. Below 1 for a branch that is added to a shortcut, because sums of many
-                branches would grow otherwise.
+            mean_scale: Mean of the random scale factors. Below 1 for a branch that is added to a shortcut, because sums
+                of many branches would grow otherwise.
         """
         channels = (x.shape[1],)
-        gamma = self.uniform("norm_scale", channels, low=0.9 * scale, high=1.1 * scale)
+        gamma = self.uniform("norm_scale", channels, low=0.9 * mean_scale, high=1.1 * mean_scale)
         beta = self.normal("norm_bias", channels, deviation=0.1)
         mean = self.normal("norm_mean", channels, deviation=0.1)
         variance = self.uniform("norm_variance", channels, low=0.8, high=1.2)

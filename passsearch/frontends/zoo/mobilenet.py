@@ -86,7 +86,7 @@ def _inverted_residual(graph: GraphBuilder, x: Tensor, *, expansion: int, channe
     projection = graph.conv(hidden, channels, gain=LINEAR_GAIN)
     if not shortcut:
         return graph.batch_norm(projection)
-    return graph.add(x, graph.batch_norm(projection, scale=_V2_BRANCH_SCALE))
+    return graph.add(x, graph.batch_norm(projection, mean_scale=_V2_BRANCH_SCALE))
 
 
 def _depthwise(graph: GraphBuilder, x: Tensor, *, stride: int) -> Tensor:

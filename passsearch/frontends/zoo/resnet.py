@@ -79,7 +79,7 @@ def _bottleneck(graph: GraphBuilder, x: Tensor, *, channels: int, stride: int) -
 
 def _join(graph: GraphBuilder, x: Tensor, *, branch: Tensor, stride: int) -> Tensor:
     """Add the shortcut, projected where the shape changes, to the branch."""
-    branch = graph.batch_norm(branch, scale=_BRANCH_SCALE)
+    branch = graph.batch_norm(branch, mean_scale=_BRANCH_SCALE)
     if x.shape != branch.shape:
         x = graph.batch_norm(graph.conv(x, branch.shape[1], stride=stride, gain=LINEAR_GAIN))
     return graph.relu(graph.add(branch, x))
