@@ -1,5 +1,6 @@
-"""Arguments every API call shares, and the evaluator that calls without a run folder open."""
+"""The arguments that all API functions share, and the evaluator of functions that need no run folder."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,6 +18,8 @@ from passsearch.toolchain import cache_folder, get_toolchain
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Callback; gets the current step in words, the number of finished items and the number of all items."""
 
+_log = logging.getLogger(__name__)
+
 
 def model_file(
     model: object,
@@ -27,6 +30,7 @@ def model_file(
     toolchain: str | None,
 ) -> ModelFile:
     """Return the model file of a network, in a format that the toolchain imports where there is a choice."""
+    # The toolchain is looked up before the model is converted: without one, a conversion of minutes would be in vain.
     return resolve(
         model,
         example_inputs=example_inputs,
@@ -53,8 +57,10 @@ def open_evaluator(session: Session, *, folder: Path | None = None, remember: bo
         remember: True to use and extend the fact cache.
     """
     with ExitStack() as stack:
+        # Opened first, so that the folder is deleted last, after the workers that write to it have ended.
         if folder is None:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="passsearch-")))
+        _log.debug("evaluating in %s, %s the fact cache", folder, "with" if remember else "without")
         folder.mkdir(parents=True, exist_ok=True)
         log = stack.enter_context(Log(folder / "log.jsonl"))
         cache = stack.enter_context(open_fact_cache(session.cache_path)) if remember else None
@@ -93,17 +99,16 @@ def session(
         deadline: Seconds one request to a worker may take.
         catalogs: YAML files with the user's own passes.
         plans: Plans by which artifacts are timed.
-        folder: Folder for the log and the artifacts; the same call with the same folder continues. A temporary folder
-            by default.
+        folder: Folder for the log and the artifacts. The same call with the same folder continues where the last one
+            stopped. A temporary folder by default.
         remember: True to use and extend the facts that runs share.
 
     Raises:
         UserError: An argument is impossible; the message says what to do.
         EnvironmentFault: There is no toolchain.
     """
-    file = model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain)
-    settings = open_session(
-        file,
+    network_session = open_session(
+        model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain),
         toolchain=toolchain,
         target=target,
         catalogs=catalog_paths(catalogs),
@@ -111,7 +116,8 @@ def session(
         deadline_s=deadline,
         plans=plans,
     )
-    with open_evaluator(settings, folder=None if folder is None else Path(folder), remember=remember) as evaluator:
+    own_folder = None if folder is None else Path(folder)
+    with open_evaluator(network_session, folder=own_folder, remember=remember) as evaluator:
         yield evaluator
 
 
@@ -121,6 +127,7 @@ def refuse_unreadable(objectives: Sequence[Objective], session: Session) -> None
     Raises:
         UserError: With the reason.
     """
+    # Other objectives can be read on every device, so only these two depend on a sensor.
     metrics = {"power": "power_w", "energy": "energy_j"}
     for objective in objectives:
         name, obstacle = objective.name, session.cannot_run_reason

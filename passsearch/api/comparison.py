@@ -1,5 +1,6 @@
 """``analyze`` and ``compare``: questions about a network that need no search."""
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -26,7 +27,10 @@ from passsearch.search import (
 )
 from passsearch.toolchain import get_toolchain
 
+# A pipeline has no colon before its first brace, so a name followed by a colon is a toolchain.
 _QUALIFIED = re.compile(r"([A-Za-z0-9_.-]+):(.+)")
+
+_log = logging.getLogger(__name__)
 
 
 def analyze(
@@ -79,8 +83,8 @@ def compare(
         deadline: Seconds one request to a worker may take.
         rounds: Rounds of each process.
         processes: Number of processes; as many as the verdicts need by default.
-        protocol: ``paired``, or ``cf22``: each pipeline runs by itself 1000 times as in the paper, which proves nothing
-            and gives no verdict.
+        protocol: ``paired``, or ``cf22``: each pipeline runs by itself 1000 times as in the paper. Runs in a row share
+            every drift of the machine, so that protocol gives no verdict.
         cache: ``warm``, or ``flushed``: the processor's caches hold nothing of the network when a run begins.
         catalogs: YAML files with the user's own passes.
         plans: Plans by which artifacts are timed.
@@ -99,7 +103,7 @@ def compare(
     with ExitStack() as stack:
         sides = []
         for name, texts in by_toolchain.items():
-            settings = open_session(
+            side_session = open_session(
                 model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=name),
                 toolchain=name,
                 target=target,
@@ -108,9 +112,12 @@ def compare(
                 deadline_s=deadline,
                 plans=plans,
             )
-            _check_device(settings, options)
-            candidates = [_candidate(settings, text) for text in texts]
-            sides.append(Side(stack.enter_context(open_evaluator(settings, remember=False)), candidates))
+            _check_device(side_session, options)
+            # Before this toolchain's compiler starts, so that a mistyped name costs no import.
+            candidates = [_candidate(side_session, text) for text in texts]
+            _log.info("comparing %s", ", ".join(texts) or "the baseline with itself")
+            # Without the fact cache: a comparison rests on its own compiles and its own samples.
+            sides.append(Side(stack.enter_context(open_evaluator(side_session, remember=False)), candidates))
         return compare_candidates(sides, options, progress=progress or silent)
 
 
@@ -125,16 +132,17 @@ def _check_options(options: ComparisonOptions, *, toolchains: int) -> None:
         raise UserError("Protocol `cf22` runs all pipelines in one process, so it takes those of one toolchain.")
 
 
-def _check_device(settings: Session, options: ComparisonOptions) -> None:
-    if settings.cannot_run_reason:
-        raise UserError(f"Nothing can be timed for `{settings.target}`: {settings.cannot_run_reason}.")
-    if options.cache != "warm" and settings.device != "cpu":
-        raise UserError(f"Caches of `{settings.target}` cannot be flushed; leave the cache state out.")
+def _check_device(session: Session, options: ComparisonOptions) -> None:
+    if session.cannot_run_reason:
+        raise UserError(f"Nothing can be timed for `{session.target}`: {session.cannot_run_reason}.")
+    if options.cache != "warm" and session.device != "cpu":
+        raise UserError(f"Caches of `{session.target}` cannot be flushed; leave the cache state out.")
 
 
 def _by_toolchain(pipelines: Sequence[str], default: str | None) -> dict[str | None, list[str]]:
     """Group pipelines by toolchain, in the order the toolchains are first named."""
     matches = [_QUALIFIED.match(text) for text in pipelines]
+    # Without any toolchain's name the default may stay open, so that the model can choose it.
     if not any(matches):
         return {default: list(pipelines)}
     default = get_toolchain(default).name
@@ -145,11 +153,12 @@ def _by_toolchain(pipelines: Sequence[str], default: str | None) -> dict[str | N
     return groups
 
 
-def _candidate(settings: Session, text: str) -> Candidate:
+def _candidate(session: Session, text: str) -> Candidate:
     if text.endswith(".json"):
         file = read_pipeline(Path(text))
         candidate = Candidate(file.pipeline, file.build, Path(text).stem)
     else:
-        candidate = named_candidate(settings, text)
-    bind_pipeline(candidate.pipeline, settings.catalog)
+        candidate = named_candidate(session, text)
+    # Checked and not replaced: arguments that the user left out stay out of the pipeline's name.
+    bind_pipeline(candidate.pipeline, session.catalog)
     return candidate

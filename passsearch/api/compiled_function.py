@@ -1,5 +1,6 @@
 """The winner of a run as a function in the user's own process."""
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -16,6 +17,9 @@ from passsearch.toolchain import get_toolchain
 from passsearch.worker import run_script
 
 COMPILED = "compiled"
+"""Beginning of the name of the folder, in the run folder, that holds the winner's files."""
+
+_log = logging.getLogger(__name__)
 
 
 def compiled_function(document: Mapping[str, Any], run: Path) -> Callable[..., Any]:
@@ -28,6 +32,7 @@ def compiled_function(document: Mapping[str, Any], run: Path) -> Callable[..., A
     compiler = dialect(toolchain["dialect"])
     if not compiler.opener:
         raise UserError(f"A network compiled by {compiler.name} does not load into a process; use its exported script.")
+    # Compiled files are made for the runtime of the TVM that compiled them.
     if _own_version() != toolchain["tvm_version"]:
         raise UserError(
             f"This needs TVM {toolchain['tvm_version']} in the interpreter you call it from, which has "
@@ -58,9 +63,13 @@ def _own_version() -> str:
 
 
 def _build(document: Mapping[str, Any], run: Path, *, folder: Path) -> None:
+    _log.info("building the winner of %s by its exported script", run)
+    # In a process of its own: a compiler that crashes must not end the user's notebook.
     python = get_toolchain(document["toolchain"]["name"]).python
+    # The folder gets its name when it is complete; an interrupted build is made again.
     with temporary_subfolder(run.absolute()) as temporary:
         script = export_run(document, run, to=temporary / "deploy") / SCRIPT
+        # Standard output may be the JSON document of the command that calls this.
         if run_script(python, script, to_stderr=True):
             raise UserError(f"The script that builds the winner of `{run}` failed; its messages stand above.")
         os.replace(script.parent / ARTIFACT_FOLDER, folder)

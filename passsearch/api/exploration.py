@@ -1,5 +1,6 @@
 """``explore`` and ``check_space``: all states that a set of passes can make of a network."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from passsearch.search import (
     read_closure,
     space_document,
 )
+
+_log = logging.getLogger(__name__)
 
 
 def explore(
@@ -73,6 +76,8 @@ def explore(
     with session(model, example_inputs, **network, **options) as evaluator:  # type: ignore[arg-type]
         summary = evaluator.network.summary
         steps, left_out = explored_passes(evaluator.session, summary, passes=passes, additional=additional, every=every)
+        if left_out:
+            _log.info("left out, because the space may never close with them: %s", ", ".join(left_out))
         exploration = Exploration(
             evaluator.applier,
             steps,
@@ -127,8 +132,10 @@ def check_space(
     closure = read_closure(document, "the document")
     report = progress or silent
     network = {"inputs": inputs, "batch": batch, "toolchain": toolchain or str(document["toolchain"]["name"])}
+    # Without the fact cache, which has the very edges that are to be checked.
     options = {"target": document["target"], "deadline": deadline, "catalogs": catalogs, "remember": False}
     with session(model, example_inputs, **network, **options) as evaluator:  # type: ignore[arg-type]
+        # The file is another user's data: its passes must be in this catalog before any of them is applied.
         bind_pipeline(Pipeline(closure.passes), evaluator.session.catalog)
         return check_certificate(
             document,

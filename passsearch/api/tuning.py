@@ -1,5 +1,6 @@
 """``tune`` and ``audit``: a search, and the check of its claim."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +27,8 @@ from passsearch.store import NETWORK, read_deployment, read_result
 from passsearch.toolchain import cache_folder
 
 Objectives: TypeAlias = str | Sequence[str]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,7 @@ def tune(
         EnvironmentFault: There is no toolchain, no C compiler, or no disk space.
     """
     objectives = _objectives(objective)
-    settings = open_session(
+    session = open_session(
         model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain),
         toolchain=toolchain,
         target=target,
@@ -165,21 +168,25 @@ def tune(
         deadline_s=deadline,
         plans=plans,
     )
-    refuse_unreadable(objectives, settings)
+    # Before the network is imported and its baseline built, which may take minutes.
+    refuse_unreadable(objectives, session)
     options = RunOptions(
         objectives,
         trials,
         timeout_s=timeout,
         seed=seed,
         repetitions=confirm,
-        keep_throughput=0.0 if settings.cannot_run_reason else keep_throughput,
+        # Where nothing runs, no candidate could keep any throughput.
+        keep_throughput=0.0 if session.cannot_run_reason else keep_throughput,
         passes=passes,
         additional=additional,
         sampler=sampler,
         remember=remember,
     )
-    run = Run(settings, options)
+    run = Run(session, options)
     folder = Path(out) if out is not None else run.default_folder(cache_folder() / "runs")
+    if out is None:
+        _log.info("no run folder was named; the run is in %s", folder)
     return TuneResult(run.execute(folder, progress or silent), folder)
 
 
@@ -213,7 +220,9 @@ def audit(
     document = read_result(folder)
     recorded = read_deployment(document, folder)
     require_repetitions(confirm)
-    settings = replace(
+    # The run's own factories, paths and limit instead of the catalog's: the catalog may have changed since, and an
+    # audit must rebuild what the run built. The inputs are those that no search has used.
+    session = replace(
         open_session(
             _saved_network(document, folder),
             toolchain=toolchain or document["toolchain"]["name"],
@@ -226,8 +235,10 @@ def audit(
         paths=tuple(recorded.get("paths", ())),
         output_cases=OUTPUT_CASES,
     )
-    refuse_unreadable((Objective.parse(document["verdict"]["objective"]),), settings)
-    with open_evaluator(settings, remember=False) as evaluator:
+    refuse_unreadable((Objective.parse(document["verdict"]["objective"]),), session)
+    _log.info("auditing %s: %s", folder, document["best"]["pipeline"] or "no explicit pass")
+    # Without the fact cache, which has the samples of the run.
+    with open_evaluator(session, remember=False) as evaluator:
         return audit_run(document, evaluator, folder=evaluator.folder, repetitions=confirm, progress=progress or silent)
 
 

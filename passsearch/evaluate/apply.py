@@ -11,8 +11,9 @@ from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.state_graph import Edge, EdgeKey
 from passsearch.store import Fact
 
+# One crash may be an accident of the machine. A third would only cost another restart of the compiler, or a deadline.
 MOST_CRASHES = 2
-"""Number of times a pass may crash or hang its process before it is given up. Each costs a restart or a deadline."""
+"""Number of times a pass may crash or hang its process before it is given up."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,10 +40,9 @@ class Applier:
 
     @contextmanager
     def compilers(self, number: int) -> Iterator[list[Compiler]]:
-        """Open several compilers that work side by side and share their states; the first is the one that builds.
-
-        Only its time is charged, because the others work meanwhile.
-        """
+        """Open several compilers that work side by side and share their states; the first is the one that builds."""
+        # A sibling counts its time in a pool of its own, which nobody reads: it works while the first compiler works,
+        # and the stages of a run must not add up to more than its wall time.
         with ExitStack() as stack:
             yield [self.compiler, *(stack.enter_context(self.compiler.sibling()) for _ in range(number - 1))]
 
@@ -72,6 +72,7 @@ class Applier:
 
     def apply_seconds(self, pipeline: Pipeline) -> float:
         """Return the time to apply exactly this pipeline, even if a cheaper one leads to the same state."""
+        # `compare` charges every pipeline its own passes. A search takes `StateGraph.cheapest` instead.
         return sum(edge.seconds for edge in self.path(pipeline))
 
     def hashes(self, pipeline: Pipeline) -> list[str]:
@@ -87,6 +88,7 @@ class Applier:
     def op_counts(self, state: str) -> Mapping[str, int]:
         """Return the counts of operators, fused groups and constants of a state; empty if they are unavailable."""
         if state not in self._op_counts:
+            # The kind, the verb and the key `census` are in recorded logs, so they keep their name.
             self._op_counts[state] = self._state_fact("census", "census", state).get("counts", {})
         return self._op_counts[state]
 
@@ -115,6 +117,8 @@ class Applier:
     def record_exploration(self, steps: Sequence[PassSpec], *, seconds: float) -> None:
         """Record exploration time."""
         total = self.explored_s(steps) + seconds
+        # `exploring` is shared by all runs on the network: they have one time limit together. `explored` is a fact of
+        # this run alone, and the time at which it is written divides the edges known before sampling from later ones.
         self._facts.record("exploring", ",".join(map(str, steps)), fact={"seconds": total})
         self._facts.record("explored", "", fact={})
 
@@ -127,14 +131,14 @@ class Applier:
             return self._add_edge(state, step, fact=fact)
         edge = self._given_up(step)
         if edge is not None:
+            # In the graph but not in the log, because the edge itself was never tried.
             self.graph.add(state, step, edge=edge)
         return edge
 
     def cached_edge_before_sampling(self, state: str, step: PassSpec) -> Edge | None:
-        """Return a cached edge only if this run had it when its sampler started.
-
-        A resumed run must give its sampler the space it drew from, without what it and other runs found since.
-        """
+        """Return a cached edge only if this run had it when its sampler started."""
+        # A sampler draws the same proposals only from the same space. Edges that this run or another one found since
+        # would change that space, and a resumed run would leave the path that its log records.
         early = self._facts.precedes_sampling("edge", f"{state}|{step}")
         return self.cached_edge(state, step) if early else None
 
@@ -146,6 +150,7 @@ class Applier:
         """Record that a pass is nondeterministic, for this reason; from now on it fails on every state."""
         _log.info("pass %s is nondeterministic: %s", step, reason)
         failure = Failure("unstable", "apply", step.name, reason)
+        # Recorded logs have the kind `steady` for this fact.
         self._facts.record("steady", str(step), fact={"failure": failure.to_json()})
         self._deterministic[step] = False
         self.graph.forbid(step, failure)
@@ -166,7 +171,7 @@ class Applier:
     def _add_edge(self, state: str, step: PassSpec, *, fact: Fact) -> Edge:
         edge = Edge.from_fact(fact)
         self.graph.add(state, step, edge=edge)
-        if "census" in fact:
+        if "census" in fact:  # the worker counts a new state at once, which saves a request when the sampler needs it
             self._op_counts[fact["state"]] = fact["census"]
         if isinstance(edge.target, Failure) and edge.target.kind in ("crash", "timeout", "oom"):
             self._crashes.setdefault(step, []).append(((state, step), edge))
@@ -177,5 +182,6 @@ class Applier:
         crashes = self._crashes.get(step, [])
         if len(crashes) < MOST_CRASHES:
             return None
+        _log.debug("pass %s is given up after %d crashes or timeouts", step, len(crashes))
         key, edge = crashes[-1]
         return Edge(edge.target, edge.seconds, copied_from=key)

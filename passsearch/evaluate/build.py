@@ -33,6 +33,7 @@ class Builder:
         self._session, self._network, self._facts = session, network, facts
         self._pool, self._applier, self._folder = pool, applier, folder
         self.reference = folder / "reference.npz"
+        # The limit follows from the coarsest type the network computes in; docs/measurement.md has the numbers.
         self._strict_limit = strict_limit(network.summary.computed_types)
 
     def limit(self, candidate: Candidate) -> float:
@@ -42,9 +43,10 @@ class Builder:
     def build(self, state: str, candidate: Candidate) -> Built | Failure:
         """Build a state with a candidate's options, and judge its outputs by the candidate's limit.
 
-        The reference is the imported network built without optimisation, and is made first. The deviation is a fact of
-        the build; whether it is too large is judged for every candidate.
+        The reference is the imported network built without optimisation, and is made first.
         """
+        # The key has no limit in it: the deviation is a fact of the build, and two candidates with the same IR may have
+        # different limits.
         key = f"{state}|{options_key(candidate.build)}"
         folder = self._folder / key.replace("|", "-").replace("+", "x")
         fact = self._facts.recall_or_record("build", key, lambda: self._build(state, candidate.build, folder=folder))
@@ -54,6 +56,7 @@ class Builder:
         agreement = self._judge(record, candidate)
         if isinstance(agreement, Failure):
             _delete(folder)
+            _log.debug("%s: %s", key, agreement.reason)
             return agreement
         return Built(
             state=state,
@@ -91,6 +94,7 @@ class Builder:
     ) -> FreshCompile | Failure:
         """Compile a candidate in a process of its own; see ``Evaluator.compile_fresh``."""
         fact = self._facts.recall("fresh", key)
+        # A confirmation deletes the files once they are timed. A resumed run compiles again only if they were not.
         lost = fact is not None and "failure" not in fact and not Path(fact["folder"]).exists()
         if fact is None or (lost and any(self._facts.recall(kind, timing_key) is None for kind in kinds)):
             fact = self._facts.record("fresh", key, fact=self._compile_fresh(key, candidate))
@@ -107,11 +111,13 @@ class Builder:
     def _build(self, state: str, options: BuildOptions, *, folder: Path) -> Fact:
         """Build into a folder that gets its name only when it is complete and its outputs are compared."""
         runs, root = not self._session.cannot_run_reason, self._applier.graph.root
+        # The build of the reference itself has nothing to wait for; without the last condition this would not end.
         if runs and not self.reference.exists() and (state, options) != (root, BuildOptions()):
             reference = self._build(root, BuildOptions(), folder=self._folder / "reference")
             if "failure" in reference:
                 return reference
         _log.info("building state %s with %s", state, options_key(options))
+        # An interrupted build leaves a `.partial` folder, which no later start takes for an artifact.
         unfinished = folder.with_name(folder.name + ".partial")
         shutil.rmtree(unfinished, ignore_errors=True)
         request: dict[str, Any] = {"options": options.to_json(), "folder": str(unfinished)}
@@ -133,6 +139,8 @@ class Builder:
             "reference": str(self.reference) if self.reference.exists() else None,
         }
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
+        # The worker reports another type, shape or integer as infinite. No candidate's limit admits that, so it is a
+        # failure of the build and needs no judgement by candidate.
         if "failure" not in answer and not math.isfinite(answer["deviation"]):
             reason = answer["mismatch"] or VerifyFact.from_fact(answer).text
             return {"failure": wrong_result(reason).to_json()}
@@ -149,6 +157,8 @@ class Builder:
         answer = self._pool.ask_new("build", self._applier.compiler.compile_request(candidate, folder))
         if "failure" in answer:
             return answer
+        # A pass may depend on what its process did before. TVM's ToMixedPrecision changed the module that it was given,
+        # so the IR of a long-lived compiler was one that no deployment could make.
         if answer["state"] != self._applier.reach(candidate.pipeline):
             reason = "a fresh process reached another IR by the same pipeline"
             return {"failure": Failure("unstable", "apply", "", reason).to_json()}
@@ -156,8 +166,9 @@ class Builder:
 
 
 def _delete(folder: Path) -> None:
-    """Delete a folder, renamed first so that an interruption leaves no half of it under its own name."""
+    """Delete the folder of an artifact."""
     if folder.exists():
+        # Renaming is atomic and deleting is not: an interruption must not leave half an artifact under its own name.
         obsolete = folder.with_name(folder.name + ".partial")
         shutil.rmtree(obsolete, ignore_errors=True)
         folder.rename(obsolete)

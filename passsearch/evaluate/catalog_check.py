@@ -1,5 +1,6 @@
 """The catalog checked against a real compiler, one request to a worker for every entry."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -15,10 +16,12 @@ from passsearch.toolchain import Toolchain, host_target
 from passsearch.worker import Worker
 
 DEADLINE_S = 120.0
-
+"""Longest time to check one entry."""
 
 GPU = "cuda -arch=sm_80"
 """Target on which passes for GPUs are checked. Compiling for it needs no GPU."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ def check_entries(
     with _restarting_worker(toolchain, paths) as ask:
         for number, entry in enumerate(entries):
             progress(f"checking {entry.name}", number, len(entries))
+            _log.info("checking catalog entry %s", entry.name)
             results.append(_check(toolchain, entry, ask=ask))
     return tuple(results)
 
@@ -97,6 +101,7 @@ def _restarting_worker(
 
     def ask(request: dict[str, Any]) -> dict[str, Any]:
         if not workers or not workers[-1].alive:
+            _log.debug("starting worker %d of the check", len(workers) + 1)
             workers.append(_start(toolchain, Path(folder), paths=paths))
         return workers[-1].ask(request, deadline_s=DEADLINE_S)
 

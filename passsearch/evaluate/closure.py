@@ -1,4 +1,7 @@
-"""Properties of passes, computed from the table of a state graph, closed or not; a file's table serves as well."""
+"""Properties of passes, computed from the table of a state graph.
+
+The graph may be closed or not, and the table may come from a running exploration or from a certificate's file.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +15,10 @@ import numpy.typing as npt
 from passsearch.core import Failure, PassSpec, Pipeline
 from passsearch.evaluate.state_graph import Edge, StateGraph
 
+# One table of numbers instead of objects: a space has tens of thousands of edges, and the questions below are array
+# operations on it. States are numbers from 0 up, so everything that is no state is negative.
 UNTRIED, FAILED = -1, -2
-"""In the table of edges; failure number n is ``FAILED - n``."""
+"""Entries of the table of edges that are no states; failure number n is ``FAILED - n``."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ class Closure:
         for row, state in enumerate(states):
             for column, step in enumerate(steps):
                 edge = graph.edge(state, step)
+                # A fault of the machine is no property of the pass, so such an edge counts as untried.
                 if edge is None or not edge.settled:
                     continue
                 failed = isinstance(edge.target, Failure)
@@ -95,7 +101,7 @@ class Closure:
 
     @cached_property
     def graph(self) -> StateGraph:
-        """The same as a state graph, which knows depths and cheapest pipelines."""
+        """This closure as a state graph, which computes depths and cheapest pipelines."""
         graph = StateGraph(self.states[0])
         for row, column in zip(*np.nonzero(self.table != UNTRIED), strict=True):
             target = int(self.table[row, column])
@@ -126,21 +132,23 @@ class Closure:
         return {step: count for step, count in again.items() if count}
 
     def commuting(self) -> tuple[list[tuple[str, str]], dict[tuple[str, str], tuple[int, int]]]:
-        """Return the pairs of active passes that always lead to one state in both orders, and the other pairs.
+        """Return pairs of active passes that lead to one state in both orders, and the other pairs with two counts.
 
-        A state counts if both orders were tried on it and at least one did not fail. Each of the other pairs is
-        returned with two numbers: states where both orders lead to one state, and states where they do not.
+        The first count is the number of states from which both orders lead to one state. The second count is the number
+        of states from which they lead to two states, or from which only one of them succeeds.
         """
         commuting, others = [], {}
         for left, right in combinations(self.active(), 2):
-            one, other = self._after(self.table[:, left], right), self._after(self.table[:, right], left)
-            known = (one != UNTRIED) & (other != UNTRIED) & ((one >= 0) | (other >= 0))
-            equal = int((one[known] == other[known]).sum())
+            left_first, right_first = self._after(self.table[:, left], right), self._after(self.table[:, right], left)
+            # Two failures say nothing about the order, so at least one of the two orders must succeed.
+            succeeds = (left_first >= 0) | (right_first >= 0)
+            comparable = (left_first != UNTRIED) & (right_first != UNTRIED) & succeeds
+            equal = int((left_first[comparable] == right_first[comparable]).sum())
             pair = (self.steps[left], self.steps[right])
-            if equal == known.sum() > 0:
+            if equal == comparable.sum() > 0:
                 commuting.append(pair)
-            elif known.any():
-                others[pair] = (equal, int(known.sum()) - equal)
+            elif comparable.any():
+                others[pair] = (equal, int(comparable.sum()) - equal)
         return commuting, others
 
     def enabling(self) -> dict[tuple[str, str], int]:
@@ -163,23 +171,24 @@ class Closure:
 
     def sequences(self, length: int) -> list[tuple[int, int]]:
         """Return, by length, the number of all sequences and of those whose every pass can be applied."""
-        ways = [0] * len(self.states)
-        ways[0], counts = 1, []
+        # Python's integers, because the counts outgrow those of numpy: 35 passes make 10^20 sequences of length 13.
+        by_state = [0] * len(self.states)
+        by_state[0], counts = 1, []
         for number in range(length + 1):
-            counts.append((len(self.steps) ** number, sum(ways)))
+            counts.append((len(self.steps) ** number, sum(by_state)))
             following = [0] * len(self.states)
-            for row, count in enumerate(ways):
+            for row, count in enumerate(by_state):
                 for target in self.table[row] if count else ():
                     if target >= 0:
                         following[target] += count
-            ways = following
+            by_state = following
         return counts
 
     def reached(self, columns: Sequence[int]) -> list[int]:
         """Return the rows of the states that some of the steps reach, breadth first."""
         reached, rows = np.zeros(len(self.states), dtype=bool), [0]
         reached[0] = True
-        for row in rows:
+        for row in rows:  # the list grows meanwhile: it is also the queue of the breadth-first search
             targets = self.table[row, columns]
             for target in dict.fromkeys(targets[targets >= 0].tolist()):
                 if not reached[target]:
@@ -207,11 +216,9 @@ class Closure:
         return untried
 
     def closed_part(self) -> "Closure":
-        """Return a large part that is closed: steps are removed one by one until no edge is left to try.
-
-        The step to remove is the one without which the most states are complete, and among equals the one without
-        which the fewest edges are untried.
-        """
+        """Return a large part that is closed: steps are removed one by one until no edge is left to try."""
+        # Greedy, because there are 2^35 sets of 35 steps. The step to remove is the one without which the most states
+        # are complete, and among equals the one without which the fewest edges are untried.
 
         def incomplete_without(removed: int) -> tuple[int, int]:
             untried = self.untried([column for column in columns if column != removed])
@@ -224,19 +231,20 @@ class Closure:
 
     def _after(self, targets: npt.NDArray[np.int32], column: int) -> npt.NDArray[np.int32]:
         """Return the target of a pass from each of these states; entries that are no states stay as they are."""
+        # `np.where` computes both sides, and a negative number would index the table from its end.
         return np.where(targets >= 0, self.table[np.maximum(targets, 0), column], targets)
 
     def _influences(self, *, before: bool, after: bool) -> Iterator[tuple[tuple[str, str], int]]:
         for first, second in permutations(self.active(), 2):
             rows = np.flatnonzero(self.changes[:, first])
             targets = self.table[rows, first]
-            known = (self.table[rows, second] != UNTRIED) & (self.table[targets, second] != UNTRIED)
-            hits = known & (self.changes[rows, second] == before) & (self.changes[targets, second] == after)
+            comparable = (self.table[rows, second] != UNTRIED) & (self.table[targets, second] != UNTRIED)
+            hits = comparable & (self.changes[rows, second] == before) & (self.changes[targets, second] == after)
             if hits.any():
                 yield (self.steps[first], self.steps[second]), int(hits.sum())
 
     def _reach(self) -> npt.NDArray[np.bool_]:
-        """Return which states can be reached from which; each is reached from itself."""
+        """Return a matrix that is true where the row's state reaches the column's state; every state reaches itself."""
         import networkx as nx
 
         graph = nx.DiGraph()

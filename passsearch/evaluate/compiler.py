@@ -53,12 +53,15 @@ class Compiler:
         ``identify`` forces hashing even when the pass changed nothing.
         """
         answer = self.ask("apply", "apply", state=state, step=step.name, identify=identify, **self.step_request(step))
+        # The answer about a failed pass has no time in it.
         return {"seconds": 0.0, **answer}
 
     def ask(self, stage: str, verb: str, *, state: str, step: str = "", **request: Any) -> dict[str, Any]:
         """Send a request about one state."""
         message = {"verb": verb, "state": state, **request}
         answer = self._pool.ask(partial(self._worker_with, state), stage, request=message, step=step)
+        # The state left the worker's memory between the two requests, and no folder has it. That is an accident of the
+        # machine: kind `infra` is never stored in the fact cache.
         if "missing" in answer:
             return {"failure": Failure("infra", stage, step, f"state {state} was lost").to_json()}
         return answer
@@ -83,6 +86,7 @@ class Compiler:
         }
 
     def _worker_with(self, state: str) -> Worker:
+        # A new process finds most states in the folder that workers share. Passes are applied again for the rest only.
         worker = self._pool.compiler()
         if not self._holds(worker, state):
             self._reach_again(worker, state)
@@ -94,6 +98,7 @@ class Compiler:
     def _reach_again(self, worker: Worker, state: str) -> None:
         """Apply the cheapest pipeline to a state, from the last state on it that the worker still holds."""
         steps = self.graph.steps_to(state)
+        # From the end, because the last state that the worker holds leaves the fewest passes to apply.
         held = next((place for place in reversed(range(len(steps))) if self._holds(worker, steps[place][0])), None)
         if held is None:
             current = self._ask_worker(worker, load_request(self._source, summary=False)).get("state", "")
@@ -104,6 +109,7 @@ class Compiler:
         for _, step in remaining:
             request = {"verb": "apply", "state": current, **self.step_request(step)}
             current = self._ask_worker(worker, request).get("state", "")
+        # Raised inside `WorkerPool.ask`, which makes a failure of the candidate of it.
         if current != state:
             raise WorkerDied(f"state {state} could not be reached again", kind="unstable")
 

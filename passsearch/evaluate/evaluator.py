@@ -30,6 +30,7 @@ from passsearch.measure import WindowPlan
 from passsearch.store import NETWORK, STATES, Fact, Log
 from passsearch.toolchain import cache_folder
 
+# `OUTPUT_CASES` has the seeds 1 to 3.
 DEPLOYMENT_SEED = 4
 """Seed of the inputs whose outputs a deployment compares; searches use other seeds."""
 
@@ -65,13 +66,16 @@ class WorkerEvaluator:
         source = loadable_model(session, cache_folder() / "models").to_request()
         self.session, self.plans = session, session.plans
         self.folder, self._pool = folder, WorkerPool(session, folder)
+        # Updated in place, because the pool goes on counting in the same dictionary.
         self.seconds = self._pool.seconds
         self.seconds |= log.latest.get("spent", {})
         self._facts = FactStore(session, log, cache=cache, seconds=self.seconds)
         with ExitStack() as undo:
             undo.callback(self.close)
             self.network = import_network(self._facts, self._pool, session=session, source=source)
-            undo.pop_all()
+        except BaseException:  # Ctrl-C too: the caller gets no object that it could close
+            self.close()
+            raise
         self.graph, self.batch = StateGraph(self.network.root), self.network.batch
         self.applier = Applier(Compiler(self._pool, self.graph, session=session, source=source), self._facts)
         parts: Any = {"network": self.network, "pool": self._pool}
@@ -121,6 +125,8 @@ class WorkerEvaluator:
         """
         if self.session.cannot_run_reason:
             return CandidateSamples((), (), {})
+        # Kernels and not binaries: values of parameters do not change the time. Pairs of binaries with the same kernels
+        # read 1.005 [0.996, 1.014] of each other on average (docs/search.md, benchmarks/collapse.py).
         key = f"{baseline.kernels}|{candidate.kernels}"
         fact = self._facts.recall("samples", key)
         if fact is None:
@@ -130,11 +136,13 @@ class WorkerEvaluator:
     def _sample(self, key: str, baseline: Built, candidate: Built) -> Fact:
         for built in (baseline, candidate):
             restored = self.restore(built)
+            # Not recorded: this build has succeeded before, so the failure is the machine's and may not come again.
             if isinstance(restored, Failure):
                 return {"failure": restored.to_json()}
         _log.info("timing state %s", candidate.state)
         folders = [str(baseline.folder), str(candidate.folder)]
         answer = self._timing.in_one(folders, self.plans.search_rounds)
+        # The key names kernels, so `of` says which of the binaries with these kernels was the one that ran.
         return self._facts.record("samples", key, fact={**answer, "of": candidate.digest})
 
     def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
@@ -150,6 +158,7 @@ class WorkerEvaluator:
             return None
         fact = self._facts.recall("consumed", key)
         if fact is None:
+            # Folders do not say how to build them again. The caller can restore the artifacts and ask once more.
             if not all(Path(folder).exists() for folder in folders):
                 return None
             fact = self._facts.record("consumed", key, fact=self._timing.consumption(folders, plan))
@@ -169,9 +178,11 @@ class WorkerEvaluator:
         """
         if self.network.inputs != other.network.inputs:
             mine, others = (
-                ", ".join(f"('{name}', {kind})" for name, kind in each.network.inputs.items()) for each in (self, other)
+                ", ".join(f"('{name}', {kind})" for name, kind in evaluator.network.inputs.items())
+                for evaluator in (self, other)
             )
             raise UserError(f"The toolchains import the network with other inputs ({mine}; {others}).")
+        # Where the file exists, no build makes a reference of its own.
         shutil.copyfile(other.builder.reference, self.builder.reference)
 
     def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ from passsearch.evaluate.protocols import Explorer, StepCompiler
 from passsearch.evaluate.state_graph import Edge, EdgeKey
 from passsearch.store import Fact
 
+# Repeating every change would double the time of an exploration; the first three changes of each pass cost little.
 REPETITIONS = 3
 """Number of changes a pass must repeat with equal results, in two processes where there are two, before it counts as
 deterministic."""
@@ -55,7 +56,7 @@ class Growth:
         ended: ``closed``, or the limit that ended it.
         tried: Number of passes it applied, repetitions included; edges from the log are not counted.
         seconds: Wall time.
-        curve: Seconds, states whose edges are all known, and all states, whenever one of the two numbers has grown.
+        curve: Points of seconds, states whose edges are all known, and all states; a point whenever a number grew.
         by_step: Number of states first reached by each pass.
         nondeterministic: Passes that led to another IR when they were repeated; their edges lead nowhere.
     """
@@ -68,26 +69,28 @@ class Growth:
     nondeterministic: list[str] = field(default_factory=list)
 
 
-class _IdleCompilers:
+class _FreeCompilers:
     """The compilers that are waiting for work."""
 
+    # A queue cannot serve here: a thread that gets the wrong compiler from it must wait while it has that compiler, and
+    # two such threads wait for each other.
     def __init__(self, compilers: Sequence[StepCompiler]) -> None:
-        self._idle, self._several = list(compilers), len(compilers) > 1
+        self._free, self._several = list(compilers), len(compilers) > 1
         self._changed = Condition()
 
-    def take_compiler(self, other_than: StepCompiler | None) -> StepCompiler:
-        """Wait for an idle compiler and take it; with several compilers, one that is not ``other_than``."""
+    def take(self, other_than: StepCompiler | None) -> StepCompiler:
+        """Wait for a free compiler and take it; with several compilers, one that is not ``other_than``."""
         excluded = other_than if self._several else None
         with self._changed:
-            self._changed.wait_for(lambda: any(compiler is not excluded for compiler in self._idle))
-            compiler = next(compiler for compiler in self._idle if compiler is not excluded)
-            self._idle.remove(compiler)
+            self._changed.wait_for(lambda: any(compiler is not excluded for compiler in self._free))
+            compiler = next(compiler for compiler in self._free if compiler is not excluded)
+            self._free.remove(compiler)
         return compiler
 
     def put_back(self, compiler: StepCompiler) -> None:
         """Return a compiler that has finished its work."""
         with self._changed:
-            self._idle.append(compiler)
+            self._free.append(compiler)
             self._changed.notify_all()
 
 
@@ -138,6 +141,7 @@ class Exploration:
         try:
             with (
                 self._explorer.compilers(self._compilers) as compilers,
+                # Threads, because each only waits for the process of its compiler.
                 ThreadPoolExecutor(self._compilers) as pool,
             ):
                 try:
@@ -150,17 +154,18 @@ class Exploration:
         return self.growth
 
     def _work(self, compilers: Sequence[StepCompiler], pool: ThreadPoolExecutor, *, begin: float) -> None:
-        idle = _IdleCompilers(compilers)
+        free = _FreeCompilers(compilers)
 
         def apply(state: str, step: PassSpec, *, other_than: StepCompiler | None = None) -> _Answer:
-            compiler = idle.take_compiler(other_than)
+            compiler = free.take(other_than)
             try:
                 return compiler.apply(state, step), compiler
             finally:
-                idle.put_back(compiler)
+                free.put_back(compiler)
 
         running: _Running = {}
         while self._fill(running, lambda *edge: pool.submit(apply, *edge), begin=begin) or self._reopened():
+            # Answers are taken in by this thread alone, so that the graph and the log need no order between threads.
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 state, step, first = running.pop(future)
                 fact, compiler = future.result()
@@ -175,10 +180,9 @@ class Exploration:
         )
 
     def _fill(self, running: _Running, submit: Callable[[str, PassSpec], Future[_Answer]], *, begin: float) -> bool:
-        """Give every compiler an edge to try, and one to try next; return whether any edge is being tried.
-
-        Past a limit only recorded edges are added.
-        """
+        """Submit edges until every compiler has one to try and one that waits; return whether any edge is in work."""
+        # Past a limit the loop goes on to the end of the queue, because `_next` settles recorded edges. A resumed
+        # search explores with a limit of 0 s and gets its whole earlier space that way.
         while len(running) < 2 * self._compilers and (edge := self._next()):
             if self._limit_met(begin):
                 self._beyond_limit.append(edge)
@@ -188,6 +192,7 @@ class Exploration:
 
     def _reopened(self) -> bool:
         """Return whether a state that seemed too deep is reached by fewer passes now, so that there is more to try."""
+        # Compilers finish in any order, so the first path to a state need not be its shortest.
         if self._limits.depth is None:
             return False
         for state, depth in self._explorer.graph.depths().items():
@@ -223,6 +228,8 @@ class Exploration:
 
     def _finish(self, state: str, step: PassSpec, *, fact: Fact, first: Fact | None) -> None:
         """Record an answer; a repeated pass must have led to the same state both times."""
+        # A repetition that fails proves nothing about the IR: the first answer is recorded, and the next change of the
+        # pass is repeated instead.
         if first is not None and "state" in fact:
             self._repeated[step] = self._repeated.get(step, 0) + 1
             if first["state"] != fact["state"]:
@@ -239,7 +246,8 @@ class Exploration:
             self._drop_unreached()
 
     def _drop_unreached(self) -> None:
-        """Forget states that only a forbidden pass reached."""
+        """Remove states that only a forbidden pass reached."""
+        # A later run would not find them again, and a certificate must not list them.
         reached = set(self._explorer.graph)
         for state in set(self._depths) - reached:
             del self._depths[state]
@@ -248,7 +256,7 @@ class Exploration:
         self._postponed = deque(edge for edge in self._postponed if edge[0] in reached)
 
     def _settle(self, state: str, step: PassSpec, *, target: str | Failure | None) -> None:
-        if state not in self._untried:
+        if state not in self._untried:  # removed with a forbidden pass while the edge was being tried
             return
         self._untried[state] -= 1
         self._complete += self._untried[state] == 0
@@ -270,7 +278,7 @@ class Exploration:
         return changes and self._repeated.get(step, 0) < REPETITIONS
 
     def _mark_active(self, step: PassSpec) -> None:
-        """Note that a pass changed a state; its edges are postponed no longer."""
+        """Note that a pass changed a state; its postponed edges go back to the queue."""
         if step not in self._active:
             self._active.add(step)
             self._frontier.extend(edge for edge in self._postponed if edge[1] == step)

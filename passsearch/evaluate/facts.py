@@ -1,4 +1,4 @@
-"""The facts of a run: looked up in its log and in the fact cache, recorded once, and read as typed records."""
+"""The facts of a run: found in its log or in the fact cache, recorded once, and read as typed records."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -8,8 +8,10 @@ from passsearch.core import Failure
 from passsearch.evaluate.session import Session
 from passsearch.store import Fact, Log
 
+# Winners are confirmed on samples that did not choose them (docs/measurement.md), so `fresh`, `timed` and `consumed`
+# stay in the log of their run. `steady` and `census` are names of recorded logs: deterministic passes, operator counts.
 SHARED_KINDS = frozenset({"load", "edge", "steady", "census", "hash", "build", "samples", "exploring"})
-"""Kinds of facts that hold for later runs too. The facts that confirm a winner are never among them."""
+"""Kinds of facts that hold for later runs too."""
 
 LASTING_FAILURES = frozenset({None, "compile_error", "crash", "wrong_result"})
 """Kinds of failures that hold for later runs too. A full disk or a busy machine does not."""
@@ -45,6 +47,8 @@ class FactStore:
         fact = self._run_log.recall(kind, key)
         if fact is None and self._cache is not None and kind in SHARED_KINDS:
             fact = self._cache.recall(kind, key)
+            # Copied, so that the run can be continued from its own log, and so that the log knows when the run first
+            # used the fact: `precedes_sampling` and the clock of a resumed search depend on that time.
             fact = fact and self._run_log.record(kind, key, fact={**fact, "spent": self._spent}, durable=False)
         if fact is None or fact.get("failure", {}).get("kind") != "timeout":
             return fact
@@ -52,7 +56,9 @@ class FactStore:
 
     def record(self, kind: str, key: str, *, fact: Fact) -> Fact:
         """Write a fact to the log, and to the fact cache if it holds for later runs; return it as it was written."""
-        fact = {**fact, "deadline_s": self._session.deadline_s}
+        fact = {**fact, "deadline_s": self._deadline_s}
+        # A nondeterministic pass is recorded as a failure of kind `unstable`. Elsewhere that kind is an accident; as a
+        # fact of kind `steady` it is a property of the pass.
         failure = fact.get("failure", {}).get("kind")
         in_cache = False
         if self._cache is not None and kind in SHARED_KINDS and (kind == "steady" or failure in LASTING_FAILURES):
@@ -60,7 +66,7 @@ class FactStore:
             in_cache = self._cache.writable
         if failure is not None:
             _log.info("%s %s failed: %s", kind, key or "(network)", fact["failure"]["reason"])
-        # A fact that the fact cache has synced to disk need not be synced again.
+        # The fact cache has synced the fact to disk already; a second fsync would cost as long again.
         return self._run_log.record(kind, key, fact={**fact, "spent": self._spent}, durable=not in_cache)
 
     def recall_or_record(self, kind: str, key: str, make: Callable[[], Fact]) -> Fact:

@@ -1,4 +1,7 @@
-"""The import of a network: by the compiling worker, and before that by a process of its own for framework files."""
+"""The import of a network into the compiler.
+
+A file of a framework is imported by a process of its own, which writes IR. The compiling worker loads that IR.
+"""
 
 import hashlib
 import json
@@ -47,6 +50,7 @@ def loadable_model(session: Session, folder: Path) -> ModelFile:
         folder.mkdir(parents=True, exist_ok=True)
         _log.info("importing %s in a process of its own", model.source)
         _import_into(imported, session, log=folder / "import.log")
+    # Inputs, batch and parameters are part of the IR by now.
     return replace(model, path=imported / NETWORK, format="ir", inputs={}, batch=None, parameters=None)
 
 
@@ -57,6 +61,7 @@ def _import_into(imported: Path, session: Session, *, log: Path) -> None:
         session.toolchain.python, bridge=dialect.bridge, target=session.target, threads=1, log=log, first=first
     )
     try:
+        # Beside its destination, so that the rename stays within one file system.
         with temporary_subfolder(imported.parent) as temporary:
             _import(worker, session, folder=temporary / "imported")
             _publish(temporary / "imported", imported)
@@ -82,6 +87,7 @@ def _import(worker: Worker, session: Session, *, folder: Path) -> None:
     request = {"verb": "import", "source": session.model.to_request(), "path": str(folder / NETWORK)}
     answer = worker.ask(request, deadline_s=session.deadline_s)
     source = session.model.source
+    # A full disk or too little memory says nothing about the network, so the advice differs.
     if answer.get("error", {}).get("kind") in ("infra", "oom"):
         raise EnvironmentFault(f"Cannot import `{source}`: {answer['error']['reason']}; make room and try again.")
     if "error" in answer:
@@ -94,6 +100,7 @@ def _digest(session: Session) -> str:
     request = model.to_request()
     identity = {
         "model": [model.sha256, model.format, request["inputs"], model.batch],
+        # The interpreter too: TVMs that users built themselves may share a version.
         "tvm": [toolchain.tvm_version, toolchain.tvm_commit, str(toolchain.python)],
         "dialect": dialect_digest(toolchain.dialect),
     }

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, replace
 from passsearch.measure import RoundPlan, WindowPlan, race_critical_values
 
 FINAL_ROUNDS = RoundPlan()
-# What a search finds is decided later, by other samples. Fewer rounds of a slow network leave time for more candidates.
+# What a search finds is decided later, by other samples, so 10 s for a candidate suffice: without that limit a search
+# of a slow network saw four sequences in as many minutes. A search times two artifacts at once, the baseline and a
+# candidate.
 SEARCH_ROUNDS = replace(FINAL_ROUNDS, rounds=8, race_s=10.0, critical=race_critical_values(8, artifacts=2))
 
 
@@ -30,8 +32,12 @@ class MeasurementPlans:
     final_rounds: RoundPlan = FINAL_ROUNDS
     search_windows: WindowPlan = field(default_factory=lambda: WindowPlan(windows=1))
     final_windows: WindowPlan = field(default_factory=WindowPlan)
+    # The median over processes has no interval below six processes. Three in each of three repetitions are nine, and
+    # with three artifacts every order of loading occurs once. Three a repetition left 12 % open on MobileNetV2: hence
+    # nine.
     processes: int = 3
     most_processes: int = 9
     explore_s: float = 300.0
     explore_share: float = 0.2
+    # 21 to 24 of the 35 choices of passes change nothing on any state of a network (docs/search.md).
     no_op_states: int = 20

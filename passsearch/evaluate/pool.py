@@ -27,7 +27,7 @@ class WorkerPool:
 
     Attributes:
         seconds: Wall time of the requests by stage: ``apply``, ``build``, ``measure``.
-        device_turn: Lock that is held while kernels run on the device. Its holder may take it again.
+        device_turn: Lock that is held while kernels run on the device. A process that has it may take it again.
     """
 
     def __init__(self, session: Session, folder: Path) -> None:
@@ -110,8 +110,11 @@ class WorkerPool:
             extra_s: Time that the deadline is extended by, for requests that are long by intent.
         """
         with self._turn_for(request):
+            # After the lock: waiting for another search on the same device is charged to no stage.
             start = monotonic()
             try:
+                # A worker that died is replaced by the next request and not here: the request that killed it would kill
+                # the next one too.
                 answer = worker().ask(request, deadline_s=self._session.deadline_s + extra_s)
             except WorkerDied as error:
                 answer = {"error": {"kind": error.kind, "reason": str(error)}}
@@ -134,6 +137,7 @@ class WorkerPool:
             started.append(self.start(threads=1 if stage == "build" else self._session.threads))
             return started[0]
 
+        # The lock is taken here and again in `ask`, so that `wall_s` has the start of the process in it and no waiting.
         with self._turn_for(request):
             begin = monotonic()
             try:
@@ -143,8 +147,5 @@ class WorkerPool:
                     worker.close()
 
     def _turn_for(self, request: Mapping[str, Any]) -> AbstractContextManager[object]:
-        """Return the lock of the device for requests that run kernels.
-
-        Waiting for it is not charged to any stage.
-        """
+        """Return the lock of the device for requests that run kernels."""
         return self.device_turn if request["verb"] in ON_DEVICE else nullcontext()

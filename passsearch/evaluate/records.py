@@ -55,7 +55,7 @@ class BuildFact:
     Attributes:
         digest: Digest of the binary.
         kernels: Digest of the lowered functions and of the order of their calls; the binary's where there is none.
-        seconds: Time to build and to write the files.
+        seconds: Time to build and to write the files. LLVM generates code while the files are written.
         bytes: Size of the files.
         plan_bytes: Memory the compiler planned; ``None`` where it planned none.
         verification: Comparison of its outputs with the reference; ``None`` where nothing runs.
@@ -73,6 +73,7 @@ class BuildFact:
         """Read the answers to ``build`` and ``verify``, which are recorded as one fact."""
         return cls(
             digest=fact["digest"],
+            # An artifact without lowered functions is equal to another one only if the whole binary is.
             kernels=fact["kernels"] or fact["digest"],
             seconds=fact["seconds"],
             bytes=fact["bytes"],
@@ -85,11 +86,11 @@ class BuildFact:
 class Built:
     """A state built with options, judged for one candidate.
 
-    Equal ``digest`` means one binary. Equal ``kernels`` means the same code called in the same order, on parameters
-    that may have other values; such artifacts take the same time.
+    Artifacts with the same ``digest`` are one binary. Artifacts with the same ``kernels`` call the same code in the
+    same order, on parameters that may have other values; they take the same time.
 
     Attributes:
-        state: The state.
+        state: The state that was built.
         options: Options of the build.
         key: Names state and options.
         folder: Folder of the artifact.
@@ -136,7 +137,7 @@ class TimedArtifacts:
 
     Attributes:
         baseline: Folder of the baseline; ``None`` where another toolchain's process times it.
-        twin: Folder of another build of the baseline, which shows what the machine calls equal.
+        twin: Folder of another build of the baseline. Its ratio to the baseline is the noise of the measurement.
         candidates: Folders of the candidates.
     """
 
@@ -166,7 +167,8 @@ class TimingRequest:
         artifacts: Artifacts to time.
         plan: Plan of each process.
         processes: Number of processes; ``None`` for those of a shortlist.
-        least_s: Time to fill with further processes, up to ``MeasurementPlans.most_processes`` in all.
+        least_s: Time that timing may take at least: further processes run as long as they fit into it, up to
+            ``MeasurementPlans.most_processes`` in all.
         turn: Number of the first process; it decides the order in which artifacts are loaded.
     """
 

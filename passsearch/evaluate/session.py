@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -22,13 +23,19 @@ from passsearch.frontends import ModelFile
 from passsearch.measure import Sensors, probe
 from passsearch.toolchain import Toolchain, cache_folder, get_toolchain, host_target
 
+# Every compiler holds the network's weights, and together they may fill 40 % of the machine's memory with states
+# (`STATE_MEMORY_SHARE` of `worker.client`).
 MOST_COMPILERS = 8
+"""Largest number of compilers that explore side by side."""
 
 FACT_CACHE_VERSION = 1
 """Grows when cached facts change their meaning."""
 
+# Zeros, small and large inputs show what random ones do not: overflows, and divisions by a sum that is zero.
 OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *SCALES)
 """Seeds of random inputs, and edge inputs, on which outputs are compared."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -101,11 +108,14 @@ class Session:
         Where it is set, outputs are not compared and nothing is timed: a candidate only has a compile time.
         """
         if self.device != "cpu":
+            # An empty variable is the usual way to hide all GPUs from a program.
             hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
             # NVML does not list every GPU that CUDA can use, for example a MIG slice. The toolchain saw the device when
             # it was added.
             usable = self.gpu is not None or (self.toolchain.cuda_device and not hidden)
             return "" if usable else f"no GPU here: {self.sensors.unavailable['power_w']}"
+        # Kernels for another CPU family cannot run here. Those for a newer CPU of the same family are the user's
+        # choice.
         triple = re.search(r"-mtriple=([^-\s]+)", self.target)
         host = self.toolchain.host_triple.partition("-")[0]
         return "" if triple is None or triple[1] == host else f"this machine is {host}, the target is {triple[1]}"
@@ -113,6 +123,7 @@ class Session:
     @property
     def threads(self) -> int:
         """Number of kernel threads: one for each physical core this process may use."""
+        # TVM counts the same on x86: `MaxConcurrency` in src/runtime/threading_backend.cc leaves out hyper-threads.
         return min(len(os.sched_getaffinity(0)), psutil.cpu_count(logical=False) or 1)
 
     @property
@@ -121,23 +132,26 @@ class Session:
         return {**{name: entry.factory for name, entry in self.catalog.entries.items()}, **self.own_factories}
 
     @property
-    def phases_by_pass(self) -> Mapping[str, tuple[str, ...]]:
-        """The phases of an IR in which a pass may be applied, by pass; a pass without an entry applies in all."""
+    def phases(self) -> Mapping[str, tuple[str, ...]]:
+        """Phases of the IR in which each pass may be applied, by name; passes without an entry apply in all phases."""
         return {name: entry.phases for name, entry in self.catalog.entries.items() if entry.phases}
 
     @property
     def explorers(self) -> int:
-        """Number of compilers that may work side by side; each holds the network's weights."""
+        """Number of compilers that may work side by side."""
         return min(self.threads, MOST_COMPILERS)
 
     @property
     def cache_path(self) -> Path:
-        """File of the fact cache: everything known of this network with this compiler on this device."""
+        """File of the fact cache for this network with this compiler on this device."""
+        # Everything that decides what a recorded fact says. A run with other values must not read it: an IR depends on
+        # the code of the passes and their phases, samples depend on the device and on the number of threads.
         identity = {
             "version": FACT_CACHE_VERSION,
             "model": self.model.sha256,
             "inputs": [[name, str(kind)] for name, kind in self.model.inputs.items()] + [self.model.batch],
             "target": self.target,
+            # The interpreter's path too: two TVMs that users built themselves may have one version and no commit.
             "tvm": [self.toolchain.tvm_version, self.toolchain.tvm_commit, str(self.toolchain.python)],
             "catalogs": self.catalogs_sha256,
             "factories": dict(self.factories),
@@ -147,10 +161,13 @@ class Session:
             "passes": dialect_digest(self.toolchain.dialect),
         }
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+        # The folder keeps its old name, because users' caches are in it.
         return cache_folder() / "memory" / f"{self.model.name}-{digest[:16]}.jsonl"
 
     def deviation_limit(self, candidate: Candidate, *, strict: float) -> float:
         """Return the largest deviation that a candidate's outputs may have; ``strict`` is the limit of exact passes."""
+        # A tolerance for everyone would hide the errors of exact passes: a limit of 1e-3 is about 400 times the
+        # deviation of correct float32 pipelines (docs/measurement.md).
         if self.tolerance is not None and self.catalog.approximates(candidate):
             return self.tolerance
         return strict
@@ -158,6 +175,7 @@ class Session:
 
 def device_of(target: str) -> str:
     """Return the device that runs what is compiled for a target, from the target's kind."""
+    # TVM has names for whole cards as well, such as `nvidia/nvidia-a100`.
     return "cuda:0" if target.startswith(("cuda", "nvidia/")) else "cpu"
 
 
@@ -181,7 +199,7 @@ def open_session(
         catalogs: YAML files with the user's own passes.
         tolerance: See ``Session``.
         deadline_s: Longest time one request to a worker may take.
-        plans: Plans by which artifacts are timed; the defaults if not given.
+        plans: Plans by which artifacts are timed; those of ``MeasurementPlans`` by default.
         probe_sensors: Function that finds the sensors of a device.
 
     Raises:
@@ -189,17 +207,23 @@ def open_session(
         UserError: Unknown toolchain, one that cannot import the network, a catalog file that cannot be read, or a
             target that leaves open which GPU is meant where there is none.
     """
+    # Some models exist in one toolchain only: an IR module that was saved by it, for example.
     selected = get_toolchain(toolchain or model.toolchain)
+    _log.debug("toolchain by %s", "the user's choice" if toolchain else "the model" if model.toolchain else "default")
     formats = dialect(selected.dialect).formats
     if model.format not in formats:
         raise UserError(
             f"`{model.source}` is {model.format}, and toolchain `{selected.name}` ({selected.dialect}) imports "
             f"{', '.join(sorted(formats))}; export ONNX, or choose another toolchain."
         )
+    complete_target = _with_architecture(target, probe_sensors) if target else host_target(selected)
+    _log.info(
+        "%s with toolchain %s (TVM %s) for `%s`", model.source, selected.name, selected.tvm_version, complete_target
+    )
     return Session(
         model=model,
         toolchain=selected,
-        target=_with_architecture(target, probe_sensors) if target else host_target(selected),
+        target=complete_target,
         catalog=load(selected.dialect, *catalogs),
         tolerance=tolerance,
         deadline_s=deadline_s,
@@ -211,10 +235,8 @@ def open_session(
 
 
 def _with_architecture(target: str, probe_sensors: Callable[[str], Sensors]) -> str:
-    """Add the architecture of the GPU that will run it to a CUDA target that names none.
-
-    TVM would ask the driver for it, in a process whose forks could not use CUDA from then on.
-    """
+    """Return the target; one of CUDA that names no architecture gets the architecture of the GPU that will run it."""
+    # TVM would ask the driver for it, in a process whose forks could not use CUDA from then on.
     if target.split()[0] != "cuda" or re.search(r"\s-+arch[=\s]", target):
         return target
     sensors = probe_sensors(device_of(target))
@@ -223,11 +245,13 @@ def _with_architecture(target: str, probe_sensors: Callable[[str], Sensors]) -> 
             f"Target `{target}` names no architecture, and no GPU here reports one "
             f"({sensors.unavailable['power_w']}). Give it, for example: {target} -arch=sm_80"
         )
+    _log.debug("target `%s` names no architecture; the GPU reports %s", target, sensors.device["arch"])
     return f"{target} -arch={sensors.device['arch']}"
 
 
 def _catalogs_digest(catalogs: Sequence[Path]) -> str:
     """Return a digest that changes with the user's entries and with the code of their passes."""
+    # Factories are imported from the folder of the catalog file, so every module in it may be part of a pass.
     modules = {module for path in catalogs for module in path.resolve().parent.glob("*.py")}
     files = sorted({path.resolve() for path in catalogs} | modules)
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest() if files else ""

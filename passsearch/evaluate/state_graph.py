@@ -63,6 +63,8 @@ class StateGraph:
 
     def __init__(self, root: str) -> None:
         self.root = root
+        # Two forms of the same edges: the dictionary has failures and passes without effect, which the graph leaves
+        # out. A multigraph, because several passes may lead from one state to the same other state.
         self._edges: dict[EdgeKey, Edge] = {}
         self._graph = nx.MultiDiGraph()
         self._graph.add_node(root)
@@ -116,7 +118,7 @@ class StateGraph:
         ]
 
     def failed_edge(self, pipeline: Pipeline) -> EdgeKey:
-        """Return the edge at which a pipeline fails, all of whose edges were tried up to there."""
+        """Return the edge at which a pipeline fails; every edge before it must have been tried."""
         state = self.root
         for step in pipeline.passes:
             edge = self.edge(state, step)
@@ -159,14 +161,14 @@ class StateGraph:
         return next(incomplete, None)
 
     def untried(self, steps: Collection[PassSpec]) -> int:
-        """Return the number of states, of those these passes reach, on which one of them is not settled."""
+        """Return the number of states that these passes reach and on which one of them has no settled edge."""
         rows = ([self.edge(state, step) for step in steps] for state in self.reached(steps))
         return sum(any(edge is None or not edge.settled for edge in row) for row in rows)
 
     def reached(self, steps: Collection[PassSpec]) -> list[str]:
         """Return the states that these passes alone are known to reach, breadth first."""
         reached, queue = {self.root: None}, [self.root]
-        for state in queue:
+        for state in queue:  # the list grows meanwhile
             for step in steps:
                 edge = self.edge(state, step)
                 if edge is not None and isinstance(edge.target, str) and edge.target not in reached:
@@ -175,6 +177,7 @@ class StateGraph:
         return list(reached)
 
     def _fastest(self, source: str, target: str) -> tuple[PassSpec, float]:
+        # Dijkstra's path is a list of states; the pass that it took between two of them must be found again.
         parallel = self._graph.get_edge_data(source, target).values()
         fastest = min(parallel, key=lambda edge: edge["seconds"])
         return fastest["step"], fastest["seconds"]

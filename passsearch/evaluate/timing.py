@@ -12,8 +12,9 @@ from passsearch.evaluate.session import Session
 from passsearch.measure import Cf22Plan, RoundPlan, WindowPlan, consumption, drop_disturbed_rounds, recording
 from passsearch.store import Fact
 
+# The deadline of one request is far too short for the paper's protocol, which runs each artifact 1100 times.
 LONGEST_RUN_S = 2.0
-"""Longest average run under the paper's protocol, which takes over a thousand runs of each artifact."""
+"""Longest time that one run under the paper's protocol may take on average."""
 
 _log = logging.getLogger(__name__)
 
@@ -27,20 +28,24 @@ class Timing:
     def in_one(self, folders: Sequence[str], plan: RoundPlan) -> Fact:
         """Return samples from a fork of the process that times candidates."""
         request = self._request("measure", folders, plan=plan)
-        return self._watched(lambda: self._pool.ask(self._pool.timer, "measure", request=request))
+        return self._measure_undisturbed(lambda: self._pool.ask(self._pool.timer, "measure", request=request))
 
     def in_several(self, request: TimingRequest) -> Fact:
         """Return samples from several new processes, by process. The order of loading changes from one to the next.
 
         As many processes again follow as fit into ``least_s``, judged by the time the first ones took.
         """
+        # The number of processes follows from how long they take and never from what they measure: to stop when a
+        # result looks good would make wins out of noise. Multiples of the first number keep orders of loading equally
+        # frequent.
         plans, turn = self._session.plans, request.turn
         processes = request.processes or plans.processes
-        answers = self._by_turns(request, range(turn, turn + processes))
+        answers = self._run_processes(request, range(turn, turn + processes))
         if "failure" not in answers[-1]:
             wall_s = sum(answer["wall_s"] for answer in answers)
             times = min(plans.most_processes // processes, int(request.least_s / wall_s))
-            answers += self._by_turns(request, range(turn + processes, turn + processes * times))
+            _log.debug("%d processes took %.1f s; %.1f s are to be filled", processes, wall_s, request.least_s)
+            answers += self._run_processes(request, range(turn + processes, turn + processes * times))
         if "failure" in answers[-1]:
             return answers[-1]
         return {
@@ -49,7 +54,7 @@ class Timing:
             "wall_s": sum(answer["wall_s"] for answer in answers),
         }
 
-    def _by_turns(self, request: TimingRequest, turns: range) -> list[Fact]:
+    def _run_processes(self, request: TimingRequest, turns: range) -> list[Fact]:
         """Return the answer of each process, up to the first failure."""
         answers: list[Fact] = []
         for turn in turns:
@@ -63,7 +68,9 @@ class Timing:
         """Return the consumption of artifacts from one new process."""
         meter = self._session.sensors.meter
         assert meter is not None
+        # Twice, because settling takes up to half as long again and the last run of a window ends after it.
         expected_s = 2 * len(folders) * plan.windows * (plan.window_s + plan.settle_s)
+        # The lock first: otherwise the recording would have another search's kernels in it.
         with self._pool.device_turn, recording(meter) as trace:
             answer = self._pool.ask_new("measure", self._request("consume", folders, plan=plan), extra_s=expected_s)
         if "failure" in answer:
@@ -72,25 +79,28 @@ class Timing:
         return {"consumed": consumed, "wall_s": answer["wall_s"]}
 
     def _in_new_process(self, folders: list[str], plan: RoundPlan | Cf22Plan, *, turn: int) -> Fact:
-        # The place in memory that an artifact is loaded to depends on the order, and decides how fast it runs.
+        # The place in memory that an artifact is loaded to depends on the order, and decides how fast it runs
+        # (Mytkowicz et al., Producing wrong data without doing anything obviously wrong, ASPLOS 2009).
         shift = turn % len(folders)
         answer: Fact
         if isinstance(plan, Cf22Plan):
             # The paper's runs in a row are one span, so no part of them can be left out as disturbed.
-            request = self._request("measure", _rotated(folders, shift), plan=plan)
+            request = self._request("measure", _rotate(folders, shift), plan=plan)
             answer = self._pool.ask_new("measure", request, extra_s=LONGEST_RUN_S * plan.runs * len(folders))
         else:
+            # Steps of 100, because the seeds of a confirmation's repetitions are neighbours.
             seeded = replace(plan, seed=plan.seed + 100 * turn)
-            request = self._request("measure", _rotated(folders, shift), plan=seeded)
-            answer = self._watched(partial(self._pool.ask_new, "measure", request))
+            request = self._request("measure", _rotate(folders, shift), plan=seeded)
+            answer = self._measure_undisturbed(partial(self._pool.ask_new, "measure", request))
         if "failure" in answer:
             return answer
+        # Everything that is listed by artifact goes back to the order of the request.
         conditions = {**answer["conditions"]}
         if conditions["stack_spread"]:
-            conditions["stack_spread"] = _rotated(conditions["stack_spread"], -shift)
-        return {**answer, "samples": _rotated(answer["samples"], -shift), "conditions": conditions}
+            conditions["stack_spread"] = _rotate(conditions["stack_spread"], -shift)
+        return {**answer, "samples": _rotate(answer["samples"], -shift), "conditions": conditions}
 
-    def _watched(self, measure: Callable[[], Fact]) -> Fact:
+    def _measure_undisturbed(self, measure: Callable[[], Fact]) -> Fact:
         """Measure, and leave out the rounds in which the device was disturbed, where its meter reports that."""
         meter = self._session.sensors.meter
         if meter is None or not meter.reports_disturbances:
@@ -104,5 +114,5 @@ class Timing:
         return {"verb": verb, "folders": list(folders), "plan": asdict(plan), **where}
 
 
-def _rotated(items: list[Any], shift: int) -> list[Any]:
+def _rotate(items: list[Any], shift: int) -> list[Any]:
     return items[shift:] + items[:shift]

@@ -21,8 +21,8 @@ class VerifyFact:
     Attributes:
         deviation: Largest deviation, as a share of the largest reference output.
         case: Inputs on which it was found: a seed, or one of ``SCALES``.
-        leads: By random input, how far the reference's class leads the artifact's scores; negative where the artifact
-            has another class. ``None`` where outputs are no class scores.
+        leads: Lead of the reference's class in the artifact's scores, one value for each random input; negative where
+            the artifact has another class. ``None`` where outputs are no class scores.
         peak_rss: Memory the artifact adds to a process that runs it, in bytes.
     """
 
@@ -80,10 +80,12 @@ def judge(verification: VerifyFact, limit: float) -> Agreement | Failure:
 
     Where the reference's two largest scores are nearer to each other than the limit, there is no class to agree on.
     """
+    # Not `deviation > limit`: every comparison with NaN is false, and NaN must be refused.
     if not verification.deviation <= limit:
         return wrong_result(f"{verification.text}; {limit:.2g} is allowed")
     if verification.leads is None:
         return Agreement(verification.deviation, limit)
+    # Rounding alone may exchange two scores that are nearer to each other than the limit.
     clear = [lead for lead in verification.leads if abs(lead) > limit]
     lost = [-lead for lead in clear if lead < 0]
     if lost:

@@ -13,6 +13,7 @@ from passsearch.search.confirm import Confirmation, confirm
 from passsearch.search.document import Document, ratios_document, toolchain_document
 from passsearch.store import SCHEMA
 
+# Outputs that agree on the inputs of the search may agree there only. Searches use the seeds 1 to 3, deployments 4.
 OUTPUT_CASES = (101, 102, 103)
 """Seeds of inputs that no search has used."""
 
@@ -54,6 +55,7 @@ def audit_run(
     session = evaluator.session
     best = document["best"]
     winner = Candidate(Pipeline.parse(best["pipeline"]), BuildOptions.from_json(best["build"]))
+    # The cheap checks come first. After one is refused the later ones would judge another compiler or another IR.
     checks: list[Check] = [_check_compiler(document, evaluator)]
     confirmation: Confirmation | Failure | None = None
     if checks[0].ok:
@@ -87,7 +89,8 @@ def _check_compiler(document: Mapping[str, Any], evaluator: WorkerEvaluator) -> 
     recorded, here = document["toolchain"], toolchain_document(evaluator.session)
     same = all(recorded.get(key) == here[key] for key in ("dialect", "tvm_version", "tvm_commit"))
     recorded_text, here_text = (
-        f"{each['tvm_version']} ({(each.get('tvm_commit') or 'no commit')[:10]})" for each in (recorded, here)
+        f"{compiler['tvm_version']} ({(compiler.get('tvm_commit') or 'no commit')[:10]})"
+        for compiler in (recorded, here)
     )
     return Check("compiler", same, f"TVM {here_text}" if same else f"TVM {here_text}; the run had {recorded_text}")
 
@@ -113,6 +116,7 @@ def _check_rebuilt(
         yield Check("outputs", True, detail)
     reason = evaluator.session.cannot_run_reason
     yield _check_recorded(recorded["expected"], evaluator.deployment(winner, folder), cannot_run_reason=reason)
+    # Never refused: the IR and the outputs are what the run promised, and another linker writes other bytes.
     if document["best"].get("binary"):
         equal = built.digest == document["best"]["binary"]
         yield Check("binary", True, "the run's, byte for byte" if equal else "another one (linker or machine differ)")
@@ -147,6 +151,7 @@ def _confirm_again(
     objective: str,
     progress: Callable[[str], None],
 ) -> Confirmation | Failure:
+    # The twin is a build of this audit's own compiler, so it is earlier than every fresh compile it is timed beside.
     baseline = evaluator.session.dialect.baseline
     twin = evaluator.build(evaluator.graph.root, baseline)
     if isinstance(twin, Failure):
@@ -169,6 +174,7 @@ def _check_claim(document: Mapping[str, Any], confirmation: Confirmation | Failu
     claim = document["verdict"]
     objective = claim["objective"]
     ratio = confirmation.ratio(objective)
+    # A confirmation does not read peak memory, so a claim about it cannot be checked.
     if ratio is None:
         detail = f"{objective} is not measured again; throughput and compile time stand below"
         return Check("measurement", not claim["improved"], detail)
@@ -177,6 +183,7 @@ def _check_claim(document: Mapping[str, Any], confirmation: Confirmation | Failu
     keep = claim.get("keep_throughput", 0.0)
     if claim["improved"] and not confirmation.improves(objective, keep_throughput=keep):
         return Check("measurement", False, f"{detail}: the win is not seen again")
+    # A smaller win is a win, but it contradicts the claim if even its upper end lies below the claimed interval.
     least = (claim.get("interval") or [None])[0]
     if least is not None and high < least:
         return Check("measurement", False, f"{detail}: below the claim")

@@ -65,10 +65,13 @@ def bisect_wrong_result(
         failure = outcomes[place]
         return False if failure is None else True if failure.kind == "wrong_result" else None
 
+    # The first place is right and the last one is wrong throughout the loop, so it ends at a pass that made outputs
+    # wrong, even if passes in between repaired them.
     right, wrong = 0, len(states) - 1
     if is_wrong(right) is not False or not is_wrong(wrong):
         return None
     while (probe := next(_probes(right, wrong, is_wrong=is_wrong), None)) is not None:
+        _log.debug("outputs after %d of %d passes: %s", probe, len(states) - 1, "wrong" if is_wrong(probe) else "right")
         right, wrong = (right, probe) if is_wrong(probe) else (probe, wrong)
     failure = outcomes[wrong]
     assert failure is not None
@@ -76,7 +79,8 @@ def bisect_wrong_result(
 
 
 def _probes(right: int, wrong: int, *, is_wrong: Callable[[int], bool | None]) -> Iterator[int]:
-    """Iterate over the places between two that build, the middle first."""
+    """Iterate over the places between two whose states build, the middle first."""
+    # A generator: every place that it is asked for costs a build, and usually the middle one suffices.
     middle = (right + wrong) // 2
     ordered = sorted(range(right + 1, wrong), key=lambda place: abs(place - middle))
     return (place for place in ordered if is_wrong(place) is not None)
@@ -87,14 +91,13 @@ def write_reproducer(
 ) -> bool:
     """Write the IR before and after, the inputs and the passes to one folder; return whether the IR could be written.
 
-    The report is written last: where it exists, an earlier start of the run has written the rest.
-
     Args:
         evaluator: The evaluator of the run.
         faulty: The passes to reproduce.
         folder: Folder of the reproducer; it is made if need be.
         context: Compiler, target and network, in the form of the result.
     """
+    # The report is written last: where it exists, an earlier start of the run has written the rest.
     if (folder / REPORT).exists():
         return True
     _log.info("writing a reproducer of %s to %s", ", ".join(map(str, faulty.steps)), folder)

@@ -13,7 +13,7 @@ from passsearch.search.document import Document, toolchain_document
 
 SCHEMA = "passsearch-space/2"
 COUNTED_LENGTH = 12
-"""Longest sequences that are counted."""
+"""Length up to which sequences are counted, unless the graph is deeper."""
 
 _log = logging.getLogger(__name__)
 
@@ -61,13 +61,15 @@ def space_document(
         "steps": list(closure.steps),
         "left_out": list(left_out),
         "given_up": sorted({failure.step for failure in closure.failures if failure.kind in crashed}),
+        # Certificates of earlier versions have these two keys: no-op passes, nondeterministic passes.
         "idle": closure.no_op_passes(),
         "unsteady": growth.nondeterministic,
         "not_idempotent": closure.not_idempotent(),
         "commuting": [list(pair) for pair in commuting],
-        "not_commuting": _counted(others, "equal", "different"),
-        "enabling": _counted(closure.enabling(), "states"),
-        "disabling": _counted(closure.disabling(), "states"),
+        "not_commuting": _pair_rows(others, "equal", "different"),
+        "enabling": _pair_rows(closure.enabling(), "states"),
+        "disabling": _pair_rows(closure.disabling(), "states"),
+        # "Never again" is only certain where no edge is left to try.
         "barriers": [list(pair) for pair in closure.barriers()] if closure.closed else None,
         "new_states": growth.by_step,
         "closed_part": {"steps": list(part.steps), "states": len(part.states)},
@@ -79,7 +81,7 @@ def space_document(
     }
 
 
-def _counted(
+def _pair_rows(
     pairs: Mapping[tuple[str, str], int] | Mapping[tuple[str, str], tuple[int, int]], *names: str
 ) -> list[Document]:
     rows: list[Document] = []
@@ -131,6 +133,7 @@ def check_certificate(
         progress: Callback; gets the number of checked edges and of all edges in the sample.
     """
     problems = _mismatches(document, evaluator, closure=closure)
+    _log.debug("differences before any edge is applied: %s", "; ".join(problems) or "none")
     edges = [
         (row, column)
         for row, targets in enumerate(closure.table.tolist())
@@ -145,7 +148,7 @@ def check_certificate(
         if closure.states[row] in reached:
             problems += _check_edge(closure, row, column=column, evaluator=evaluator)
         else:
-            problems.append(f"the file names no way to {closure.states[row]}")
+            problems.append(f"the file has no pipeline that reaches {closure.states[row]}")
     return {
         "schema": SCHEMA,
         "holds": not problems,
@@ -183,8 +186,10 @@ def _mismatches(document: Mapping[str, Any], evaluator: WorkerEvaluator, *, clos
 
 
 def _check_edge(closure: Closure, row: int, *, column: int, evaluator: WorkerEvaluator) -> list[str]:
+    _log.debug("checking %s on state %s", closure.steps[column], closure.states[row])
     prefix, _ = closure.graph.cheapest(closure.states[row])
     pipeline = Pipeline((*prefix.passes, closure.passes[column]))
+    # The recorded edge may say "unchanged" by a comparison without hashes. Here the hash is computed in every case.
     edges = evaluator.applier.path(pipeline, identify=True)
     actual = edges[-1].target
     if len(edges) < len(pipeline):

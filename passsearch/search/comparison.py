@@ -6,6 +6,7 @@ several toolchains take turns process by process, and ratios between them are of
 
 import hashlib
 import json
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,11 +16,8 @@ from passsearch.core import Candidate, Failure
 from passsearch.errors import UserError
 from passsearch.evaluate import (
     Built,
-    Conditions,
     ProcessSamples,
-    Samples,
     TimedArtifacts,
-    TimedSamples,
     TimingRequest,
     WorkerEvaluator,
 )
@@ -27,114 +25,24 @@ from passsearch.measure import (
     LEVEL,
     Cf22Plan,
     Consumption,
-    Ratio,
     RoundPlan,
     cache_bytes,
-    cf22_ratio,
     is_improvement,
     min_repetitions,
-    noise_floor,
-    process_ratio,
+)
+from passsearch.search.comparison_records import (
+    BASELINE,
+    CF22,
+    ComparisonOptions,
+    ComparisonSamples,
+    Contender,
+    Side,
 )
 from passsearch.search.document import Document, model_document, ratio_document, toolchain_document
 from passsearch.search.measurement import measured, measurement_document
-from passsearch.search.pass_selection import analyze_network, with_prerequisites
 from passsearch.store import SCHEMA
 
-CACHES = ("warm", "flushed")
-PAIRED, CF22 = PROTOCOLS = ("paired", "cf22")
-"""The project's own protocol, and the paper's."""
-
-BASELINE = 0
-"""Index of the baseline among the timed pipelines; failures get index -1."""
-
-
-@dataclass(frozen=True)
-class ComparisonOptions:
-    """Options of one comparison.
-
-    Attributes:
-        rounds: Rounds of each process.
-        processes: Number of processes; as many as the verdicts need if ``None``.
-        protocol: One of ``PROTOCOLS``.
-        cache: One of ``CACHES``.
-    """
-
-    rounds: int = 6
-    processes: int | None = None
-    protocol: str = PAIRED
-    cache: str = "warm"
-
-
-@dataclass(frozen=True)
-class Side:
-    """One toolchain with the pipelines it builds."""
-
-    evaluator: WorkerEvaluator
-    candidates: Sequence[Candidate]
-
-    def prepared(self, *, qualified: bool) -> "Side":
-        """Return the side with prerequisite passes inserted; ``qualified`` names begin with the toolchain's."""
-        session = self.evaluator.session
-        analysis = analyze_network(session, self.evaluator.network.summary)
-        candidates = [with_prerequisites(session, analysis, candidate) for candidate in self.candidates]
-        if qualified:
-            prefix = session.toolchain.name
-            candidates = [replace(each, name=f"{prefix}:{each.name or each.pipeline}") for each in candidates]
-        return replace(self, candidates=candidates)
-
-
-@dataclass(frozen=True)
-class Contender:
-    """One pipeline of a comparison.
-
-    Attributes:
-        side: Its toolchain.
-        candidate: The pipeline with its build options.
-        outcome: Its artifact, or its failure.
-        index: Its place among the timed pipelines.
-    """
-
-    side: Side
-    candidate: Candidate
-    outcome: Built | Failure
-    index: int
-
-
-@dataclass(frozen=True)
-class Timed:
-    """Samples of all pipelines of a comparison.
-
-    Attributes:
-        processes: Samples by turn. One turn has one process of each toolchain; they count as one process here.
-        conditions: Conditions of each pipeline by index, in the first turn.
-        protocol: One of ``PROTOCOLS``.
-        level: Level of the intervals that decide verdicts, corrected for their number.
-        baseline: Digest of the baseline's binary.
-        consumption: Consumption of each pipeline by index; empty where some device has no meter.
-    """
-
-    processes: Sequence[ProcessSamples]
-    conditions: Sequence[Conditions]
-    protocol: str
-    level: float
-    baseline: str
-    consumption: Sequence[Consumption] = ()
-
-    def samples(self, process: ProcessSamples, index: int) -> Samples:
-        """Return the samples of one pipeline in one process."""
-        return process.baseline if index == BASELINE else process.candidates[index - 1]
-
-    def ratio(self, index: int, *, reference: int = BASELINE, level: float = LEVEL) -> Ratio:
-        """Return one pipeline's throughput as a multiple of another's."""
-        pairs = [(self.samples(each, reference), self.samples(each, index)) for each in self.processes]
-        return cf22_ratio(pairs) if self.protocol == CF22 else process_ratio(pairs, level=level)
-
-    @property
-    def floor(self) -> float:
-        """Share by which the baseline differs from its twin; infinite for too few processes."""
-        pairs = [(each.baseline, each.twin) for each in self.processes]
-        return noise_floor(cf22_ratio(pairs) if self.protocol == CF22 else process_ratio(pairs))
+_log = logging.getLogger(__name__)
 
 
 def compare_candidates(
@@ -143,8 +51,9 @@ def compare_candidates(
     """Return a table: every pipeline's measurement and its ratio to the baseline, or its failure.
 
     The baseline belongs to the first side. Every process of its toolchain times it twice: the ratio to this twin is the
-    noise of the comparison. Pipelines that are one binary are timed separately. There is one compile of each. Without
-    any pipeline the baseline is compared with itself. Verdicts are corrected for the number of pairs (Bonferroni).
+    noise of the comparison. Pipelines that are one binary are timed separately. Every pipeline is compiled once.
+    Without any pipeline the baseline is compared with itself. Verdicts are corrected for the number of pairs
+    (Bonferroni).
 
     Args:
         sides: Toolchains with their pipelines.
@@ -159,15 +68,16 @@ def compare_candidates(
     if not any(side.candidates for side in sides):
         sides = [replace(sides[0], candidates=(baseline, baseline))]
     several = len(sides) > 1
-    sides = [side.prepared(qualified=several) for side in sides]
-    [baseline] = replace(sides[0], candidates=[baseline]).prepared(qualified=several).candidates
+    sides = [side.prepare(qualified=several) for side in sides]
+    # The baseline may stand in no list, so it goes through the same preparation by itself.
+    [baseline] = replace(sides[0], candidates=[baseline]).prepare(qualified=several).candidates
     _share_reference(sides)
     number = sum(len(side.candidates) for side in sides)
     reference = _built_baseline(evaluator, baseline, progress=lambda text: progress(text, 0, number))
     contenders = _contenders(sides, reference, progress=lambda text, done: progress(text, done, number))
     progress("measuring", number, number)
-    timed = _time(sides, contenders, reference=reference, options=options)
-    rows = [_row(contender, timed) for contender in contenders]
+    timings = _time(sides, contenders, reference=reference, options=options)
+    rows = [_row(contender, timings) for contender in contenders]
     return {
         "schema": SCHEMA,
         "model": model_document(evaluator.session, evaluator.network),
@@ -178,10 +88,11 @@ def compare_candidates(
         "protocol": options.protocol,
         "cache": options.cache,
         "level": LEVEL,
-        "processes": len(timed.processes),
-        "noise_floor": timed.floor if math.isfinite(timed.floor) else None,
+        "processes": len(timings.processes),
+        "noise_floor": timings.floor if math.isfinite(timings.floor) else None,
         "rows": rows,
-        "pairs": [] if options.protocol == CF22 else _pairs(rows, [each.index for each in contenders], timed=timed),
+        # The paper's protocol has no interval, so it has no verdict on a pair.
+        "pairs": [] if options.protocol == CF22 else _pairs(rows, contenders, timings=timings),
         **({"toolchains": [toolchain_document(side.evaluator.session) for side in sides]} if several else {}),
     }
 
@@ -189,13 +100,14 @@ def compare_candidates(
 def _share_reference(sides: Sequence[Side]) -> None:
     """Compare all outputs with the first toolchain's, so that an importer that misreads the network wins nothing."""
     first = sides[0].evaluator
+    # The first build of an evaluator also makes its reference.
     first.build(first.graph.root, first.session.dialect.baselines[0])
     for side in sides[1:]:
         side.evaluator.judge_against(first)
 
 
 def _built_baseline(evaluator: WorkerEvaluator, baseline: Candidate, *, progress: Callable[[str], None]) -> Built:
-    [outcome] = _built(evaluator, [baseline], progress=lambda text, _: progress(text))
+    [outcome] = _build_all(evaluator, [baseline], progress=lambda text, _: progress(text))
     if isinstance(outcome, Failure):
         detail = f"{outcome.kind} in {outcome.stage}: {outcome.reason}"
         raise UserError(f"The baseline `{baseline.name}` fails on this network, {detail}.")
@@ -206,7 +118,7 @@ def _contenders(sides: Sequence[Side], reference: Built, *, progress: Callable[[
     contenders: list[Contender] = []
     for side in sides:
         before = len(contenders)
-        outcomes = _built(side.evaluator, side.candidates, progress=progress, before=before)
+        outcomes = _build_all(side.evaluator, side.candidates, progress=progress, before=before)
         for candidate, outcome in zip(side.candidates, outcomes, strict=True):
             used = [contender.index for contender in contenders]
             index = _index(outcome, reference if side is sides[0] else None, used=used)
@@ -215,9 +127,9 @@ def _contenders(sides: Sequence[Side], reference: Built, *, progress: Callable[[
 
 
 def _index(outcome: Built | Failure, reference: Built | None, *, used: Sequence[int]) -> int:
-    """Return the place of a pipeline among the timed ones. Failures get index -1.
+    """Return the index of a pipeline among those that are timed. Failures get index -1.
 
-    A baseline that is named twice is timed once more for each further time.
+    A baseline that is named several times gets a further index each time, and is timed again.
     """
     if isinstance(outcome, Failure):
         return -1
@@ -229,6 +141,7 @@ def _index(outcome: Built | Failure, reference: Built | None, *, used: Sequence[
 def _plan(options: ComparisonOptions, rounds: RoundPlan) -> RoundPlan | Cf22Plan:
     if options.protocol == CF22:
         return Cf22Plan()
+    # Twice the largest cache: a cache replaces lines by an approximation of their age, so its own size is not enough.
     flush_bytes = 2 * cache_bytes() if options.cache == "flushed" else 0
     return replace(rounds, rounds=options.rounds, flush_bytes=flush_bytes)
 
@@ -243,19 +156,21 @@ class _Job:
 
     def key(self, plan: RoundPlan | Cf22Plan, what: str) -> str:
         """Return the name of the samples in the log."""
-        identity = json.dumps([asdict(plan), [each.key for each in self.built]])
+        # One folder may hold the log of several comparisons, which differ in their plans and pipelines.
+        identity = json.dumps([asdict(plan), [built.key for built in self.built]])
         return f"{what} {hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
 def _jobs(sides: Sequence[Side], contenders: Sequence[Contender], *, reference: Built) -> Iterator[_Job]:
     for number, side in enumerate(sides):
         own = tuple(
-            each.outcome
-            for each in contenders
-            if each.index > BASELINE and each.side is side and isinstance(each.outcome, Built)
+            contender.outcome
+            for contender in contenders
+            if contender.index > BASELINE and contender.side is side and isinstance(contender.outcome, Built)
         )
         folders = tuple(built.folder for built in own)
         if number == 0:
+            # The twin is the same folder, loaded a second time: a comparison has one compile of each pipeline.
             artifacts = TimedArtifacts(reference.folder, folders, twin=reference.folder)
             yield _Job(side.evaluator, (reference, reference, *own), artifacts)
         elif own:
@@ -264,18 +179,23 @@ def _jobs(sides: Sequence[Side], contenders: Sequence[Contender], *, reference: 
 
 def _time(
     sides: Sequence[Side], contenders: Sequence[Contender], *, reference: Built, options: ComparisonOptions
-) -> Timed:
+) -> ComparisonSamples:
     plan = _plan(options, sides[0].evaluator.plans.final_rounds)
-    timed = sum(contender.index > BASELINE for contender in contenders)
-    level = 1 - (1 - LEVEL) / max(1, math.comb(timed + 1, 2))
+    others = sum(contender.index > BASELINE for contender in contenders)
+    # Bonferroni: one wrong verdict among all pairs is as improbable as one wrong interval at `LEVEL`.
+    level = 1 - (1 - LEVEL) / max(1, math.comb(others + 1, 2))
+    # A stricter level needs more processes before the median has an interval. The paper had one process and no
+    # interval.
     number = options.processes or (1 if options.protocol == CF22 else min_repetitions(level))
     jobs = list(_jobs(sides, contenders, reference=reference))
+    _log.info("timing %d pipelines in %d processes of each toolchain", others + 1, number)
+    _log.debug("%d pairs need intervals at %.4f", math.comb(others + 1, 2), level)
     turns = [_turn(jobs, plan, turn=turn) for turn in range(number)]
     conditions = [turns[0][0].conditions]
     for process in turns[0]:
         conditions += [process.conditions] * len(process.candidates)
-    return Timed(
-        processes=[_merge_processes(turn) for turn in turns],
+    return ComparisonSamples(
+        processes=[_merge(turn) for turn in turns],
         conditions=conditions,
         protocol=options.protocol,
         level=level,
@@ -293,15 +213,15 @@ def _turn(jobs: Sequence[_Job], plan: RoundPlan | Cf22Plan, *, turn: int) -> lis
 
 def _sample(job: _Job, plan: RoundPlan | Cf22Plan, *, turn: int) -> ProcessSamples:
     key = job.key(plan, f"compare {turn}")
-    timed = job.evaluator.time_fresh(TimingRequest(key, job.artifacts, plan, processes=1, turn=turn))
-    if isinstance(timed, Failure):
-        raise UserError(f"The measurement failed: {timed.reason}.")
-    assert isinstance(timed, TimedSamples)
-    return timed.processes[0]
+    result = job.evaluator.time_fresh(TimingRequest(key, job.artifacts, plan, processes=1, turn=turn))
+    # Without one of its processes a comparison has fewer than its verdicts need.
+    if isinstance(result, Failure):
+        raise UserError(f"The measurement failed: {result.reason}.")
+    return result.processes[0]
 
 
-def _merge_processes(processes: Sequence[ProcessSamples]) -> ProcessSamples:
-    """Return the samples of all processes of one turn as if one process had timed them; the first has the baseline."""
+def _merge(processes: Sequence[ProcessSamples]) -> ProcessSamples:
+    """Return the processes of one turn as one; the first one timed the baseline."""
     candidates = tuple(samples for process in processes for samples in process.candidates)
     return replace(processes[0], candidates=candidates)
 
@@ -315,25 +235,29 @@ def _consumption(jobs: Sequence[_Job], plan: RoundPlan | Cf22Plan) -> tuple[Cons
         if consumed is None or isinstance(consumed, Failure):
             return ()
         has_twin = job.artifacts.twin is not None
-        by_index += [each for number, each in enumerate(consumed.artifacts) if not (has_twin and number == 1)]
+        # The twin is in second place (`TimedArtifacts.folders`) and has no index.
+        by_index += [
+            consumption for place, consumption in enumerate(consumed.artifacts) if not (has_twin and place == 1)
+        ]
     return tuple(by_index)
 
 
-def _pairs(rows: Sequence[Document], indices: Sequence[int], *, timed: Timed) -> list[Document]:
+def _pairs(rows: Sequence[Document], contenders: Sequence[Contender], *, timings: ComparisonSamples) -> list[Document]:
     """Return, for every two pipelines, the second's throughput as a multiple of the first's, with the verdict."""
-    pairs = []
+    pairs, indices = [], [contender.index for contender in contenders]
     measured_rows = [number for number, index in enumerate(indices) if index >= BASELINE]
     for first, second in combinations(measured_rows, 2):
         left, right = rows[first], rows[second]
-        ratio = timed.ratio(indices[second], reference=indices[first], level=timed.level)
+        ratio = timings.ratio(indices[second], reference=indices[first], level=timings.level)
+        # What is one binary is equally fast, so a difference that was read is noise.
         same = left["binary"] == right["binary"]
-        verdict = "same binary" if same else _verdict(timed, first=indices[first], second=indices[second])
+        verdict = "same binary" if same else _verdict(timings, first=indices[first], second=indices[second])
         pairs.append(
             {
                 "first": left["name"] or left["pipeline"],
                 "second": right["name"] or right["pipeline"],
                 "rows": [first, second],
-                "level": timed.level,
+                "level": timings.level,
                 **(ratio_document(ratio) or {}),
                 "verdict": verdict,
             }
@@ -341,10 +265,10 @@ def _pairs(rows: Sequence[Document], indices: Sequence[int], *, timed: Timed) ->
     return pairs
 
 
-def _verdict(timed: Timed, *, first: int, second: int) -> str:
-    if is_improvement(timed.ratio(second, reference=first, level=timed.level), floor=timed.floor):
+def _verdict(timings: ComparisonSamples, *, first: int, second: int) -> str:
+    if is_improvement(timings.ratio(second, reference=first, level=timings.level), floor=timings.floor):
         return "faster"
-    if is_improvement(timed.ratio(first, reference=second, level=timed.level), floor=timed.floor):
+    if is_improvement(timings.ratio(first, reference=second, level=timings.level), floor=timings.floor):
         return "slower"
     return "no significant difference"
 
@@ -358,7 +282,7 @@ def _baseline(evaluator: WorkerEvaluator, candidates: Sequence[Candidate]) -> Ca
     return next((candidate for candidate in candidates if candidate.name in names), dialect.baseline)
 
 
-def _built(
+def _build_all(
     evaluator: WorkerEvaluator,
     candidates: Sequence[Candidate],
     *,
@@ -368,12 +292,15 @@ def _built(
     outcomes: list[Built | Failure] = []
     for number, candidate in enumerate(candidates):
         progress(f"building {candidate.name}", before + number)
+        _log.info("building %s with %s", candidate.name or candidate.pipeline, evaluator.session.toolchain.name)
         state = evaluator.reach(candidate.pipeline)
         outcomes.append(state if isinstance(state, Failure) else evaluator.build(state, candidate))
-    return [each if isinstance(each, Failure) else evaluator.restore(each) for each in outcomes]
+    # Restored at the end: pipelines with one IR share a folder, and one of them with a stricter limit deletes it when
+    # its outputs are refused.
+    return [outcome if isinstance(outcome, Failure) else evaluator.restore(outcome) for outcome in outcomes]
 
 
-def _row(contender: Contender, timed: Timed) -> Document:
+def _row(contender: Contender, timings: ComparisonSamples) -> Document:
     candidate, built, session = contender.candidate, contender.outcome, contender.side.evaluator.session
     identity = {"name": candidate.name, "pipeline": str(candidate.pipeline), "build": candidate.build.to_json()}
     if isinstance(built, Failure):
@@ -383,29 +310,29 @@ def _row(contender: Contender, timed: Timed) -> Document:
         "toolchain": session.toolchain.name,
         "state": built.state,
         "binary": built.digest,
-        "ratio": ratio_document(timed.ratio(contender.index)),
+        "ratio": ratio_document(timings.ratio(contender.index)),
         "outputs": built.agreement.to_json(),
-        "improved": _improves(timed, contender.index, digest=built.digest),
-        **_measurement(contender, built, timed=timed),
+        "improved": _improves(timings, contender.index, digest=built.digest),
+        **_measurement(contender, built, timings=timings),
     }
 
 
-def _improves(timed: Timed, index: int, *, digest: str) -> bool:
-    ratio = timed.ratio(index, level=timed.level)
-    return digest != timed.baseline and is_improvement(ratio, floor=timed.floor)
+def _improves(timings: ComparisonSamples, index: int, *, digest: str) -> bool:
+    ratio = timings.ratio(index, level=timings.level)
+    return digest != timings.baseline and is_improvement(ratio, floor=timings.floor)
 
 
-def _measurement(contender: Contender, built: Built, *, timed: Timed) -> Mapping[str, object]:
+def _measurement(contender: Contender, built: Built, *, timings: ComparisonSamples) -> Mapping[str, object]:
     evaluator, index = contender.side.evaluator, contender.index
     apply_s = evaluator.applier.apply_seconds(contender.candidate.pipeline)
     measurement = measured(
         built,
         evaluator.session,
-        samples=[value for process in timed.processes for value in timed.samples(process, index)],
+        samples=[value for process in timings.processes for value in timings.samples(process, index)],
         compile_s=apply_s + built.seconds,
         apply_s=apply_s,
         batch=evaluator.batch,
-        conditions=timed.conditions[index],
-        consumption=timed.consumption[index : index + 1],
+        conditions=timings.conditions[index],
+        consumption=timings.consumption[index : index + 1],
     )
     return measurement_document(measurement)

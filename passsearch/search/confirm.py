@@ -93,6 +93,7 @@ class Confirmation:
         """Return how many times better the candidate is; ``None`` for what is not measured again."""
         if objective in CONSUMPTION_OBJECTIVES:
             return self._consumption_ratio(objective, lambda turn: turn.candidate)
+        # Peak memory is read when outputs are compared, and a confirmation does not compare them again.
         return {"compile_time": self.compile_time, "memory": None}.get(objective, self.throughput)
 
     def floor(self, objective: str) -> float:
@@ -115,19 +116,14 @@ class Confirmation:
 
     def keeps(self, objective: str, least: float) -> bool:
         """Return whether a gain in another objective leaves this share of the throughput; one binary loses none."""
+        # The lower end and not the ratio: to keep throughput must be as certain as to gain something else.
         if objective in ("throughput", "latency") or self.same_binary:
             return True
         return least <= 0 if self.throughput is None else self.throughput.interval.low >= least
 
     def improves(self, objective: str, *, keep_throughput: float) -> bool:
-        """Return whether the candidate is better in an objective, beyond the noise and with enough throughput.
-
-        If candidate and baseline are one binary, only the compile time can improve.
-
-        Args:
-            objective: Name of the objective.
-            keep_throughput: Least throughput, as a share of the baseline's, where throughput is not the objective.
-        """
+        """Apply the rule of every verdict. One binary is never better than itself, but may compile faster."""
+        # A difference that processes read between two copies of one binary is noise, whatever its interval says.
         ratio = self.ratio(objective)
         if ratio is None or (self.same_binary and objective != "compile_time"):
             return False
@@ -138,6 +134,7 @@ class Confirmation:
         """Conditions of all processes in one: those of the first, with means of what changes from one to the next."""
         if not self.conditions:
             return {}
+        # The first process alone would hide a disturbance of a later one.
         names = ("steal_percent", "foreign_percent", "rounds_dropped")
         rows: Any = self.conditions
         return {**rows[0], **{name: round(fmean(row[name] for row in rows), 2) for name in names}}
@@ -182,6 +179,7 @@ class _Pairing:
     @property
     def slug(self) -> str:
         """Name of the candidate in the log."""
+        # Part of folder names too, for which pipelines are too long.
         return f"{crc32(f'{self.candidate.pipeline}|{self.candidate.build.to_json()}'.encode()):08x}"
 
     @property
@@ -228,9 +226,13 @@ def confirm(
         _log.info("confirming %s: repetition %d of %d", candidate.pipeline, turn + 1, repetitions)
         result = _repeat(evaluator, pairing, turn=turn)
         if isinstance(result, Failure):
+            _log.info("the confirmation ends: %s in %s, %s", result.kind, result.stage, result.reason)
             return result
         results.append(result)
-    return _summary(results)
+        _log.debug("repetition %d took %.1f s in %d processes", turn + 1, result.seconds, len(result.timed.processes))
+    confirmation = _summary(results)
+    _log.info("confirmed %s: %s", objective, confirmation.ratio(objective))
+    return confirmation
 
 
 def _repeat(evaluator: Evaluator, pairing: _Pairing, *, turn: int) -> _Repetition | Failure:
@@ -241,9 +243,11 @@ def _repeat(evaluator: Evaluator, pairing: _Pairing, *, turn: int) -> _Repetitio
     artifacts = TimedArtifacts(baseline.folder, (candidate.folder,), twin=pairing.twin)
     # The interval narrows with the number of processes. Where compiling is slow, more processes cost little beside it.
     compile_s = baseline.wall_s + candidate.wall_s
+    # Other orders of visits and depths of the stack than those of the shortlist, whose seed is that of the run plus 1.
     plan = replace(evaluator.plans.final_rounds, seed=1000 + turn)
     timed = evaluator.time_fresh(TimingRequest(f"{turn}-{pairing.slug}", artifacts, plan, least_s=compile_s))
     consumed = _measure_consumption(evaluator, pairing, artifacts=artifacts, turn=turn)
+    # Each folder can be as large as the network's parameters.
     for compiled in compiles:
         shutil.rmtree(compiled.folder, ignore_errors=True)
     if isinstance(timed, Failure):
@@ -251,12 +255,15 @@ def _repeat(evaluator: Evaluator, pairing: _Pairing, *, turn: int) -> _Repetitio
     if isinstance(consumed, Failure):
         if pairing.is_consumed:
             return consumed
+        # No verdict rests on it, so the run's result is worth more than the missing columns of its table.
+        _log.info("power and energy could not be read: %s", consumed.reason)
         consumed = None
     return _Repetition(baseline, candidate, timed, consumed)
 
 
 def _compile_both(evaluator: Evaluator, pairing: _Pairing, *, turn: int) -> tuple[FreshCompile, FreshCompile] | Failure:
     """Compile baseline and candidate; the order changes with every repetition."""
+    # A machine that gets slower meanwhile favours the compile that comes first.
     name = f"fresh-{turn}-{pairing.slug}"
     jobs = [(f"{name}-baseline", pairing.baseline), (f"{name}-best", pairing.candidate)]
     kinds = ("timed", "consumed") if pairing.is_consumed else ("timed",)
@@ -272,6 +279,7 @@ def _compile_both(evaluator: Evaluator, pairing: _Pairing, *, turn: int) -> tupl
 def _measure_consumption(
     evaluator: Evaluator, pairing: _Pairing, *, artifacts: TimedArtifacts, turn: int
 ) -> Consumed | Failure | None:
+    # Three windows of 5 s for each of three artifacts take 57 s. Only an objective is worth that in every repetition.
     if turn > 0 and not pairing.is_consumed:
         return None
     plans = evaluator.plans
@@ -287,6 +295,7 @@ def _summary(results: list[_Repetition]) -> Confirmation:
     processes = [process for result in results for process in result.timed.processes]
     return Confirmation(
         throughput=_ratio(results, lambda process: process.candidates[0], reproducible=reproducible),
+        # Student's t over a few pairs of compiles: benchmarks/interval_coverage.py compares it with bootstraps.
         compile_time=mean_ratio([math.log(a / b) for a, b in zip(baseline_s, candidate_s, strict=True)]),
         twin=_ratio(results, lambda process: process.twin, reproducible=reproducible),
         repetitions=len(results),

@@ -101,6 +101,7 @@ def ratio_document(ratio: Ratio | None) -> Document | None:
     """Return a ratio with its interval, which is ``null`` for too few repetitions; ``null`` where nothing runs."""
     if ratio is None:
         return None
+    # JSON has no infinity, which stands for the interval of too few repetitions.
     bounded = ratio.interval.low > 0 and math.isfinite(ratio.interval.high)
     return {"ratio": ratio.value, "interval": ratio.interval.to_json() if bounded else None}
 
@@ -160,6 +161,7 @@ def _verdict(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Fai
         ending = {"improved": False, "noise_floor": None, "reason": reason}
         return {"objective": objective, "level": LEVEL, **unconfirmed, **ending}
     ratio = confirmation.ratio(objective)
+    # Compile times have no twin; beside them the result has the floor of throughput.
     noise = confirmation.floor(objective) if objective in CONSUMPTION_OBJECTIVES else confirmation.noise_floor
     improved = confirmation.improves(objective, keep_throughput=keep)
     return {
@@ -212,6 +214,7 @@ def _candidate_document(
         session,
         samples=confirmation.baseline_latency_s if is_baseline else confirmation.latency_s,
         compile_s=median(compile_s),
+        # A level of the compiler has no pipeline before its build.
         apply_s=0.0 if is_baseline else median(confirmation.apply_s),
         batch=scored.batch,
         conditions=confirmation.summary,
@@ -221,16 +224,15 @@ def _candidate_document(
 
 
 def _baselines(outcome: SearchOutcome, session: Session) -> list[Scored]:
-    """Return the measured baselines.
-
-    A search may also build the network without any pass by its own build options; that is a candidate, not a baseline.
-    """
+    """Return the measured baselines."""
+    # By name: a search may build the network without any pass by its own build options, and that is a candidate.
     scored = {each.candidate.name: each for each in outcome.scored.values()}
     return [scored[baseline.name] for baseline in session.dialect.baselines if baseline.name in scored]
 
 
 def _front(outcome: SearchOutcome, scoring: Scoring, *, best: Scored) -> list[Scored]:
-    """Return the candidates that no other beats in every objective; with one objective that is the winner."""
+    """Return the Pareto front; with one objective that is the winner alone."""
+    # In one objective several candidates may be equal, and a front of equals tells a user nothing.
     if len(scoring.options.objectives) == 1:
         return [best]
     values = {key: scoring.values(scored) for key, scored in outcome.scored.items()}
@@ -242,4 +244,5 @@ def _front(outcome: SearchOutcome, scoring: Scoring, *, best: Scored) -> list[Sc
 
 
 def _dominates(left: Sequence[float], right: Sequence[float]) -> bool:
+    """Return whether values are at least as good in every objective, and better in one."""
     return all(a >= b for a, b in zip(left, right, strict=True)) and tuple(left) != tuple(right)

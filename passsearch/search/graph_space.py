@@ -35,6 +35,7 @@ class GraphSpace:
             builds: Builds after a state, each named by its opt level.
         """
         self._graph, self._reach, self._op_counts, self._builds = graph, reach, op_counts, builds
+        # A resumed run finds states in another order, and its sampler must draw the same numbers for the same states.
         first = graph.reached(steps)
         self._states = [*first, *sorted(set(graph) - set(first))]
         self._numbers = {state: number for number, state in enumerate(self._states)}
@@ -55,7 +56,7 @@ class GraphSpace:
     def encode(self, candidate: Candidate) -> Keys | None:
         """Return the keys of the state a candidate leads to; ``None`` if it fails or is built with other options."""
         state = self._reach(candidate.pipeline)
-        self.distributions()
+        self.distributions()  # gives numbers to the states that `reach` has just found
         if isinstance(state, Failure) or candidate.build not in self._builds:
             return None
         return {STATE: self._numbers[state], LEVEL: candidate.build.opt_level}

@@ -10,6 +10,8 @@ from passsearch.measure import Consumption, median_interval
 
 NOT_READ = "read over long windows, of the baseline and the winner only"
 NOT_RUN = ("latency_s", "throughput_per_s", "memory_bytes.peak_rss")
+"""Metrics that need a process which runs the artifact."""
+
 NOT_REPORTED = "the device did not report it while the windows ran"
 
 
@@ -39,6 +41,7 @@ def measured(
     power_w, temperature_c = (
         _over_repetitions([getattr(each, name) for each in consumption]) for name in ("power_w", "temperature_c")
     )
+    # The median, because a burst of other work in one window would move a mean.
     energies = [value for each in consumption for value in each.energy_j or ()]
     energy_j = median(energies) if energies else None
     device_bytes = max((each.memory_bytes for each in consumption if each.memory_bytes is not None), default=None)
@@ -77,6 +80,7 @@ def _unavailable(built: Built, session: Session, *, readings: Mapping[str, objec
 
 def _over_repetitions(readings: Sequence[Mapping[str, float] | None]) -> dict[str, float] | None:
     """Combine repetitions: first start, last end, highest maximum, and the median of the medians."""
+    # Some readings are missing where a sensor fails for a moment.
     available = [reading for reading in readings if reading is not None]
     if not available:
         return None
@@ -90,6 +94,7 @@ def _over_repetitions(readings: Sequence[Mapping[str, float] | None]) -> dict[st
 
 def measurement_document(measurement: Measurement) -> dict[str, Json]:
     """Return a measurement in the form of results: statistics beside the raw samples they come from."""
+    # The median has in it what an ordinary place on the stack costs. Verdicts compare the fastest samples instead.
     middle = median(measurement.latency_s) if measurement.latency_s else None
     latency: Any = middle and {
         "median": middle,

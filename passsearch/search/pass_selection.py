@@ -1,5 +1,6 @@
 """Which passes a search takes from the catalog for one network, and the sequences it starts from."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,8 @@ from passsearch.errors import UserError
 from passsearch.evaluate import Session
 from passsearch.search.space import Space, build_at
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class NetworkAnalysis:
@@ -20,7 +23,7 @@ class NetworkAnalysis:
         summary: The dataflow graph.
         fingerprint: Features of the graph.
         classes: Architecture classes with their evidence.
-        selection: The catalog's passes, kept and dropped, each with the reason.
+        selection: The catalog's passes, divided into candidates and others, each with the reason.
     """
 
     summary: ModuleSummary
@@ -53,7 +56,7 @@ def analyze_network(
     """
     features = compute_fingerprint(summary)
     classes = classify(features, tuple(ClassRule.from_json(rule) for rule in session.catalog.rules))
-    names = [each.name for each in classes]
+    names = [label.name for label in classes]
     version = session.toolchain.tvm_version
     kind = session.device_kind
     selection = select_passes(
@@ -64,6 +67,9 @@ def analyze_network(
         tvm_version=version,
         device=kind,
     )
+    _log.info("classes of the network: %s; %d candidate passes", ", ".join(names) or "none", len(selection.candidates))
+    for decision in (*selection.candidates, *selection.others):
+        _log.debug("%s: %s", decision.entry.name, decision.reason)
     return NetworkAnalysis(summary, features, classes, selection)
 
 
@@ -93,9 +99,12 @@ def explored_passes(
         steps = [step for text in passes for step in Pipeline.parse(text).passes]
         if not steps:
             raise UserError("No pass to explore; give for example: --passes SimplifyInference,FoldConstant,FuseOps")
+        # Only to refuse impossible arguments: the passes stay as the user wrote them, and a name stands for all
+        # choices.
         bind_pipeline(Pipeline(tuple(step for step in steps if step.arguments)), session.catalog)
         variants = [[step] if step.arguments else session.catalog.entry(step.name).variants() for step in steps]
         return tuple(dict.fromkeys(spec for specs in variants for spec in specs)), ()
+    # Without classes and features no rule of the catalog speaks against a pass.
     if every:
         selection = select_passes(
             session.catalog,
@@ -126,7 +135,7 @@ def starting_sequences(
     """Return the catalog's named sequences for one kind of device, with prerequisite passes inserted.
 
     A search evaluates them before its sampler starts. The baseline's own passes (``O3-passes`` and the like) come
-    first: they usually make its very binary in less time, and then they cannot lose. The shortest sequences follow.
+    first: they usually make the baseline's own binary in less time, and then they cannot lose. The shortest follow.
 
     Args:
         catalog: Catalog with the sequences.
@@ -145,6 +154,7 @@ def starting_sequences(
         if sequence.starts_search and _runs_on(device_kind, sequence.pipeline, catalog)
     ]
     allowed = [candidate for candidate in sequences if only is None or _names(candidate) <= set(only)]
+    # First, because a search with few trials must not end before it has the baseline's binary by the quicker pipeline.
     own = f"{compiler.default_baseline}-passes"
     return tuple(sorted(allowed, key=lambda each: (not each.name.startswith(own), len(each.pipeline))))
 
@@ -168,7 +178,8 @@ def named_candidate(session: Session, name: str) -> Candidate:
             return baseline
     if name in session.catalog.sequences:
         return session.catalog.sequence(name).candidate()
-    names = ", ".join([*(each.name for each in session.dialect.baselines), *session.catalog.sequences])
+    names = ", ".join([*(baseline.name for baseline in session.dialect.baselines), *session.catalog.sequences])
+    # A single unknown word is more likely a mistyped name than a pass, so the message lists names.
     if "," not in name and "{" not in name and name not in session.catalog.entries:
         raise UserError(f"Unknown pipeline `{name}`; give a pipeline file, passes, or one of: {names}.")
     return Candidate(Pipeline.parse(name), name=name)
@@ -176,6 +187,7 @@ def named_candidate(session: Session, name: str) -> Candidate:
 
 def with_prerequisites(session: Session, analysis: NetworkAnalysis, candidate: Candidate) -> Candidate:
     """Return a named sequence with prerequisite passes inserted; a pipeline written out stays as it is."""
+    # What a user writes out is measured exactly so, even where a pass will fail.
     if candidate.name not in session.catalog.sequences:
         return candidate
     features = analysis.fingerprint.present_features()

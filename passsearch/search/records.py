@@ -48,10 +48,10 @@ class Tally:
     """Counts of a search so far.
 
     Attributes:
-        asked: Sequences that were proposed, baselines left out.
-        evaluated: Candidates that were evaluated, baselines left out.
-        duplicates: Sequences that led to an evaluated candidate.
-        invalid: Sequences with a pass that failed.
+        asked: Number of proposed sequences, without baselines.
+        evaluated: Number of evaluated candidates, without baselines.
+        duplicates: Number of sequences that led to a candidate which had been evaluated already.
+        invalid: Number of sequences with a pass that failed.
         failures: Failed candidates, each with its failure.
     """
 
@@ -69,7 +69,8 @@ class SpaceCoverage:
     Attributes:
         states: Number of different IRs.
         closed: True if every sequence of the space's passes leads to a known state.
-        closed_without: Passes to leave out for the space to close; empty if it is closed, or does not close so either.
+        closed_without: Names of the passes without which the space is closed; empty if it is closed with them, or not
+            even without them.
         sampler: Name of the strategy that proposed candidates.
         ended: Reason why it proposed no more.
     """

@@ -33,7 +33,7 @@ GROWING = ("trials", "timeout_s")
 """Settings that may be larger when a run is continued."""
 
 REPRODUCERS = 3
-"""Most passes a run writes a reproducer for; each holds the network's constants twice."""
+"""Largest number of reproducers in a run folder; each holds the network's constants twice."""
 
 _log = logging.getLogger(__name__)
 
@@ -82,14 +82,20 @@ class Run:
     @property
     def _exceptional_settings(self) -> dict[str, Json]:
         """Settings that are written only where they differ from the usual."""
-        # A run where nothing could be timed cannot be continued where something can.
+        # Only then, so that runs from before these settings existed can be continued. A run where nothing could be
+        # timed cannot be continued where something can; its key has the name that recorded runs use.
         settings: dict[str, Json] = {"idle": True} if self.session.cannot_run_reason else {}
         if self.session.plans != MeasurementPlans():
             settings["plans"] = repr(asdict(self.session.plans))
         return settings
 
+    @property
+    def _objective_names(self) -> str:
+        return " and ".join(objective.name for objective in self.options.objectives)
+
     def default_folder(self, parent: Path) -> Path:
         """Return a folder of this run's own, found again by the same call."""
+        # Growing settings are left out: the same call with more trials continues the run.
         identity = repr(sorted((key, value) for key, value in self.settings.items() if key not in GROWING))
         return parent / f"{self.session.model.name}-{crc32(identity.encode()):08x}"
 
@@ -102,6 +108,7 @@ class Run:
         """
         self._check()
         run_folder = RunFolder(folder, self.settings)
+        _log.info("tuning %s for %s in %s", self.session.model.source, self._objective_names, folder)
         try:
             with ExitStack() as stack:
                 progress("importing the network", 0, self.options.trials)
@@ -112,6 +119,7 @@ class Run:
                 )
                 return _Execution(self, run_folder, evaluator, progress).execute()
         except PassSearchError:
+            # A mistake in the call must not leave settings behind that refuse the corrected call.
             run_folder.abandon()
             raise
         finally:
@@ -119,6 +127,7 @@ class Run:
 
     def _check(self) -> None:
         """Refuse impossible options before anything is written."""
+        # The catalog raises for a name that it does not have.
         for name in self.options.requested_passes:
             self.session.catalog.entry(name)
         if self.options.repetitions:
@@ -139,14 +148,17 @@ class _Execution:
     def execute(self) -> Document:
         best, confirmation, interrupted = self._find_best()
         if best is None or self._search.scoring is None:
-            raise KeyboardInterrupt  # there is no result yet; the log keeps the facts
+            # The command line reports an interruption; a result without a baseline would compare with nothing.
+            raise KeyboardInterrupt
         document = self._document(self._search.scoring, best, confirmation=confirmation, interrupted=interrupted)
         if interrupted:
+            # A finished result of an earlier start is worth more than an interrupted one.
             if not (self._folder.path / "result.json").exists():
                 self._folder.write_result(document)
             return document
         deployment = self._evaluator.deployment(best.candidate, self._folder.path)
         document["deployment"] = {**deployment, "paths": list(self._session.paths)} if deployment else None
+        # Written now and again with the reproducers: bisecting builds states, which may take long or be interrupted.
         self._folder.write_result(document)
         self._report("looking for the passes that made outputs wrong", self._options.trials)
         document["reproducers"] = self._reproducers(document)
@@ -173,6 +185,7 @@ class _Execution:
     def _make_search(self, analysis: NetworkAnalysis) -> Search:
         session, options, plans = self._session, self._options, self._session.plans
         timeout_s = options.timeout_s
+        # A time limit is meant for trials, so exploring may take a part of it only.
         limit_s = plans.explore_s if timeout_s is None else min(plans.explore_s, plans.explore_share * timeout_s)
         return Search(
             self._evaluator,
@@ -181,6 +194,8 @@ class _Execution:
             baselines=session.dialect.baselines,
             default_baseline=session.dialect.default_baseline,
             first=first_trials(session, analysis, only=options.passes),
+            # Not wall time: while a resumed run reads its log, this is the time at which the facts were written. It
+            # therefore stops at the same trial for the same time limit.
             elapsed_s=lambda: self._folder.log.clock_s,
             progress=lambda tally, _: self._report("searching", tally.evaluated),
             explorer=self._evaluator.applier,
@@ -201,6 +216,7 @@ class _Execution:
             self._report("measuring the shortlist side by side", search.tally.evaluated)
             finalists = shortlist(self._evaluator, search.scoring, search.ranked())
             if not finalists:
+                _log.info("no candidate is left beside the baseline")
                 return search.scoring.baseline, None, False
             return finalists[0], self._confirm(finalists[0], search.scoring), False
         except BaselineFailed as error:
@@ -245,6 +261,7 @@ class _Execution:
         faulty: list[FaultyPasses] = []
         for candidate, failure in self._search.tally.failures:
             steps = set(candidate.pipeline.passes)
+            # A pipeline that contains all passes of an earlier finding most likely fails for the same reason.
             explained = any(steps >= set(each.steps) for each in faulty)
             if failure.reason.startswith(DEVIATION) and len(faulty) < REPRODUCERS and not explained:
                 states = self._evaluator.applier.states(candidate.pipeline)

@@ -41,9 +41,11 @@ class Scoring:
             return self.baseline.compile_s / scored.compile_s
         if objective.name in CONSUMPTION_OBJECTIVES:
             return self._consumption_gain(objective, scored)
+        # It is 0 where the artifact fits into memory that its process already had.
         return (self.baseline.built.peak_rss or 1) / max(scored.built.peak_rss or 1, 1)
 
     def _consumption_gain(self, objective: Objective, scored: Scored) -> float:
+        # One binary takes the same energy, whatever two windows read of it.
         if self.is_baseline_binary(scored.built):
             return 1.0
         assert scored.consumption is not None
@@ -52,6 +54,7 @@ class Scoring:
 
     def values(self, scored: Scored) -> list[float]:
         """Return the log of the gain by each objective; larger is always better."""
+        # Logs, because twice as fast and half as fast are then equally far from the baseline.
         return [math.log(self.gain(objective, scored)) for objective in self.options.objectives]
 
     def is_baseline_binary(self, built: Built) -> bool:
@@ -59,10 +62,8 @@ class Scoring:
         return built.digest == self.baseline.built.digest
 
     def is_admissible(self, scored: Scored) -> bool:
-        """Return whether a candidate keeps enough throughput, where that is a condition and not the objective.
-
-        The measured ratio decides. The confirmation decides whether it is certain.
-        """
+        """Return whether a candidate keeps enough throughput, where that is a condition and not the objective."""
+        # The ratio and not its interval: one process has no interval. The confirmation decides whether it is certain.
         least = self.options.keep_throughput
         return not self._constrained or (scored.ratio is not None and scored.ratio.value >= least)
 
@@ -73,6 +74,7 @@ class Scoring:
 
     def trial_values(self, outcome: Scored | Failure) -> tuple[list[float], Mapping[str, float]]:
         """Return the values and the attributes of an Optuna trial."""
+        # A value and not Optuna's state FAIL, which its samplers ignore: they shall learn to avoid such candidates.
         if isinstance(outcome, Failure):
             return [REJECTED] * len(self.options.objectives), {}
         values = self.values(outcome)

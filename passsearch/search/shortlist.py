@@ -1,5 +1,6 @@
 """The shortlist: the best candidates of a search, measured again side by side in new processes; the winner first."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,15 @@ from passsearch.measure import MIN_GAIN, one_process_ratio, process_ratio
 from passsearch.search.records import Scored
 from passsearch.search.scoring import Scoring
 
+# A search times its candidates in few rounds, so its best one may be lucky. A shortlist of five makes up for that.
 SHORTLIST, QUICK = 5, 2
-"""Number of candidates measured side by side, and how many of them are taken for compiling fast."""
+"""Number of candidates measured side by side, and how many of them are on the list because they compile fast."""
 
+# Ratios vary by half a percent from process to process (docs/measurement.md), and a search has one process.
 NEAR_BEST = 0.98
 """Share of the best candidate's gain from which a candidate counts as nearly as good."""
+
+_log = logging.getLogger(__name__)
 
 
 def shortlist(evaluator: Evaluator, scoring: Scoring, ranked: Sequence[Scored]) -> list[Scored]:
@@ -27,31 +32,39 @@ def shortlist(evaluator: Evaluator, scoring: Scoring, ranked: Sequence[Scored]) 
     """
     baseline = scoring.baseline.built
     candidates = _one_per_binary([scored for scored in ranked if scored.built.key != baseline.key])
+    # A Pareto front has no winner that a second measurement could decide.
     if not candidates or len(scoring.options.objectives) > 1:
         return candidates[:SHORTLIST]
     # The baseline's own binary needs no measurement: its ratio is exactly 1.
     same = [scored for scored in candidates if scoring.is_baseline_binary(scored.built)]
     different = [scored for scored in candidates if not scoring.is_baseline_binary(scored.built)]
     promising = _promising(scoring, different)
-    return _by_preference(scoring, [*_measured_again(evaluator, scoring, promising), *same])
+    _log.info("measuring a shortlist of %d of %d candidates again", len(promising), len(candidates))
+    preferred = _by_preference(scoring, [*_measure_again(evaluator, scoring, promising), *same])
+    if preferred:
+        _log.info("the winner is %s", preferred[0].candidate)
+    return preferred
 
 
-def _measured_again(evaluator: Evaluator, scoring: Scoring, candidates: list[Scored]) -> list[Scored]:
+def _measure_again(evaluator: Evaluator, scoring: Scoring, candidates: list[Scored]) -> list[Scored]:
     """Measure candidates in new processes; return them unchanged if that fails."""
     artifacts = [scoring.baseline.built, *(scored.built for scored in candidates)]
     folders = [built.folder for built in map(evaluator.restore, artifacts) if isinstance(built, Built)]
     if not candidates or len(folders) < len(artifacts):
         return candidates
-    timed = _time_candidates(evaluator, scoring, candidates, folders=folders)
-    if isinstance(timed, Failure) or not timed.processes:
+    timings = _time(evaluator, scoring, candidates, folders=folders)
+    # The search's own ratios remain, and the confirmation decides in any case.
+    if isinstance(timings, Failure) or not timings.processes:
+        _log.debug("the shortlist keeps the ratios of the search: nothing was timed")
         return candidates
-    return [_with_samples(scored, timed, number=number) for number, scored in enumerate(candidates)]
+    return [_with_samples(scored, timings, number=number) for number, scored in enumerate(candidates)]
 
 
-def _time_candidates(
+def _time(
     evaluator: Evaluator, scoring: Scoring, candidates: Sequence[Scored], *, folders: Sequence[Path]
 ) -> TimedSamples | Failure:
     key = "shortlist:" + ";".join(scored.built.key for scored in candidates)
+    # Other orders of visits and depths of the stack than in the search, by whose samples these candidates are the best.
     plan = replace(evaluator.plans.final_rounds, seed=scoring.options.seed + 1)
     return evaluator.time_fresh(TimingRequest(key, TimedArtifacts(folders[0], tuple(folders[1:])), plan))
 
@@ -79,11 +92,9 @@ def _by_preference(scoring: Scoring, candidates: list[Scored]) -> list[Scored]:
 
 
 def _equally_fast(scoring: Scoring, candidates: list[Scored], *, best: Scored) -> list[Scored]:
-    """Return the candidates whose throughput is within ``MIN_GAIN`` of the best one's.
-
-    If some process does not see the best one's gain, return only the candidates with the baseline's own binary and a
-    shorter compile time, where there are some: they cannot lose throughput.
-    """
+    """Return the candidates as fast as the best one, or the baseline's own binary where the best may be no faster."""
+    # A gain that one of the processes does not see is not worth the risk of a loss. The baseline's own binary, made by
+    # a quicker pipeline, cannot lose throughput.
     if not all(ratio > 1 + MIN_GAIN for ratio in best.process_ratios):
         quicker = [scored for scored in candidates if scored.compile_s < scoring.baseline.compile_s]
         same = [scored for scored in quicker if scoring.is_baseline_binary(scored.built)]
@@ -94,8 +105,8 @@ def _equally_fast(scoring: Scoring, candidates: list[Scored], *, best: Scored) -
     return [scored for scored in candidates if scored.ratio is not None and scored.ratio.value >= least]
 
 
-def _with_samples(scored: Scored, timed: TimedSamples, *, number: int) -> Scored:
-    pairs = [(process.baseline, process.candidates[number]) for process in timed.processes]
+def _with_samples(scored: Scored, timings: TimedSamples, *, number: int) -> Scored:
+    pairs = [(process.baseline, process.candidates[number]) for process in timings.processes]
     return replace(
         scored,
         ratio=process_ratio(pairs),
@@ -106,7 +117,7 @@ def _with_samples(scored: Scored, timed: TimedSamples, *, number: int) -> Scored
 
 
 def _one_per_binary(ranked: Sequence[Scored]) -> list[Scored]:
-    """Return one candidate per binary, the fastest to compile, in the place of the first with that binary."""
+    """Return one candidate per binary: the one that compiles fastest, at the rank of the first with that binary."""
     best: dict[str, Scored] = {}
     for scored in ranked:
         current = best.get(scored.built.digest)

@@ -83,9 +83,12 @@ class Space:
             if slot is None:
                 return None
             del free[slot]
+            # The middle of equal parts of [0, 1]: as far as possible from both neighbours, so that a sampler that
+            # changes one rank a little keeps the order.
             keys |= {f"use:{slot}": str(step), f"rank:{slot}": (position + 0.5) / length}
         for slot in free:
             keys |= {f"use:{slot}": OFF, f"rank:{slot}": 0.5}
+        # `decode` inserts prerequisites, so a pipeline that lacks them has no keys.
         return keys if self.decode(keys).pipeline == candidate.pipeline else None
 
     def _slots(self) -> list[tuple[CatalogEntry, str]]:
@@ -97,10 +100,10 @@ class Space:
 
 
 def levels(builds: Iterable[BuildOptions]) -> tuple[int, ...]:
-    """Opt level of each build."""
-    return tuple(each.opt_level for each in builds)
+    """Return the opt levels of builds."""
+    return tuple(build.opt_level for build in builds)
 
 
 def build_at(level: int, builds: Iterable[BuildOptions]) -> BuildOptions:
-    """Return the options among ``builds`` with this opt level, or default options of that level if there are none."""
-    return next((each for each in builds if each.opt_level == level), BuildOptions(opt_level=level))
+    """Return the build of one level: the dialect's own, if there is one of that level."""
+    return next((build for build in builds if build.opt_level == level), BuildOptions(opt_level=level))

@@ -7,21 +7,26 @@ from dataclasses import replace
 import optuna
 
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
-from passsearch.evaluate import Built, CandidateSamples, EdgeKey, Evaluator, Exploration, Explorer, Limits
-from passsearch.measure import CONSUMPTION_OBJECTIVES, Ratio, one_process_ratio
+from passsearch.evaluate import EdgeKey, Evaluator, Exploration, Explorer, Limits
+from passsearch.search.candidate_measurement import measure_candidate
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.options import RunOptions
-from passsearch.search.records import Pair, Scored, SearchOutcome, SpaceCoverage, Tally
+from passsearch.search.records import Scored, SearchOutcome, SpaceCoverage, Tally
 from passsearch.search.samplers import Strategy, make_strategy
-from passsearch.search.scoring import SAME_BINARY, Scoring
+from passsearch.search.scoring import Scoring
 from passsearch.search.space import Space
 
+# Large, because a sequence that leads to nothing new costs no measurement, and most do: of 114 random sequences on
+# ResNet-18, 53 were duplicates and 16 failed.
 PATIENCE = 150
 """Number of sequences in a row that lead to nothing new before a search ends."""
 
+# More than the shortlist has, because several artifacts may be one binary. Few, because one artifact can be as large as
+# the network's parameters.
 KEPT_ARTIFACTS = 8
-"""Number of artifacts kept on disk for the shortlist; one can be as large as the network's parameters."""
+"""Number of artifacts that stay on disk for the shortlist."""
 
+# The space never closes with some passes (`Space.unbounded`), so they are applied where they may help most.
 EXPANDED_STATES = 5
 """Number of best states to which all passes are applied, where the space is not closed."""
 
@@ -91,15 +96,18 @@ class Search:
         # The compiler's other levels rarely win, so a short search evaluates its most promising sequence before them.
         evaluated += self._evaluate_all(self._first[:1]) + self._other_baselines() + self._evaluate_all(self._first[1:])
         self._explore()
+        # After the exploration, because a strategy over states numbers the states that there are.
         strategy = self._strategy()
         self._sampler = strategy.name
+        # Optuna prints a line for each trial, and this package has its own log.
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         study = optuna.create_study(directions=["maximize"] * len(self._options.objectives), sampler=strategy.sampler)
         for candidate, outcome in evaluated:
             self._add_trial(study, strategy, candidate=candidate, outcome=outcome)
         _log.info("sampling by %s, %d candidates evaluated so far", strategy.name, self.tally.evaluated)
         self._optimise(study, strategy)
-        self._list_exploration_failures()
+        _log.info("the search ends: %s; %d candidates evaluated", self._ended, self.tally.evaluated)
+        self._list_exploration_failures()  # again: the neighbours of the best states were explored meanwhile
 
     @property
     def outcome(self) -> SearchOutcome:
@@ -116,6 +124,7 @@ class Search:
 
     def ranked(self) -> list[Scored]:
         """Return the admissible candidates whose pipelines still lead to a state, the best first."""
+        # A pass may be found nondeterministic after candidates with it were evaluated.
         assert self.scoring is not None
         return self.scoring.rank(scored for scored in self.scored.values() if self._is_deterministic(scored))
 
@@ -144,24 +153,24 @@ class Search:
         return outcome
 
     def _evaluate_all(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Scored | Failure]]:
-        """Evaluate these candidates in order, until the search is over."""
-        return [(candidate, self._evaluate(candidate)) for candidate in candidates if not self._over()]
+        return [(candidate, self._evaluate(candidate)) for candidate in candidates if not self._is_over()]
 
     def _other_baselines(self) -> list[tuple[Candidate, Scored | Failure]]:
         """Evaluate the compiler's other levels while time is left; they cost no trial."""
         others = [candidate for candidate in self._baselines if candidate is not self._default]
-        return [(candidate, self._evaluate(candidate, is_baseline=True)) for candidate in others if not self._late()]
+        return [
+            (candidate, self._evaluate(candidate, is_baseline=True)) for candidate in others if not self._time_is_up()
+        ]
 
     def _explore(self) -> None:
-        """Close the space, if the time suffices; a resumed run takes the edges that were known when it first explored.
-
-        The time limit is for all runs on the network together, so that later runs have their first trials at once.
-        Passes with which the space would never close are applied to the best states only, while the sampler proposes.
-        """
+        """Close the space, if the time suffices; a resumed run takes the edges that it had when it first explored."""
+        # The time limit is for all runs on the network together. Otherwise every run on a network whose space does not
+        # close would explore for that long, and would have its first trials only then.
         explorer = self._explorer
-        if explorer is None or self._explore_s <= 0 or self._over():
+        if explorer is None or self._explore_s <= 0 or self._is_over():
             return
         resumed, steps = explorer.explored, self._space.bounded
+        _log.debug("exploring %s", "again, by recorded edges alone" if resumed else "for the first time in this run")
         seconds = 0.0 if resumed else max(self._explore_s - explorer.explored_s(steps), 0.0)
         exploration = Exploration(
             explorer,
@@ -178,6 +187,7 @@ class Search:
 
     def _list_exploration_failures(self) -> None:
         """List passes that failed while the space was explored, once for each kind of failure; they cost no trial."""
+        # Once for each pass and kind of failure: AlterOpLayout failed on 169 of 885 states of an SSD for one reason.
         graph = self._evaluator.graph
         for failed in graph.failures(self._space.steps):
             self._explored_edges.add(failed.key)
@@ -200,12 +210,13 @@ class Search:
 
     def _optimise(self, study: optuna.Study, strategy: Strategy) -> None:
         unproductive = 0  # proposals in a row that led to nothing new
-        while not self._over() and unproductive < PATIENCE:
+        while not self._is_over() and unproductive < PATIENCE:
             if strategy.name == "graph":
                 self._expand_best()
                 if not self._has_unmeasured():
                     self._ended = "the space is closed and every state of it is measured"
                     return
+            # The distributions are stated anew for every trial, because the space of a graph grows with it.
             trial = study.ask(strategy.space.distributions())
             before = self.tally.evaluated
             outcome = self._evaluate(strategy.space.decode(trial.params))
@@ -215,23 +226,26 @@ class Search:
             study.tell(trial, values)
             unproductive = 0 if self.tally.evaluated > before else unproductive + 1
         nothing_new = f"the sampler proposed nothing new {PATIENCE} times in a row"
-        self._ended = nothing_new if unproductive >= PATIENCE else "all trials done" if self._done() else "time limit"
+        self._ended = (
+            nothing_new if unproductive >= PATIENCE else "all trials done" if self._trials_are_done() else "time limit"
+        )
 
     def _expand_best(self) -> None:
         """Find the neighbours of the best states, baselines and named sequences included; recorded ones are free."""
+        # Before every proposal, so that the sampler decides by what it measures which part of the space is explored.
         for scored in self.ranked()[:EXPANDED_STATES] if self._explorer else ():
             state = self._evaluator.reach(scored.candidate.pipeline)
-            if isinstance(state, str) and not self._over() and self._explorer:
+            if isinstance(state, str) and not self._is_over() and self._explorer:
                 self._explorer.expand(state, self._space.steps)
 
     def _has_unmeasured(self) -> bool:
-        """Return whether a state is left to measure; where none is known, the neighbours of known states are found."""
+        """Return whether a state is left to measure; where none is known, passes are applied until there is one."""
         graph = self._evaluator.graph
         while all(_key(state, build) in self._outcomes for state in graph for build in self._space.builds):
             incomplete = graph.first_untried(self._space.steps) if self._explorer else None
             if incomplete is None or self._explorer is None:
                 return False
-            if self._over():
+            if self._is_over():
                 break
             self._explorer.expand(incomplete, self._space.steps)
         return True
@@ -240,6 +254,7 @@ class Search:
         self, study: optuna.Study, strategy: Strategy, *, candidate: Candidate, outcome: Scored | Failure
     ) -> None:
         """Tell the sampler about a candidate that it did not propose."""
+        # Some of TVM's levels, and sequences with other passes, lie outside the space of a sampler.
         keys = strategy.space.encode(candidate)
         if keys is None:
             return
@@ -256,13 +271,13 @@ class Search:
         assert self.scoring is not None
         return self.scoring.trial_values(outcome)
 
-    def _over(self) -> bool:
-        return self._late() or self._done()
+    def _is_over(self) -> bool:
+        return self._time_is_up() or self._trials_are_done()
 
-    def _late(self) -> bool:
+    def _time_is_up(self) -> bool:
         return self._options.timeout_s is not None and self._elapsed_s() >= self._options.timeout_s
 
-    def _done(self) -> bool:
+    def _trials_are_done(self) -> bool:
         return self.tally.evaluated >= self._options.trials
 
     def _evaluate(self, candidate: Candidate, *, is_baseline: bool = False) -> Scored | Failure:
@@ -274,12 +289,20 @@ class Search:
         key = _key(state, candidate.build)
         if key in self._outcomes:
             self.tally.duplicates += 1
+            _log.debug("%s leads to a known IR", candidate)
             return self._outcomes[key]
         # The outputs of the cheapest pipeline are judged, as it would be deployed: a pass that may change numerics but
         # changed nothing here excuses no deviation.
         pipeline, apply_s = self._evaluator.graph.cheapest(state)
         candidate = replace(candidate, pipeline=pipeline)
-        outcome = self._outcomes[key] = self._measure(state, candidate, apply_s=apply_s)
+        outcome = self._outcomes[key] = measure_candidate(
+            self._evaluator,
+            candidate,
+            state=state,
+            apply_s=apply_s,
+            baseline=self._baseline,
+            objectives=self._options.objectives,
+        )
         if isinstance(outcome, Failure):
             self._count_failure(candidate, outcome)
             return outcome
@@ -287,8 +310,9 @@ class Search:
         return outcome
 
     def _count(self, scored: Scored, *, is_baseline: bool) -> None:
-        if self.scoring is None:
+        if self.scoring is None:  # the baseline is evaluated first
             self.scoring = Scoring(self._options, scored)
+        _log.info("%s: %s", scored.candidate.name or scored.candidate, _summary(scored))
         self.tally.evaluated += not is_baseline
         self.scored[scored.built.key] = scored
         self._discard_losers()
@@ -297,11 +321,13 @@ class Search:
     def _discard_losers(self) -> None:
         """Delete the files of candidates that will not make the shortlist."""
         for scored in self.ranked()[KEPT_ARTIFACTS:] if len(self.scored) > KEPT_ARTIFACTS else ():
+            # Every later candidate is timed beside the baseline.
             if scored.built.key != self._baseline.key:
                 self._evaluator.discard(scored.built)
 
     def _failed_to_apply(self, candidate: Candidate, failure: Failure) -> Failure:
         """Count a failed edge once, however many sequences run into it."""
+        _log.debug("%s fails: %s", candidate, failure.reason)
         edge = self._evaluator.graph.failed_edge(candidate.pipeline)
         if edge not in self._explored_edges and edge not in self._counted_edges:
             self._counted_edges.add(edge)
@@ -310,54 +336,10 @@ class Search:
 
     def _count_failure(self, candidate: Candidate, failure: Failure) -> None:
         """Count a failure as an evaluation, because it took time as well."""
+        _log.info("%s fails: %s in %s, %s", candidate, failure.kind, failure.stage, failure.reason)
         self.tally.failures.append((candidate, failure))
         self.tally.evaluated += 1
         self._progress(self.tally, None)
-
-    def _measure(self, state: str, candidate: Candidate, *, apply_s: float) -> Scored | Failure:
-        built = self._evaluator.build(state, candidate)
-        if isinstance(built, Failure):
-            return built
-        samples = self._evaluator.sample(self._baseline, built)
-        if isinstance(samples, Failure):
-            return samples
-        consumption = self._consumption(built)
-        if isinstance(consumption, Failure):
-            return consumption
-        same = built.digest == self._baseline.digest
-        return Scored(
-            candidate=candidate,
-            built=built,
-            ratio=SAME_BINARY if same else _ratio(samples),
-            latency_s=samples.candidate,
-            baseline_latency_s=samples.baseline,
-            compile_s=apply_s + built.seconds,
-            apply_s=apply_s,
-            batch=self._evaluator.batch,
-            conditions=samples.conditions,
-            consumption=consumption,
-        )
-
-    def _consumption(self, built: Built) -> Pair | Failure | None:
-        """Measure the consumption of baseline and candidate, where it is an objective."""
-        objectives = [
-            objective.name for objective in self._options.objectives if objective.name in CONSUMPTION_OBJECTIVES
-        ]
-        if not objectives:
-            return None
-        folders, plan = [str(self._baseline.folder), str(built.folder)], self._evaluator.plans.search_windows
-        consumed = self._evaluator.measure_consumption(built.digest, folders, plan=plan)
-        if consumed is None:  # an earlier run built the artifact; its facts are in the fact cache, its files are not
-            for artifact in (self._baseline, built):
-                self._evaluator.restore(artifact)
-            consumed = self._evaluator.measure_consumption(built.digest, folders, plan=plan)
-        if isinstance(consumed, Failure):
-            return consumed
-        artifacts = consumed.artifacts if consumed else ()
-        if not artifacts or not all(each.has(objective) for each in artifacts for objective in objectives):
-            return Failure("infra", "measure", "", f"the device did not report its {' and '.join(objectives)}")
-        baseline, candidate = artifacts
-        return baseline, candidate
 
     def _is_deterministic(self, scored: Scored) -> bool:
         """Return whether no pass of a pipeline was found nondeterministic after it was evaluated."""
@@ -366,8 +348,9 @@ class Search:
         return isinstance(self._evaluator.reach(scored.candidate.pipeline), str)
 
 
-def _ratio(samples: CandidateSamples) -> Ratio | None:
-    return one_process_ratio(samples.baseline, samples.candidate) if samples.candidate else None
+def _summary(scored: Scored) -> str:
+    ratio = f"{scored.ratio.value:.3f} of the baseline's throughput, " if scored.ratio else ""
+    return f"{ratio}compiles in {scored.compile_s:.2f} s"
 
 
 def _key(state: str, build: BuildOptions) -> str:

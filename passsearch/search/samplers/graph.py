@@ -30,8 +30,11 @@ Choice: TypeAlias = tuple[int, int]
 
 FAR_MARGIN = 0.1
 """Margins are cut off here: a larger distance from the limit carries no more information."""
+
 FEWEST_MEASURED = 2
 """Number of measured states from which the process can predict."""
+
+# A grid and not a gradient: 36 fits of a few dozen points are quick, always end, and need no starting point.
 LENGTHS, LEVEL_CORRELATIONS, NOISES = (0.5, 1.0, 2.0, 4.0), (0.1, 0.5, 0.9), (1e-4, 1e-2, 1e-1)
 """Grid of the process's parameters: length scale in median distances, correlation between two opt levels, noise."""
 
@@ -58,7 +61,7 @@ class GraphSampler(optuna.samplers.BaseSampler):
         self._rng = np.random.default_rng(seed)
 
     def reseed_rng(self) -> None:
-        """Draw a new seed, as Optuna asks of samplers that several processes share."""
+        """Draw a new seed, as Optuna requires of samplers that several processes share."""
         self._rng = np.random.default_rng()
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
@@ -73,11 +76,14 @@ class GraphSampler(optuna.samplers.BaseSampler):
         measured = {(each.params[STATE], each.params[LEVEL]): each for each in trials}
         candidates = [choice for choice in self.choices() if choice not in measured]
         if not candidates:
+            # A sampler must answer; the search ends by itself when a known state comes again and again.
             state, level = next(iter(measured))
         elif len(measured) < FEWEST_MEASURED:
             state, level = candidates[self._rng.integers(len(candidates))]
         else:
             promise = self._promise(measured, candidates)
+            # States with the same counts promise the same but for rounding; the first of them is no better than the
+            # rest.
             best = np.flatnonzero(promise >= promise.max() * (1 - 1e-9))
             state, level = candidates[best[self._rng.integers(len(best))]]
         return {STATE: state, LEVEL: level}
@@ -100,13 +106,15 @@ class GraphSampler(optuna.samplers.BaseSampler):
     def _promise(self, measured: Mapping[Choice, FrozenTrial], candidates: Sequence[Choice]) -> Vector:
         features = self._features([*measured, *candidates])
         levels = np.array([level for _, level in [*measured, *candidates]])
-        values = np.array([each.user_attrs.get(GAIN, each.values[0]) for each in measured.values()])
+        trials = list(measured.values())
+        # The gain before it was lowered for lost throughput: a lowered value swamps the differences among all others.
+        values = np.array([trial.user_attrs.get(GAIN, trial.values[0]) for trial in trials])
         # The value of a failure is arbitrary: it only has to be worse than that of every candidate that worked.
         worked = values[values > values.max() - 3]
         mean, deviation = _posterior(features, levels, values=np.maximum(values, worked.min()))
-        if not any(MARGIN in each.user_attrs for each in measured.values()):
+        if not any(MARGIN in trial.user_attrs for trial in trials):
             return _improvement(mean, deviation, best=values.max())
-        margins = np.array([each.user_attrs.get(MARGIN, -FAR_MARGIN) for each in measured.values()])
+        margins = np.array([trial.user_attrs.get(MARGIN, -FAR_MARGIN) for trial in trials])
         above, spread = _posterior(features, levels, values=np.clip(margins, -FAR_MARGIN, FAR_MARGIN))
         admissible = values[margins >= 0]
         best = admissible.max() if len(admissible) else worked.min()
@@ -120,6 +128,7 @@ class GraphSampler(optuna.samplers.BaseSampler):
                 self._counts[state] = self._op_counts(state)
         names = sorted({name for state, _ in choices for name in self._counts[state]})
         counts = np.array([[self._counts[state].get(name, 0) for name in names] for state, _ in choices], float)
+        # Logs, because one convolution more matters less among fifty than among two.
         scaled = np.log1p(counts)
         spread = scaled.std(axis=0) if names else np.ones(0)
         features: Vector = scaled[:, spread > 0] / spread[spread > 0]
@@ -141,12 +150,15 @@ def _posterior(features: Vector, levels: npt.NDArray[Any], *, values: Vector) ->
     """
     number = len(values)
     distances = cdist(features, features[:number]) if features.shape[1] else np.zeros((len(features), number))
+    # Lengths are multiples of the median distance, so that one grid suits networks of every size.
     typical = np.median(distances[distances > 0]) if (distances > 0).any() else 1.0
     same_level = levels[:, None] == levels[None, :number]
     centre, scale = values.mean(), max(values.std(), 1e-6)
     targets = (values - centre) / scale
     best: tuple[float, Any] | None = None
     for length, correlation, noise in product(LENGTHS, LEVEL_CORRELATIONS, NOISES):
+        # Matérn 5/2, as usual for functions that are less smooth than a squared exponential assumes (Rasmussen and
+        # Williams, Gaussian processes for machine learning, 2006, section 4.2).
         near = np.sqrt(5) * distances / (length * typical)
         kernel = (1 + near + near**2 / 3) * np.exp(-near) * np.where(same_level, 1.0, correlation)
         lower = cholesky(kernel[:number] + noise * np.eye(number), lower=True)

@@ -11,7 +11,12 @@ from passsearch.search.samplers.graph import GraphSampler
 from passsearch.search.space import Space
 
 AUTO = "auto"
+"""Name that stands for the strategy that suits the number of objectives."""
+
+# Optuna's default of 50 would spend nearly all of the 60 trials of a default search on its first, random generation.
 PARETO_POPULATION = 16
+"""Number of candidates in a generation of NSGA-II."""
+
 MULTI_OBJECTIVE = ("nsga2", "random", "states")
 """Strategies that take several objectives."""
 

@@ -19,4 +19,5 @@ def values_under_constraint(gain: float, *, ratio: float, least: float) -> tuple
         least: Smallest ``ratio`` that is allowed.
     """
     margin = math.log(ratio / least)
+    # Half of the value of a failure: worse than every candidate that keeps throughput, better than one that fails.
     return gain if margin >= 0 else gain + REJECTED / 2, {GAIN: gain, MARGIN: margin}

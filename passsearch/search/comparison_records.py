@@ -1,0 +1,107 @@
+"""The records of a comparison: its options, its toolchains with their pipelines, and the samples of all pipelines."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from passsearch.core import Candidate, Failure
+from passsearch.evaluate import Built, Conditions, ProcessSamples, Samples, WorkerEvaluator
+from passsearch.measure import LEVEL, Consumption, Ratio, cf22_ratio, noise_floor, process_ratio
+from passsearch.search.pass_selection import analyze_network, with_prerequisites
+
+CACHES = ("warm", "flushed")
+PAIRED, CF22 = PROTOCOLS = ("paired", "cf22")
+"""The project's own protocol, and the paper's."""
+
+BASELINE = 0
+"""Index of the baseline among the timed pipelines; failures get index -1."""
+
+
+@dataclass(frozen=True)
+class ComparisonOptions:
+    """Options of one comparison.
+
+    Attributes:
+        rounds: Rounds of each process.
+        processes: Number of processes; as many as the verdicts need if ``None``.
+        protocol: One of ``PROTOCOLS``.
+        cache: One of ``CACHES``.
+    """
+
+    rounds: int = 6
+    processes: int | None = None
+    protocol: str = PAIRED
+    cache: str = "warm"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One toolchain with the pipelines it builds."""
+
+    evaluator: WorkerEvaluator
+    candidates: Sequence[Candidate]
+
+    def prepare(self, *, qualified: bool) -> "Side":
+        """Return the side with prerequisite passes inserted; ``qualified`` names begin with the toolchain's."""
+        session = self.evaluator.session
+        analysis = analyze_network(session, self.evaluator.network.summary)
+        candidates = [with_prerequisites(session, analysis, candidate) for candidate in self.candidates]
+        if qualified:
+            prefix = session.toolchain.name
+            candidates = [
+                replace(candidate, name=f"{prefix}:{candidate.name or candidate.pipeline}") for candidate in candidates
+            ]
+        return replace(self, candidates=candidates)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One pipeline of a comparison.
+
+    Attributes:
+        side: Its toolchain.
+        candidate: The pipeline with its build options.
+        outcome: Its artifact, or its failure.
+        index: Its place among the timed pipelines; -1 if it failed.
+    """
+
+    side: Side
+    candidate: Candidate
+    outcome: Built | Failure
+    index: int
+
+
+@dataclass(frozen=True)
+class ComparisonSamples:
+    """Samples of all pipelines of a comparison.
+
+    Attributes:
+        processes: Samples by turn. One turn has one process of each toolchain; they count as one process here.
+        conditions: Conditions of each pipeline by index, in the first turn.
+        protocol: One of ``PROTOCOLS``.
+        level: Level of the intervals that decide verdicts, corrected for their number.
+        baseline: Digest of the baseline's binary.
+        consumption: Consumption of each pipeline by index; empty where some device has no meter.
+    """
+
+    processes: Sequence[ProcessSamples]
+    conditions: Sequence[Conditions]
+    protocol: str
+    level: float
+    baseline: str
+    consumption: Sequence[Consumption] = ()
+
+    def samples(self, process: ProcessSamples, index: int) -> Samples:
+        """Return the samples of one pipeline in one process."""
+        # A process has the baseline apart from the other artifacts, whose indices therefore begin at 1.
+        return process.baseline if index == BASELINE else process.candidates[index - 1]
+
+    def ratio(self, index: int, *, reference: int = BASELINE, level: float = LEVEL) -> Ratio:
+        """Return one pipeline's throughput as a multiple of another's."""
+        pairs = [(self.samples(process, reference), self.samples(process, index)) for process in self.processes]
+        return cf22_ratio(pairs) if self.protocol == CF22 else process_ratio(pairs, level=level)
+
+    @property
+    def floor(self) -> float:
+        """Share by which the baseline differs from its twin; infinite for too few processes."""
+        pairs = [(process.baseline, process.twin) for process in self.processes]
+        return noise_floor(cf22_ratio(pairs) if self.protocol == CF22 else process_ratio(pairs))
