@@ -71,11 +71,9 @@ class WorkerEvaluator:
         self.seconds |= log.latest.get("spent", {})
         self._facts = FactStore(session, log, cache=cache, seconds=self.seconds)
         with ExitStack() as undo:
-            undo.callback(self.close)
+            undo.callback(self.close)  # after Ctrl-C too: the caller gets no object that it could close
             self.network = import_network(self._facts, self._pool, session=session, source=source)
-        except BaseException:  # Ctrl-C too: the caller gets no object that it could close
-            self.close()
-            raise
+            undo.pop_all()
         self.graph, self.batch = StateGraph(self.network.root), self.network.batch
         self.applier = Applier(Compiler(self._pool, self.graph, session=session, source=source), self._facts)
         parts: Any = {"network": self.network, "pool": self._pool}

@@ -54,7 +54,7 @@ class Growth:
 
     Attributes:
         ended: ``closed``, or the limit that ended it.
-        tried: Number of passes it applied, repetitions included; edges from the log are not counted.
+        applied_count: Number of passes it applied, repetitions included; edges from the log are not counted.
         seconds: Wall time.
         curve: Points of seconds, states whose edges are all known, and all states; a point whenever a number grew.
         by_step: Number of states first reached by each pass.
@@ -62,7 +62,7 @@ class Growth:
     """
 
     ended: str = ""
-    tried: int = 0
+    applied_count: int = 0
     seconds: float = 0.0
     curve: list[tuple[float, int, int]] = field(default_factory=list)
     by_step: dict[str, int] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class _FreeCompilers:
         self._free, self._several = list(compilers), len(compilers) > 1
         self._changed = Condition()
 
-    def take(self, other_than: StepCompiler | None) -> StepCompiler:
+    def take_compiler(self, other_than: StepCompiler | None) -> StepCompiler:
         """Wait for a free compiler and take it; with several compilers, one that is not ``other_than``."""
         excluded = other_than if self._several else None
         with self._changed:
@@ -157,7 +157,7 @@ class Exploration:
         free = _FreeCompilers(compilers)
 
         def apply(state: str, step: PassSpec, *, other_than: StepCompiler | None = None) -> _Answer:
-            compiler = free.take(other_than)
+            compiler = free.take_compiler(other_than)
             try:
                 return compiler.apply(state, step), compiler
             finally:
@@ -169,7 +169,7 @@ class Exploration:
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 state, step, first = running.pop(future)
                 fact, compiler = future.result()
-                self.growth.tried += 1
+                self.growth.applied_count += 1
                 if first is None and self._needs_repetition(state, step, fact=fact):
                     running[pool.submit(apply, state, step, other_than=compiler)] = (state, step, fact)
                 else:

@@ -56,7 +56,7 @@ class FactStore:
 
     def record(self, kind: str, key: str, *, fact: Fact) -> Fact:
         """Write a fact to the log, and to the fact cache if it holds for later runs; return it as it was written."""
-        fact = {**fact, "deadline_s": self._deadline_s}
+        fact = {**fact, "deadline_s": self._session.deadline_s}
         # A nondeterministic pass is recorded as a failure of kind `unstable`. Elsewhere that kind is an accident; as a
         # fact of kind `steady` it is a property of the pass.
         failure = fact.get("failure", {}).get("kind")

@@ -132,7 +132,7 @@ class Session:
         return {**{name: entry.factory for name, entry in self.catalog.entries.items()}, **self.own_factories}
 
     @property
-    def phases(self) -> Mapping[str, tuple[str, ...]]:
+    def phases_by_pass(self) -> Mapping[str, tuple[str, ...]]:
         """Phases of the IR in which each pass may be applied, by name; passes without an entry apply in all phases."""
         return {name: entry.phases for name, entry in self.catalog.entries.items() if entry.phases}
 

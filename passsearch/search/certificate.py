@@ -74,7 +74,7 @@ def space_document(
         "new_states": growth.by_step,
         "closed_part": {"steps": list(part.steps), "states": len(part.states)},
         "growth": [list(point) for point in growth.curve],
-        "tried": growth.tried,
+        "tried": growth.applied_count,
         "remembered": remembered,
         "seconds": round(growth.seconds, 1),
         "graph": closure.to_json(),

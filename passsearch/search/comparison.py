@@ -39,7 +39,7 @@ from passsearch.search.comparison_records import (
     Side,
 )
 from passsearch.search.document import Document, model_document, ratio_document, toolchain_document
-from passsearch.search.measurement import measured, measurement_document
+from passsearch.search.measurement import make_measurement, measurement_document
 from passsearch.store import SCHEMA
 
 _log = logging.getLogger(__name__)
@@ -325,7 +325,7 @@ def _improves(timings: ComparisonSamples, index: int, *, digest: str) -> bool:
 def _measurement(contender: Contender, built: Built, *, timings: ComparisonSamples) -> Mapping[str, object]:
     evaluator, index = contender.side.evaluator, contender.index
     apply_s = evaluator.applier.apply_seconds(contender.candidate.pipeline)
-    measurement = measured(
+    measurement = make_measurement(
         built,
         evaluator.session,
         samples=[value for process in timings.processes for value in timings.samples(process, index)],

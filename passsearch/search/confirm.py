@@ -122,7 +122,14 @@ class Confirmation:
         return least <= 0 if self.throughput is None else self.throughput.interval.low >= least
 
     def improves(self, objective: str, *, keep_throughput: float) -> bool:
-        """Apply the rule of every verdict. One binary is never better than itself, but may compile faster."""
+        """Return whether the candidate is better in an objective, beyond the noise and with enough throughput.
+
+        If candidate and baseline are one binary, only the compile time can improve.
+
+        Args:
+            objective: Name of the objective.
+            keep_throughput: Least throughput, as a share of the baseline's, where throughput is not the objective.
+        """
         # A difference that processes read between two copies of one binary is noise, whatever its interval says.
         ratio = self.ratio(objective)
         if ratio is None or (self.same_binary and objective != "compile_time"):

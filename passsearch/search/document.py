@@ -10,7 +10,7 @@ from passsearch.core import Candidate, Failure, Json
 from passsearch.evaluate import Network, Session
 from passsearch.measure import CONSUMPTION_OBJECTIVES, LEVEL, Consumption, Ratio
 from passsearch.search.confirm import Confirmation
-from passsearch.search.measurement import measured, measurement_document
+from passsearch.search.measurement import make_measurement, measurement_document
 from passsearch.search.pass_selection import NetworkAnalysis
 from passsearch.search.records import Scored, SearchOutcome
 from passsearch.search.scoring import Scoring
@@ -59,7 +59,7 @@ def result_document(
 
 def scored_document(scored: Scored, session: Session) -> Document:
     """Return a candidate as the search measured it."""
-    measurement = measured(
+    measurement = make_measurement(
         scored.built,
         session,
         samples=scored.latency_s,
@@ -139,7 +139,7 @@ def _space_document(outcome: SearchOutcome, analysis: NetworkAnalysis) -> Docume
     return {
         "passes": [{"name": decision.entry.name, "reason": decision.reason} for decision in selection.candidates],
         "dropped": [{"name": decision.entry.name, "reason": decision.reason} for decision in selection.others],
-        "sequences_asked": tally.asked,
+        "sequences_asked": tally.proposed,
         "states": coverage.states,
         "states_measured": len(scored),
         "binaries": len({each.built.digest for each in scored}),
@@ -209,7 +209,7 @@ def _candidate_document(
     consumption: list[Consumption] = [
         turn.baseline if is_baseline else turn.candidate for turn in confirmation.consumption
     ]
-    measurement = measured(
+    measurement = make_measurement(
         scored.built,
         session,
         samples=confirmation.baseline_latency_s if is_baseline else confirmation.latency_s,

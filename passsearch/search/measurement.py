@@ -15,7 +15,7 @@ NOT_RUN = ("latency_s", "throughput_per_s", "memory_bytes.peak_rss")
 NOT_REPORTED = "the device did not report it while the windows ran"
 
 
-def measured(
+def make_measurement(
     built: Built,
     session: Session,
     *,

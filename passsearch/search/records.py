@@ -48,14 +48,14 @@ class Tally:
     """Counts of a search so far.
 
     Attributes:
-        asked: Number of proposed sequences, without baselines.
+        proposed: Number of proposed sequences, without baselines.
         evaluated: Number of evaluated candidates, without baselines.
         duplicates: Number of sequences that led to a candidate which had been evaluated already.
         invalid: Number of sequences with a pass that failed.
         failures: Failed candidates, each with its failure.
     """
 
-    asked: int = 0
+    proposed: int = 0
     evaluated: int = 0
     duplicates: int = 0
     invalid: int = 0

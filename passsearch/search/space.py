@@ -20,6 +20,7 @@ BUILDS = (BuildOptions(), BuildOptions(opt_level=3))
 
 Keys: TypeAlias = Mapping[str, str | int | float]
 """The value that a sampler chose for each key of ``distributions``."""
+"""The value that a sampler chose for each key of ``distributions``."""
 
 
 @dataclass(frozen=True)
@@ -105,5 +106,5 @@ def levels(builds: Iterable[BuildOptions]) -> tuple[int, ...]:
 
 
 def build_at(level: int, builds: Iterable[BuildOptions]) -> BuildOptions:
-    """Return the build of one level: the dialect's own, if there is one of that level."""
+    """Return the options among ``builds`` with this opt level, or default options of that level if there are none."""
     return next((build for build in builds if build.opt_level == level), BuildOptions(opt_level=level))

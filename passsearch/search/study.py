@@ -153,6 +153,7 @@ class Search:
         return outcome
 
     def _evaluate_all(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Scored | Failure]]:
+        """Evaluate these candidates in order, until the search is over."""
         return [(candidate, self._evaluate(candidate)) for candidate in candidates if not self._is_over()]
 
     def _other_baselines(self) -> list[tuple[Candidate, Scored | Failure]]:
@@ -281,7 +282,7 @@ class Search:
         return self.tally.evaluated >= self._options.trials
 
     def _evaluate(self, candidate: Candidate, *, is_baseline: bool = False) -> Scored | Failure:
-        self.tally.asked += not is_baseline
+        self.tally.proposed += not is_baseline
         state = self._evaluator.reach(candidate.pipeline)
         if isinstance(state, Failure):
             self.tally.invalid += 1
