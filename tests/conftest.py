@@ -1,65 +1,78 @@
-"""Fixtures every room shares."""
+"""Fixtures that tests of several rooms share."""
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 from unittest.mock import create_autospec
 
 import numpy as np
 import onnx
 import pynvml
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from numpy.typing import ArrayLike
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from passsearch.errors import PassSearchError
 from passsearch.measure import nvml
 from passsearch.toolchain import Toolchain, get_toolchain
 
+ToolchainOf: TypeAlias = Callable[[str], Toolchain]
+
 
 @pytest.fixture(scope="session", autouse=True)
-def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What tests keep in the user's cache folder goes with the session."""
+def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A temporary user's cache folder for fixtures that outlive one test."""
+    folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield folder
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test profits from what another found out."""
+    """An empty user's cache folder for each test, so that no test finds facts of another one."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def _toolchain(dialect: str) -> Toolchain:
-    try:
-        return get_toolchain(dialect=dialect)
-    except PassSearchError as error:
-        pytest.skip(f"needs a toolchain: {error}")
+@pytest.fixture(scope="session")
+def toolchain_of() -> ToolchainOf:
+    """Return a function that returns the toolchain of a dialect, and skips the test if none is installed.
+
+    Tests that use it, directly or through another fixture, get the mark ``toolchain``.
+    """
+
+    def find(dialect: str) -> Toolchain:
+        try:
+            return get_toolchain(dialect=dialect)
+        except PassSearchError as error:
+            pytest.skip(f"needs a toolchain: {error}")
+
+    return find
 
 
 @pytest.fixture(scope="session")
-def relay() -> Toolchain:
-    """An installed toolchain with Relay; `make test` installs one."""
-    return _toolchain("relay")
+def relay(toolchain_of: ToolchainOf) -> Toolchain:
+    """The installed toolchain with Relay; `make test` installs one."""
+    return toolchain_of("relay")
 
 
 @pytest.fixture(scope="session")
-def relax() -> Toolchain:
-    """An installed toolchain with Relax; `make test` installs one."""
-    return _toolchain("relax")
+def relax(toolchain_of: ToolchainOf) -> Toolchain:
+    """The installed toolchain with Relax; `make test` installs one."""
+    return toolchain_of("relax")
 
 
 @pytest.fixture(scope="session")
 def relay_python(relay: Toolchain) -> Path:
-    """Its interpreter."""
+    """The interpreter of the Relay toolchain."""
     return relay.python
 
 
 @pytest.fixture
 def nvml_library(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """NVML by its real names and signatures, of two GPUs; handles are their indices."""
+    """A substitute for NVML with its real names and signatures and two GPUs; a handle is the index of its GPU."""
     uuids = ("GPU-11111111-aaaa", "GPU-22222222-bbbb")
     library = create_autospec(pynvml)
     for name in dir(pynvml):
@@ -93,38 +106,49 @@ def recordings(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def play(nvml_library: Any) -> Callable[[Any, Callable[[], float]], None]:
-    """Lets NVML answer as a recorded card did, by a clock; what was not recorded it does not have."""
+    """Return a function that makes NVML answer as a recorded card did at the time of a clock.
+
+    Counters that were not recorded are not supported.
+    """
 
     def begin(recording: Any, clock: Callable[[], float]) -> None:
         nvml_library.nvmlDeviceGetPowerUsage.side_effect = lambda *_: round(1e3 * recording.at(clock())["power_w"])
         nvml_library.nvmlDeviceGetTemperature.side_effect = lambda *_: int(recording.at(clock())["temperature_c"])
         nvml_library.nvmlDeviceGetClockInfo.side_effect = lambda *_: int(recording.at(clock())["clock_mhz"])
-        refused = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-        nvml_library.nvmlDeviceGetTotalEnergyConsumption.side_effect = refused
-        nvml_library.nvmlDeviceGetCurrentClocksEventReasons.side_effect = refused
+        unsupported = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        nvml_library.nvmlDeviceGetTotalEnergyConsumption.side_effect = unsupported
+        nvml_library.nvmlDeviceGetCurrentClocksEventReasons.side_effect = unsupported
 
     return begin
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need a toolchain: those whose fixtures ask for one, or whose parameters name a dialect."""
+    """Mark the tests that need a toolchain."""
     for item in items:
-        fixtures = set(getattr(item, "fixturenames", ()))
-        # Fixtures that ask for a toolchain by `request.getfixturevalue` do not show it in their signature.
-        indirect = {"job", "cases"} & fixtures or ("case" in fixtures and "conformance" in item.path.parts)
-        if {"relay", "relay_python", "relax"} & fixtures or indirect:
+        if "toolchain_of" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.toolchain)
 
 
+def _constant(name: str, values: ArrayLike) -> TensorProto:
+    return numpy_helper.from_array(np.asarray(values, "float32"), name)
+
+
 def _weight(name: str, *shape: int) -> TensorProto:
-    return numpy_helper.from_array(np.random.default_rng(len(name)).normal(0, 0.3, shape).astype("float32"), name)
+    return _constant(name, np.random.default_rng(len(name)).normal(0, 0.3, shape))
+
+
+def _save(path: Path, nodes: list[NodeProto], constants: list[TensorProto], *, output: list[int]) -> Path:
+    """Write an ONNX file with the input `image` and the output `y`."""
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 16, 16])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, output)
+    graph = helper.make_graph(nodes, path.stem, [image], [result], constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+    return path
 
 
 @pytest.fixture(scope="session")
 def small_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """conv, batch norm, relu, pool, dense."""
-    ones = numpy_helper.from_array(np.ones(8, "float32"), "var")
-    constants = [_weight("w", 8, 3, 3, 3), _weight("scale", 8), _weight("shift", 8), _weight("mean", 8), ones]
+    """A network of convolution, batch norm, relu, pooling and dense."""
     nodes = [
         helper.make_node("Conv", ["image", "w"], ["c"], pads=[1, 1, 1, 1]),
         helper.make_node("BatchNormalization", ["c", "scale", "shift", "mean", "var"], ["n"]),
@@ -133,10 +157,19 @@ def small_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
         helper.make_node("Flatten", ["p"], ["f"]),
         helper.make_node("Gemm", ["f", "dense"], ["y"], transB=1),
     ]
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 16, 16])
-    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 5])
-    graph = helper.make_graph(nodes, "small", [image], [output], [*constants, _weight("dense", 5, 8)])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    path = tmp_path_factory.mktemp("network") / "small.onnx"
-    onnx.save(model, str(path))
-    return path
+    batch_norm = [_weight("scale", 8), _weight("shift", 8), _weight("mean", 8), _constant("var", np.ones(8))]
+    constants = [_weight("w", 8, 3, 3, 3), *batch_norm, _weight("dense", 5, 8)]
+    return _save(tmp_path_factory.mktemp("network") / "small.onnx", nodes, constants, output=[1, 5])
+
+
+@pytest.fixture(scope="session")
+def tiny_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network of batch norm and relu, which compiles in less than half the time of the small one."""
+    nodes = [
+        helper.make_node("BatchNormalization", ["image", "scale", "shift", "mean", "var"], ["n"]),
+        helper.make_node("Relu", ["n"], ["y"]),
+    ]
+    # Inputs of zeros must give outputs that are not all zero: deviations are shares of the largest output.
+    batch_norm = {"scale": [1.0, -0.5, 2.0], "shift": [0.5, 1.0, -0.5], "mean": [0.1, 0.2, 0.3], "var": [1.0, 2.0, 0.5]}
+    constants = [_constant(name, values) for name, values in batch_norm.items()]
+    return _save(tmp_path_factory.mktemp("network") / "tiny.onnx", nodes, constants, output=[1, 3, 16, 16])

@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,9 +52,9 @@ _CASES = {
 
 
 @pytest.fixture(scope="module", params=_CASES)
-def case(request: pytest.FixtureRequest) -> Case:
+def case(request: pytest.FixtureRequest, toolchain_of: Callable[[str], Toolchain]) -> Case:
     """The case of every dialect; skipped if its toolchain is not installed."""
-    return Case(request.getfixturevalue(request.param), *_CASES[request.param])
+    return Case(toolchain_of(request.param), *_CASES[request.param])
 
 
 def start(toolchain: Toolchain, folder: Path, *, target: str | None = None, **rest: Any) -> Worker:

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,12 +27,11 @@ def code(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.toolchain
 @pytest.mark.parametrize("name", sorted(DIALECTS))
 def test_one_dialect_works_without_the_other(
-    name: str, code: Path, small_network: Path, request: pytest.FixtureRequest
+    name: str, code: Path, small_network: Path, toolchain_of: Callable[[str], Toolchain]
 ) -> None:
-    toolchain: Toolchain = request.getfixturevalue(name)
+    toolchain = toolchain_of(name)
     other = OTHER[name]
     for folder in (code / "passsearch" / "dialects" / other, code / "pass_catalog" / other):
         shutil.rmtree(folder)

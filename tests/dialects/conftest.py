@@ -16,13 +16,13 @@ Cases: TypeAlias = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.fixture
-def cases(request: pytest.FixtureRequest) -> Cases:
+def cases(request: pytest.FixtureRequest, toolchain_of: Callable[[str], Toolchain]) -> Cases:
     """Return a function that runs a script of the test's folder and returns its cases, one per line of its output.
 
     The folder has the name of the dialect, whose toolchain runs the script.
     """
     folder = request.path.parent
-    toolchain: Toolchain = request.getfixturevalue(folder.name)
+    toolchain = toolchain_of(folder.name)
 
     def run(script: str, *arguments: str) -> list[dict[str, Any]]:
         done = subprocess.run(
