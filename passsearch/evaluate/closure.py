@@ -72,14 +72,14 @@ class Closure:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Closure":
-        """Inverse of ``to_json``."""
+        """Read what ``to_json`` returns."""
         shape = (len(data["states"]), len(data["steps"]))
         return cls(
             tuple(data["states"]),
             tuple(data["steps"]),
             np.array(data["table"], "int32").reshape(shape),
             np.array(data["seconds"], "float64").reshape(shape),
-            tuple(Failure.from_json(each) for each in data["failures"]),
+            tuple(Failure.from_json(failure) for failure in data["failures"]),
         )
 
     @property

@@ -88,7 +88,7 @@ class _FreeCompilers:
         return compiler
 
     def put_back(self, compiler: StepCompiler) -> None:
-        """Return a compiler that has finished its work."""
+        """Make a compiler free again."""
         with self._changed:
             self._free.append(compiler)
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""How long and how often artifacts are run, for each decision that rests on it."""
+"""The measurement plans: how long and how often artifacts run, for searches and for decisions."""
 
 from dataclasses import dataclass, field, replace
 

@@ -105,7 +105,7 @@ def read_closure(document: Mapping[str, Any], place: str) -> Closure:
         identity = (document["model"]["sha256"], document["target"], document["toolchain"]["tvm_version"])
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"The explored space `{place}` is not whole: {error}.") from None
-    if not closure.states or not all(isinstance(each, str) for each in identity):
+    if not closure.states or not all(isinstance(value, str) for value in identity):
         raise UserError(f"The explored space `{place}` is not whole: it has no states or does not name its network.")
     return closure
 
@@ -140,11 +140,11 @@ def check_certificate(
         for column, target in enumerate(targets)
         if _can_be_checked(closure, target)
     ]
-    drawn = np.random.default_rng(seed).choice(edges, min(sample, len(edges)), replace=False)
+    sampled_edges = np.random.default_rng(seed).choice(edges, min(sample, len(edges)), replace=False)
     reached = closure.graph.depths()
-    _log.info("checking %d of %d edges", len(drawn), len(edges))
-    for number, (row, column) in enumerate(sorted(drawn.tolist()) if not problems else ()):
-        progress(number, len(drawn))
+    _log.info("checking %d of %d edges", len(sampled_edges), len(edges))
+    for number, (row, column) in enumerate(sorted(sampled_edges.tolist()) if not problems else ()):
+        progress(number, len(sampled_edges))
         if closure.states[row] in reached:
             problems += _check_edge(closure, row, column=column, evaluator=evaluator)
         else:
@@ -153,7 +153,7 @@ def check_certificate(
         "schema": SCHEMA,
         "holds": not problems,
         "problems": list(problems),
-        "checked": len(drawn) if not problems else None,
+        "checked": len(sampled_edges) if not problems else None,
         "edges": len(edges),
         "closed": closure.closed,
         "states": len(closure.states),

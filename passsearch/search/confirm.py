@@ -47,7 +47,7 @@ class ConsumptionTurn:
 
     def has(self, objective: str) -> bool:
         """Return whether an objective was read of all three."""
-        return all(each.has(objective) for each in (self.baseline, self.twin, self.candidate))
+        return all(artifact.has(objective) for artifact in (self.baseline, self.twin, self.candidate))
 
 
 @dataclass(frozen=True)

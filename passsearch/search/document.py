@@ -142,10 +142,10 @@ def _space_document(outcome: SearchOutcome, analysis: NetworkAnalysis) -> Docume
         "sequences_asked": tally.proposed,
         "states": coverage.states,
         "states_measured": len(scored),
-        "binaries": len({each.built.digest for each in scored}),
+        "binaries": len({candidate.built.digest for candidate in scored}),
         "duplicates": tally.duplicates,
         "invalid": tally.invalid,
-        "kernels": len({each.built.kernels for each in scored}),
+        "kernels": len({candidate.built.kernels for candidate in scored}),
         "closed": coverage.closed,
         "closed_without": list(coverage.closed_without),
         "sampler": coverage.sampler,
@@ -226,8 +226,8 @@ def _candidate_document(
 def _baselines(outcome: SearchOutcome, session: Session) -> list[Scored]:
     """Return the measured baselines."""
     # By name: a search may build the network without any pass by its own build options, and that is a candidate.
-    scored = {each.candidate.name: each for each in outcome.scored.values()}
-    return [scored[baseline.name] for baseline in session.dialect.baselines if baseline.name in scored]
+    by_name = {scored.candidate.name: scored for scored in outcome.scored.values()}
+    return [by_name[baseline.name] for baseline in session.dialect.baselines if baseline.name in by_name]
 
 
 def _front(outcome: SearchOutcome, scoring: Scoring, *, best: Scored) -> list[Scored]:

@@ -39,12 +39,14 @@ def make_measurement(
         consumption: Consumption in each repetition.
     """
     power_w, temperature_c = (
-        _over_repetitions([getattr(each, name) for each in consumption]) for name in ("power_w", "temperature_c")
+        _over_repetitions([getattr(reading, name) for reading in consumption]) for name in ("power_w", "temperature_c")
     )
     # The median, because a burst of other work in one window would move a mean.
-    energies = [value for each in consumption for value in each.energy_j or ()]
+    energies = [value for reading in consumption for value in reading.energy_j or ()]
     energy_j = median(energies) if energies else None
-    device_bytes = max((each.memory_bytes for each in consumption if each.memory_bytes is not None), default=None)
+    device_bytes = max(
+        (reading.memory_bytes for reading in consumption if reading.memory_bytes is not None), default=None
+    )
     readings = {
         "power_w": power_w,
         "temperature_c": temperature_c,

@@ -34,7 +34,7 @@ class NetworkAnalysis:
     @property
     def class_names(self) -> tuple[str, ...]:
         """Names of the architecture classes."""
-        return tuple(each.name for each in self.classes)
+        return tuple(label.name for label in self.classes)
 
     def space(self, catalog: Catalog, only: Sequence[str] | None = None) -> Space:
         """Return the space of the selected passes, or of the passes named in ``only``."""
@@ -156,7 +156,7 @@ def starting_sequences(
     allowed = [candidate for candidate in sequences if only is None or _names(candidate) <= set(only)]
     # First, because a search with few trials must not end before it has the baseline's binary by the quicker pipeline.
     own = f"{compiler.default_baseline}-passes"
-    return tuple(sorted(allowed, key=lambda each: (not each.name.startswith(own), len(each.pipeline))))
+    return tuple(sorted(allowed, key=lambda trial: (not trial.name.startswith(own), len(trial.pipeline))))
 
 
 def _runs_on(device_kind: str, pipeline: Pipeline, catalog: Catalog) -> bool:

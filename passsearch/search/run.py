@@ -262,7 +262,7 @@ class _Execution:
         for candidate, failure in self._search.tally.failures:
             steps = set(candidate.pipeline.passes)
             # A pipeline that contains all passes of an earlier finding most likely fails for the same reason.
-            explained = any(steps >= set(each.steps) for each in faulty)
+            explained = any(steps >= set(earlier.steps) for earlier in faulty)
             if failure.reason.startswith(DEVIATION) and len(faulty) < REPRODUCERS and not explained:
                 states = self._evaluator.applier.states(candidate.pipeline)
                 faulty += filter(None, [bisect_wrong_result(candidate, states, self._evaluator.build)])

@@ -73,7 +73,7 @@ class GraphSampler(optuna.samplers.BaseSampler):
     ) -> dict[str, Any]:
         """Return the most promising unmeasured choice, a random one among equals."""
         trials = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.COMPLETE,))
-        measured = {(each.params[STATE], each.params[LEVEL]): each for each in trials}
+        measured = {(past.params[STATE], past.params[LEVEL]): past for past in trials}
         candidates = [choice for choice in self.choices() if choice not in measured]
         if not candidates:
             # A sampler must answer; the search ends by itself when a known state comes again and again.
