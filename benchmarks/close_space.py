@@ -8,7 +8,6 @@ own passes in one process, and the states of both are compared by TVM's structur
 import argparse
 import json
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -117,4 +116,4 @@ def _fixed_level(name: str) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
