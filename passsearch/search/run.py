@@ -21,16 +21,13 @@ from passsearch.search.samplers import require_strategy
 from passsearch.search.scoring import Scoring
 from passsearch.search.shortlist import shortlist
 from passsearch.search.study import BaselineFailed, Search
-from passsearch.store import RunFolder, open_fact_cache
+from passsearch.store import LIMIT_KEYS, RunFolder, open_fact_cache
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Callback; gets the current step in words, the number of evaluated candidates and the number of trials."""
 
 LOG_VERSION = 6
 """Grows when facts of the log change their meaning; a run of an earlier version cannot be continued."""
-
-GROWING = ("trials", "timeout_s")
-"""Settings that may be larger when a run is continued."""
 
 REPRODUCERS = 3
 """Largest number of reproducers in a run folder; each holds the network's constants twice."""
@@ -52,7 +49,7 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Json]:
-        """Settings that must be equal for a run to be continued, apart from those in ``GROWING``."""
+        """Settings that must be equal for a run to be continued, apart from those in ``LIMIT_KEYS``."""
         session, options, model = self.session, self.options, self.session.model
         return {
             **self._exceptional_settings,
@@ -96,7 +93,7 @@ class Run:
     def default_folder(self, parent: Path) -> Path:
         """Return a folder of this run's own, found again by the same call."""
         # Growing settings are left out: the same call with more trials continues the run.
-        identity = repr(sorted((key, value) for key, value in self.settings.items() if key not in GROWING))
+        identity = repr(sorted((key, value) for key, value in self.settings.items() if key not in LIMIT_KEYS))
         return parent / f"{self.session.model.name}-{crc32(identity.encode()):08x}"
 
     def execute(self, folder: Path, progress: Progress) -> Document:

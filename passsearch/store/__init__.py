@@ -2,9 +2,19 @@
 
 from passsearch.store.fact_cache import open_fact_cache
 from passsearch.store.log import Fact, Log
-from passsearch.store.run_folder import NETWORK, SCHEMA, STATES, RunFolder, read_deployment, read_result, write_json
+from passsearch.store.run_folder import (
+    LIMIT_KEYS,
+    NETWORK,
+    SCHEMA,
+    STATES,
+    RunFolder,
+    read_deployment,
+    read_result,
+    write_json,
+)
 
 __all__ = [
+    "LIMIT_KEYS",
     "NETWORK",
     "SCHEMA",
     "STATES",
