@@ -1,8 +1,12 @@
 """The job of one dialect: a toolchain, and passes that are cheap, change nothing, or misbehave."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import short_plans
+
+import passsearch
 from passsearch.dialects import dialect
 from passsearch.toolchain import Toolchain
 
@@ -64,3 +68,10 @@ JOBS: dict[str, tuple[Any, ...]] = {
         "relax.nn.relu",
     ),
 }
+
+
+def tune_and_confirm(job: Job, network: Path, run: Path) -> passsearch.TuneResult:
+    """Measure every candidate that the cheap passes make, and confirm the winner."""
+    return short_plans.tune(
+        network, toolchain=job.toolchain.name, trials=job.trials, confirm=2, passes=job.cheap, out=run
+    )

@@ -1,4 +1,4 @@
-"""A finished run is signed off by its own record and refused by a false one."""
+"""A finished run is signed off where its record is true, and refused where the record was changed."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -8,36 +8,34 @@ from typing import Any
 import pytest
 import short_plans
 
+import passsearch
 from passsearch.cli import main
 from passsearch.errors import UserError
-from passsearch.toolchain import Toolchain
-
-CHEAP = ["SimplifyInference", "FuseOps", "DeadCodeElimination"]
-
-
-@pytest.fixture(scope="module")
-def finished(relay: Toolchain, small_network: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("audited") / "run"
-    short_plans.tune(small_network, toolchain=relay.name, trials=3, confirm=0, passes=CHEAP, out=run)
-    return run
 
 
 @pytest.fixture
-def changed(finished: Path) -> Iterator[Callable[..., None]]:
-    original = (finished / "result.json").read_text()
+def run(tuned: passsearch.TuneResult) -> Path:
+    """The folder of a finished run."""
+    return tuned.run
 
-    def change(**parts: Any) -> None:
+
+@pytest.fixture
+def change(run: Path) -> Iterator[Callable[..., None]]:
+    """Return a function that changes objects of the run's record; the record is restored after the test."""
+    original = (run / "result.json").read_text()
+
+    def write(**objects: Any) -> None:
         document = json.loads(original)
-        for key, value in parts.items():
+        for key, value in objects.items():
             document[key] |= value
-        (finished / "result.json").write_text(json.dumps(document))
+        (run / "result.json").write_text(json.dumps(document))
 
-    yield change
-    (finished / "result.json").write_text(original)
+    yield write
+    (run / "result.json").write_text(original)
 
 
-def test_a_run_agrees_with_its_own_record(finished: Path) -> None:
-    document = short_plans.audit(finished, confirm=2)
+def test_a_run_agrees_with_its_own_record(run: Path) -> None:
+    document = short_plans.audit(run, confirm=2)
     assert document["signed_off"], document["checks"]
     names = [check["name"] for check in document["checks"]]
     assert names == ["compiler", "IR", "outputs", "recorded outputs", "binary", "measurement"]
@@ -45,39 +43,40 @@ def test_a_run_agrees_with_its_own_record(finished: Path) -> None:
     assert document["ratios"]["throughput"]["ratio"] > 0
 
 
-def test_a_win_that_is_not_seen_again_is_refused(finished: Path, changed: Callable[..., None]) -> None:
-    changed(verdict={"improved": True, "ratio": 50.0, "interval": [40.0, 60.0], "objective": "throughput"})
-    document = short_plans.audit(finished, confirm=2)
+# The measurement of an audit starts six processes, so the cheaper dialect has to do.
+@pytest.mark.parametrize("job", ["relax"], indirect=True)
+def test_a_win_that_is_not_measured_again_is_refused(run: Path, change: Callable[..., None]) -> None:
+    change(verdict={"improved": True, "ratio": 50.0, "interval": [40.0, 60.0], "objective": "throughput"})
+    document = short_plans.audit(run, confirm=2)
     assert not document["signed_off"]
-    assert document["checks"][-1]["name"] == "measurement" and not document["checks"][-1]["ok"]
+    assert [check["name"] for check in document["checks"] if not check["ok"]] == ["measurement"]
 
 
-def test_another_ir_is_refused_with_the_pass_that_made_it(finished: Path, changed: Callable[..., None]) -> None:
-    recorded = json.loads((finished / "result.json").read_text())
-    states = recorded["deployment"]["states"]
-    changed(deployment={"states": [*states[:-1], "0123456789abcdef"]})
-    document = short_plans.audit(finished, confirm=2)
+def test_another_ir_is_refused_with_the_pass_that_made_it(run: Path, change: Callable[..., None]) -> None:
+    recorded = json.loads((run / "result.json").read_text())
+    change(deployment={"states": [*recorded["deployment"]["states"][:-1], "0123456789abcdef"]})
+    document = short_plans.audit(run, confirm=2)
     last = document["checks"][-1]
     assert not document["signed_off"] and last["name"] == "IR" and "0123456789abcdef" in last["detail"]
-    assert document["ratios"] is None, "what is refused is not measured"
+    assert document["ratios"] is None, "a refused run is not measured"
 
 
-def test_another_compiler_is_refused_before_anything_is_built(finished: Path, changed: Callable[..., None]) -> None:
-    changed(toolchain={"tvm_commit": "another"})
-    document = short_plans.audit(finished)
+def test_another_compiler_is_refused_before_anything_is_built(run: Path, change: Callable[..., None]) -> None:
+    change(toolchain={"tvm_commit": "another"})
+    document = short_plans.audit(run)
     assert [check["name"] for check in document["checks"]] == ["compiler"] and not document["signed_off"]
-    assert main(["audit", str(finished)]) == 1
+    assert main(["audit", str(run)]) == 1
 
 
-def test_too_few_repetitions_are_refused(finished: Path) -> None:
+def test_too_few_repetitions_are_refused(run: Path) -> None:
     with pytest.raises(UserError, match="got 1"):
-        short_plans.audit(finished, confirm=1)
+        short_plans.audit(run, confirm=1)
 
 
-def test_a_run_without_a_winner_cannot_be_audited(finished: Path) -> None:
-    (finished / "network.json").rename(finished / "elsewhere.json")
+def test_a_run_without_its_network_cannot_be_audited(run: Path) -> None:
+    (run / "network.json").rename(run / "elsewhere.json")
     try:
         with pytest.raises(UserError, match="is gone"):
-            short_plans.audit(finished)
+            short_plans.audit(run)
     finally:
-        (finished / "elsewhere.json").rename(finished / "network.json")
+        (run / "elsewhere.json").rename(run / "network.json")

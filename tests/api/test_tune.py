@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 import short_plans
-from jobs import Job
+from jobs import Job, tune_and_confirm
 
 import passsearch
 from passsearch.dialects import dialect
@@ -23,18 +23,6 @@ PROGRAM = Path(__file__).parent / "programs" / "tune_until_killed.py"
 
 BAD_PASSES = {"Crash": "crash", "Hang": "timeout", "Refuse": "compile_error"}
 """Kind of failure by the name of a pass that fails on every IR."""
-
-
-def tune_confirmed(job: Job, network: Path, run: Path) -> passsearch.TuneResult:
-    return short_plans.tune(
-        network, toolchain=job.toolchain.name, trials=job.trials, confirm=2, passes=job.cheap, out=run
-    )
-
-
-@pytest.fixture(scope="module")
-def tuned(job: Job, tiny_network: Path, tmp_path_factory: pytest.TempPathFactory) -> passsearch.TuneResult:
-    """A finished run with a confirmed winner. Its facts are in the cache that tests share."""
-    return tune_confirmed(job, tiny_network, tmp_path_factory.mktemp("tuned") / "run")
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +130,7 @@ def test_a_finished_run_measures_nothing_when_it_is_started_again(
     job: Job, tuned: passsearch.TuneResult, tiny_network: Path
 ) -> None:
     facts = (tuned.run / "log.jsonl").read_text().count("\n")
-    again = tune_confirmed(job, tiny_network, tuned.run)
+    again = tune_and_confirm(job, tiny_network, tuned.run)
     assert (tuned.run / "log.jsonl").read_text().count("\n") == facts
     assert again.best.pipeline == tuned.best.pipeline
     assert again.document["verdict"] == tuned.document["verdict"]
