@@ -41,7 +41,9 @@ def test_a_second_run_does_nothing_again_unless_it_must_not_use_the_cache(
         cached = spent_s(tmp_path / "again", kind)
         assert cached and not any(cached), kind
         assert any(spent_s(tmp_path / "afresh", kind)), kind
-    assert [row["pipeline"] for row in again.document["trials"]] == [row["pipeline"] for row in first.document["trials"]]
+    assert [row["pipeline"] for row in again.document["trials"]] == [
+        row["pipeline"] for row in first.document["trials"]
+    ]
 
 
 def test_a_search_starts_from_an_explored_space(relax: Toolchain, tiny_network: Path, tmp_path: Path) -> None:
