@@ -13,6 +13,7 @@ from passsearch.evaluate.evaluator import WorkerEvaluator
 from passsearch.evaluate.exploration import Exploration, Growth, Limits
 from passsearch.evaluate.plans import MeasurementPlans
 from passsearch.evaluate.protocols import Evaluator, Explorer
+from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
 from passsearch.evaluate.records import (
     Built,
     CandidateSamples,
@@ -25,7 +26,6 @@ from passsearch.evaluate.records import (
     TimedArtifacts,
     TimedSamples,
 )
-from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
 from passsearch.evaluate.session import OUTPUT_CASES, Session, device_of, open_session
 from passsearch.evaluate.state_graph import Edge, EdgeKey, StateGraph
 from passsearch.evaluate.verify import DEVIATION, Agreement
