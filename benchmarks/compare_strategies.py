@@ -139,7 +139,7 @@ def search_once(file: Path, objective: str, *, name: str, start: str, seed: int,
     evaluator = RecordedEvaluator(space.closure, space.builds, space.op_counts)
     charges = Charges(space, evaluator)
     entries = {step.name: catalog.entry(step.name) for step in space.closure.passes}
-    options = RunOptions((Objective.parse(objective),), NO_LIMIT, 1.0, seed, keep_throughput=KEEP, sampler=name)
+    options = RunOptions((Objective.parse(objective),), NO_LIMIT, seed=seed, keep_throughput=KEEP, sampler=name)
     search = Search(
         evaluator,
         Space(catalog, tuple(entries.values()), frozenset()),
@@ -148,6 +148,7 @@ def search_once(file: Path, objective: str, *, name: str, start: str, seed: int,
         default_baseline=O3.name,
         first=_sequences(catalog, space.closure) if start == "catalog" else [],
         elapsed_s=lambda: math.inf if len(charges.regrets) >= most else 0.0,
+        limit_s=lambda *_: 1.0,
         progress=lambda *_: charges.update(),
     )
     search.run()

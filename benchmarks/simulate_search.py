@@ -42,8 +42,8 @@ def search_once(seed: int, *, gain: float, noise: Noise = NOISE) -> bool:
         progress=lambda *_: None,
     )
     search.run()
-    assert search.scoring is not None
-    best = shortlist(evaluator, search.scoring, search.ranked())[0]
+    assert search.scoring is not None and search.reference is not None
+    best = shortlist(evaluator, search.scoring, search.ranked(), reference=search.reference)[0]
     confirmation = confirm(
         evaluator,
         best.candidate,

@@ -12,9 +12,12 @@ _PLANS = MeasurementPlans()
 SHORT = replace(
     _PLANS,
     search_rounds=replace(_PLANS.search_rounds, rounds=5, run_s=0.001),
+    shortlist_rounds=replace(_PLANS.shortlist_rounds, rounds=5, run_s=0.001),
     final_rounds=replace(_PLANS.final_rounds, rounds=5, run_s=0.001),
     processes=1,
+    comparison_processes=3,
     most_processes=1,
+    most_repetitions=1,
 )
 
 tune = partial(passsearch.tune, plans=SHORT)

@@ -23,7 +23,10 @@ class ProgressBar:
         self._phase = ""
 
     def __call__(self, text: str, done: int, total: int) -> None:
-        """Show the state of the command."""
+        """Show the state of the command; a total of 0 marks a note, which stays on the terminal."""
+        if total == 0:
+            self._show_note(text)
+            return
         if text != self._phase:
             _log.info("phase: %s (%d of %d)", text, done, total)
         if self._bar is not None and self._task is not None:
@@ -31,6 +34,12 @@ class ProgressBar:
         elif text != self._phase:
             print_note(text)
         self._phase = text
+
+    def _show_note(self, text: str) -> None:
+        if self._bar is not None:
+            self._bar.console.print(text)
+        else:
+            print_note(text)
 
     def __enter__(self) -> "ProgressBar":
         if self._bar is not None:

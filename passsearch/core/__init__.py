@@ -4,10 +4,17 @@ from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Featu
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.inputs import DeclaredInput, Dimension, bind_inputs, format_input, parse_input, resolve_inputs
 from passsearch.core.measurement import (
+    CODEGEN,
+    COMPILE_PARTS,
+    CONSTANTS,
     DEADLINE_S,
     FAILURE_KINDS,
+    FOLDING,
+    LOWERING,
     OBJECTIVES,
+    PASSES,
     STRICT_LIMITS,
+    WRITING,
     Failure,
     FailureKind,
     Interval,
@@ -20,11 +27,18 @@ from passsearch.core.suggestion import suggest_name
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
 
 __all__ = [
+    "CODEGEN",
+    "COMPILE_PARTS",
+    "CONSTANTS",
     "DEADLINE_S",
     "FAILURE_KINDS",
+    "FOLDING",
+    "LOWERING",
     "OBJECTIVES",
+    "PASSES",
     "STRICT_LIMITS",
     "UNKNOWN_CLASS",
+    "WRITING",
     "ArchitectureClass",
     "BuildOptions",
     "Candidate",

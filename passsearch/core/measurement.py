@@ -28,6 +28,20 @@ def strict_limit(dtypes: Iterable[str]) -> float:
     return max((STRICT_LIMITS.get(dtype, 0.0) for dtype in dtypes), default=0.0)
 
 
+PASSES, CONSTANTS, LOWERING, CODEGEN, WRITING = COMPILE_PARTS = (
+    "passes",
+    "constants",
+    "lowering",
+    "codegen",
+    "writing",
+)
+"""What compile time is spent on: graph passes, evaluating constants, lowering to kernels, code generation, linking."""
+
+
+FOLDING = "FoldConstant"
+"""Name of the pass that evaluates constants. TVM's own compiles every constant expression and runs it."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """A candidate that failed, as an ordinary value: never an exception and never a number.
@@ -74,7 +88,7 @@ class Measurement:
     """The measurement of one candidate: raw samples and single values, ``None`` where a value could not be read.
 
     Attributes:
-        latency_s: Seconds per inference, one value per round, in the order measured.
+        process_latency_s: Seconds per inference by timing process, one value per round, in the order measured.
         compile_s: Seconds to apply the pipeline, build the result and write the kernels to files.
         apply_s: The part of ``compile_s`` that applies the pipeline, in seconds.
         batch: Samples per inference; throughput is ``batch / latency``.
@@ -87,7 +101,7 @@ class Measurement:
         conditions: Threads, affinity, load and clocks during the measurement.
     """
 
-    latency_s: tuple[float, ...]
+    process_latency_s: tuple[tuple[float, ...], ...]
     compile_s: float | None = None
     apply_s: float | None = None
     batch: int = 1

@@ -1,7 +1,7 @@
 """The interface between a dialect and the worker. No compiler object leaves the worker process."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -54,12 +54,14 @@ class Artifact:
         plan_bytes: Memory the compiler planned for activations and workspace, ``None`` if it does not report it.
         kernels: Digest of the lowered functions and of the order of their calls. Values of parameters and names do not
             change it. Empty if the compiler does not show its kernels.
+        parts_s: Seconds of the build by ``COMPILE_PARTS``; empty for an artifact that was not built just now.
     """
 
     folder: Path
     bytes: int
     plan_bytes: int | None
     kernels: str = ""
+    parts_s: Mapping[str, float] = field(default_factory=dict)
 
 
 class Executable(Protocol):

@@ -1,6 +1,7 @@
 """The evaluator of real networks, composed of the applier, the builder and the timing of compiler processes."""
 
 import logging
+import math
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -104,9 +105,9 @@ class WorkerEvaluator:
         """Return the counts of operators, fused groups and constants of a state; empty if they are unavailable."""
         return self.applier.op_counts(state)
 
-    def build(self, state: str, candidate: Candidate) -> Built | Failure:
-        """Build a state with a candidate's options and judge its outputs by the candidate's limit."""
-        return self.builder.build(state, candidate)
+    def build(self, state: str, candidate: Candidate, *, longest_s: float = math.inf) -> Built | Failure:
+        """Build a state with a candidate's options and judge its outputs; see ``Evaluator.build``."""
+        return self.builder.build(state, candidate, longest_s=longest_s)
 
     def restore(self, built: Built) -> Built | Failure:
         """Make sure that the files of an artifact exist."""
@@ -116,8 +117,8 @@ class WorkerEvaluator:
         """Delete the files of an artifact; ``restore`` makes them again."""
         self.builder.discard(built)
 
-    def sample(self, baseline: Built, candidate: Built) -> CandidateSamples | Failure:
-        """Time a candidate of a search against the baseline, interleaved in one process.
+    def sample(self, reference: Built, candidate: Built) -> CandidateSamples | Failure:
+        """Time a candidate of a search against a reference, interleaved in one process.
 
         An artifact that calls the same kernels in the same order as an earlier one is not timed again.
         """
@@ -125,21 +126,25 @@ class WorkerEvaluator:
             return CandidateSamples((), (), {})
         # Kernels and not binaries: values of parameters do not change the time. Pairs of binaries with the same kernels
         # read 1.005 [0.996, 1.014] of each other on average (docs/search.md, benchmarks/collapse.py).
-        key = f"{baseline.kernels}|{candidate.kernels}"
+        key = f"{reference.kernels}|{candidate.kernels}"
         fact = self._facts.recall("samples", key)
         if fact is None:
-            fact = self._sample(key, baseline, candidate)
+            fact = self._sample(key, reference, candidate)
         return read_fact(fact, CandidateSamples.from_fact)
 
-    def _sample(self, key: str, baseline: Built, candidate: Built) -> Fact:
-        for built in (baseline, candidate):
+    def _sample(self, key: str, reference: Built, candidate: Built) -> Fact:
+        for built in (reference, candidate):
             restored = self.restore(built)
             # Not recorded: this build has succeeded before, so the failure is the machine's and may not come again.
             if isinstance(restored, Failure):
                 return {"failure": restored.to_json()}
         _log.info("timing state %s", candidate.state)
-        folders = [str(baseline.folder), str(candidate.folder)]
+        # The reference against itself needs no second artifact.
+        same = reference.kernels == candidate.kernels
+        folders = [str(built.folder) for built in (reference, candidate)][same:]
         answer = self._timing.in_one(folders, self.plans.search_rounds)
+        if same and "failure" not in answer:
+            answer = {**answer, "samples": 2 * answer["samples"]}
         # The key names kernels, so `of` says which of the binaries with these kernels was the one that ran.
         return self._facts.record("samples", key, fact={**answer, "of": candidate.digest})
 

@@ -4,11 +4,13 @@ from dataclasses import dataclass, field, replace
 
 from passsearch.measure import RoundPlan, WindowPlan, race_critical_values
 
-FINAL_ROUNDS = RoundPlan()
-# What a search finds is decided later, by other samples, so 10 s for a candidate suffice: without that limit a search
-# of a slow network saw four sequences in as many minutes. A search times two artifacts at once, the baseline and a
-# candidate.
-SEARCH_ROUNDS = replace(FINAL_ROUNDS, rounds=8, race_s=10.0, critical=race_critical_values(8, artifacts=2))
+# Processes differ more than rounds do, so a slow network gets fewer rounds in each process and not fewer processes.
+FINAL_ROUNDS = RoundPlan(visit_s=1.0, race_s=6.0)
+# What a search finds is decided later, by other samples, so a few seconds for a candidate suffice. A search times two
+# artifacts at once, a reference and a candidate.
+SEARCH_ROUNDS = replace(FINAL_ROUNDS, rounds=8, visit_s=0.5, race_s=5.0, critical=race_critical_values(8, artifacts=2))
+# A shortlist times the reference and up to five candidates.
+SHORTLIST_ROUNDS = replace(FINAL_ROUNDS, critical=race_critical_values(FINAL_ROUNDS.rounds, artifacts=6))
 
 
 @dataclass(frozen=True)
@@ -16,12 +18,19 @@ class MeasurementPlans:
     """The plans of one session. Results are comparable only where these are equal.
 
     Attributes:
-        search_rounds: Rounds for one candidate of a search. A candidate that is certainly slower leaves early.
-        final_rounds: Rounds for decisions: every artifact stays to the end.
+        search_rounds: Rounds for one candidate of a search. An artifact that is certainly slower leaves early.
+        shortlist_rounds: Rounds for the shortlist. An artifact that is certainly slower leaves early.
+        final_rounds: Rounds for the confirmation: every artifact stays to the end.
         search_windows: Windows of power and energy for one candidate of a search.
         final_windows: Windows of power and energy for decisions.
-        processes: Timing processes of a shortlist, and the fewest of each repetition that confirms a winner.
-        most_processes: The most timing processes of one repetition.
+        processes: Timing processes of a shortlist.
+        comparison_processes: Timing processes of a comparison, unless the user sets another number.
+        most_processes: Largest number of timing processes of one repetition that confirms a winner.
+        least_timing_s: Time that the timing processes of one repetition may take, in seconds; as long as its compiles
+            if these take longer.
+        most_repetitions: Largest number of repetitions that confirm a winner.
+        confirm_share: Share of a time limit that the search leaves to the shortlist and the confirmation.
+        confirm_s: Longest time that the search leaves to them, in seconds.
         explore_s: Longest time to close the space before the sampler starts, in seconds.
         explore_share: Largest share of a time limit that closing the space may take.
         no_op_states: Number of states a pass may leave unchanged before its other edges wait for those of active
@@ -29,15 +38,18 @@ class MeasurementPlans:
     """
 
     search_rounds: RoundPlan = SEARCH_ROUNDS
+    shortlist_rounds: RoundPlan = SHORTLIST_ROUNDS
     final_rounds: RoundPlan = FINAL_ROUNDS
     search_windows: WindowPlan = field(default_factory=lambda: WindowPlan(windows=1))
     final_windows: WindowPlan = field(default_factory=WindowPlan)
-    # The median over processes has no interval below six processes. Three in each of three repetitions are nine, and
-    # with three artifacts every order of loading occurs once. Three a repetition left 12 % open on MobileNetV2: hence
-    # nine.
     processes: int = 3
+    comparison_processes: int = 9
     most_processes: int = 9
+    least_timing_s: float = 20.0
+    most_repetitions: int = 9
+    confirm_share: float = 0.4
+    confirm_s: float = 600.0
     explore_s: float = 300.0
-    explore_share: float = 0.2
+    explore_share: float = 0.1
     # 21 to 24 of the 35 choices of passes change nothing on any state of a network (docs/search.md).
     no_op_states: int = 20

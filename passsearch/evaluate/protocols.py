@@ -1,5 +1,6 @@
 """The seam between searching and evaluating: what a search needs of an evaluator, and what an exploration needs."""
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -41,8 +42,14 @@ class Evaluator(Protocol):
     def op_counts(self, state: str) -> Mapping[str, int]:
         """Return the counts of operators, fused groups and constants of a state; empty if they are unavailable."""
 
-    def build(self, state: str, candidate: Candidate) -> Built | Failure:
-        """Build a state with a candidate's options and judge its outputs by the candidate's limit."""
+    def build(self, state: str, candidate: Candidate, *, longest_s: float = math.inf) -> Built | Failure:
+        """Build a state with a candidate's options and judge its outputs by the candidate's limit.
+
+        Args:
+            state: The state.
+            candidate: The candidate.
+            longest_s: Longest inference in seconds that is of interest; see ``Built.slow_run_s``.
+        """
 
     def restore(self, built: Built) -> Built | Failure:
         """Make sure that the files of an artifact exist."""
@@ -50,8 +57,8 @@ class Evaluator(Protocol):
     def discard(self, built: Built) -> None:
         """Delete the files of an artifact; ``restore`` makes them again."""
 
-    def sample(self, baseline: Built, candidate: Built) -> CandidateSamples | Failure:
-        """Time a candidate of a search against the baseline, interleaved in one process."""
+    def sample(self, reference: Built, candidate: Built) -> CandidateSamples | Failure:
+        """Time a candidate of a search against a reference, interleaved in one process."""
 
     def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
         """Time artifacts against each other in new processes."""

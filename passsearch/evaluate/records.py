@@ -59,6 +59,7 @@ class BuildFact:
         bytes: Size of the files.
         plan_bytes: Memory the compiler planned; ``None`` where it planned none.
         verification: Comparison of its outputs with the reference; ``None`` where nothing runs.
+        slow_run_s: Seconds of an inference that was so long that the comparison ended with it; ``None`` otherwise.
     """
 
     digest: str
@@ -67,6 +68,7 @@ class BuildFact:
     bytes: int
     plan_bytes: int | None
     verification: VerifyFact | None
+    slow_run_s: float | None
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "BuildFact":
@@ -79,6 +81,7 @@ class BuildFact:
             bytes=fact["bytes"],
             plan_bytes=fact["plan_bytes"],
             verification=VerifyFact.from_fact(fact) if fact.get("deviation") is not None else None,
+            slow_run_s=fact.get("slow_run_s"),
         )
 
 
@@ -101,6 +104,8 @@ class Built:
         plan_bytes: Memory the compiler planned.
         peak_rss: Memory the artifact adds to a process that runs it, in bytes.
         agreement: Agreement of its outputs with the reference.
+        slow_run_s: Seconds of its only inference where that was longer than a search allows; ``None`` otherwise. Its
+            outputs are then compared on one input only, and it is not timed.
     """
 
     state: str
@@ -114,21 +119,22 @@ class Built:
     plan_bytes: int | None
     peak_rss: int | None
     agreement: Agreement = field(default_factory=Agreement)
+    slow_run_s: float | None = None
 
 
 @dataclass(frozen=True)
 class CandidateSamples:
-    """Samples of a candidate and of the baseline from one process of a search; both empty where nothing runs."""
+    """Samples of a candidate and of a reference from one process of a search; both empty where nothing runs."""
 
-    baseline: Samples
+    reference: Samples
     candidate: Samples
     conditions: Conditions
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "CandidateSamples":
         """Read a fact of kind ``samples``."""
-        baseline, candidate = fact["samples"]
-        return cls(tuple(baseline), tuple(candidate), fact["conditions"])
+        reference, candidate = fact["samples"]
+        return cls(tuple(reference), tuple(candidate), fact["conditions"])
 
 
 @dataclass(frozen=True)
@@ -166,9 +172,9 @@ class TimingRequest:
         key: Names the samples in the log.
         artifacts: Artifacts to time.
         plan: Plan of each process.
-        processes: Number of processes; ``None`` for those of a shortlist.
-        least_s: Time that timing may take at least: further processes run as long as they fit into it, up to
-            ``MeasurementPlans.most_processes`` in all.
+        processes: Number of processes; ``None`` for as many as fit into ``least_s`` or
+            ``MeasurementPlans.least_timing_s``, at least one and at most ``MeasurementPlans.most_processes``.
+        least_s: Time that timing may take, if it is longer than ``MeasurementPlans.least_timing_s``.
         turn: Number of the first process; it decides the order in which artifacts are loaded.
     """
 
@@ -219,6 +225,7 @@ class FreshCompile:
         apply_s: Time to apply the pipeline.
         build_s: Time to build and to write the files.
         wall_s: Wall time of the process.
+        parts_s: Seconds by ``COMPILE_PARTS``; empty in logs from before they were recorded.
     """
 
     folder: Path
@@ -226,11 +233,13 @@ class FreshCompile:
     apply_s: float
     build_s: float
     wall_s: float
+    parts_s: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "FreshCompile":
         """Read a fact of kind ``fresh``."""
-        return cls(Path(fact["folder"]), fact["digest"], fact["apply_s"], fact["seconds"], fact["wall_s"])
+        seconds = (fact["apply_s"], fact["seconds"], fact["wall_s"])
+        return cls(Path(fact["folder"]), fact["digest"], *seconds, fact.get("parts_s", {}))
 
     @property
     def compile_s(self) -> float:

@@ -31,21 +31,15 @@ class Timing:
         return self._measure_undisturbed(lambda: self._pool.ask(self._pool.timer, "measure", request=request))
 
     def in_several(self, request: TimingRequest) -> Fact:
-        """Return samples from several new processes, by process. The order of loading changes from one to the next.
-
-        As many processes again follow as fit into ``least_s``, judged by the time the first ones took.
-        """
-        # The number of processes follows from how long they take and never from what they measure: to stop when a
-        # result looks good would make wins out of noise. Multiples of the first number keep orders of loading equally
-        # frequent.
+        """Return samples from several new processes, by process. The order of loading changes from one to the next."""
         plans, turn = self._session.plans, request.turn
-        processes = request.processes or plans.processes
-        answers = self._run_processes(request, range(turn, turn + processes))
-        if "failure" not in answers[-1]:
-            wall_s = sum(answer["wall_s"] for answer in answers)
-            times = min(plans.most_processes // processes, int(request.least_s / wall_s))
-            _log.debug("%d processes took %.1f s; %.1f s are to be filled", processes, wall_s, request.least_s)
-            answers += self._run_processes(request, range(turn + processes, turn + processes * times))
+        answers = self._run_processes(request, range(turn, turn + (request.processes or 1)))
+        if request.processes is None and "failure" not in answers[-1]:
+            fill_s, process_s = max(request.least_s, plans.least_timing_s), answers[0]["wall_s"]
+            # The number of processes follows from how long they take and never from what they measure.
+            processes = min(plans.most_processes, int(fill_s / process_s))
+            _log.debug("a process took %.1f s; %.1f s are to be filled", process_s, fill_s)
+            answers += self._run_processes(request, range(turn + 1, turn + processes))
         if "failure" in answers[-1]:
             return answers[-1]
         return {

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ def verify(
     cases: Sequence[int | str],
     outputs: Path,
     reference: Path | None,
+    longest_s: float = math.inf,
 ) -> dict[str, Any]:
     """Run an artifact on the inputs of every case and compare its outputs with the reference's.
 
@@ -37,29 +39,44 @@ def verify(
         cases: Seeds of random inputs and names of edge inputs; see ``case_inputs``.
         outputs: File that gets the outputs if there is no reference, as arrays ``<case>_<index>`` of one ``.npz``.
         reference: File with the reference's outputs; ``None`` makes these outputs the reference.
+        longest_s: Longest run in seconds; after a longer one the remaining cases are left out.
 
     Returns:
+        ``slow_run_s`` (the seconds of the run after which cases were left out, ``None`` if there was none),
         ``deviation`` (the largest, see ``relative_deviation``), its ``case``, ``mismatch`` (a difference in number,
         shape or type; empty without one) and ``leads`` (see ``_leads``; ``None`` after a mismatch).
     """
-    results = {
-        f"{case}_{index}": array
-        for case in cases
-        for index, array in enumerate(executable.run(case_inputs(types, case)))
-    }
+    results, cases, slow_run_s = _run_cases(executable, types, cases=cases, longest_s=longest_s)
+    common = {"slow_run_s": slow_run_s, "case": "", "mismatch": "", "leads": None}
     if reference is None:
         _save(outputs, results)
-        return {"deviation": 0.0, "case": "", "mismatch": "", "leads": _leads(results, results, cases=cases)}
+        return {**common, "deviation": 0.0, "leads": _leads(results, results, cases=cases)}
     with np.load(reference) as file:
-        if set(file.files) != set(results):
-            return {"deviation": math.inf, "case": "", "mismatch": "the number of outputs differs", "leads": None}
+        if {key for key in file.files if key.rpartition("_")[0] in map(str, cases)} != set(results):
+            return {**common, "deviation": math.inf, "mismatch": "the number of outputs differs"}
         expected = {key: file[key] for key in results}
     mismatch = next(filter(None, (_mismatch(results[key], expected[key]) for key in results)), "")
     deviations = {key: relative_deviation(results[key], expected[key]) for key in results}
     worst = max(deviations, key=lambda key: deviations[key])
     case, _, _ = worst.rpartition("_")
     leads = None if mismatch else _leads(results, expected, cases=cases)
-    return {"deviation": deviations[worst], "case": case, "mismatch": mismatch, "leads": leads}
+    return {**common, "deviation": deviations[worst], "case": case, "mismatch": mismatch, "leads": leads}
+
+
+def _run_cases(
+    executable: Executable, types: Mapping[str, TensorType], *, cases: Sequence[int | str], longest_s: float
+) -> tuple[dict[str, Array], Sequence[int | str], float | None]:
+    """Return the outputs by case and index, the cases that ran, and the seconds of a run that was too long."""
+    results: dict[str, Array] = {}
+    for number, case in enumerate(cases, 1):
+        inputs = case_inputs(types, case)
+        start = time.perf_counter()
+        outputs = executable.run(inputs)
+        seconds = time.perf_counter() - start
+        results |= {f"{case}_{index}": array for index, array in enumerate(outputs)}
+        if seconds > longest_s and number < len(cases):
+            return results, cases[:number], seconds
+    return results, cases, None
 
 
 def _save(path: Path, results: Mapping[str, Array]) -> None:

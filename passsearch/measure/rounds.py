@@ -28,8 +28,11 @@ STEAL_LIMIT, FOREIGN_LIMIT = 0.05, 0.10
 MIN_COUNTED_S = 0.1
 """Shortest round whose CPU counters are used: they count in ticks of 10 ms, which are too coarse for a shorter one."""
 
-MIN_ROUNDS = 4
+MIN_ROUNDS = 2
 """Number of undisturbed rounds that a race needs before its time limit can end it."""
+
+BEATEN = math.log(2.0)
+"""Log-ratio by which the baseline must be slower to leave a race."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class RoundPlan:
         seed: Seed of the visiting order and of the stack depths.
         critical: One-sided critical values in standard errors, by number of rounds so far. An artifact that is slower
             than the fastest by more leaves the race. Infinite or missing values keep all artifacts.
-        margin: Log-ratio by which an artifact must be slower to leave.
+        margin: Log-ratio by which an artifact must be slower to leave; the baseline's is ``BEATEN``.
         flush_bytes: Bytes to write before every run, to time with cold caches; a run is then one inference.
         depths: Number of stack depths that runs start at; 1 starts all runs at the same depth.
     """
@@ -101,15 +104,15 @@ def measure(
         ``samples`` (seconds per inference, one list per artifact), ``spans`` (begin and end of every round on the
         monotonic clock) and ``conditions``.
     """
-    for executable in executables:
-        executable.run(random_inputs(types, seed=0))
-    counters = partial(CpuTimes.read, cores)
+    inputs, counters = random_inputs(types, seed=0), partial(CpuTimes.read, cores)
     if isinstance(plan, Cf22Plan):
+        for executable in executables:
+            executable.run(inputs)
         before = counters()
         samples, dropped = [_sample_in_sequence(executable, plan) for executable in executables], 0
         rounds, spread = [Round.from_cpu_times({}, before=before, after=counters())], None
     else:
-        race = run_race(executables, plan, watch=counters)
+        race = run_race(executables, plan, inputs=inputs, watch=counters)
         samples, dropped, rounds, spread = race.samples(), race.dropped_count, race.valid_rounds(), race.stack_spread()
     return {
         "samples": samples,
@@ -133,6 +136,7 @@ def run_race(
     executables: Sequence[Executable],
     plan: RoundPlan,
     *,
+    inputs: Mapping[str, Array],
     watch: Callable[[], CpuTimes],
     now: Callable[[], float] = time.perf_counter,
 ) -> "Race":
@@ -141,27 +145,40 @@ def run_race(
     Args:
         executables: The artifacts; the first is the baseline.
         plan: The plan.
+        inputs: Inputs of every run.
         watch: Reads the CPU counters of the cores.
         now: The clock, in seconds.
     """
     rng, flush = random.Random(plan.seed), np.zeros(plan.flush_bytes, np.uint8)  # noqa: S311
-    once_s = [max(_time_run(executable, 1, now=now), 1e-7) for executable in executables]
+    once_s = [_estimate(executable, inputs, longest_s=plan.visit_s, now=now) for executable in executables]
     counts = [1 if plan.flush_bytes else max(1, math.ceil(plan.run_s / seconds)) for seconds in once_s]
     # The slowest artifact decides, so that all artifacts draw the same number of samples.
     runs = max(1, min(plan.runs, int(plan.visit_s / max(*once_s, plan.run_s))))
     # The caches hold megabytes. A slow network has read its own data anew within a hundredth of an inference, so a run
     # to fill the caches would only cost time.
-    fill_caches = min(once_s) * plan.runs <= plan.visit_s
+    fill_caches = [seconds * plan.runs <= plan.visit_s for seconds in once_s]
     race = Race(len(executables), plan, rng=rng)
     while not race.is_over:
         before, runs_s = watch(), {}
         for index in race.next_order():
-            if fill_caches:
+            if fill_caches[index]:
                 executables[index].run_repeatedly(1)  # the caches still hold the data of the artifact before
             time_run = partial(_time_run, executables[index], counts[index], flush=flush, now=now)
             runs_s[index] = [call_at_depth(rng.randrange(plan.depths), time_run) for _ in range(runs)]
         race.add(Round.from_cpu_times(runs_s, before=before, after=watch()))
     return race
+
+
+def _estimate(
+    executable: Executable, inputs: Mapping[str, Array], *, longest_s: float, now: Callable[[], float]
+) -> float:
+    """Return the seconds of one inference, roughly."""
+    start = now()
+    executable.run(inputs)
+    first_s = now() - start
+    # The first run also loads pages and caches. That is no part of an inference, but beside one of seconds it does not
+    # count, and another run would take as long again.
+    return first_s if first_s > longest_s else max(_time_run(executable, 1, now=now), 1e-7)
 
 
 def _time_run(
@@ -237,8 +254,8 @@ class Race:
 
     @property
     def is_over(self) -> bool:
-        """True after enough rounds, or when the baseline has no contender any more."""
-        if self._only_baseline_remains or self._time_is_up:
+        """True after enough rounds, or when one artifact is left."""
+        if self._one_remains or self._time_is_up:
             return True
         # Disturbed rounds are replaced, but a machine that is always disturbed must not keep the race going.
         return len(self._undisturbed_rounds()) >= self._plan.rounds or len(self._rounds) >= 2 * self._plan.rounds
@@ -260,7 +277,7 @@ class Race:
 
     def valid_rounds(self) -> list[Round]:
         """Return the rounds that count: the undisturbed ones and, if a full race has too few, the least disturbed."""
-        if self._only_baseline_remains or self._time_is_up:
+        if self._one_remains or self._time_is_up:
             return self._undisturbed_rounds()
         ranking = sorted(range(len(self._rounds)), key=lambda place: self._rounds[place].disturbance)
         return [self._rounds[place] for place in sorted(ranking[: self._plan.rounds])]
@@ -279,8 +296,8 @@ class Race:
         return spreads
 
     @property
-    def _only_baseline_remains(self) -> bool:
-        return self._contenders == [0] and len(self._artifacts) > 1
+    def _one_remains(self) -> bool:
+        return len(self._contenders) == 1 and len(self._artifacts) > 1
 
     @property
     def _time_is_up(self) -> bool:
@@ -297,10 +314,11 @@ class Race:
         critical = self._plan.critical[len(rounds)]
         logs = {index: np.log([round_.samples[index] for round_ in rounds]) for index in self._contenders}
         leader = min(logs, key=lambda index: float(np.median(logs[index])))
-        # The baseline stays, because all ratios refer to it.
-        for index in [index for index in self._contenders if index not in (0, leader)]:
+        for index in [index for index in self._contenders if index != leader]:
             lag = logs[index] - logs[leader]
-            if lag.mean() - critical * lag.std(ddof=1) / math.sqrt(len(lag)) > self._plan.margin:
+            # All ratios refer to the baseline, so it stays unless its ratio is past all doubt.
+            margin = self._plan.margin if index else BEATEN
+            if lag.mean() - critical * lag.std(ddof=1) / math.sqrt(len(lag)) > margin:
                 self._contenders.remove(index)
 
 

@@ -56,29 +56,13 @@ def one_process_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> 
 def process_ratio(pairs: Sequence[SamplePair], *, level: float = LEVEL) -> Ratio:
     """Return the ratio of one artifact to another over several processes that all timed the same two binaries.
 
-    The memory layout of a process slows an artifact in some processes and not in most. Therefore the process is the
-    repetition and the median is the summary: the interval assumes nothing about the distribution over processes.
+    The memory layout of a process slows an artifact in some processes, so the process is the repetition.
 
     Args:
         pairs: Samples of the reference and of the artifact, by process.
         level: Confidence level of the interval.
     """
-    return median_ratio([log_ratio(reference, artifact) for reference, artifact in pairs], level=level)
-
-
-def median_ratio(values: Sequence[float], *, level: float = LEVEL) -> Ratio:
-    """Return the median of log-ratios as a ratio, with its distribution-free interval.
-
-    The interval goes from 0 to infinity if there are fewer than ``min_repetitions`` values: then no interval of the
-    median reaches the level.
-
-    Args:
-        values: One log-ratio per independent repetition.
-        level: Confidence level of the interval.
-    """
-    enough = len(values) >= min_repetitions(level)
-    interval = median_interval(values, level=level) if enough else Interval(-np.inf, np.inf)
-    return _ratio(float(np.median(values)), low=interval.low, high=interval.high)
+    return mean_ratio([log_ratio(reference, artifact) for reference, artifact in pairs], level=level)
 
 
 def cf22_ratio(pairs: Sequence[SamplePair]) -> Ratio:
@@ -102,29 +86,31 @@ def _mean_without_outliers(samples: Sequence[float], *, deviations: float) -> fl
     return float(values[np.abs(values - values.mean()) <= deviations * values.std()].mean())
 
 
-def min_repetitions(level: float = LEVEL) -> int:
-    """Return the smallest number of values whose minimum and maximum enclose the median at this confidence level."""
-    # n values enclose the median with probability 1 - 2 / 2**n.
-    return math.ceil(1 - math.log2(1 - level))
-
-
-def mean_ratio(values: Sequence[float]) -> Ratio:
-    """Return the mean of log-ratios as a ratio, with Student's t interval.
-
-    Suits a few repetitions of similar quality, such as compile times.
+def mean_ratio(values: Sequence[float], *, level: float = LEVEL) -> Ratio:
+    """Return the mean of log-ratios as a ratio, with Student's t interval; one value has an unlimited interval.
 
     Args:
         values: One log-ratio per independent repetition.
+        level: Confidence level of the interval.
     """
     logs = np.asarray(values, dtype=float)
     centre = float(logs.mean())
     if len(logs) < 2:
         return _ratio(centre, low=-np.inf, high=np.inf)
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(logs) - 1) * stats.sem(logs))
+    half = float(stats.t.ppf((1 + level) / 2, len(logs) - 1) * stats.sem(logs))
     return _ratio(centre, low=centre - half, high=centre + half)
 
 
-def race_critical_values(rounds: int, *, artifacts: int, level: float = 0.99, least: int = 4) -> tuple[float, ...]:
+def level_of_looks(looks: int, *, level: float = LEVEL) -> float:
+    """Return the level of each interval, so that all intervals of so many looks hold together at ``level``.
+
+    Measuring may then end at any look, for any reason. Source: repeated confidence intervals (Jennison and Turnbull,
+    Group Sequential Methods with Applications to Clinical Trials, 2000, chapter 9), with Bonferroni's correction.
+    """
+    return 1 - (1 - level) / looks
+
+
+def race_critical_values(rounds: int, *, artifacts: int, level: float = 0.99, least: int = 2) -> tuple[float, ...]:
     """Return critical values of Student's t by number of rounds, for a race that is judged after every round.
 
     The values are corrected for the number of judgements and of artifacts (Bonferroni): a candidate as good as the best
@@ -132,16 +118,6 @@ def race_critical_values(rounds: int, *, artifacts: int, level: float = 0.99, le
     """
     share = (1 - level) / max(1, (rounds - least + 1) * (artifacts - 1))
     return tuple(float(stats.t.isf(share, count - 1)) if count >= least else math.inf for count in range(rounds + 1))
-
-
-def median_interval(samples: Sequence[float], *, level: float = LEVEL) -> Interval:
-    """Return the distribution-free interval of the median of one sample.
-
-    Source: order statistics (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2).
-    """
-    values = np.sort(np.asarray(samples, dtype=float))
-    rank = int(stats.binom.ppf((1 - level) / 2, len(values), 0.5))
-    return Interval(float(values[max(rank - 1, 0)]), float(values[min(len(values) - rank, len(values) - 1)]))
 
 
 def noise_floor(twin: Ratio) -> float:

@@ -6,8 +6,8 @@ from typing import Any
 
 from passsearch.report.formatting import format_pipeline, lookup
 from passsearch.report.interval_plot import interval_plot
-from passsearch.report.rows import column_titles, front_rows, result_rows
-from passsearch.report.text import FRONT_TITLE, evidence_lines, setup_lines
+from passsearch.report.rows import column_titles, front_rows, level_rows, result_rows
+from passsearch.report.text import FRONT_TITLE, LEVELS_TITLE, attribution_lines, evidence_lines, setup_lines
 from passsearch.report.verdict import verdict_text
 
 # No colours of its own for text: `currentColor` follows the theme of the notebook, light or dark.
@@ -26,7 +26,7 @@ _STYLE = """
 
 def result_html(document: Mapping[str, Any]) -> str:
     """Return a run's result as an HTML fragment for notebooks."""
-    rows = result_rows(document)
+    rows, levels = result_rows(document), level_rows(document)
     verdict = escape(verdict_text(document))
     return "\n".join(
         (
@@ -34,8 +34,10 @@ def result_html(document: Mapping[str, Any]) -> str:
             _paragraphs(setup_lines(document)),
             f'<p class="verdict">{verdict}</p>',
             _table(column_titles(document), [row.cells(document) for row in rows]),
+            _levels(document),
             _pareto_front(document),
-            interval_plot(document, rows),
+            interval_plot(document, [*levels, *rows]),
+            _paragraphs(attribution_lines(document)),
             f"<p>best: <code>{escape(format_pipeline(document.get('best')))}</code></p>",
             f"<details><summary>Evidence</summary>{_paragraphs(evidence_lines(document))}</details>",
             "</div>",
@@ -56,6 +58,11 @@ def result_page(document: Mapping[str, Any]) -> str:
 
 def _paragraphs(lines: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"<p>{escape(title)}: {escape(text)}</p>" for title, text in lines)
+
+
+def _levels(document: Mapping[str, Any]) -> str:
+    cells = [row.cells(document) for row in level_rows(document)]
+    return f"<p>{LEVELS_TITLE}:</p>{_table(column_titles(document), cells)}" if cells else ""
 
 
 def _pareto_front(document: Mapping[str, Any]) -> str:

@@ -52,6 +52,7 @@ class Row:
             format_number(self.measurement.get("compile_s")),
             format_ratio(self.compile_ratio),
             format_megabytes(self.measurement.get("artifact_bytes")),
+            format_count(lookup(self.measurement, "conditions", "threads")),
             *(sensors if has_sensor_readings(document) else ()),
         )
 
@@ -60,7 +61,7 @@ def column_titles(document: Document) -> tuple[str, ...]:
     """Return the titles of the columns; energy, power and temperature only if something was measured there."""
     name = baseline_name(document)
     sensors = ("mJ", "W", "max °C") if has_sensor_readings(document) else ()
-    return ("", "latency ms", "per s", f"throughput/{name}", "compile s", f"{name}/compile", "MB", *sensors)
+    return ("", "latency ms", "per s", f"throughput/{name}", "compile s", f"{name}/compile", "MB", "threads", *sensors)
 
 
 def has_sensor_readings(document: Document) -> bool:
@@ -78,19 +79,21 @@ def baseline_name(document: Document) -> str:
 
 
 def result_rows(document: Document) -> list[Row]:
-    """Return a row per baseline and, last, the winner's; the baseline to beat shows its confirmed measurement."""
-    reference = find_by_name(document.get("baselines") or [], baseline_name(document))
-    rows = []
-    for candidate in document.get("baselines") or []:
-        if reference is not None and candidate is reference:
-            # The winner's ratios come from the confirmation, so the baseline's row must show that measurement too;
-            # the one made during the search belongs to the other rows.
-            rows.append(Row(label(candidate), document.get("baseline") or candidate, RATIO_ONE, RATIO_ONE))
-        else:
-            ratio = _compile_ratio(reference, candidate)
-            rows.append(Row(label(candidate), candidate, candidate.get("ratio"), ratio))
+    """Return the rows of the baseline to beat and of the winner, from the one measurement that timed them together."""
     ratios, best = document.get("ratios"), document.get("best") or {}
-    return [*rows, Row("best", best, lookup(ratios, "throughput"), lookup(ratios, "compile_time"))]
+    baseline = Row(baseline_name(document), document.get("baseline") or {}, RATIO_ONE, RATIO_ONE)
+    return [baseline, Row("best", best, lookup(ratios, "throughput"), lookup(ratios, "compile_time"))]
+
+
+def level_rows(document: Document) -> list[Row]:
+    """Return the rows of the compiler's other levels, which the search measured one by one."""
+    levels = document.get("baselines") or []
+    reference = find_by_name(levels, baseline_name(document))
+    return [
+        Row(label(level), level, level.get("ratio"), _compile_ratio(reference, level))
+        for level in levels
+        if level is not reference
+    ]
 
 
 def comparison_rows(document: Document) -> list[Row]:

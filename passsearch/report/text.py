@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from passsearch.core import CONSTANTS
 from passsearch.report.formatting import (
     MISSING,
     format_count,
@@ -21,10 +22,21 @@ from passsearch.report.rows import (
     find_by_name,
     front_rows,
     label,
+    level_rows,
     result_rows,
 )
 from passsearch.report.table import paragraph, table, text_width
 from passsearch.report.verdict import verdict_text
+
+SOURCES = {
+    "baseline": "none: it is TVM's own level {name}",
+    "sequence": "the catalog, as the sequence {name}, without passes that change nothing here",
+    "explored state": "the search, among the states it explored (sampler {name})",
+    "sampler": "the search's sampler {name}",
+}
+"""Sentences on the source of a winner, by its kind."""
+
+LEVELS_TITLE = "other levels, from the search (one compile and one process each)"
 
 FRONT_TITLE = "Pareto front: no other candidate is better in every objective (the search's own measurements)"
 
@@ -37,10 +49,12 @@ def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str
         width: Largest number of characters in a line; the terminal's width by default.
     """
     width = width or text_width()
-    outcome = [("best", format_pipeline(document.get("best"))), ("verdict", verdict_text(document))]
+    outcome = [("best", format_pipeline(document.get("best"))), *attribution_lines(document)]
+    outcome.append(("verdict", verdict_text(document)))
     parts = [
         _paragraphs(setup_lines(document), width),
         _table(document, result_rows(document), width=width),
+        _levels(document, width),
         _paragraphs(outcome, width),
         _pareto_front(document, width),
         _paragraphs(evidence_lines(document), width),
@@ -80,6 +94,34 @@ def _pairs(document: Mapping[str, Any], width: int) -> str:
     return table((title, "ratio", "verdict"), rows, width=width, right=("ratio",)) if rows else ""
 
 
+def attribution_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield who proposed the winner, and what the compile times of winner and baseline are spent on."""
+    source = lookup(document, "best", "source")
+    if source:
+        yield "found by", SOURCES[source["kind"]].format(name=source["name"])
+    rows = [(name, lookup(document, key, "compile_parts_s")) for name, key in _compiled_rows(document)]
+    if all(parts for _, parts in rows):
+        texts = [
+            f"{name}: " + ", ".join(f"{part} {value:.1f}" for part, value in parts.items()) for name, parts in rows
+        ]
+        yield "compile seconds", "; ".join(texts)
+        yield "without constants", _without_constants(*(parts for _, parts in rows))
+
+
+def _compiled_rows(document: Mapping[str, Any]) -> tuple[tuple[str, str], tuple[str, str]]:
+    return ("best", "best"), (baseline_name(document), "baseline")
+
+
+def _parts(parts: Mapping[str, float]) -> str:
+    return ", ".join(f"{part} {value:.1f}" for part, value in parts.items())
+
+
+def _without_constants(best: Mapping[str, float], baseline: Mapping[str, float]) -> str:
+    """Return the gain in compile time that is of passes: the time to evaluate constants is left out on both sides."""
+    best_s, baseline_s = (sum(value for part, value in row.items() if part != CONSTANTS) for row in (best, baseline))
+    return f"{baseline_s:.1f} s against {best_s:.1f} s, {baseline_s / best_s:.2f} times"
+
+
 def setup_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield titles and texts on the network, the target, the device and the toolchain."""
     model = document.get("model") or {}
@@ -98,6 +140,7 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield titles and texts on how the result was measured and how the search went."""
     if lookup(document, "verdict", "repetitions"):
         yield "evidence", _evidence(document)
+        yield from _estimators(document)
     if lookup(document, "best", "outputs"):
         yield "outputs", _outputs(document["best"]["outputs"])
     yield "space", _space(document.get("space") or {})
@@ -118,6 +161,11 @@ def _paragraphs(lines: Iterable[tuple[str, str]], width: int) -> str:
 def _table(document: Mapping[str, Any], rows: list[Row], *, width: int) -> str:
     titles = column_titles(document)
     return table(titles, [row.cells(document) for row in rows], width=width, right=titles[1:])
+
+
+def _levels(document: Mapping[str, Any], width: int) -> str:
+    rows = level_rows(document)
+    return f"{LEVELS_TITLE}:\n{_table(document, rows, width=width)}" if rows else ""
 
 
 def _pareto_front(document: Mapping[str, Any], width: int) -> str:
@@ -155,8 +203,8 @@ def _evidence(document: Mapping[str, Any]) -> str:
         return f"best and {baseline}: {compiles}, nothing was run, intervals at {level}; other rows: one compile"
     count = f"{processes} new processes" if processes else "new processes"
     return (
-        f"best and {baseline}: {compiles}, timed side by side in {count}, intervals at {level}; other rows: "
-        f"one compile, one process, relative to {baseline} in the same process{_search_baseline(document)}"
+        f"best and {baseline}: {compiles}, timed side by side in {count}, intervals at {level}; other levels: "
+        f"ratios to {baseline} as the search measured it{_search_baseline(document)}"
     )
 
 
@@ -164,6 +212,14 @@ def _search_baseline(document: Mapping[str, Any]) -> str:
     """Return the baseline's measurement from the search, to which the unconfirmed rows are relative."""
     row = find_by_name(document.get("baselines") or [], baseline_name(document))
     return f" ({format_latency_ms(row)} ms, compiled in {format_number(row.get('compile_s'))} s)" if row else ""
+
+
+def _estimators(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield both estimates of the throughput ratio where they contradict each other."""
+    fastest, ordinary = (lookup(document, "ratios", name) for name in ("throughput", "throughput_of_medians"))
+    ends = lookup(fastest, "interval"), lookup(ordinary, "interval")
+    if all(ends) and (ends[0][0] > ends[1][1] or ends[1][0] > ends[0][1]):
+        yield "estimators", f"throughput by fastest runs {format_ratio(fastest)}, by medians {format_ratio(ordinary)}"
 
 
 def _outputs(outputs: Mapping[str, Any]) -> str:

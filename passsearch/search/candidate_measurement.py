@@ -1,13 +1,19 @@
 """One candidate of a search, from its state to its measured ratio to the baseline."""
 
 import logging
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
-from passsearch.core import Candidate, Failure, Objective
+from passsearch.core import Candidate, Failure, Interval, Objective
 from passsearch.evaluate import Built, CandidateSamples, Evaluator
 from passsearch.measure import CONSUMPTION_OBJECTIVES, Ratio, one_process_ratio
-from passsearch.search.records import Pair, Scored
+from passsearch.search.records import Pair, Reference, Scored
 from passsearch.search.scoring import SAME_BINARY
+
+# A drifting machine or a first run's cold caches slow an inference of half a second far less than fourfold.
+FAR_SLOWER, LEAST_LONG_S = 4.0, 0.5
+"""A candidate that takes so many times the reference's latency, and at least so many seconds, is not timed."""
 
 _log = logging.getLogger(__name__)
 
@@ -19,9 +25,11 @@ def measure_candidate(
     state: str,
     apply_s: float,
     baseline: Built,
+    reference: Reference,
     objectives: Sequence[Objective],
+    longest_s: float = math.inf,
 ) -> Scored | Failure:
-    """Build a candidate, verify its outputs, time it beside the baseline, and measure its consumption.
+    """Build a candidate, verify its outputs, time it beside a reference, and measure its consumption.
 
     Args:
         evaluator: Evaluates the candidate.
@@ -29,25 +37,28 @@ def measure_candidate(
         state: The state its pipeline leads to.
         apply_s: Seconds to apply the pipeline.
         baseline: The artifact it is compared with.
+        reference: The artifact it is timed beside.
         objectives: Objectives of the run. Power and energy are measured only if they are among them.
+        longest_s: Longest inference in seconds that is of interest.
     """
-    built = evaluator.build(state, candidate)
+    built = evaluator.build(state, candidate, longest_s=longest_s)
     if isinstance(built, Failure):
         return built
-    samples = evaluator.sample(baseline, built)
+    if built.slow_run_s is not None:
+        return _too_slow(candidate, built, built.slow_run_s, apply_s=apply_s, reference=reference)
+    # A binary is as fast as itself, whatever was read. The samples stay in the result for its reader.
+    same = built.digest == baseline.digest
+    samples = evaluator.sample(baseline if same else reference.built, built)
     if isinstance(samples, Failure):
         return samples
     consumption = _consumption(evaluator, baseline, built, objectives=objectives)
     if isinstance(consumption, Failure):
         return consumption
-    # A binary is as fast as itself, whatever was read. The samples stay in the result for its reader.
-    same = built.digest == baseline.digest
     return Scored(
         candidate=candidate,
         built=built,
-        ratio=SAME_BINARY if same else _ratio(samples),
+        ratio=SAME_BINARY if same else _ratio(samples, gain=reference.gain),
         latency_s=samples.candidate,
-        baseline_latency_s=samples.baseline,
         compile_s=apply_s + built.seconds,
         apply_s=apply_s,
         batch=evaluator.batch,
@@ -56,8 +67,26 @@ def measure_candidate(
     )
 
 
-def _ratio(samples: CandidateSamples) -> Ratio | None:
-    return one_process_ratio(samples.baseline, samples.candidate) if samples.candidate else None
+def _too_slow(candidate: Candidate, built: Built, slow_run_s: float, *, apply_s: float, reference: Reference) -> Scored:
+    """Return a candidate with the one inference that showed it to be far slower than the reference."""
+    assert reference.latency_s is not None
+    _log.info("%s is not timed: one inference takes %.2f s", candidate.pipeline, slow_run_s)
+    return Scored(
+        candidate=candidate,
+        built=built,
+        ratio=Ratio(reference.gain * reference.latency_s / slow_run_s, Interval(0.0, math.inf)),
+        latency_s=(slow_run_s,),
+        compile_s=apply_s + built.seconds,
+        apply_s=apply_s,
+        conditions={"not_timed": f"one inference took {FAR_SLOWER:g} times as long as the fastest candidate's or more"},
+    )
+
+
+def _ratio(samples: CandidateSamples, *, gain: float) -> Ratio | None:
+    if not samples.candidate:
+        return None
+    ratio = one_process_ratio(samples.reference, samples.candidate)
+    return replace(ratio, value=gain * ratio.value)
 
 
 def _consumption(

@@ -28,7 +28,6 @@ from passsearch.measure import (
     RoundPlan,
     cache_bytes,
     is_improvement,
-    min_repetitions,
 )
 from passsearch.search.comparison_records import (
     BASELINE,
@@ -184,9 +183,8 @@ def _time(
     others = sum(contender.index > BASELINE for contender in contenders)
     # Bonferroni: one wrong verdict among all pairs is as improbable as one wrong interval at `LEVEL`.
     level = 1 - (1 - LEVEL) / max(1, math.comb(others + 1, 2))
-    # A stricter level needs more processes before the median has an interval. The paper had one process and no
-    # interval.
-    number = options.processes or (1 if options.protocol == CF22 else min_repetitions(level))
+    # The paper had one process and no interval.
+    number = options.processes or (1 if options.protocol == CF22 else sides[0].evaluator.plans.comparison_processes)
     jobs = list(_jobs(sides, contenders, reference=reference))
     _log.info("timing %d pipelines in %d processes of each toolchain", others + 1, number)
     _log.debug("%d pairs need intervals at %.4f", math.comb(others + 1, 2), level)
@@ -328,7 +326,7 @@ def _measurement(contender: Contender, built: Built, *, timings: ComparisonSampl
     measurement = make_measurement(
         built,
         evaluator.session,
-        samples=[value for process in timings.processes for value in timings.samples(process, index)],
+        processes=[timings.samples(process, index) for process in timings.processes],
         compile_s=apply_s + built.seconds,
         apply_s=apply_s,
         batch=evaluator.batch,

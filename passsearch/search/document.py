@@ -45,7 +45,10 @@ def result_document(
         "space": _space_document(outcome, analysis),
         "baseline": _candidate_document(outcome.baseline, session, confirmation=confirmation, is_baseline=True),
         "baselines": [scored_document(scored, session) for scored in _baselines(outcome, session)],
-        "best": _candidate_document(best, session, confirmation=confirmation, is_baseline=False),
+        "best": {
+            **_candidate_document(best, session, confirmation=confirmation, is_baseline=False),
+            "source": _source(best, outcome, session),
+        },
         "verdict": _verdict(scoring, best, confirmation=confirmation),
         "ratios": _ratios(scoring, best, confirmation=confirmation),
         "pareto": [scored_document(scored, session) for scored in _front(outcome, scoring, best=best)],
@@ -57,12 +60,24 @@ def result_document(
     }
 
 
+def _source(best: Scored, outcome: SearchOutcome, session: Session) -> Document:
+    """Return who proposed the winner: one of the compiler's levels, a sequence of the catalog, or a sampler."""
+    name = best.candidate.name
+    if name in {baseline.name for baseline in session.dialect.baselines}:
+        return {"kind": "baseline", "name": name}
+    if name:
+        return {"kind": "sequence", "name": name}
+    # These samplers propose states of the explored graph, the others propose sequences.
+    kind = "explored state" if outcome.coverage.sampler in ("graph", "states") else "sampler"
+    return {"kind": kind, "name": outcome.coverage.sampler}
+
+
 def scored_document(scored: Scored, session: Session) -> Document:
     """Return a candidate as the search measured it."""
     measurement = make_measurement(
         scored.built,
         session,
-        samples=scored.latency_s,
+        processes=[scored.latency_s],
         compile_s=scored.compile_s,
         apply_s=scored.apply_s,
         batch=scored.batch,
@@ -113,6 +128,7 @@ def ratios_document(confirmation: Confirmation) -> Document:
         "throughput": ratio_document(confirmation.throughput),
         "compile_time": ratio_document(confirmation.compile_time),
         "twin": ratio_document(confirmation.twin),
+        "throughput_of_medians": ratio_document(confirmation.throughput_of_medians),
         **{objective: ratio_document(ratio) for objective, ratio in consumed.items() if ratio},
     }
 
@@ -212,7 +228,7 @@ def _candidate_document(
     measurement = make_measurement(
         scored.built,
         session,
-        samples=confirmation.baseline_latency_s if is_baseline else confirmation.latency_s,
+        processes=confirmation.baseline_latency_s if is_baseline else confirmation.latency_s,
         compile_s=median(compile_s),
         # A level of the compiler has no pipeline before its build.
         apply_s=0.0 if is_baseline else median(confirmation.apply_s),
@@ -220,7 +236,9 @@ def _candidate_document(
         conditions=confirmation.summary,
         consumption=consumption,
     )
-    return {**_identity(scored), **measurement_document(measurement), "compile_samples_s": list(compile_s)}
+    parts_s = confirmation.baseline_parts_s if is_baseline else confirmation.parts_s
+    compiled = {"compile_samples_s": list(compile_s), "compile_parts_s": dict(parts_s) or None}
+    return {**_identity(scored), **measurement_document(measurement), **compiled}
 
 
 def _baselines(outcome: SearchOutcome, session: Session) -> list[Scored]:

@@ -1,12 +1,13 @@
 """The measurement of one candidate, made in one place from its artifact, its samples and its consumption."""
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from passsearch.core import Json, Measurement
 from passsearch.evaluate import Built, Conditions, Session
-from passsearch.measure import Consumption, median_interval
+from passsearch.measure import Consumption, mean_ratio
 
 NOT_READ = "read over long windows, of the baseline and the winner only"
 NOT_RUN = ("latency_s", "throughput_per_s", "memory_bytes.peak_rss")
@@ -19,7 +20,7 @@ def make_measurement(
     built: Built,
     session: Session,
     *,
-    samples: Sequence[float],
+    processes: Sequence[Sequence[float]],
     compile_s: float,
     apply_s: float,
     batch: int,
@@ -31,7 +32,7 @@ def make_measurement(
     Args:
         built: The artifact.
         session: The session; its sensors state what cannot be read.
-        samples: Seconds per inference.
+        processes: Seconds per inference, by timing process.
         compile_s: Seconds to apply and build.
         apply_s: Seconds to apply.
         batch: Samples per inference.
@@ -54,7 +55,7 @@ def make_measurement(
         "memory_bytes.device": device_bytes,
     }
     return Measurement(
-        latency_s=tuple(samples),
+        process_latency_s=tuple(tuple(samples) for samples in processes if samples),
         compile_s=compile_s,
         apply_s=apply_s,
         batch=batch,
@@ -96,14 +97,8 @@ def _over_repetitions(readings: Sequence[Mapping[str, float] | None]) -> dict[st
 
 def measurement_document(measurement: Measurement) -> dict[str, Json]:
     """Return a measurement in the form of results: statistics beside the raw samples they come from."""
-    # The median has in it what an ordinary place on the stack costs. Verdicts compare the fastest samples instead.
-    middle = median(measurement.latency_s) if measurement.latency_s else None
-    latency: Any = middle and {
-        "median": middle,
-        "interval": median_interval(measurement.latency_s).to_json(),
-        "samples": list(measurement.latency_s),
-        "n": len(measurement.latency_s),
-    }
+    latency = _latency_document(measurement.process_latency_s)
+    middle = latency and latency["median"]
     return {
         "latency_s": latency,
         "throughput_per_s": measurement.batch / middle if middle else None,
@@ -116,6 +111,25 @@ def measurement_document(measurement: Measurement) -> dict[str, Json]:
         "temperature_c": _json(measurement.temperature_c),
         "unavailable": dict(measurement.unavailable),
         "conditions": dict(measurement.conditions),
+    }
+
+
+def _latency_document(processes: Sequence[Sequence[float]]) -> Any:
+    """Return the latency with the interval over processes; one process has no interval, because the next one differs.
+
+    It is the mean of the processes' medians, which have in them what an ordinary place on the stack costs. Verdicts
+    compare the fastest samples instead.
+    """
+    if not processes:
+        return None
+    latency = mean_ratio([math.log(median(samples)) for samples in processes])
+    samples = [value for process in processes for value in process]
+    return {
+        "median": latency.value,
+        "interval": latency.interval.to_json() if len(processes) > 1 else None,
+        "samples": samples,
+        "n": len(samples),
+        "processes": len(processes),
     }
 
 

@@ -14,7 +14,7 @@ class RunOptions:
     Attributes:
         objectives: One objective, or two for a Pareto front.
         trials: Candidates to evaluate beyond the baselines; sequences that lead to a known state are free.
-        timeout_s: Wall time of the search, ``None`` for no limit.
+        timeout_s: Wall time of the run, ``None`` for no limit.
         seed: Seed of the sampler.
         repetitions: Fresh compiles that confirm the winner; 0 leaves it unconfirmed.
         keep_throughput: Least throughput, as a share of the baseline's, where throughput is not the objective.

@@ -13,15 +13,30 @@ Pair: TypeAlias = tuple[Consumption, Consumption]
 
 
 @dataclass(frozen=True)
+class Reference:
+    """The artifact beside which a search times its candidates.
+
+    Attributes:
+        built: The baseline, or a candidate that is so much faster that timing the baseline again would waste time.
+        gain: Its throughput as a multiple of the baseline's.
+        latency_s: Its fastest sample; ``None`` while none is known.
+    """
+
+    built: Built
+    gain: float = 1.0
+    latency_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Scored:
     """One evaluated candidate.
 
     Attributes:
         candidate: The cheapest known pipeline that reaches its state, with its build options.
         built: Its artifact.
-        ratio: Throughput as a multiple of the baseline's, from interleaved rounds; ``None`` where nothing runs.
+        ratio: Throughput as a multiple of the baseline's, from interleaved rounds with a reference; ``None`` where
+            nothing runs.
         latency_s: Its samples.
-        baseline_latency_s: The baseline's samples of the same rounds.
         compile_s: Seconds to apply and build it.
         apply_s: Seconds to apply it.
         batch: Samples per inference.
@@ -34,7 +49,6 @@ class Scored:
     built: Built
     ratio: Ratio | None
     latency_s: Samples
-    baseline_latency_s: Samples
     compile_s: float
     apply_s: float
     batch: int = 1

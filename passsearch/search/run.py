@@ -1,6 +1,7 @@
 """One run from start to result: analyse, search, shortlist, confirm, write the result."""
 
 import logging
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -12,7 +13,7 @@ from passsearch.core import Candidate, Failure, Json
 from passsearch.errors import PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, MeasurementPlans, Session, WorkerEvaluator, dialect_digest
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
-from passsearch.search.confirm import Confirmation, confirm, require_repetitions
+from passsearch.search.confirm import LEAST_REPETITIONS, Confirmation, confirm, require_repetitions
 from passsearch.search.document import Document, result_document
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, first_trials
@@ -26,8 +27,17 @@ from passsearch.store import LIMIT_KEYS, RunFolder, open_fact_cache
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Callback; gets the current step in words, the number of evaluated candidates and the number of trials."""
 
-LOG_VERSION = 6
+LOG_VERSION = 7
 """Grows when facts of the log change their meaning; a run of an earlier version cannot be continued."""
+
+FRESH_PROCESS_S, SHORTLIST_S = 3.0, 30.0
+"""Time to start a compiler process and to import a network, and time of a shortlist, roughly."""
+
+MOST_RESERVE = 0.6
+"""Largest share of a time limit that the search leaves to the confirmation."""
+
+OVERTIME = 0.1
+"""Share of a time limit by which a run may exceed it."""
 
 REPRODUCERS = 3
 """Largest number of reproducers in a run folder; each holds the network's constants twice."""
@@ -137,7 +147,7 @@ class _Execution:
 
     def __init__(self, run: Run, folder: RunFolder, evaluator: WorkerEvaluator, progress: Progress) -> None:
         self._session, self._options, self._folder = run.session, run.options, folder
-        self._evaluator, self._progress = evaluator, progress
+        self._evaluator, self._progress, self._plan = evaluator, progress, ""
         requested = run.options.requested_passes
         self._analysis = analyze_network(run.session, evaluator.network.summary, requested_passes=requested)
         self._search = self._make_search(self._analysis)
@@ -181,9 +191,7 @@ class _Execution:
 
     def _make_search(self, analysis: NetworkAnalysis) -> Search:
         session, options, plans = self._session, self._options, self._session.plans
-        timeout_s = options.timeout_s
-        # A time limit is meant for trials, so exploring may take a part of it only.
-        limit_s = plans.explore_s if timeout_s is None else min(plans.explore_s, plans.explore_share * timeout_s)
+        # A time limit is meant for trials, so exploring may take a small part of it only.
         return Search(
             self._evaluator,
             analysis.space(session.catalog, options.passes),
@@ -196,9 +204,45 @@ class _Execution:
             elapsed_s=lambda: self._folder.log.clock_s,
             progress=lambda tally, _: self._report("searching", tally.evaluated),
             explorer=self._evaluator.applier,
-            explore_s=limit_s,
+            limit_s=self._plan_search,
+            explore_s=min(plans.explore_s, plans.explore_share * self._timeout_s),
             compilers=session.explorers,
         )
+
+    @property
+    def _timeout_s(self) -> float:
+        return math.inf if self._options.timeout_s is None else self._options.timeout_s
+
+    def _left_s(self) -> float:
+        """Return the seconds until the time limit."""
+        return self._timeout_s - self._folder.log.clock_s
+
+    def _plan_search(self, baseline: Scored, fastest: Scored) -> float:
+        """Return the time at which the search has to end, so that the winner can be confirmed; tell the user."""
+        plans, timeout_s = self._session.plans, self._timeout_s
+        confirm_s = self._options.repetitions * self._repetition_s(baseline, fastest)
+        if math.isinf(timeout_s):
+            if fastest is baseline:
+                search_s = self._options.trials * self._folder.log.clock_s
+                self._note(f"no time limit: search up to {_minutes(search_s)}, confirm about {_minutes(confirm_s)}")
+            return math.inf
+        # A large gain is certain after the fewest repetitions, a small one takes all the time there is.
+        usual_s = min(plans.confirm_s, plans.confirm_share * timeout_s) if fastest is baseline else 0.0
+        reserve_s = min(max(usual_s, SHORTLIST_S + confirm_s), MOST_RESERVE * timeout_s)
+        plan = f"plan: search {_minutes(timeout_s - reserve_s)}, confirm {_minutes(reserve_s)}"
+        if plan != self._plan:
+            self._note(plan)
+        self._plan = plan
+        return timeout_s - reserve_s
+
+    def _repetition_s(self, baseline: Scored, best: Scored) -> float:
+        """Return about how long one repetition of the confirmation takes."""
+        compile_s = baseline.compile_s + best.compile_s + 2 * FRESH_PROCESS_S
+        return compile_s + max(compile_s, self._session.plans.least_timing_s)
+
+    def _note(self, text: str) -> None:
+        """Tell the user something that stays on the screen: a total of 0 marks it."""
+        self._progress(text, 0, 0)
 
     def _report(self, text: str, evaluated: int) -> None:
         self._progress(text, min(evaluated, self._options.trials), self._options.trials)
@@ -211,7 +255,8 @@ class _Execution:
             search.run()
             assert search.scoring is not None
             self._report("measuring the shortlist side by side", search.tally.evaluated)
-            finalists = shortlist(self._evaluator, search.scoring, search.ranked())
+            assert search.reference is not None
+            finalists = shortlist(self._evaluator, search.scoring, search.ranked(), reference=search.reference)
             if not finalists:
                 _log.info("no candidate is left beside the baseline")
                 return search.scoring.baseline, None, False
@@ -226,6 +271,10 @@ class _Execution:
     def _confirm(self, best: Scored, scoring: Scoring) -> Confirmation | Failure | None:
         if self._options.repetitions < 1:
             return None
+        two_s = LEAST_REPETITIONS * (scoring.baseline.compile_s + best.compile_s + 2 * FRESH_PROCESS_S)
+        if two_s > self._left_s() + OVERTIME * self._timeout_s:
+            reason = f"the time limit leaves no {_minutes(two_s)} to confirm; the same command with more time continues"
+            return Failure("timeout", "measure", "", reason)
         twin = self._evaluator.restore(scoring.baseline.built)
         if isinstance(twin, Failure):
             return twin
@@ -237,6 +286,8 @@ class _Execution:
             repetitions=self._options.repetitions,
             objective=scoring.objective.name,
             progress=lambda text: self._report(text, self._search.tally.evaluated),
+            keep_throughput=self._options.keep_throughput,
+            left_s=self._left_s,
         )
 
     def _reproducers(self, document: Document) -> list[Document]:
@@ -260,7 +311,13 @@ class _Execution:
             steps = set(candidate.pipeline.passes)
             # A pipeline that contains all passes of an earlier finding most likely fails for the same reason.
             explained = any(steps >= set(earlier.steps) for earlier in faulty)
-            if failure.reason.startswith(DEVIATION) and len(faulty) < REPRODUCERS and not explained:
+            unexplained = len(faulty) < REPRODUCERS and not explained and self._left_s() > 0
+            if failure.reason.startswith(DEVIATION) and unexplained:
                 states = self._evaluator.applier.states(candidate.pipeline)
                 faulty += filter(None, [bisect_wrong_result(candidate, states, self._evaluator.build)])
         return faulty
+
+
+def _minutes(seconds: float) -> str:
+    """Return a time as people say it."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -65,7 +65,7 @@ class Scoring:
         """Return whether a candidate keeps enough throughput, where that is a condition and not the objective."""
         # The ratio and not its interval: one process has no interval. The confirmation decides whether it is certain.
         least = self.options.keep_throughput
-        return not self._constrained or (scored.ratio is not None and scored.ratio.value >= least)
+        return not self.is_constrained or (scored.ratio is not None and scored.ratio.value >= least)
 
     def rank(self, candidates: Iterable[Scored]) -> list[Scored]:
         """Return the admissible candidates, the best by the first objective first."""
@@ -78,7 +78,7 @@ class Scoring:
         if isinstance(outcome, Failure):
             return [REJECTED] * len(self.options.objectives), {}
         values = self.values(outcome)
-        if not self._constrained:
+        if not self.is_constrained:
             return values, {}
         assert outcome.ratio is not None
         least = self.options.keep_throughput
@@ -86,7 +86,7 @@ class Scoring:
         return [value], attributes
 
     @property
-    def _constrained(self) -> bool:
+    def is_constrained(self) -> bool:
         """True if throughput is a condition."""
         single = len(self.options.objectives) == 1 and self.objective.name not in ("throughput", "latency")
         return single and self.options.keep_throughput > 0

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from passsearch.core import Failure
+from passsearch.core import Failure, Interval
 from passsearch.evaluate import Built, Evaluator, TimedArtifacts, TimedSamples, TimingRequest
-from passsearch.measure import MIN_GAIN, one_process_ratio, process_ratio
-from passsearch.search.records import Scored
+from passsearch.measure import MIN_GAIN, Ratio, one_process_ratio, process_ratio
+from passsearch.search.records import Reference, Scored
 from passsearch.search.scoring import Scoring
 
 # A search times its candidates in few rounds, so its best one may be lucky. A shortlist of five makes up for that.
@@ -22,12 +22,15 @@ NEAR_BEST = 0.98
 _log = logging.getLogger(__name__)
 
 
-def shortlist(evaluator: Evaluator, scoring: Scoring, ranked: Sequence[Scored]) -> list[Scored]:
+def shortlist(
+    evaluator: Evaluator, scoring: Scoring, ranked: Sequence[Scored], *, reference: Reference
+) -> list[Scored]:
     """Measure the best candidates again, side by side; return them with the winner first.
 
     Args:
         evaluator: Evaluates the candidates.
         scoring: Gains over the baseline.
+        reference: The artifact of the search beside which they are timed.
         ranked: Candidates, the best first.
     """
     baseline = scoring.baseline.built
@@ -40,24 +43,29 @@ def shortlist(evaluator: Evaluator, scoring: Scoring, ranked: Sequence[Scored]) 
     different = [scored for scored in candidates if not scoring.is_baseline_binary(scored.built)]
     promising = _promising(scoring, different)
     _log.info("measuring a shortlist of %d of %d candidates again", len(promising), len(candidates))
-    preferred = _by_preference(scoring, [*_measure_again(evaluator, scoring, promising), *same])
+    preferred = _by_preference(scoring, [*_measure_again(evaluator, scoring, promising, reference=reference), *same])
     if preferred:
         _log.info("the winner is %s", preferred[0].candidate)
     return preferred
 
 
-def _measure_again(evaluator: Evaluator, scoring: Scoring, candidates: list[Scored]) -> list[Scored]:
+def _measure_again(
+    evaluator: Evaluator, scoring: Scoring, candidates: list[Scored], *, reference: Reference
+) -> list[Scored]:
     """Measure candidates in new processes; return them unchanged if that fails."""
-    artifacts = [scoring.baseline.built, *(scored.built for scored in candidates)]
+    others = [scored for scored in candidates if scored.built.key != reference.built.key]
+    artifacts = [reference.built, *(scored.built for scored in others)]
     folders = [built.folder for built in map(evaluator.restore, artifacts) if isinstance(built, Built)]
-    if not candidates or len(folders) < len(artifacts):
+    if not others or len(folders) < len(artifacts):
         return candidates
-    timings = _time(evaluator, scoring, candidates, folders=folders)
+    timings = _time(evaluator, scoring, others, folders=folders)
     # The search's own ratios remain, and the confirmation decides in any case.
     if isinstance(timings, Failure) or not timings.processes:
         _log.debug("the shortlist keeps the ratios of the search: nothing was timed")
         return candidates
-    return [_with_samples(scored, timings, number=number) for number, scored in enumerate(candidates)]
+    # The reference may be one of the candidates.
+    rows = {scored.built.key: number for number, scored in enumerate(others)}
+    return [_with_samples(scored, timings, rows.get(scored.built.key), gain=reference.gain) for scored in candidates]
 
 
 def _time(
@@ -65,8 +73,9 @@ def _time(
 ) -> TimedSamples | Failure:
     key = "shortlist:" + ";".join(scored.built.key for scored in candidates)
     # Other orders of visits and depths of the stack than in the search, by whose samples these candidates are the best.
-    plan = replace(evaluator.plans.final_rounds, seed=scoring.options.seed + 1)
-    return evaluator.time_fresh(TimingRequest(key, TimedArtifacts(folders[0], tuple(folders[1:])), plan))
+    plan = replace(evaluator.plans.shortlist_rounds, seed=scoring.options.seed + 1)
+    artifacts = TimedArtifacts(folders[0], tuple(folders[1:]))
+    return evaluator.time_fresh(TimingRequest(key, artifacts, plan, processes=evaluator.plans.processes))
 
 
 def _promising(scoring: Scoring, candidates: list[Scored]) -> list[Scored]:
@@ -105,14 +114,26 @@ def _equally_fast(scoring: Scoring, candidates: list[Scored], *, best: Scored) -
     return [scored for scored in candidates if scored.ratio is not None and scored.ratio.value >= least]
 
 
-def _with_samples(scored: Scored, timings: TimedSamples, *, number: int) -> Scored:
-    pairs = [(process.baseline, process.candidates[number]) for process in timings.processes]
+def _with_samples(scored: Scored, timings: TimedSamples, number: int | None, *, gain: float) -> Scored:
+    """Return a candidate with its new samples.
+
+    Args:
+        scored: The candidate.
+        timings: Samples of the reference and of the candidates.
+        number: Place of the candidate among them; ``None`` for the reference.
+        gain: Throughput of the reference as a multiple of the baseline's.
+    """
+    pairs = [
+        (process.baseline, process.baseline if number is None else process.candidates[number])
+        for process in timings.processes
+    ]
+    ratio = process_ratio(pairs)
+    interval = Interval(gain * ratio.interval.low, gain * ratio.interval.high)
     return replace(
         scored,
-        ratio=process_ratio(pairs),
+        ratio=Ratio(gain * ratio.value, interval),
         latency_s=tuple(value for _, candidate in pairs for value in candidate),
-        baseline_latency_s=tuple(value for baseline, _ in pairs for value in baseline),
-        process_ratios=tuple(one_process_ratio(*pair).value for pair in pairs),
+        process_ratios=tuple(gain * one_process_ratio(*pair).value for pair in pairs),
     )
 
 

@@ -1,20 +1,22 @@
 """The search: Optuna proposes sequences, equal IR is evaluated once, every outcome is reported back."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import optuna
 
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.evaluate import EdgeKey, Evaluator, Exploration, Explorer, Limits
-from passsearch.search.candidate_measurement import measure_candidate
+from passsearch.search.candidate_measurement import FAR_SLOWER, LEAST_LONG_S, measure_candidate
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.options import RunOptions
-from passsearch.search.records import Scored, SearchOutcome, SpaceCoverage, Tally
+from passsearch.search.records import Reference, Scored, SearchOutcome, SpaceCoverage, Tally
 from passsearch.search.samplers import Strategy, make_strategy
 from passsearch.search.scoring import Scoring
 from passsearch.search.space import Space
+from passsearch.search.variants import variants
 
 # Large, because a sequence that leads to nothing new costs no measurement, and most do: of 114 random sequences on
 # ResNet-18, 53 were duplicates and 16 failed.
@@ -30,6 +32,10 @@ KEPT_ARTIFACTS = 8
 EXPANDED_STATES = 5
 """Number of best states to which all passes are applied, where the space is not closed."""
 
+# Timing the default build of ResNet-18 on Relax beside every candidate took 13 of 15 minutes: it is 150 times slower.
+FAR_FASTER = 2.0
+"""Number of times a candidate must be faster than the reference to take its place."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -40,6 +46,7 @@ class Search:
         scored: Evaluated candidates and baselines by key of the build.
         tally: Counts.
         scoring: Gains over the baseline; ``None`` until the baseline is measured.
+        reference: The artifact beside which candidates are timed; ``None`` until the baseline is built.
     """
 
     def __init__(
@@ -54,6 +61,7 @@ class Search:
         elapsed_s: Callable[[], float],
         progress: Callable[[Tally, Scored | None], None],
         explorer: Explorer | None = None,
+        limit_s: Callable[[Scored, Scored], float] = lambda *_: math.inf,
         explore_s: float = 0.0,
         compilers: int = 1,
     ) -> None:
@@ -69,6 +77,8 @@ class Search:
             elapsed_s: Returns how long the run has lasted.
             progress: Callback; gets the counts and the newest candidate, ``None`` where it failed.
             explorer: Grows the state graph; without one, no state is looked for beyond those that candidates reach.
+            limit_s: Returns the time at which the search ends, on the clock of ``elapsed_s``, from the baseline and the
+                candidate that became the reference; called again for every new reference.
             explore_s: Longest time to close the space before the sampler starts.
             compilers: Number of processes that apply passes side by side.
         """
@@ -76,14 +86,17 @@ class Search:
         self._baselines, self._first = baselines, first
         self._default = next(candidate for candidate in baselines if candidate.name == default_baseline)
         self._elapsed_s, self._progress = elapsed_s, progress
-        self._explore_s, self._compilers = explore_s, compilers
+        self._limit_s, self._explore_s, self._compilers = limit_s, explore_s, compilers
+        self._ends_s = math.inf
         self.tally = Tally()
         self.scored: dict[str, Scored] = {}
         self.scoring: Scoring | None = None
+        self.reference: Reference | None = None
         self._outcomes: dict[str, Scored | Failure] = {}  # by state and build
         self._counted_edges: set[EdgeKey] = set()  # failed edges that some candidate ran into
         self._explored_edges: set[EdgeKey] = set()  # failed edges that exploration found: they cost no trial
         self._listed_failures: set[tuple[str, str]] = set()  # pass and kind
+        self._variants: dict[str, Iterator[Pipeline]] = {}  # not tried yet, by the pipeline they are variants of
         self._sampler, self._ended = options.sampler, "interrupted"
 
     def run(self) -> None:
@@ -93,8 +106,8 @@ class Search:
             BaselineFailed: There is nothing to compare with.
         """
         evaluated: list[tuple[Candidate, Scored | Failure]] = [(self._default, self._measure_baseline())]
-        # The compiler's other levels rarely win, so a short search evaluates its most promising sequence before them.
-        evaluated += self._evaluate_all(self._first[:1]) + self._other_baselines() + self._evaluate_all(self._first[1:])
+        # The compiler's other levels rarely win, and cost less beside a fast reference.
+        evaluated += self._evaluate_all(self._first) + self._other_baselines()
         self._explore()
         # After the exploration, because a strategy over states numbers the states that there are.
         strategy = self._strategy()
@@ -146,7 +159,7 @@ class Search:
         built = reference if isinstance(reference, Failure) else self._evaluator.build(root, self._default)
         if isinstance(built, Failure):
             raise BaselineFailed(built)
-        self._baseline = built
+        self._baseline, self.reference = built, Reference(built)
         outcome = self._evaluate(self._default, is_baseline=True)
         if isinstance(outcome, Failure):
             raise BaselineFailed(outcome)
@@ -214,6 +227,7 @@ class Search:
         while not self._is_over() and unproductive < PATIENCE:
             if strategy.name == "graph":
                 self._expand_best()
+                self._reach_variants()
                 if not self._has_unmeasured():
                     self._ended = "the space is closed and every state of it is measured"
                     return
@@ -239,10 +253,29 @@ class Search:
             if isinstance(state, str) and not self._is_over() and self._explorer:
                 self._explorer.expand(state, self._space.steps)
 
+    def _reach_variants(self) -> None:
+        """Apply variants of the best pipelines until one of them leads to a state that is not measured."""
+        # Exploration begins at the imported network. Where a good state is a dozen passes away, the states it explores
+        # in minutes are all far from it: of 43 on Relax's ResNet-18, no state of the sampler had scheduled kernels.
+        steps, seed = self._space.steps, self._options.seed
+        for scored in self.ranked()[:EXPANDED_STATES] if self._explorer else ():
+            pipeline = scored.candidate.pipeline
+            untried = self._variants.setdefault(str(pipeline), variants(pipeline, steps, seed=seed))
+            for variant in untried:
+                if self._is_over():
+                    return
+                state = self._evaluator.reach(variant)
+                if isinstance(state, str) and not self._is_measured(state):
+                    return
+
+    def _is_measured(self, state: str) -> bool:
+        """Return whether a state was evaluated with every build."""
+        return all(_key(state, build) in self._outcomes for build in self._space.builds)
+
     def _has_unmeasured(self) -> bool:
         """Return whether a state is left to measure; where none is known, passes are applied until there is one."""
         graph = self._evaluator.graph
-        while all(_key(state, build) in self._outcomes for state in graph for build in self._space.builds):
+        while all(self._is_measured(state) for state in graph):
             incomplete = graph.first_untried(self._space.steps) if self._explorer else None
             if incomplete is None or self._explorer is None:
                 return False
@@ -276,7 +309,7 @@ class Search:
         return self._time_is_up() or self._trials_are_done()
 
     def _time_is_up(self) -> bool:
-        return self._options.timeout_s is not None and self._elapsed_s() >= self._options.timeout_s
+        return self._elapsed_s() >= self._ends_s
 
     def _trials_are_done(self) -> bool:
         return self.tally.evaluated >= self._options.trials
@@ -296,13 +329,17 @@ class Search:
         # changed nothing here excuses no deviation.
         pipeline, apply_s = self._evaluator.graph.cheapest(state)
         candidate = replace(candidate, pipeline=pipeline)
+        assert self.reference is not None
         outcome = self._outcomes[key] = measure_candidate(
             self._evaluator,
             candidate,
             state=state,
             apply_s=apply_s,
             baseline=self._baseline,
+            reference=self.reference,
             objectives=self._options.objectives,
+            # The compiler's levels stand in every result, however slow they are.
+            longest_s=math.inf if is_baseline else self._longest_s,
         )
         if isinstance(outcome, Failure):
             self._count_failure(candidate, outcome)
@@ -313,17 +350,44 @@ class Search:
     def _count(self, scored: Scored, *, is_baseline: bool) -> None:
         if self.scoring is None:  # the baseline is evaluated first
             self.scoring = Scoring(self._options, scored)
+            self._use_reference(scored)
         _log.info("%s: %s", scored.candidate.name or scored.candidate, _summary(scored))
         self.tally.evaluated += not is_baseline
         self.scored[scored.built.key] = scored
+        # Only a far faster one: the error of the reference's own ratio goes into every later ratio, and facts that runs
+        # share are of pairs.
+        assert self.reference is not None
+        if scored.ratio is not None and scored.ratio.value > FAR_FASTER * self.reference.gain:
+            self._use_reference(scored)
         self._discard_losers()
         self._progress(self.tally, scored)
 
+    def _use_reference(self, scored: Scored) -> None:
+        """Time all later candidates beside this one."""
+        assert self.scoring is not None
+        gain = scored.ratio.value if scored.ratio else 1.0
+        self.reference = Reference(scored.built, gain, min(scored.latency_s, default=None))
+        self._ends_s = self._limit_s(self.scoring.baseline, scored)
+        _log.info("candidates are timed beside %s from now on", scored.candidate.name or scored.candidate)
+
+    @property
+    def _longest_s(self) -> float:
+        """Longest inference that a candidate may take to be of interest, in seconds."""
+        options, scoring, reference = self._options, self.scoring, self.reference
+        if scoring is None or reference is None or reference.latency_s is None:
+            return math.inf
+        # A candidate that only has to keep the baseline's throughput may be slower than the fastest one.
+        if scoring.is_constrained:
+            return max(FAR_SLOWER * reference.gain * reference.latency_s, LEAST_LONG_S)
+        for_speed = [objective.name for objective in options.objectives] in (["throughput"], ["latency"])
+        return max(FAR_SLOWER * reference.latency_s, LEAST_LONG_S) if for_speed else math.inf
+
     def _discard_losers(self) -> None:
         """Delete the files of candidates that will not make the shortlist."""
+        assert self.reference is not None
+        in_use = {self._baseline.key, self.reference.built.key}
         for scored in self.ranked()[KEPT_ARTIFACTS:] if len(self.scored) > KEPT_ARTIFACTS else ():
-            # Every later candidate is timed beside the baseline.
-            if scored.built.key != self._baseline.key:
+            if scored.built.key not in in_use:
                 self._evaluator.discard(scored.built)
 
     def _failed_to_apply(self, candidate: Candidate, failure: Failure) -> Failure:

@@ -9,6 +9,7 @@ the fork's process group.
 import contextlib
 import ctypes
 import json
+import math
 import os
 import resource
 import signal
@@ -19,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
-from passsearch.core import BuildOptions, PassSpec, TensorType
+from passsearch.core import COMPILE_PARTS, CONSTANTS, FOLDING, PASSES, BuildOptions, PassSpec, TensorType
 from passsearch.dialects.contract import Artifact, Bridge, CompileError, Executable, ModelSource, Module, random_inputs
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.measure import outputs, rounds, windows
@@ -91,11 +92,14 @@ class Verbs:
 
     def do_compile(self, request: Request) -> Answer:
         """Import, apply a whole pipeline and build, as a deployment does; answers the final state."""
-        module, apply_s = self._bridge.load(_source(request["source"])), 0.0
+        module, apply_s = self._bridge.load(_source(request["source"])), dict.fromkeys(COMPILE_PARTS, 0.0)
         for step in request["passes"]:
             module, seconds = self._apply(module, _pass(step), request=step)
-            apply_s += seconds
-        return {"state": self._states.identity(module), "apply_s": apply_s, **self._build(module, request)}
+            apply_s[CONSTANTS if step["name"] == FOLDING else PASSES] += seconds
+        built = self._build(module, request)
+        parts_s = {part: seconds + built["parts_s"].get(part, 0.0) for part, seconds in apply_s.items()}
+        state = self._states.identity(module)
+        return {"state": state, "apply_s": sum(apply_s.values()), **built, "parts_s": parts_s}
 
     def do_census(self, request: Request) -> Answer:
         """Answer the operator counts of one state."""
@@ -119,6 +123,7 @@ class Verbs:
             cases=request["cases"],
             outputs=Path(request["outputs"]),
             reference=Path(request["reference"]) if request.get("reference") else None,
+            longest_s=request.get("longest_s") or math.inf,
         )
         peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts it in KiB
         return {**answer, "peak_rss": max(0, peak_bytes - before_bytes)}
@@ -173,7 +178,7 @@ class Verbs:
         seconds = time.perf_counter() - start
         size = {"bytes": artifact.bytes, "plan_bytes": artifact.plan_bytes}
         digests = {"digest": self._bridge.digest(artifact), "kernels": artifact.kernels}
-        return {"seconds": seconds, **digests, **size}
+        return {"seconds": seconds, "parts_s": dict(artifact.parts_s), **digests, **size}
 
     def _open(self, folder: str, request: Request) -> Executable:
         # `open` reads the folder only; the size and the plan of an artifact are of interest when it is built.

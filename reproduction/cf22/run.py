@@ -298,7 +298,7 @@ def slow_row(evaluator: WorkerEvaluator, candidate: Candidate) -> dict[str, Any]
     samples = evaluator.sample(reference, built)
     if isinstance(samples, Failure):
         return {"name": candidate.name, "failure": samples.to_json()}
-    ratio = math.exp(log_ratio(samples.baseline, samples.candidate))
+    ratio = math.exp(log_ratio(samples.reference, samples.candidate))
     if ratio >= TOO_SLOW:
         return None
     return one_process_row(
@@ -314,7 +314,7 @@ def one_process_row(candidate: Candidate, built: Built, *, samples: CandidateSam
         "binary": built.digest,
         "compile_s": apply_s + built.seconds,
         "latency_s": {"median": median(samples.candidate), "interval": None, "n": len(samples.candidate)},
-        "ratio": {"ratio": math.exp(log_ratio(samples.baseline, samples.candidate)), "interval": None},
+        "ratio": {"ratio": math.exp(log_ratio(samples.reference, samples.candidate)), "interval": None},
         "unavailable": {
             "interval": f"under {TOO_SLOW} of -O3's throughput; timed in one process, until that was certain"
         },

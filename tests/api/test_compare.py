@@ -7,7 +7,6 @@ import short_plans
 from jobs import Job
 
 from passsearch.errors import UserError
-from passsearch.measure import min_repetitions
 from passsearch.search import Document
 from passsearch.toolchain import Toolchain
 
@@ -51,7 +50,7 @@ def test_baselines_are_compared_in_as_many_processes_as_the_verdicts_need(job: J
     assert first["ratio"]["ratio"] == pytest.approx(1.0)
     level = 1 - 0.05 / 3
     assert [pair["level"] for pair in baselines["pairs"]] == [pytest.approx(level)] * 3
-    assert baselines["processes"] == min_repetitions(level)
+    assert baselines["processes"] == short_plans.SHORT.comparison_processes
 
 
 def test_a_baseline_against_itself_shows_the_noise_and_no_win(baselines: Document) -> None:

@@ -1,5 +1,6 @@
 """The limit of deviation of each candidate, and the class that scores must agree on."""
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -26,7 +27,7 @@ class DeviatingBuilder(Builder):
 
     builds = 0
 
-    def _build(self, state: str, options: BuildOptions, *, folder: Path) -> Fact:
+    def _build(self, state: str, options: BuildOptions, *, folder: Path, longest_s: float = math.inf) -> Fact:
         self.builds += 1
         folder.mkdir()
         verified = {"deviation": float(state), "case": "large", "leads": [0.5, 0.3, 0.1], "peak_rss": 0}

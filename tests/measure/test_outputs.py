@@ -1,8 +1,10 @@
 """Comparison of outputs with the reference's."""
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,6 +80,29 @@ def test_an_error_that_only_large_inputs_show_is_found_and_named(tmp_path: Path)
     assert wrong["case"] == "large" and wrong["deviation"] > 0.1
     right = verify(Clipping(1e9), types=types, cases=cases, outputs=reference, reference=reference)
     assert right["deviation"] == 0.0
+
+
+class Slow(Clipping):
+    """A network whose inferences take two hundredths of a second."""
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        time.sleep(0.02)
+        return super().run(inputs)
+
+
+@pytest.mark.parametrize(("longest_s", "is_cut"), [(0.001, True), (60.0, False)])
+def test_an_artifact_that_is_too_slow_runs_once_and_is_still_compared(
+    tmp_path: Path, longest_s: float, is_cut: bool
+) -> None:
+    types, cases = {"x": TensorType((2, 8), "float32")}, (1, 2, *SCALES)
+    reference = tmp_path / "reference.npz"
+    common: Any = {"types": types, "cases": cases, "outputs": reference}
+    verify(Clipping(1e9), reference=None, **common)
+    right = verify(Slow(1e9), reference=reference, longest_s=longest_s, **common)
+    assert right["deviation"] == 0.0 and not right["mismatch"]
+    assert (right["slow_run_s"] is not None and right["slow_run_s"] >= 0.02) == is_cut
+    # Small values are clipped in the first case already, so that one inference shows it.
+    assert verify(Slow(0.01), reference=reference, longest_s=longest_s, **common)["deviation"] > 0.1
 
 
 class Scores:

@@ -100,7 +100,9 @@ def test_samples_are_the_seconds_of_an_inference() -> None:
 def test_the_sample_of_a_visit_is_its_fastest_run() -> None:
     clock = Clock()
     noisy, constant = Scripted(clock, [0.2, 0.4, 0.1, 0.3]), Scripted(clock, [0.15])
-    result = run_race([noisy, constant], RoundPlan(rounds=4, runs=3, run_s=0.01), watch=no_disturbance, now=clock)
+    result = run_race(
+        [noisy, constant], RoundPlan(rounds=4, runs=3, run_s=0.01), inputs={}, watch=no_disturbance, now=clock
+    )
     assert result.samples() == [pytest.approx([0.1] * 4), pytest.approx([0.15] * 4)]
     assert result.stack_spread()[1] == 1.0 < result.stack_spread()[0]
 
@@ -114,7 +116,9 @@ def test_runs_start_at_many_depths_of_the_stack(depths: int, fewest: int, most: 
             super().run_repeatedly(number)
             addresses.append(stack_pointer())
 
-    run_race([Watcher(clock, [0.1])], RoundPlan(rounds=2, runs=4, depths=depths), watch=no_disturbance, now=clock)
+    run_race(
+        [Watcher(clock, [0.1])], RoundPlan(rounds=2, runs=4, depths=depths), inputs={}, watch=no_disturbance, now=clock
+    )
     timed = addresses[2:6] + addresses[7:11]  # without the first run and the runs that fill the caches
     assert fewest <= len(set(timed)) <= most  # the interpreter itself may call once from another depth
 
@@ -125,14 +129,14 @@ def test_a_device_with_events_is_timed_by_them() -> None:
             self.run_repeatedly(number)
             return 0.25
 
-    result = run_race([OnGpu(Clock(), [0.1])], RoundPlan(rounds=2), watch=no_disturbance)
+    result = run_race([OnGpu(Clock(), [0.1])], RoundPlan(rounds=2), inputs={}, watch=no_disturbance)
     assert result.samples() == [[0.25, 0.25]]
 
 
 def test_a_slow_network_has_fewer_runs_and_none_to_fill_the_caches() -> None:
     clock = Clock()
     slow = [Scripted(clock, [0.4]), Scripted(clock, [0.5])]
-    run_race(slow, RoundPlan(rounds=4, visit_s=0.6), watch=no_disturbance, now=clock)
+    run_race(slow, RoundPlan(rounds=4, visit_s=0.6), inputs={}, watch=no_disturbance, now=clock)
     assert [len(executable.runs) for executable in slow] == [1 + 4] * 2
 
 
@@ -140,7 +144,13 @@ def test_a_slow_network_has_fewer_runs_and_none_to_fill_the_caches() -> None:
 def test_a_flushed_run_is_one_inference(flush_bytes: int, inferences: int) -> None:
     clock = Clock()
     quick = [Scripted(clock, [0.01]), Scripted(clock, [0.01])]
-    run_race(quick, RoundPlan(rounds=1, runs=2, run_s=0.025, flush_bytes=flush_bytes), watch=no_disturbance, now=clock)
+    run_race(
+        quick,
+        RoundPlan(rounds=1, runs=2, run_s=0.025, flush_bytes=flush_bytes),
+        inputs={},
+        watch=no_disturbance,
+        now=clock,
+    )
     assert [executable.runs for executable in quick] == [[1, 1, inferences, inferences]] * 2
 
 
@@ -160,14 +170,21 @@ def test_a_race_is_over_when_only_the_baseline_remains() -> None:
     rng = np.random.default_rng(4)
     rounds = [Round(random_runs([1.0, 2.0], rng, 0.01), **UNDISTURBED) for _ in range(8)]
     result = race(plan, rounds)
-    assert result.is_over and len(result.valid_rounds()) == 4
+    assert result.is_over and len(result.valid_rounds()) == 3
 
 
-def test_the_time_limit_ends_a_race_after_four_undisturbed_rounds() -> None:
-    plan = RoundPlan(rounds=8, race_s=5.0)
+def test_a_race_with_a_far_faster_candidate_is_over_at_once() -> None:
+    plan = RoundPlan(rounds=8, critical=race_critical_values(8, artifacts=2))
+    rng = np.random.default_rng(4)
+    rounds = [Round(random_runs([1.7, 0.01], rng, 0.01), **UNDISTURBED) for _ in range(8)]
+    assert len(race(plan, rounds).valid_rounds()) == 2
+
+
+def test_the_time_limit_ends_a_race_after_two_undisturbed_rounds() -> None:
+    plan = RoundPlan(rounds=8, race_s=2.0)
     rounds = [Round({0: [1.0], 1: [1.0]}, 0.0, 0.2 * (turn == 1), span=(turn, turn + 1)) for turn in range(12)]
     result = race(plan, rounds)
-    assert result.is_over and len(result.valid_rounds()) == 4 and result.dropped_count == 1
+    assert result.is_over and len(result.valid_rounds()) == 2 and result.dropped_count == 1
     assert len(race(replace(plan, race_s=math.inf), rounds).valid_rounds()) == 8
 
 
@@ -176,17 +193,18 @@ def test_a_race_that_ends_early_has_no_disturbed_round() -> None:
     noisy = [Round({0: [1.0], 1: [2.0 + 0.01 * turn]}, 0.2, 0.0) for turn in range(3)]
     quiet = [Round({0: [1.0 + 0.001 * turn], 1: [2.0]}, **UNDISTURBED) for turn in range(8)]
     result = race(plan, [*noisy, *quiet])
-    assert result.is_over and len(result.valid_rounds()) == 4 and result.dropped_count == 3
+    assert result.is_over and len(result.valid_rounds()) == 2 and result.dropped_count == 3
 
 
 def test_the_number_of_runs_does_not_depend_on_which_artifact_is_first() -> None:
     counts = []
     for seconds in ((0.1, 1.5), (1.5, 0.1)):
         clock = Clock()
-        both = [Scripted(clock, [run_s]) for run_s in seconds]
-        run_race(both, RoundPlan(rounds=1), watch=no_disturbance, now=clock)
-        counts.append({len(executable.runs) for executable in both})
-    assert counts == [{1 + 1 + 1}] * 2
+        both = {run_s: Scripted(clock, [run_s]) for run_s in seconds}
+        run_race(list(both.values()), RoundPlan(rounds=1), inputs={}, watch=no_disturbance, now=clock)
+        counts.append({run_s: len(executable.runs) for run_s, executable in both.items()})
+    # An estimate and one run of each; the quick one fills the caches before it.
+    assert counts == [{0.1: 1 + 1 + 1, 1.5: 1 + 1}] * 2
 
 
 def test_every_artifact_is_visited_once_per_round_in_a_new_order() -> None:
@@ -218,9 +236,10 @@ def test_on_a_machine_that_is_always_disturbed_the_least_disturbed_rounds_count(
 def test_an_artifact_that_is_certainly_slower_leaves_and_the_baseline_stays() -> None:
     plan = RoundPlan(rounds=8, critical=race_critical_values(8, artifacts=3))
     rng = np.random.default_rng(0)
-    rounds = [Round(random_runs([0.2, 0.1, 0.15], rng, 0.01), **UNDISTURBED) for _ in range(8)]
+    rounds = [Round(random_runs([0.15, 0.1, 0.15], rng, 0.01), **UNDISTURBED) for _ in range(8)]
     valid = race(plan, rounds).valid_rounds()
-    assert [sum(index in round_.samples for round_ in valid) for index in range(3)] == [8, 8, 4]
+    visits = [sum(index in round_.samples for round_ in valid) for index in range(3)]
+    assert visits[:2] == [8, 8] and visits[2] <= 4
 
 
 def test_an_artifact_as_good_as_the_best_hardly_ever_leaves() -> None:

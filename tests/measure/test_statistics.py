@@ -7,10 +7,9 @@ from passsearch.core import Interval
 from passsearch.measure import (
     Ratio,
     is_improvement,
+    level_of_looks,
     log_ratio,
     mean_ratio,
-    median_interval,
-    median_ratio,
     noise_floor,
     process_ratio,
 )
@@ -25,12 +24,12 @@ def test_rounds_after_an_artifact_has_left_do_not_count() -> None:
     assert np.exp(log_ratio([0.30, 0.30, 0.15], [0.25, 0.25])) == pytest.approx(1.2)
 
 
-def test_the_interval_of_the_median_covers_at_its_level() -> None:
-    rng = np.random.default_rng(0)
-    hits = 0
+def test_the_intervals_of_all_looks_hold_together() -> None:
+    rng, looks, hits = np.random.default_rng(0), 7, 0
     for _ in range(400):
-        interval = median_ratio(list(rng.normal(0.05, 0.1, 9))).interval
-        hits += interval.low <= np.exp(0.05) <= interval.high
+        values = list(rng.normal(0.05, 0.1, 9))
+        intervals = [mean_ratio(values[: 3 + look], level=level_of_looks(looks)).interval for look in range(looks)]
+        hits += all(interval.low <= np.exp(0.05) <= interval.high for interval in intervals)
     assert hits / 400 >= 0.93
 
 
@@ -51,31 +50,31 @@ def test_a_gain_below_the_noise_floor_is_no_improvement() -> None:
     assert noise_floor(Ratio(1.0, Interval(0.95, 1.01))) == pytest.approx(1 / 0.95 - 1)
 
 
-def test_the_interval_contains_the_median() -> None:
-    interval = median_interval([1.0, 2.0, 3.0, 4.0, 100.0])
-    assert interval.low <= 3.0 <= interval.high
-
-
-def test_one_slow_process_does_not_change_the_verdict() -> None:
+def test_a_hundredfold_gain_needs_few_processes_and_a_small_one_many() -> None:
     rng = np.random.default_rng(2)
-    usual = [[list(1.05 * np.exp(rng.normal(0, 0.01, 8))), list(np.exp(rng.normal(0, 0.01, 8)))] for _ in range(11)]
-    slow = [[1.05] * 8, [1.25] * 8]
-    ratio = process_ratio([*usual, slow])
-    assert ratio.value == pytest.approx(1.05, abs=0.01)
-    assert is_improvement(ratio, floor=0.0)
+    noise = list(rng.normal(0, 0.01, 60))
+    level = level_of_looks(7)
+
+    def improves(gain: float, processes: int) -> bool:
+        return is_improvement(mean_ratio([gain + value for value in noise[:processes]], level=level), floor=0.01)
+
+    assert improves(np.log(100), 3)
+    assert not improves(0.02, 3) and improves(0.02, 60)
 
 
-def test_too_few_processes_have_no_interval() -> None:
-    few = median_ratio([0.05] * 5)
-    assert few.interval.low == 0.0 and not is_improvement(few, floor=0.0)
-    assert is_improvement(median_ratio([0.05] * 6), floor=0.0)
+def test_the_process_is_the_repetition() -> None:
+    rng = np.random.default_rng(3)
+    rounds = [[list(1.05 * np.exp(rng.normal(0, 0.01, 8))), list(np.exp(rng.normal(0, 0.01, 8)))] for _ in range(11)]
+    ratio = process_ratio(rounds)
+    assert ratio.value == pytest.approx(1.05, abs=0.01) and is_improvement(ratio, floor=0.0)
+    assert not is_improvement(process_ratio(rounds[:1]), floor=0.0)
 
 
-def test_the_interval_over_processes_covers_for_any_distribution() -> None:
+def test_the_interval_over_processes_covers_where_some_of_them_are_slow() -> None:
     rng = np.random.default_rng(3)
     hits = 0
     for _ in range(1000):
         luck = rng.normal(0, 0.01, 12) + 0.15 * (rng.random(12) < 0.1) - 0.15 * (rng.random(12) < 0.1)
-        interval = median_ratio(list(luck)).interval
+        interval = mean_ratio(list(luck)).interval
         hits += interval.low <= 1.0 <= interval.high
     assert hits / 1000 >= 0.94

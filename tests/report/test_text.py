@@ -29,19 +29,21 @@ def test_result_shows_setup_verdict_and_evidence(result: dict[str, Any]) -> None
         assert expected in text
 
 
-def test_table_has_baselines_in_order_and_the_winner_last(result: dict[str, Any]) -> None:
+def test_table_has_what_was_timed_together_and_the_other_levels_stand_apart(result: dict[str, Any]) -> None:
     lines = result_text(result, width=120).splitlines()
     rows = [line.split() for line in lines if line.split()[:1] and line.split()[0] in ("O0", "O3", "O4", "best")]
 
-    assert [row[0] for row in rows] == ["O0", "O3", "O4", "best"]
-    winner = "best 29.09 [29.06, 29.12] 34.38 1.004 [0.996, 1.012] 7.38 2.90 [2.71, 3.12] 46.9"
-    assert " ".join(rows[-1]) == winner
+    assert [row[0] for row in rows] == ["O3", "best", "O0", "O4"]
+    winner = "best 29.09 [29.06, 29.12] 34.38 1.004 [0.996, 1.012] 7.38 2.90 [2.71, 3.12] 46.9 2"
+    assert " ".join(rows[1]) == winner
+    title = next(number for number, line in enumerate(lines) if line.startswith("other levels"))
+    assert lines[title + 1].split()[0] == "latency" and lines[title + 3].startswith("O0")
 
 
 def test_the_baseline_shows_its_confirmed_measurement(result: dict[str, Any]) -> None:
     [row] = [line for line in result_text(result, width=120).splitlines() if line.startswith("O3 ")]
 
-    assert row.split() == ["O3", "29.21", "[29.18,", "29.24]", "34.23", "1.000", "21.4", "1.000", "46.8"]
+    assert row.split() == ["O3", "29.21", "[29.18,", "29.24]", "34.23", "1.000", "21.4", "1.000", "46.8", "2"]
 
 
 @pytest.mark.parametrize("width", [72, 80, 132])
@@ -58,7 +60,7 @@ def test_a_null_or_missing_value_is_a_dash(result: dict[str, Any]) -> None:
     result["ratios"]["compile_time"]["interval"] = [2.7, None]
     [row] = [line for line in result_text(result, width=120).splitlines() if line.startswith("best ")]
 
-    assert " ".join(row.split()) == "best – 34.38 1.004 [0.996, 1.012] 7.38 2.90 [2.70, –] –"
+    assert " ".join(row.split()) == "best – 34.38 1.004 [0.996, 1.012] 7.38 2.90 [2.70, –] – 2"
     assert "network: –" in result_text({})
 
 
@@ -162,8 +164,8 @@ def test_comparison_shows_measurements_and_failures(result: dict[str, Any]) -> N
     text = comparison_text({**result, "baseline": "O3", "noise_floor": 0.004, "rows": rows}, width=120)
     table = {line.split()[0]: line.split() for line in text.splitlines() if line}
 
-    assert table["layout-fuse"][-3:] == ["7.38", "2.93", "46.9"]
-    assert table["O2"][-3:] == ["13.9", "1.554", "46.9"]
+    assert table["layout-fuse"][-4:] == ["7.38", "2.93", "46.9", "2"]
+    assert table["O2"][-4:] == ["13.9", "1.554", "46.9", "2"]
     assert "PO-2: failed: wrong_result in measure: outputs deviate by 0.12 of the largest" in text
     assert "noise floor: 0.4 %" in text
 
@@ -193,3 +195,23 @@ def test_sensor_columns_appear_only_with_readings(result: dict[str, Any]) -> Non
 def test_an_energy_gain_says_lower(result: dict[str, Any]) -> None:
     result["verdict"] |= {"objective": "energy", "improved": True, "ratio": 1.2, "interval": [1.1, 1.3]}
     assert "1.200 [1.100, 1.300] times lower energy" in verdict_text(result)
+
+
+def test_the_result_says_who_found_the_winner_and_what_its_compile_time_is_spent_on(result: dict[str, Any]) -> None:
+    assert "found by" not in result_text(result), "recorded before sources were"
+    result["best"]["source"] = {"kind": "sequence", "name": "layout-fuse"}
+    parts = ("passes", "constants", "lowering", "codegen", "writing")
+    result["best"]["compile_parts_s"] = dict(zip(parts, (1.0, 0.5, 2.0, 2.5, 0.5), strict=True))
+    result["baseline"]["compile_parts_s"] = dict(zip(parts, (1.5, 14.0, 2.0, 2.5, 0.5), strict=True))
+    text = result_text(result, width=132)
+    assert "found by: the catalog, as the sequence layout-fuse" in text
+    assert "compile seconds: best: passes 1.0, constants 0.5," in text
+    assert "without constants: 6.5 s against 6.0 s, 1.08 times" in text
+
+
+def test_estimators_that_contradict_each_other_are_both_shown(result: dict[str, Any]) -> None:
+    assert "estimators" not in result_text(result)
+    result["ratios"]["throughput_of_medians"] = {"ratio": 0.9, "interval": [0.88, 0.92]}
+    assert "estimators: throughput by fastest runs 1.004 [0.996, 1.012], by medians 0.900 [0.880, 0.920]" in (
+        result_text(result)
+    )

@@ -1,6 +1,7 @@
 """The choices of a search, on a simulated machine whose candidates are known."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from passsearch.catalog import load
 from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpec, Pipeline
-from passsearch.evaluate import Built, FreshCompile
+from passsearch.evaluate import Built, CandidateSamples, FreshCompile, MeasurementPlans
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.search import Confirmation, RunOptions, Scored, Search, Space, confirm, shortlist
 
@@ -20,7 +21,7 @@ SAME = ("Same", "SlowSame")
 class KnownCandidates(SimulatedEvaluator):
     """Candidates with the compile times above; two of them are the baseline's own binary."""
 
-    def build(self, state: str, candidate: Candidate) -> Built | Failure:
+    def build(self, state: str, candidate: Candidate, *, longest_s: float = math.inf) -> Built | Failure:
         """Return an artifact; the baseline compiles in 20 s."""
         built = super().build(state, candidate)
         assert isinstance(built, Built)
@@ -60,8 +61,8 @@ def search(
         progress=lambda *_: None,
     )
     study.run()
-    assert study.scoring is not None
-    return Result(study, shortlist(evaluator, study.scoring, study.ranked()))
+    assert study.scoring is not None and study.reference is not None
+    return Result(study, shortlist(evaluator, study.scoring, study.ranked(), reference=study.reference))
 
 
 def test_where_nothing_is_faster_the_baselines_own_binary_by_a_quicker_pipeline_wins() -> None:
@@ -157,3 +158,72 @@ def test_a_failed_edge_is_counted_once_however_many_sequences_run_into_it() -> N
     study.run()
     assert [failure.kind for _, failure in study.tally.failures] == ["crash"]
     assert study.tally.invalid == 2 and study.tally.evaluated == 2, "one for the edge, one for the candidate"
+
+
+class SlowBaseline(KnownCandidates):
+    """A baseline that takes seconds; counts what every artifact is timed beside."""
+
+    def __init__(self, machine: Machine, gains: Mapping[str, float]) -> None:
+        super().__init__(machine, gains)
+        self.references = list[str]()
+
+    def sample(self, reference: Built, candidate: Built) -> CandidateSamples | Failure:
+        self.references.append(reference.digest)
+        return super().sample(reference, candidate)
+
+
+def test_candidates_are_timed_beside_a_far_faster_one_and_compared_with_the_baseline() -> None:
+    evaluator = SlowBaseline(Machine(Noise(), 0), {"Fast": 100.0, "Quick": 150.0, "Equal": 90.0})
+    names, ends = ["Fast", "Quick", "Equal"], list[str]()
+    study = Search(
+        evaluator,
+        Space(load("relay"), (), frozenset()),
+        options=RunOptions((Objective.parse("throughput"),), len(names)),
+        baselines=[BASELINE],
+        default_baseline="O3",
+        first=[Candidate(Pipeline.parse(name)) for name in names],
+        elapsed_s=lambda: 0.0,
+        progress=lambda *_: None,
+        limit_s=lambda _, fastest: ends.append(str(fastest.candidate.pipeline)) or math.inf,
+    )
+    study.run()
+    assert evaluator.references == ["root", "root", "Fast", "Fast"]
+    assert ends == ["", "Fast"], "the plan is made again for the new reference"
+    assert study.reference is not None and study.scoring is not None
+    ranked = shortlist(evaluator, study.scoring, study.ranked(), reference=study.reference)
+    assert str(ranked[0].candidate.pipeline) == "Quick"
+    ratios = {str(each.candidate.pipeline): each.ratio.value for each in ranked if each.ratio}
+    assert ratios == pytest.approx({"Fast": 100, "Quick": 150, "Equal": 90}, rel=0.1)
+
+
+def confirmation_of(gain: float, *, left_s: Callable[[], float] = lambda: math.inf, name: str = "Fast") -> Confirmation:
+    evaluator = KnownCandidates(Machine(Noise(), 3), {name: gain})
+    confirmation = confirm(
+        evaluator,
+        Candidate(Pipeline.parse(name)),
+        baseline=BASELINE,
+        twin=Path("root"),
+        repetitions=3,
+        objective="throughput",
+        progress=lambda _: None,
+        left_s=left_s,
+    )
+    assert isinstance(confirmation, Confirmation)
+    return confirmation
+
+
+def test_a_large_gain_is_confirmed_in_the_fewest_repetitions_and_a_small_one_takes_more() -> None:
+    assert confirmation_of(100.0).repetitions == 3
+    small = confirmation_of(1.025)
+    assert 3 < small.repetitions <= MeasurementPlans().most_repetitions
+    assert small.improves("throughput", keep_throughput=0.0)
+
+
+def test_what_looks_no_better_is_given_up_after_the_fewest_repetitions() -> None:
+    confirmation = confirmation_of(0.98)
+    assert confirmation.repetitions == 3 and not confirmation.improves("throughput", keep_throughput=0.0)
+
+
+def test_a_confirmation_ends_with_the_time_limit_but_has_an_interval() -> None:
+    confirmation = confirmation_of(1.02, left_s=lambda: -1.0)
+    assert confirmation.repetitions == 2 and math.isfinite(confirmation.compile_time.interval.high)

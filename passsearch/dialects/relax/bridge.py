@@ -7,8 +7,10 @@ import tvm
 import tvm_ffi
 from tvm import relax
 from tvm.base import _LOADED_LIBS
+from tvm.support.cc import create_shared
 
 from passsearch.core import BuildOptions, ModuleSummary, PassSpec, TensorType
+from passsearch.dialects.build_clock import BuildClock
 from passsearch.dialects.contract import Artifact, CompileError, ModelSource
 from passsearch.dialects.relax import importer, ir_file
 from passsearch.dialects.relax.constants import Constants, constant_uses
@@ -93,18 +95,21 @@ class RelaxBridge(JsonFiles):
 
     def build(self, module: tvm.IRModule, options: BuildOptions, folder: Path) -> Artifact:
         """Lower, generate code, and link it with the virtual machine's program and the weights into one library."""
+        clock = BuildClock()
         try:
             # Relax has no opt level of its own; the level of the options selects a pipeline in ``lower``.
-            with self.target, build_context(options, opt_level=APPLY_LEVEL):
+            with self.target, build_context(options, opt_level=APPLY_LEVEL, instruments=[clock]):
                 is_planned = options.opt_level > 0 or has_memory_plan(module)
                 lowered = lower(module.clone(), level=options.opt_level, target=self.target)
                 library = relax.build(lowered, self.target, relax_pipeline=None)
                 folder.mkdir(parents=True, exist_ok=True)
-                library.export_library(str(folder / NETWORK), cc=require_linker())
+                link = clock.linking(create_shared)
+                library.export_library(str(folder / NETWORK), fcompile=link, cc=require_linker())
         except COMPILER_ERRORS as error:
             raise CompileError(error_line(error)) from error
-        size = (folder / NETWORK).stat().st_size
-        return Artifact(folder, size, planned_bytes(lowered) if is_planned else None, kernels_digest(lowered))
+        clock.charge()
+        size, plan_bytes = (folder / NETWORK).stat().st_size, planned_bytes(lowered) if is_planned else None
+        return Artifact(folder, size, plan_bytes, kernels_digest(lowered), dict(clock.seconds))
 
     def digest(self, artifact: Artifact) -> str:
         """Return a SHA-256 of the library, weights included."""

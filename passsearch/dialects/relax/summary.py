@@ -14,6 +14,7 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from passsearch.core import Json, ModuleSummary, Operator, TensorType
+from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.dialects.shared import Producers, flatten_producers
 
 _NAMESPACES = re.compile(r"^relax\.(?:(?:nn|vision|image|builtin|memory|vm)\.)*")
@@ -57,7 +58,9 @@ def count_operators(module: tvm.IRModule) -> dict[str, int]:
             counts["Constant"] += 1
 
     for _, function in module.functions_items():
-        counts[type(function).__name__] += 1
+        # A scheduled kernel may be a hundred times faster than the same kernel without a schedule.
+        scheduled = function.attrs is not None and SCHEDULED in function.attrs
+        counts[type(function).__name__ + scheduled * " scheduled"] += 1
         if isinstance(function, relax.Function):
             tvm_ffi.structural_walk(function, ((relax.Call, GenericConst), count))
     return dict(sorted(counts.items()))

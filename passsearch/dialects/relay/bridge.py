@@ -5,8 +5,10 @@ from pathlib import Path
 
 import tvm
 from tvm import relay
+from tvm.contrib.cc import create_shared
 
 from passsearch.core import BuildOptions, ModuleSummary, PassSpec, TensorType
+from passsearch.dialects.build_clock import BuildClock
 from passsearch.dialects.contract import Artifact, CompileError, ModelSource
 from passsearch.dialects.relay import importer, ir_file
 from passsearch.dialects.relay.constants import Constants, constant_uses
@@ -119,18 +121,21 @@ class RelayBridge(JsonFiles):
         TVM generates code when it writes the kernels, so writing them counts as compiling.
         """
         # After the build only machine code is left, so an instrument reads the lowered kernels during it.
-        lowered = LoweredKernels()
+        lowered, clock = LoweredKernels(), BuildClock()
         try:
-            with build_context(options, opt_level=options.opt_level, instruments=[lowered]):
+            with build_context(options, opt_level=options.opt_level, instruments=[lowered, clock]):
                 library = relay.build(module, self.target)
         except BUILD_ERRORS as error:
             raise CompileError(error_line(error)) from error
         folder.mkdir(parents=True, exist_ok=True)
-        library.get_lib().export_library(str(folder / KERNELS), cc=require_linker())
+        link = clock.linking(create_shared)
+        library.get_lib().export_library(str(folder / KERNELS), fcompile=link, cc=require_linker())
         graph = library.get_graph_json()
         (folder / GRAPH).write_text(graph)
         (folder / PARAMETERS).write_bytes(relay.save_param_dict(library.get_params()))
-        return Artifact(folder, folder_bytes(folder), planned_bytes(graph), kernels_digest(graph, lowered.hashes))
+        clock.charge()
+        kernels = kernels_digest(graph, lowered.hashes)
+        return Artifact(folder, folder_bytes(folder), planned_bytes(graph), kernels, dict(clock.seconds))
 
     def digest(self, artifact: Artifact) -> str:
         """Return a SHA-256 of kernels, graph and parameters."""

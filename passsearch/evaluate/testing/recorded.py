@@ -1,5 +1,6 @@
 """A space whose every state was built and timed before, so that a search on it needs no compiler."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,7 @@ class RecordedEvaluator:
         """Return the operator counts of a state."""
         return self._op_counts[state]
 
-    def build(self, state: str, candidate: Candidate) -> Built | Failure:
+    def build(self, state: str, candidate: Candidate, *, longest_s: float = math.inf) -> Built | Failure:
         """Return the recorded build of a state."""
         level = candidate.build.opt_level
         record = self._builds[state, level]
@@ -98,13 +99,12 @@ class RecordedEvaluator:
     def discard(self, built: Built) -> None:
         """Do nothing: there are no files."""
 
-    def sample(self, baseline: Built, candidate: Built) -> CandidateSamples | Failure:
-        """Return samples with the recorded ratio."""
-        key = (candidate.state, candidate.options.opt_level)
-        self.measured[key] = None
-        record = self._builds[key]
-        assert isinstance(record, RecordedBuild)
-        return CandidateSamples((1.0,), (1.0 / record.ratio,), {})
+    def sample(self, reference: Built, candidate: Built) -> CandidateSamples | Failure:
+        """Return samples with the recorded ratios to the baseline."""
+        self.measured[candidate.state, candidate.options.opt_level] = None
+        records = (self._builds[built.state, built.options.opt_level] for built in (reference, candidate))
+        seconds = [1.0 / record.ratio for record in records if isinstance(record, RecordedBuild)]
+        return CandidateSamples((seconds[0],), (seconds[1],), {})
 
     def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
         """Fail: a recorded space is not timed again."""

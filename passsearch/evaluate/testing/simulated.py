@@ -132,7 +132,7 @@ class SimulatedEvaluator:
         """Return no counts: states are not told apart by their operators."""
         return {}
 
-    def build(self, state: str, candidate: Candidate) -> Built | Failure:
+    def build(self, state: str, candidate: Candidate, *, longest_s: float = math.inf) -> Built | Failure:
         """Return an artifact without files."""
         return Built(state, candidate.build, state, Path(state), state, state, BUILD_S, 0, 0, 0)
 
@@ -143,9 +143,9 @@ class SimulatedEvaluator:
     def discard(self, built: Built) -> None:
         """Do nothing: there are no files."""
 
-    def sample(self, baseline: Built, candidate: Built) -> CandidateSamples | Failure:
+    def sample(self, reference: Built, candidate: Built) -> CandidateSamples | Failure:
         """Race both in one process."""
-        samples = self._time([baseline.digest, candidate.digest], self.plans.search_rounds)
+        samples = self._time([reference.digest, candidate.digest], self.plans.search_rounds)
         return CandidateSamples(samples[0], samples[1], {})
 
     def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
@@ -168,4 +168,5 @@ class SimulatedEvaluator:
     def _time(self, names: Sequence[str], plan: RoundPlan) -> list[Samples]:
         loaded = [LoadedArtifact(self._machine, LATENCY_S / self._gains.get(name, 1.0)) for name in names]
         idle = CpuTimes(0.0, 0.0, 0.0, 0.0)
-        return [tuple(row) for row in run_race(loaded, plan, watch=lambda: idle, now=self._machine.now).samples()]
+        race = run_race(loaded, plan, inputs={}, watch=lambda: idle, now=self._machine.now)
+        return [tuple(row) for row in race.samples()]

@@ -1,0 +1,21 @@
+"""Variants of a pipeline."""
+
+from passsearch.core import PassSpec, Pipeline
+from passsearch.search.variants import variants
+
+FUSE, DEEP, FOLD = PassSpec.of("Fuse"), PassSpec.of("Fuse", depth=2), PassSpec.of("Fold")
+
+
+def test_every_variant_differs_by_one_change() -> None:
+    found = {str(variant) for variant in variants(Pipeline((FUSE, FOLD)), [FUSE, DEEP, FOLD], seed=0)}
+    assert {"Fold", "Fuse"} <= found, "a pass left out"
+    assert "Fold,Fuse" in found, "neighbours exchanged"
+    assert f"{DEEP},Fold" in found, "other arguments"
+    assert f"Fuse,{DEEP},Fold" in found, "a pass inserted"
+    assert "Fuse,Fold" not in found, "the pipeline itself"
+    assert len(found) == 2 + 1 + 1 + 7
+
+
+def test_the_order_depends_on_the_seed_alone() -> None:
+    orders = [list(variants(Pipeline((FUSE, FOLD)), [DEEP, FOLD], seed=seed)) for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2] and set(orders[0]) == set(orders[2])
