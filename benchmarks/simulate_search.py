@@ -2,8 +2,8 @@
 
 ``python benchmarks/simulate_search.py --searches 1000`` runs the real search (forty candidates, shortlist, confirmation
 and verdict) on ``passsearch.evaluate.testing.SimulatedEvaluator``. In each search all candidates are the baseline's
-equals, or one is faster by a given gain. ``benchmarks/results/simulation.json`` has the result,
-``docs/simulation.svg`` draws it.
+equals, or one is faster by a given gain; the processes of a machine differ by one of three levels of noise.
+``benchmarks/results/simulation.json`` has the result, ``docs/simulation.svg`` draws it.
 """
 
 import argparse
@@ -22,15 +22,22 @@ from passsearch.search import RunOptions, Search, Space, confirm, shortlist
 ROOT = Path(__file__).parent
 PROCESSES = MeasurementPlans().processes
 CANDIDATES, REPETITIONS = 40, 3
-NOISE = Noise()
+NOISES = (0.003, 0.006, 0.012)
+"""Standard deviations of one artifact's speed from process to process (``process_noise.py``)."""
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
 
 
-def search_once(seed: int, *, gain: float, noise: Noise = NOISE) -> bool:
-    """Return whether one whole search ends in the verdict ``improved``: for the faster candidate, if there is one."""
+def search_once(seed: int, *, gain: float, noise: float) -> bool:
+    """Return whether one whole search ends in the verdict ``improved``: for the faster candidate, if there is one.
+
+    Args:
+        seed: Seed of the machine and of the search.
+        gain: Gain of one of the candidates.
+        noise: Standard deviation of an artifact's speed from process to process.
+    """
     pipelines = [Pipeline((PassSpec.of(f"Pass{number}"),)) for number in range(CANDIDATES)]
     fastest = str(pipelines[seed % CANDIDATES])
-    evaluator = SimulatedEvaluator(Machine(noise, seed), {fastest: 1 + gain})
+    evaluator = SimulatedEvaluator(Machine(Noise(process=noise), seed), {fastest: 1 + gain})
     search = Search(
         evaluator,
         Space(load("relay"), (), frozenset()),  # all candidates are named ones: the sampler proposes none
@@ -59,17 +66,21 @@ def search_once(seed: int, *, gain: float, noise: Noise = NOISE) -> bool:
 
 
 def rates(gains: Sequence[float], searches: int) -> Iterator[dict[str, float]]:
-    """Yield the number of searches won for each true gain."""
-    for gain in gains:
-        wins = sum(search_once(seed, gain=gain) for seed in range(searches))
-        yield {"gain": gain, "searches": searches, "won": wins}
-        print(f"true gain {gain:.0%}: won {wins} of {searches}", flush=True)
+    """Yield the number of searches won for each true gain at each level of noise."""
+    for noise in NOISES:
+        for gain in gains:
+            wins = sum(search_once(seed, gain=gain, noise=noise) for seed in range(searches))
+            yield {"noise": noise, "gain": gain, "searches": searches, "won": wins}
+            print(f"noise {noise:.1%}, true gain {gain:.0%}: won {wins} of {searches}", flush=True)
 
 
 def table(document: Mapping[str, Any]) -> str:
     """Return the Markdown of ``docs/measurement.md``."""
-    lines = ["| true gain of the best candidate | searches that found, confirmed and claimed it |", "|---|---|"]
-    lines += [f"| {each['gain']:.0%} | {each['won']} of {each['searches']} |" for each in document["rates"]]
+    won = {(each["noise"], each["gain"]): f"{each['won']} of {each['searches']}" for each in document["rates"]}
+    noises, gains = ({key[place]: None for key in won} for place in (0, 1))
+    lines = ["| true gain of the best candidate | " + " | ".join(f"noise {noise:.1%}" for noise in noises) + " |"]
+    lines += ["|---" * (len(noises) + 1) + "|"]
+    lines += [f"| {gain:.0%} | " + " | ".join(won[noise, gain] for noise in noises) + " |" for gain in gains]
     return "\n".join(lines)
 
 
@@ -79,13 +90,17 @@ def draw(document: Mapping[str, Any], file: Path) -> None:
     from scipy.stats import binomtest
 
     figure, axes = plt.subplots(figsize=(6, 3.2))
-    gains = [100 * each["gain"] for each in document["rates"]]
-    tests = [binomtest(int(each["won"]), int(each["searches"])) for each in document["rates"]]
-    shares = [100 * test.statistic for test in tests]
-    spans = [test.proportion_ci() for test in tests]
-    below = [share - 100 * span.low for share, span in zip(shares, spans, strict=True)]
-    above = [100 * span.high - share for share, span in zip(shares, spans, strict=True)]
-    axes.errorbar(gains, shares, yerr=[below, above], marker="o", capsize=3, color="#1a7f5a")
+    for noise, color in zip(NOISES, ("#1a7f5a", "#b8860b", "#a23b3b"), strict=True):
+        rows = [each for each in document["rates"] if each["noise"] == noise]
+        tests = [binomtest(int(each["won"]), int(each["searches"])) for each in rows]
+        shares = [100 * test.statistic for test in tests]
+        spans = [test.proportion_ci() for test in tests]
+        below = [share - 100 * span.low for share, span in zip(shares, spans, strict=True)]
+        above = [100 * span.high - share for share, span in zip(shares, spans, strict=True)]
+        gains = [100 * each["gain"] for each in rows]
+        label = f"processes differ by {noise:.1%}"
+        axes.errorbar(gains, shares, yerr=[below, above], marker="o", capsize=3, color=color, label=label)
+    axes.legend(frameon=False, fontsize=8)
     axes.axvline(1, color="#7a8699", linestyle=":", linewidth=1)
     axes.set(xlabel="true gain of the best of 40 candidates, %", ylabel="searches won, %", ylim=(-3, 103))
     axes.grid(alpha=0.3)

@@ -16,6 +16,7 @@ SHORT = replace(
     final_rounds=replace(_PLANS.final_rounds, rounds=5, run_s=0.001),
     processes=1,
     comparison_processes=3,
+    least_processes=1,
     most_processes=1,
     most_repetitions=1,
 )

@@ -134,13 +134,13 @@ def tune(
         objective: One of throughput, latency, compile_time and memory, and where there is a meter power and energy; or
             two of them for a Pareto front.
         trials: Candidates to evaluate beyond the baselines; sequences that lead to a known IR are free.
-        timeout: Wall time of the search in seconds, the time before a resume included. The confirmation of the winner
-            comes on top.
+        timeout: Wall time of the run in seconds, confirmation and the time before a resume included.
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is by default.
         out: Run folder; the same call again continues it. A new one in the cache folder by default.
         seed: Seed of the sampler.
-        confirm: Fresh compiles that confirm the winner, each timed in three to nine processes; 0 leaves it unconfirmed.
+        confirm: Fewest fresh compiles that confirm the winner; up to nine are made while the verdict is not clear. 0
+            leaves it unconfirmed.
         keep_throughput: Least share of the baseline's throughput where throughput is not an objective.
         tolerance: Largest deviation of outputs from the reference, as a share of the largest output, of pipelines with
             a pass that may change numerics; without it they are judged as strictly as all others.
@@ -207,7 +207,7 @@ def audit(
     Args:
         run: A finished run folder.
         toolchain: Name of the toolchain; the run's own by default.
-        confirm: Fresh compiles of winner and baseline, each timed in three to nine processes.
+        confirm: Fewest fresh compiles of winner and baseline; up to nine are made while the verdict is not clear.
         deadline: Seconds one request to a worker may take.
         plans: Plans by which artifacts are timed.
         progress: Callback; gets the current step in words.

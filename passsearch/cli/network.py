@@ -69,7 +69,7 @@ def tune(
     ] = 60,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0, metavar="SECONDS", help="Time limit of the search; the confirmation takes extra time."),
+        typer.Option(min=0, metavar="SECONDS", help="Time limit of the run, confirmation included."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Run folder; the same command again continues the run.")
@@ -78,7 +78,7 @@ def tune(
     confirm: Annotated[
         int,
         typer.Option(
-            min=0, metavar="N", help="Fresh compiles that confirm the winner, each timed in three to nine processes."
+            min=0, metavar="N", help="Fewest fresh compiles that confirm the winner; more if the verdict is unclear."
         ),
     ] = 3,
     keep_throughput: Annotated[

@@ -51,7 +51,7 @@ def audit(
     toolchain: ToolchainName = None,
     confirm: Annotated[
         int,
-        typer.Option(min=2, metavar="N", help="Fresh compiles of the winner, each timed in three to nine processes."),
+        typer.Option(min=2, metavar="N", help="Fewest fresh compiles; more if the verdict is unclear."),
     ] = 3,
     deadline: Deadline = DEADLINE_S,
     as_json: AsJson = False,

@@ -16,7 +16,7 @@ from passsearch.evaluate.session import Session
 from passsearch.evaluate.verify import Agreement, VerifyFact, judge, wrong_result
 from passsearch.store import Fact
 
-VERIFIED = ("peak_rss", "deviation", "case", "leads", "slow_run_s")
+VERIFIED = ("peak_rss", "deviation", "case", "leads", "run_s", "is_cut")
 """Keys of a verification that go into the fact of a build."""
 
 _log = logging.getLogger(__name__)
@@ -52,7 +52,8 @@ class Builder:
         Args:
             state: The state.
             candidate: The candidate.
-            longest_s: Longest inference in seconds that is of interest; see ``Built.slow_run_s``.
+            longest_s: Longest inference in seconds that is of interest; after a longer one
+                outputs are compared on one input only.
         """
         # The key has no limit in it: the deviation is a fact of the build, and two candidates with the same IR may have
         # different limits.
@@ -60,13 +61,13 @@ class Builder:
         folder = self._folder / key.replace("|", "-").replace("+", "x")
         fact = self._facts.recall("build", key)
         # An earlier search may have given this build up because its reference was faster than today's.
-        if fact is None or (fact.get("slow_run_s") is not None and fact["slow_run_s"] <= longest_s):
+        if fact is None or (fact.get("is_cut") and fact["run_s"] <= longest_s):
             fact = self._build(state, candidate.build, folder=folder, longest_s=longest_s)
             fact = self._facts.record("build", key, fact=fact)
         record = read_fact(fact, BuildFact.from_fact)
         if isinstance(record, Failure):
             return record
-        if record.verification and record.slow_run_s is None:
+        if record.verification and not fact.get("is_cut"):
             self._verified[record.digest] = fact
         agreement = self._judge(record, candidate)
         if isinstance(agreement, Failure):
@@ -85,7 +86,7 @@ class Builder:
             plan_bytes=record.plan_bytes,
             peak_rss=record.verification.peak_rss if record.verification else None,
             agreement=agreement,
-            slow_run_s=record.slow_run_s,
+            run_s=record.run_s,
         )
 
     def _judge(self, record: BuildFact, candidate: Candidate) -> Agreement | Failure:

@@ -25,7 +25,8 @@ class MeasurementPlans:
         final_windows: Windows of power and energy for decisions.
         processes: Timing processes of a shortlist.
         comparison_processes: Timing processes of a comparison, unless the user sets another number.
-        most_processes: Largest number of timing processes of one repetition that confirms a winner.
+        least_processes: Smallest number of timing processes of one repetition that confirms a winner.
+        most_processes: Largest number.
         least_timing_s: Time that the timing processes of one repetition may take, in seconds; as long as its compiles
             if these take longer.
         most_repetitions: Largest number of repetitions that confirm a winner.
@@ -44,12 +45,13 @@ class MeasurementPlans:
     final_windows: WindowPlan = field(default_factory=WindowPlan)
     processes: int = 3
     comparison_processes: int = 9
+    least_processes: int = 2
     most_processes: int = 9
     least_timing_s: float = 20.0
     most_repetitions: int = 9
     confirm_share: float = 0.4
     confirm_s: float = 600.0
     explore_s: float = 300.0
-    explore_share: float = 0.1
+    explore_share: float = 0.05
     # 21 to 24 of the 35 choices of passes change nothing on any state of a network (docs/search.md).
     no_op_states: int = 20

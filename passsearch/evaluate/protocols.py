@@ -48,7 +48,8 @@ class Evaluator(Protocol):
         Args:
             state: The state.
             candidate: The candidate.
-            longest_s: Longest inference in seconds that is of interest; see ``Built.slow_run_s``.
+            longest_s: Longest inference in seconds that is of interest; after a longer one outputs are
+                compared on one input only.
         """
 
     def restore(self, built: Built) -> Built | Failure:

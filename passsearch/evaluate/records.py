@@ -59,7 +59,7 @@ class BuildFact:
         bytes: Size of the files.
         plan_bytes: Memory the compiler planned; ``None`` where it planned none.
         verification: Comparison of its outputs with the reference; ``None`` where nothing runs.
-        slow_run_s: Seconds of an inference that was so long that the comparison ended with it; ``None`` otherwise.
+        run_s: Seconds of the first inference; ``None`` where nothing ran, or in logs from before it was recorded.
     """
 
     digest: str
@@ -68,7 +68,7 @@ class BuildFact:
     bytes: int
     plan_bytes: int | None
     verification: VerifyFact | None
-    slow_run_s: float | None
+    run_s: float | None
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "BuildFact":
@@ -81,7 +81,7 @@ class BuildFact:
             bytes=fact["bytes"],
             plan_bytes=fact["plan_bytes"],
             verification=VerifyFact.from_fact(fact) if fact.get("deviation") is not None else None,
-            slow_run_s=fact.get("slow_run_s"),
+            run_s=fact.get("run_s"),
         )
 
 
@@ -104,8 +104,7 @@ class Built:
         plan_bytes: Memory the compiler planned.
         peak_rss: Memory the artifact adds to a process that runs it, in bytes.
         agreement: Agreement of its outputs with the reference.
-        slow_run_s: Seconds of its only inference where that was longer than a search allows; ``None`` otherwise. Its
-            outputs are then compared on one input only, and it is not timed.
+        run_s: Seconds of its first inference; ``None`` where it is unknown.
     """
 
     state: str
@@ -119,7 +118,7 @@ class Built:
     plan_bytes: int | None
     peak_rss: int | None
     agreement: Agreement = field(default_factory=Agreement)
-    slow_run_s: float | None = None
+    run_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -173,7 +172,7 @@ class TimingRequest:
         artifacts: Artifacts to time.
         plan: Plan of each process.
         processes: Number of processes; ``None`` for as many as fit into ``least_s`` or
-            ``MeasurementPlans.least_timing_s``, at least one and at most ``MeasurementPlans.most_processes``.
+            ``MeasurementPlans.least_timing_s``, within the bounds of the plans.
         least_s: Time that timing may take, if it is longer than ``MeasurementPlans.least_timing_s``.
         turn: Number of the first process; it decides the order in which artifacts are loaded.
     """

@@ -37,7 +37,7 @@ class Timing:
         if request.processes is None and "failure" not in answers[-1]:
             fill_s, process_s = max(request.least_s, plans.least_timing_s), answers[0]["wall_s"]
             # The number of processes follows from how long they take and never from what they measure.
-            processes = min(plans.most_processes, int(fill_s / process_s))
+            processes = min(plans.most_processes, max(plans.least_processes, int(fill_s / process_s)))
             _log.debug("a process took %.1f s; %.1f s are to be filled", process_s, fill_s)
             answers += self._run_processes(request, range(turn + 1, turn + processes))
         if "failure" in answers[-1]:

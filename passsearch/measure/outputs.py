@@ -42,12 +42,13 @@ def verify(
         longest_s: Longest run in seconds; after a longer one the remaining cases are left out.
 
     Returns:
-        ``slow_run_s`` (the seconds of the run after which cases were left out, ``None`` if there was none),
-        ``deviation`` (the largest, see ``relative_deviation``), its ``case``, ``mismatch`` (a difference in number,
-        shape or type; empty without one) and ``leads`` (see ``_leads``; ``None`` after a mismatch).
+        ``run_s`` (seconds of the first run), ``is_cut`` (whether cases were left out), ``deviation`` (the largest, see
+        ``relative_deviation``), its ``case``, ``mismatch`` (a difference in number, shape or type; empty without one)
+        and ``leads`` (see ``_leads``; ``None`` after a mismatch).
     """
-    results, cases, slow_run_s = _run_cases(executable, types, cases=cases, longest_s=longest_s)
-    common = {"slow_run_s": slow_run_s, "case": "", "mismatch": "", "leads": None}
+    results, run, run_s = _run_cases(executable, types, cases=cases, longest_s=longest_s)
+    common = {"run_s": run_s, "is_cut": len(run) < len(cases), "case": "", "mismatch": "", "leads": None}
+    cases = run
     if reference is None:
         _save(outputs, results)
         return {**common, "deviation": 0.0, "leads": _leads(results, results, cases=cases)}
@@ -65,18 +66,19 @@ def verify(
 
 def _run_cases(
     executable: Executable, types: Mapping[str, TensorType], *, cases: Sequence[int | str], longest_s: float
-) -> tuple[dict[str, Array], Sequence[int | str], float | None]:
-    """Return the outputs by case and index, the cases that ran, and the seconds of a run that was too long."""
+) -> tuple[dict[str, Array], Sequence[int | str], float]:
+    """Return the outputs by case and index, the cases that ran, and the seconds of the first run."""
     results: dict[str, Array] = {}
-    for number, case in enumerate(cases, 1):
+    seconds: list[float] = []
+    for case in cases:
         inputs = case_inputs(types, case)
         start = time.perf_counter()
         outputs = executable.run(inputs)
-        seconds = time.perf_counter() - start
+        seconds.append(time.perf_counter() - start)
         results |= {f"{case}_{index}": array for index, array in enumerate(outputs)}
-        if seconds > longest_s and number < len(cases):
-            return results, cases[:number], seconds
-    return results, cases, None
+        if seconds[-1] > longest_s:
+            break
+    return results, cases[: len(seconds)], seconds[0]
 
 
 def _save(path: Path, results: Mapping[str, Array]) -> None:

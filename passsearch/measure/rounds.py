@@ -28,7 +28,7 @@ STEAL_LIMIT, FOREIGN_LIMIT = 0.05, 0.10
 MIN_COUNTED_S = 0.1
 """Shortest round whose CPU counters are used: they count in ticks of 10 ms, which are too coarse for a shorter one."""
 
-MIN_ROUNDS = 2
+MIN_ROUNDS = 1
 """Number of undisturbed rounds that a race needs before its time limit can end it."""
 
 BEATEN = math.log(2.0)

@@ -44,8 +44,8 @@ def measure_candidate(
     built = evaluator.build(state, candidate, longest_s=longest_s)
     if isinstance(built, Failure):
         return built
-    if built.slow_run_s is not None:
-        return _too_slow(candidate, built, built.slow_run_s, apply_s=apply_s, reference=reference)
+    if built.run_s is not None and built.run_s > longest_s:
+        return _too_slow(candidate, built, built.run_s, apply_s=apply_s, reference=reference)
     # A binary is as fast as itself, whatever was read. The samples stay in the result for its reader.
     same = built.digest == baseline.digest
     samples = evaluator.sample(baseline if same else reference.built, built)
@@ -67,15 +67,15 @@ def measure_candidate(
     )
 
 
-def _too_slow(candidate: Candidate, built: Built, slow_run_s: float, *, apply_s: float, reference: Reference) -> Scored:
+def _too_slow(candidate: Candidate, built: Built, run_s: float, *, apply_s: float, reference: Reference) -> Scored:
     """Return a candidate with the one inference that showed it to be far slower than the reference."""
     assert reference.latency_s is not None
-    _log.info("%s is not timed: one inference takes %.2f s", candidate.pipeline, slow_run_s)
+    _log.info("%s is not timed: one inference takes %.2f s", candidate.pipeline, run_s)
     return Scored(
         candidate=candidate,
         built=built,
-        ratio=Ratio(reference.gain * reference.latency_s / slow_run_s, Interval(0.0, math.inf)),
-        latency_s=(slow_run_s,),
+        ratio=Ratio(reference.gain * reference.latency_s / run_s, Interval(0.0, math.inf)),
+        latency_s=(run_s,),
         compile_s=apply_s + built.seconds,
         apply_s=apply_s,
         conditions={"not_timed": f"one inference took {FAR_SLOWER:g} times as long as the fastest candidate's or more"},

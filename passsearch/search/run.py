@@ -220,14 +220,16 @@ class _Execution:
     def _plan_search(self, baseline: Scored, fastest: Scored) -> float:
         """Return the time at which the search has to end, so that the winner can be confirmed; tell the user."""
         plans, timeout_s = self._session.plans, self._timeout_s
-        confirm_s = self._options.repetitions * self._repetition_s(baseline, fastest)
+        far = fastest is not baseline
+        repetitions = min(self._options.repetitions, LEAST_REPETITIONS) if far else self._options.repetitions
+        confirm_s = repetitions * self._repetition_s(baseline, fastest)
         if math.isinf(timeout_s):
-            if fastest is baseline:
+            if not far:
                 search_s = self._options.trials * self._folder.log.clock_s
                 self._note(f"no time limit: search up to {_minutes(search_s)}, confirm about {_minutes(confirm_s)}")
             return math.inf
         # A large gain is certain after the fewest repetitions, a small one takes all the time there is.
-        usual_s = min(plans.confirm_s, plans.confirm_share * timeout_s) if fastest is baseline else 0.0
+        usual_s = 0.0 if far else min(plans.confirm_s, plans.confirm_share * timeout_s)
         reserve_s = min(max(usual_s, SHORTLIST_S + confirm_s), MOST_RESERVE * timeout_s)
         plan = f"plan: search {_minutes(timeout_s - reserve_s)}, confirm {_minutes(reserve_s)}"
         if plan != self._plan:
@@ -238,7 +240,10 @@ class _Execution:
     def _repetition_s(self, baseline: Scored, best: Scored) -> float:
         """Return about how long one repetition of the confirmation takes."""
         compile_s = baseline.compile_s + best.compile_s + 2 * FRESH_PROCESS_S
-        return compile_s + max(compile_s, self._session.plans.least_timing_s)
+        # Baseline and twin run twice in each process at least.
+        process_s = FRESH_PROCESS_S + 4 * min(baseline.latency_s, default=0.0)
+        plans = self._session.plans
+        return compile_s + max(compile_s, plans.least_timing_s, plans.least_processes * process_s)
 
     def _note(self, text: str) -> None:
         """Tell the user something that stays on the screen: a total of 0 marks it."""

@@ -19,6 +19,9 @@ SHORTLIST, QUICK = 5, 2
 NEAR_BEST = 0.98
 """Share of the best candidate's gain from which a candidate counts as nearly as good."""
 
+FAR = 0.8
+"""Share of that gain below which no second measurement can make a candidate the best."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -83,6 +86,7 @@ def _promising(scoring: Scoring, candidates: list[Scored]) -> list[Scored]:
     if not candidates:
         return []
     least = NEAR_BEST * scoring.gain(scoring.objective, candidates[0])
+    candidates = [scored for scored in candidates if scoring.gain(scoring.objective, scored) >= FAR * least]
     near = [scored for scored in candidates if scoring.gain(scoring.objective, scored) >= least]
     quick = sorted(near, key=lambda scored: scored.compile_s)[:QUICK]
     rest = [scored for scored in candidates if scored not in quick]

@@ -180,11 +180,11 @@ def test_a_race_with_a_far_faster_candidate_is_over_at_once() -> None:
     assert len(race(plan, rounds).valid_rounds()) == 2
 
 
-def test_the_time_limit_ends_a_race_after_two_undisturbed_rounds() -> None:
-    plan = RoundPlan(rounds=8, race_s=2.0)
-    rounds = [Round({0: [1.0], 1: [1.0]}, 0.0, 0.2 * (turn == 1), span=(turn, turn + 1)) for turn in range(12)]
+def test_the_time_limit_ends_a_race_after_an_undisturbed_round() -> None:
+    plan = RoundPlan(rounds=8, race_s=1.0)
+    rounds = [Round({0: [1.0], 1: [1.0]}, 0.0, 0.2 * (turn == 0), span=(turn, turn + 1)) for turn in range(12)]
     result = race(plan, rounds)
-    assert result.is_over and len(result.valid_rounds()) == 2 and result.dropped_count == 1
+    assert result.is_over and len(result.valid_rounds()) == 1 and result.dropped_count == 1
     assert len(race(replace(plan, race_s=math.inf), rounds).valid_rounds()) == 8
 
 

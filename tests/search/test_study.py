@@ -173,7 +173,7 @@ class SlowBaseline(KnownCandidates):
 
 
 def test_candidates_are_timed_beside_a_far_faster_one_and_compared_with_the_baseline() -> None:
-    evaluator = SlowBaseline(Machine(Noise(), 0), {"Fast": 100.0, "Quick": 150.0, "Equal": 90.0})
+    evaluator = SlowBaseline(Machine(Noise(), 0), {"Fast": 120.0, "Quick": 150.0, "Equal": 130.0})
     names, ends = ["Fast", "Quick", "Equal"], list[str]()
     study = Search(
         evaluator,
@@ -193,7 +193,7 @@ def test_candidates_are_timed_beside_a_far_faster_one_and_compared_with_the_base
     ranked = shortlist(evaluator, study.scoring, study.ranked(), reference=study.reference)
     assert str(ranked[0].candidate.pipeline) == "Quick"
     ratios = {str(each.candidate.pipeline): each.ratio.value for each in ranked if each.ratio}
-    assert ratios == pytest.approx({"Fast": 100, "Quick": 150, "Equal": 90}, rel=0.1)
+    assert ratios == pytest.approx({"Fast": 120, "Quick": 150, "Equal": 130}, rel=0.1)
 
 
 def confirmation_of(gain: float, *, left_s: Callable[[], float] = lambda: math.inf, name: str = "Fast") -> Confirmation:
