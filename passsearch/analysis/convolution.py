@@ -39,6 +39,7 @@ def find_features(flow: Dataflow) -> Mapping[str, Feature]:
         "explicit_padding": make_feature(pad.index for pad in flow.of_kind(PADS) if _feeds_window(flow, pad)),
         "depthwise_convolution": make_feature(c.index for c in convolutions if is_depthwise(flow, c)),
         "grouped_convolution": make_feature(c.index for c in convolutions if is_grouped(flow, c)),
+        "channels_last_convolution": make_feature(c.index for c in convolutions if input_layout(c).endswith("C")),
         "strided_convolution": make_feature(
             c.index for c in convolutions if max(integer_attribute(c, "strides"), default=1) > 1
         ),

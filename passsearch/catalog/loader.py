@@ -221,18 +221,21 @@ def _need(owner: Fields, row: Json) -> Need:
 
 
 def _sequence(fields: Fields) -> NamedSequence:
-    fields.allow_only(("name", "summary", "pipeline", "build", "tried", "source"))
+    fields.allow_only(("name", "summary", "pipeline", "build", "tried", "baseline", "features", "source"))
     # The parser knows the position in the text, but not the file and the sequence; the message needs both.
     try:
         pipeline = Pipeline.parse(fields.text("pipeline"))
     except UserError as error:
         raise fields.fault("pipeline", fields.values["pipeline"], allowed=str(error)) from None
+    is_baseline = fields.flag("baseline", default=False)
     return NamedSequence(
         name=fields.text("name"),
         summary=fields.text("summary"),
         pipeline=pipeline,
         build=BuildOptions(opt_level=_build_level(fields)),
-        starts_search=fields.flag("tried", default=True),
+        starts_search=fields.flag("tried", default=not is_baseline),
+        is_baseline=is_baseline,
+        features=fields.texts("features"),
         source=fields.text("source", default=""),
         origin=fields.origin,
     )

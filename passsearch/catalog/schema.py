@@ -182,6 +182,8 @@ class NamedSequence:
         pipeline: Its passes in order.
         build: Options of the build that follows.
         starts_search: True if a search tries it before its own proposals; other sequences serve comparisons only.
+        is_baseline: True if every result shows it beside the compiler's own levels; no search starts from it.
+        features: Features of a network; a baseline needs one of them. Empty means every network.
         source: File or publication that the sequence is taken from.
         origin: The catalog file that declares the sequence.
     """
@@ -191,6 +193,8 @@ class NamedSequence:
     pipeline: Pipeline
     build: BuildOptions = field(default_factory=BuildOptions)
     starts_search: bool = True
+    is_baseline: bool = False
+    features: tuple[str, ...] = ()
     source: str = ""
     origin: str = ""
 
@@ -234,6 +238,15 @@ class Catalog:
         if name in self.sequences:
             return self.sequences[name]
         raise self._unknown_name("sequence", name, names=self.sequences)
+
+    def baselines(self, features: Collection[str]) -> tuple[Candidate, ...]:
+        """Return the baselines beside the compiler's levels for a network with the features ``features``."""
+        sequences = (sequence for sequence in self.sequences.values() if sequence.is_baseline)
+        return tuple(
+            sequence.candidate()
+            for sequence in sequences
+            if not sequence.features or not set(sequence.features).isdisjoint(features)
+        )
 
     def approximates(self, candidate: Candidate) -> bool:
         """Return whether a candidate runs a pass that may change numerics, in its pipeline or in its build."""

@@ -29,7 +29,7 @@ from passsearch.report.table import paragraph, table, text_width
 from passsearch.report.verdict import verdict_text
 
 SOURCES = {
-    "baseline": "none: it is TVM's own level {name}",
+    "baseline": "nobody: it is the baseline {name}",
     "sequence": "the catalog, as the sequence {name}, without passes that change nothing here",
     "explored state": "the search, among the states it explored (sampler {name})",
     "sampler": "the search's sampler {name}",
@@ -72,7 +72,7 @@ def comparison_text(document: Mapping[str, Any], *, width: int | None = None) ->
     width = width or text_width()
     cache = f", {document['cache']} caches" if document.get("cache") else ""
     floor = format_percent(document.get("noise_floor"))
-    noise = f"{floor}; every ratio is of one compile per pipeline, median over processes{cache}"
+    noise = f"{floor}; every ratio is of one compile per pipeline, mean over processes{cache}"
     failures = [row for row in document.get("rows") or [] if "failure" in row]
     tail = [("noise floor", noise), *((label(row), f"failed: {_failure(row['failure'])}") for row in failures)]
     parts = [
@@ -101,10 +101,7 @@ def attribution_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "found by", SOURCES[source["kind"]].format(name=source["name"])
     rows = [(name, lookup(document, key, "compile_parts_s")) for name, key in _compiled_rows(document)]
     if all(parts for _, parts in rows):
-        texts = [
-            f"{name}: " + ", ".join(f"{part} {value:.1f}" for part, value in parts.items()) for name, parts in rows
-        ]
-        yield "compile seconds", "; ".join(texts)
+        yield "compile seconds", "; ".join(f"{name}: {_parts(parts)}" for name, parts in rows)
         yield "without constants", _without_constants(*(parts for _, parts in rows))
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 from typing import Any, TypeAlias
 
@@ -11,7 +11,7 @@ from passsearch.evaluate import Network, Session
 from passsearch.measure import CONSUMPTION_OBJECTIVES, LEVEL, Consumption, Ratio
 from passsearch.search.confirm import Confirmation
 from passsearch.search.measurement import make_measurement, measurement_document
-from passsearch.search.pass_selection import NetworkAnalysis
+from passsearch.search.pass_selection import NetworkAnalysis, baselines
 from passsearch.search.records import Scored, SearchOutcome
 from passsearch.search.scoring import Scoring
 from passsearch.store import SCHEMA
@@ -33,7 +33,7 @@ def result_document(
     interrupted: bool,
 ) -> Document:
     """Return the whole result of one run."""
-    tally = outcome.tally
+    tally, names = outcome.tally, [candidate.name for candidate in baselines(session, analysis)]
     return {
         "schema": SCHEMA,
         "model": model_document(session, network),
@@ -44,10 +44,10 @@ def result_document(
         "classes": [label.to_json() for label in analysis.classes],
         "space": _space_document(outcome, analysis),
         "baseline": _candidate_document(outcome.baseline, session, confirmation=confirmation, is_baseline=True),
-        "baselines": [scored_document(scored, session) for scored in _baselines(outcome, session)],
+        "baselines": [scored_document(scored, session) for scored in _baselines(outcome, names)],
         "best": {
             **_candidate_document(best, session, confirmation=confirmation, is_baseline=False),
-            "source": _source(best, outcome, session),
+            "source": _source(best, outcome, baseline_names=names),
         },
         "verdict": _verdict(scoring, best, confirmation=confirmation),
         "ratios": _ratios(scoring, best, confirmation=confirmation),
@@ -60,10 +60,10 @@ def result_document(
     }
 
 
-def _source(best: Scored, outcome: SearchOutcome, session: Session) -> Document:
-    """Return who proposed the winner: one of the compiler's levels, a sequence of the catalog, or a sampler."""
+def _source(best: Scored, outcome: SearchOutcome, *, baseline_names: Collection[str]) -> Document:
+    """Return who proposed the winner: a baseline, a sequence of the catalog, or a sampler."""
     name = best.candidate.name
-    if name in {baseline.name for baseline in session.dialect.baselines}:
+    if name in baseline_names:
         return {"kind": "baseline", "name": name}
     if name:
         return {"kind": "sequence", "name": name}
@@ -177,8 +177,7 @@ def _verdict(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Fai
         ending = {"improved": False, "noise_floor": None, "reason": reason}
         return {"objective": objective, "level": LEVEL, **unconfirmed, **ending}
     ratio = confirmation.ratio(objective)
-    # Compile times have no twin; beside them the result has the floor of throughput.
-    noise = confirmation.floor(objective) if objective in CONSUMPTION_OBJECTIVES else confirmation.noise_floor
+    noise = confirmation.floor(objective)
     improved = confirmation.improves(objective, keep_throughput=keep)
     return {
         "improved": improved,
@@ -241,11 +240,11 @@ def _candidate_document(
     return {**_identity(scored), **measurement_document(measurement), **compiled}
 
 
-def _baselines(outcome: SearchOutcome, session: Session) -> list[Scored]:
-    """Return the measured baselines."""
+def _baselines(outcome: SearchOutcome, names: Sequence[str]) -> list[Scored]:
+    """Return the measured ones of the baselines with these names."""
     # By name: a search may build the network without any pass by its own build options, and that is a candidate.
     by_name = {scored.candidate.name: scored for scored in outcome.scored.values()}
-    return [by_name[baseline.name] for baseline in session.dialect.baselines if baseline.name in by_name]
+    return [by_name[name] for name in names if name in by_name]
 
 
 def _front(outcome: SearchOutcome, scoring: Scoring, *, best: Scored) -> list[Scored]:

@@ -121,6 +121,11 @@ def explored_passes(
     return tuple(spec for entry in entries if entry.name not in left_out for spec in entry.variants()), left_out
 
 
+def baselines(session: Session, analysis: NetworkAnalysis) -> tuple[Candidate, ...]:
+    """Return the compiler's levels, and the catalog's baselines for networks with these features."""
+    return (*session.dialect.baselines, *session.catalog.baselines(analysis.fingerprint.present_features()))
+
+
 def first_trials(
     session: Session, analysis: NetworkAnalysis, *, only: Sequence[str] | None = None
 ) -> tuple[Candidate, ...]:

@@ -16,7 +16,7 @@ from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write
 from passsearch.search.confirm import LEAST_REPETITIONS, Confirmation, confirm, require_repetitions
 from passsearch.search.document import Document, result_document
 from passsearch.search.options import RunOptions
-from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, first_trials
+from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, baselines, first_trials
 from passsearch.search.records import Scored
 from passsearch.search.samplers import require_strategy
 from passsearch.search.scoring import Scoring
@@ -196,7 +196,7 @@ class _Execution:
             self._evaluator,
             analysis.space(session.catalog, options.passes),
             options=options,
-            baselines=session.dialect.baselines,
+            baselines=baselines(session, analysis),
             default_baseline=session.dialect.default_baseline,
             first=first_trials(session, analysis, only=options.passes),
             # Not wall time: while a resumed run reads its log, this is the time at which the facts were written. It

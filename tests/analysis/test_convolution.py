@@ -35,6 +35,7 @@ def test_depthwise_grouped_and_plain_convolutions_differ_by_groups(layout):
     net.conv(x, 32, layout=layout)
     features = features_of(net)
     assert (count(features, "depthwise_convolution"), count(features, "grouped_convolution")) == (1, 1)
+    assert count(features, "channels_last_convolution") == (3 if layout == "NHWC" else 0)
 
 
 def test_a_depthwise_multiplier_is_still_depthwise():

@@ -57,6 +57,15 @@ def test_entries_refer_to_existing_features(catalog: Catalog) -> None:
     for entry in catalog.entries.values():
         features = {*entry.features, *(feature for need in entry.needs for feature in need.when)}
         assert features <= feature_names(), entry.name
+    for sequence in catalog.sequences.values():
+        assert set(sequence.features) <= feature_names(), sequence.name
+
+
+def test_networks_with_channels_last_have_a_baseline_that_converts_them_first(catalog: Catalog) -> None:
+    assert catalog.baselines(()) == ()
+    [baseline] = catalog.baselines({"channels_last_convolution"})
+    assert (str(baseline.pipeline), baseline.build.opt_level) == ('ConvertLayout{layout="NCHW"}', 3)
+    assert not catalog.sequence(baseline.name).starts_search
 
 
 def test_excluded_passes_have_a_reason(catalog: Catalog) -> None:

@@ -102,6 +102,6 @@ def target_options(text: str) -> str | dict[str, object]:
 
 
 def _option(name: str, text: str) -> object:
-    if name in ("mattr", "keys", "libs"):
+    if name in ("mattr", "keys", "libs", "cl-opt"):
         return text.split(",")
     return int(text) if text.isdigit() else text
