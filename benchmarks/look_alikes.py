@@ -63,7 +63,7 @@ class LookAlike:
         """Compile in a new process; the candidate with padding."""
         if key.endswith("baseline"):
             return self._evaluator.compile_fresh(key, candidate, timing_key=timing_key, kinds=kinds)
-        with padding(random.Random(self._seed)):  # noqa: S311
+        with padding(random.Random(self._seed)):
             return self._other.compile_fresh(key, candidate, timing_key=timing_key, kinds=kinds)
 
     def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:

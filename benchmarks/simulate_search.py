@@ -1,6 +1,6 @@
 """False wins and power of a whole search, on a machine whose every disturbance is known.
 
-``python benchmarks/simulate_search.py --searches 1000`` runs the real search (forty candidates, shortlist, confirmation
+``python benchmarks/simulate_search.py --searches 500`` runs the real search (forty candidates, shortlist, confirmation
 and verdict) on ``passsearch.evaluate.testing.SimulatedEvaluator``. In each search all candidates are the baseline's
 equals, or one is faster by a given gain; the processes of a machine differ by one of three levels of noise.
 ``benchmarks/results/simulation.json`` has the result, ``docs/simulation.svg`` draws it.
@@ -14,13 +14,11 @@ from typing import Any
 
 from passsearch.catalog import load
 from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpec, Pipeline
-from passsearch.evaluate import MeasurementPlans
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import is_improvement
 from passsearch.search import RunOptions, Search, Space, confirm, shortlist
 
 ROOT = Path(__file__).parent
-PROCESSES = MeasurementPlans().processes
 CANDIDATES, REPETITIONS = 40, 3
 NOISES = (0.003, 0.006, 0.012)
 """Standard deviations of one artifact's speed from process to process (``process_noise.py``)."""
@@ -111,7 +109,7 @@ def draw(document: Mapping[str, Any], file: Path) -> None:
 def main() -> None:
     """Simulate and write the JSON, or draw it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--searches", type=int, default=1000)
+    parser.add_argument("--searches", type=int, default=500)
     parser.add_argument("--gains", type=float, nargs="+", default=[0.0, 0.01, 0.02, 0.03, 0.05, 0.1])
     parser.add_argument("--draw", type=Path, help="draw the committed JSON to this file; needs matplotlib")
     parser.add_argument("--table", action="store_true", help="print the Markdown from the committed JSON")
@@ -124,7 +122,7 @@ def main() -> None:
         draw(json.loads(results.read_text()), arguments.draw)
         return
     found = list(rates(arguments.gains, arguments.searches))
-    document = {"candidates": CANDIDATES, "repetitions": REPETITIONS, "processes": PROCESSES, "rates": found}
+    document = {"candidates": CANDIDATES, "repetitions": REPETITIONS, "rates": found}
     results.write_text(json.dumps(document, indent=1) + "\n")
 
 

@@ -55,3 +55,14 @@ class MeasurementPlans:
     explore_share: float = 0.05
     # 21 to 24 of the 35 choices of passes change nothing on any state of a network (docs/search.md).
     no_op_states: int = 20
+
+    def number_of_processes(self, compile_s: float, process_s: float) -> int:
+        """Return how many timing processes one repetition of a confirmation has.
+
+        Args:
+            compile_s: Time that the compiles of the repetition took.
+            process_s: Time that one timing process takes.
+        """
+        # The number follows from how long they take and never from what they measure.
+        number = int(max(compile_s, self.least_timing_s) / process_s)
+        return min(self.most_processes, max(self.least_processes, number))

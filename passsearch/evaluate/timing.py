@@ -35,10 +35,8 @@ class Timing:
         plans, turn = self._session.plans, request.turn
         answers = self._run_processes(request, range(turn, turn + (request.processes or 1)))
         if request.processes is None and "failure" not in answers[-1]:
-            fill_s, process_s = max(request.least_s, plans.least_timing_s), answers[0]["wall_s"]
-            # The number of processes follows from how long they take and never from what they measure.
-            processes = min(plans.most_processes, max(plans.least_processes, int(fill_s / process_s)))
-            _log.debug("a process took %.1f s; %.1f s are to be filled", process_s, fill_s)
+            processes = plans.number_of_processes(request.least_s, answers[0]["wall_s"])
+            _log.debug("a process took %.1f s, so there are %d", answers[0]["wall_s"], processes)
             answers += self._run_processes(request, range(turn + 1, turn + processes))
         if "failure" in answers[-1]:
             return answers[-1]

@@ -7,7 +7,7 @@ sizes of these disturbances were read on the machine of docs/results.md, the sta
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from passsearch.core import Candidate, Failure, Pipeline
@@ -26,7 +26,7 @@ from passsearch.evaluate.state_graph import Edge, StateGraph
 from passsearch.measure import CpuTimes, RoundPlan, WindowPlan, run_race
 
 LATENCY_S = 0.07
-APPLY_S, BUILD_S = 1.0, 20.0
+APPLY_S, BUILD_S, START_S = 1.0, 20.0, 2.0
 QUIET: Conditions = {"steal_percent": 0.0, "foreign_percent": 0.0, "rounds_dropped": 0}
 
 
@@ -152,7 +152,11 @@ class SimulatedEvaluator:
         """Time artifacts in several new processes."""
         assert isinstance(request.plan, RoundPlan)
         names = [Path(folder).name for folder in request.artifacts.folders]
-        rows = [self._time(names, request.plan) for _ in range(request.processes or self.plans.processes)]
+        start_s = self._machine.now()
+        rows = [self._time(names, request.plan)]
+        process_s = START_S + self._machine.now() - start_s
+        processes = request.processes or self.plans.number_of_processes(request.least_s, process_s)
+        rows += [self._time(names, request.plan) for _ in range(1, processes)]
         return TimedSamples(tuple(request.artifacts.split(row, QUIET) for row in rows), 0.0)
 
     def measure_consumption(self, key: str, folders: Sequence[str], *, plan: WindowPlan) -> None:
@@ -163,10 +167,12 @@ class SimulatedEvaluator:
     ) -> FreshCompile | Failure:
         """Return a compile that gives the same binary again."""
         state = str(self.reach(candidate.pipeline))
-        return FreshCompile(Path(state), state, APPLY_S, BUILD_S, 0.0)
+        return FreshCompile(Path(state), state, APPLY_S, BUILD_S, APPLY_S + BUILD_S)
 
     def _time(self, names: Sequence[str], plan: RoundPlan) -> list[Samples]:
         loaded = [LoadedArtifact(self._machine, LATENCY_S / self._gains.get(name, 1.0)) for name in names]
         idle = CpuTimes(0.0, 0.0, 0.0, 0.0)
+        # The effect of the stack is simulated, so runs need not begin at different places of the real one.
+        plan = replace(plan, depths=1)
         race = run_race(loaded, plan, inputs={}, watch=lambda: idle, now=self._machine.now)
         return [tuple(row) for row in race.samples()]
