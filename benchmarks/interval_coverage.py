@@ -153,7 +153,7 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 def main() -> None:
     """Simulate and write the JSON, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repetitions", type=int, default=1000)
+    parser.add_argument("--repetitions", type=int, default=500)
     parser.add_argument("--table", action="store_true", help="print the Markdown from the committed JSON")
     arguments = parser.parse_args()
     if not arguments.table:
