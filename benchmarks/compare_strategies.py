@@ -3,9 +3,10 @@
 Every strategy searches every space of ``benchmarks/spaces`` with 200 seeds, by the search that ``tune`` runs. It is
 charged for each different binary it measures, failed builds included, as a real search is; a known binary is free, and
 so is a sequence with a pass that fails, because the closed graph shows it. After each of these measurements the regret
-is noted: the share by which the best candidate so far stays behind the best there is. Random search without repetition
-needs no seeds: its expected regret is exact. A search starts ``plain``, with -O3 measured; or from the ``catalog``,
-with -O3, -O0 and the named sequences first, as ``tune`` does.
+is noted: the share by which the best candidate so far stays behind the best there is. All strategies start alike:
+``plain``, with -O3 measured; or from the ``catalog``, with -O3, the named sequences and -O0 first, as ``tune`` does.
+Random order without repetition, over the same binaries and from the same starts, needs no seeds: its expected regret is
+exact.
 
 ``--table`` prints the Markdown of ``docs/search.md`` from the committed JSON, ``--draw FILE`` draws it.
 """
@@ -35,8 +36,7 @@ from passsearch.search.samplers import REJECTED, STRATEGIES, values_under_constr
 
 RESULTS = Path(__file__).parent / "results" / "strategies.json"
 OBJECTIVES = ("throughput", "compile_time")
-STARTS = {"plain": tuple(STRATEGIES), "catalog": ("states", "graph")}
-"""Strategies by the start they are compared from."""
+STARTS = ("plain", "catalog")
 
 LOWEST, O3 = (Candidate(build=build, name=f"O{build.opt_level}") for build in BUILDS)
 NO_LIMIT = 10_000
@@ -74,12 +74,9 @@ class Measured:
         return max(self.values.values())
 
     @property
-    def singles(self) -> list[float]:
-        """The value of every different binary."""
-        return [
-            max(self.values[key] for key in self.values if self.binaries[key] == one)
-            for one in sorted(set(self.binaries.values()))
-        ]
+    def names(self) -> frozenset[str]:
+        """Names of the different binaries."""
+        return frozenset(self.binaries.values())
 
 
 @cache
@@ -109,11 +106,13 @@ class Charges:
 
     Attributes:
         regrets: Regret after every measurement.
+        best: Value of the best candidate so far.
+        known: Names of the binaries that were measured.
     """
 
     def __init__(self, space: Measured, evaluator: RecordedEvaluator) -> None:
         self._space, self._evaluator = space, evaluator
-        self._best, self._known = -math.inf, {space.binaries[space.o3]}
+        self.best, self.known = -math.inf, {space.binaries[space.o3]}
         self._read = 0
         self.regrets: list[float] = []
 
@@ -121,28 +120,47 @@ class Charges:
         """Charge for the builds that were measured since the last call."""
         keys = list(self._evaluator.measured)
         for key in keys[self._read :]:
-            self._best = max(self._best, self._space.values[key])
-            if self._space.binaries[key] not in self._known:
-                self._known.add(self._space.binaries[key])
+            self.best = max(self.best, self._space.values[key])
+            if self._space.binaries[key] not in self.known:
+                self.known.add(self._space.binaries[key])
                 self.regrets.append(self.regret)
         self._read = len(keys)
 
     @property
     def regret(self) -> float:
         """The share by which the best measured candidate stays behind the best there is."""
-        return 1 - math.exp(self._best - self._space.best)
+        return 1 - math.exp(self.best - self._space.best)
 
 
 def search_once(file: Path, objective: str, *, name: str, start: str, seed: int, most: int) -> list[float]:
     """Run one search; return the regret after each of its measurements."""
+    charges = search(file, objective, name=name, start=start, seed=seed, most=most)
+    return (charges.regrets + [charges.regret] * most)[:most]
+
+
+def search(
+    file: Path, objective: str, *, name: str, start: str, seed: int, most: int, proposes: bool = True
+) -> Charges:
+    """Run one search; return what it is charged for.
+
+    Args:
+        file: File of the space.
+        objective: Name of the objective.
+        name: Name of the strategy.
+        start: What is measured before the strategy proposes, one of ``STARTS``.
+        seed: Seed of the strategy.
+        most: Number of measurements after which the search ends.
+        proposes: False to end it after the start.
+    """
     space, catalog = measured(file, objective), _catalog(file)
     evaluator = RecordedEvaluator(space.closure, space.builds, space.op_counts)
     charges = Charges(space, evaluator)
-    entries = {step.name: catalog.entry(step.name) for step in space.closure.passes}
+    # Without passes only -O3 on the network as it is could be proposed, and that is measured.
+    entries = {step.name: catalog.entry(step.name) for step in space.closure.passes} if proposes else {}
     options = RunOptions((Objective.parse(objective),), NO_LIMIT, seed=seed, keep_throughput=KEEP, sampler=name)
-    search = Search(
+    study = Search(
         evaluator,
-        Space(catalog, tuple(entries.values()), frozenset()),
+        Space(catalog, tuple(entries.values()), frozenset(), BUILDS if proposes else (O3.build,)),
         options=options,
         baselines=[O3, LOWEST] if start == "catalog" else [O3],
         default_baseline=O3.name,
@@ -151,8 +169,8 @@ def search_once(file: Path, objective: str, *, name: str, start: str, seed: int,
         limit_s=lambda *_: 1.0,
         progress=lambda *_: charges.update(),
     )
-    search.run()
-    return (charges.regrets + [charges.regret] * most)[:most]
+    study.run()
+    return charges
 
 
 @cache
@@ -178,15 +196,16 @@ def _sequences(catalog: Catalog, closure: Closure) -> list[Candidate]:
     return [replace(each, build=LOWEST.build) for each in inside]
 
 
-def random_regret(space: Measured, most: int) -> list[float]:
-    """Return the exact expected regret of drawing different binaries at random, with -O3 measured before."""
-    values = sorted(space.singles, reverse=True)
-    own = max(space.values[key] for key in space.values if space.binaries[key] == space.binaries[space.o3])
-    values.remove(own)
-    regrets = [1 - math.exp(max(value, own) - space.best) for value in values]
-    total = len(values)
-    expected = []
-    for drawn in range(1, most + 1):
+def random_regret(file: Path, objective: str, *, start: str, most: int) -> list[float]:
+    """Return the exact expected regret of drawing the binaries that a start leaves unmeasured at random."""
+    # With no passes to choose from, a search ends after its start.
+    begun = search(file, objective, name="random", start=start, seed=0, most=most, proposes=False)
+    space = measured(file, objective)
+    best = {one: max(space.values[key] for key in space.values if space.binaries[key] == one) for one in space.names}
+    values = sorted((best[one] for one in space.names - begun.known), reverse=True)
+    regrets = [1 - math.exp(max(value, begun.best) - space.best) for value in values]
+    total, expected = len(values), begun.regrets[:most]
+    for drawn in range(1, most + 1 - len(expected)):
         drawn = min(drawn, total)
         # The best drawn has rank k where k is drawn and none above it: C(total-1-k, drawn-1) / C(total, drawn).
         weights = [math.comb(total - 1 - rank, drawn - 1) / math.comb(total, drawn) for rank in range(total)]
@@ -199,8 +218,8 @@ def summary(file: Path, objective: str, *, seeds: int, most: int) -> dict[str, A
     space = measured(file, objective)
     rows = {}
     with ProcessPoolExecutor() as pool:
-        for start, names in STARTS.items():
-            for name in names:
+        for start in STARTS:
+            for name in STRATEGIES:
                 run = partial(_run, file=file, objective=objective, name=name, start=start, most=most)
                 curves = np.array(list(pool.map(run, range(seeds), chunksize=10)))
                 rows[f"{name}, {start}"] = described(curves)
@@ -213,18 +232,17 @@ def summary(file: Path, objective: str, *, seeds: int, most: int) -> dict[str, A
                     file=sys.stderr,
                     flush=True,
                 )
-    within = sum(1 - math.exp(value - space.best) <= 0.01 for value in space.singles)
     return {
         "space": space.name,
         "objective": objective,
         "states": len(space.closure.states),
         "candidates": len(space.values),
-        "binaries": len(space.singles),
-        "within_1_percent": within,
+        "binaries": len(space.names),
         "o3_regret": 1 - math.exp(space.values[space.o3] - space.best),
         "seeds": seeds,
         "random": {
-            "plain": [round(value, 5) for value in random_regret(space, most)],
+            start: [round(value, 5) for value in random_regret(file, objective, start=start, most=most)]
+            for start in STARTS
         },
         "strategies": rows,
     }
@@ -243,6 +261,8 @@ def described(curves: np.ndarray) -> dict[str, Any]:
     return {
         "mean": [round(float(value), 5) for value in curves.mean(axis=0)],
         "interval": intervals,
+        # A strategy whose searches are all alike has one run, whatever the number of seeds.
+        "different_runs": len(np.unique(curves, axis=0)),
         "median": [round(float(value), 5) for value in np.median(curves, axis=0)],
         "measurements_to_1_percent": middle if math.isfinite(middle) else None,
     }
@@ -255,31 +275,33 @@ def _mean_interval(values: np.ndarray) -> list[float]:
     return [round(float(found.low), 5), round(float(found.high), 5)]
 
 
-SHOWN = ("random, plain", "nsga2, plain", "states, plain", "graph, plain", "graph, catalog")
-"""Columns of the table."""
-
-
 def table(documents: Sequence[Mapping[str, Any]]) -> str:
     """Return the Markdown of ``docs/search.md``: mean regret after a tenth of the states, at least five."""
-    heads = ["space", "objective", "to measure", "-O3's regret", "after", "random, exact", *SHOWN, "to 1 %"]
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for each in documents:
-        budget = max(5, each["states"] // 10)
-        cells = [
-            each["space"],
-            each["objective"].replace("_", " "),
-            each["binaries"],
-            f"{each['o3_regret']:.1%}",
-            budget,
-        ]
-        cells.append(f"{each['random']['plain'][budget - 1]:.1%}")
-        for name in SHOWN:
-            row = each["strategies"][name]
-            low, high = row["interval"][budget - 1]
-            cells.append(f"{row['mean'][budget - 1]:.1%} [{100 * low:.1f}, {100 * high:.1f}]")
-        count = each["strategies"][SHOWN[-1]]["measurements_to_1_percent"]
-        lines.append("| " + " | ".join(map(str, [*cells, "–" if count is None else f"{count:.0f}"])) + " |")
+    lines = []
+    for start in STARTS:
+        names = [f"{name}, {start}" for name in STRATEGIES]
+        heads = ["space", "objective", "to measure", "-O3's regret", "after", f"random order, {start}", *names]
+        lines += ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+        for each in documents:
+            budget = max(5, each["states"] // 10)
+            cells = [
+                each["space"],
+                each["objective"].replace("_", " "),
+                str(each["binaries"]),
+                f"{each['o3_regret']:.1%}",
+                str(budget),
+                f"{each['random'][start][budget - 1]:.1%}",
+                *(_regret(each["strategies"][name], budget) for name in names),
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
+        lines.append("")
     return "\n".join(lines)
+
+
+def _regret(row: Mapping[str, Any], budget: int) -> str:
+    low, high = row["interval"][budget - 1]
+    span = f"[{100 * low:.1f}, {100 * high:.1f}]" if low < high else "(all runs alike)"
+    return f"{row['mean'][budget - 1]:.1%} {span}"
 
 
 def draw(documents: Sequence[Mapping[str, Any]], file: Path) -> None:
