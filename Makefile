@@ -6,7 +6,7 @@ DIALECT ?= relay
 RUN := runs/demo-$(DIALECT)
 DEPLOY := $(RUN)-deploy
 TRIALS ?= 40
-TIMEOUT ?= 240
+TIMEOUT ?= 400
 
 # The first interpreter that starts and has a version the library runs on; PYTHON=… names another.
 # On 3.10 the Relay compiler has its fast foreign-function interface, so 3.10 comes first.
