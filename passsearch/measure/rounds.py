@@ -45,7 +45,8 @@ class RoundPlan:
             ``visit_s``.
         run_s: Shortest duration of one run in seconds; determines the number of inferences in a run.
         visit_s: Longest duration of one visit in seconds; a single run may exceed it.
-        race_s: Seconds after which ``MIN_ROUNDS`` undisturbed rounds are enough.
+        race_s: Seconds after which ``MIN_ROUNDS`` undisturbed rounds are enough, and after twice as many seconds
+            disturbed ones.
         seed: Seed of the visiting order and of the stack depths.
         critical: One-sided critical values in standard errors, by number of rounds so far. An artifact that is slower
             than the fastest by more leaves the race. Infinite or missing values keep all artifacts.
@@ -258,7 +259,8 @@ class Race:
         if self._one_remains or self._time_is_up:
             return True
         # Disturbed rounds are replaced, but a machine that is always disturbed must not keep the race going.
-        return len(self._undisturbed_rounds()) >= self._plan.rounds or len(self._rounds) >= 2 * self._plan.rounds
+        is_overdue = len(self._rounds) >= 2 * self._plan.rounds or self._duration_s >= 2 * self._plan.race_s
+        return is_overdue or len(self._undisturbed_rounds()) >= self._plan.rounds
 
     @property
     def dropped_count(self) -> int:
@@ -301,8 +303,11 @@ class Race:
 
     @property
     def _time_is_up(self) -> bool:
-        duration_s = self._rounds[-1].span[1] - self._rounds[0].span[0] if self._rounds else 0.0
-        return duration_s >= self._plan.race_s and len(self._undisturbed_rounds()) >= MIN_ROUNDS
+        return self._duration_s >= self._plan.race_s and len(self._undisturbed_rounds()) >= MIN_ROUNDS
+
+    @property
+    def _duration_s(self) -> float:
+        return self._rounds[-1].span[1] - self._rounds[0].span[0] if self._rounds else 0.0
 
     def _undisturbed_rounds(self) -> list[Round]:
         return [round_ for round_ in self._rounds if round_.disturbance == 0.0]

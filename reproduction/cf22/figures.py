@@ -74,8 +74,8 @@ def draw_bars(
 
     A diamond over the bar of ``AS-best`` is the paper's value.
     """
-    from matplotlib.lines import Line2D
     import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     figure, axes = plt.subplots(figsize=(10, 3.8))

@@ -188,6 +188,12 @@ def test_the_time_limit_ends_a_race_after_an_undisturbed_round() -> None:
     assert len(race(replace(plan, race_s=math.inf), rounds).valid_rounds()) == 8
 
 
+def test_twice_the_time_limit_ends_a_race_on_a_machine_that_is_always_disturbed() -> None:
+    rounds = [Round({0: [turn], 1: [turn]}, 0.0, 0.5 + turn / 10, span=(turn, turn + 1)) for turn in range(12)]
+    result = race(RoundPlan(rounds=8, race_s=2.0), rounds)
+    assert result.is_over and [round_.samples[0] for round_ in result.valid_rounds()] == [0, 1, 2, 3]
+
+
 def test_a_race_that_ends_early_has_no_disturbed_round() -> None:
     plan = RoundPlan(rounds=8, critical=race_critical_values(8, artifacts=2))
     noisy = [Round({0: [1.0], 1: [2.0 + 0.01 * turn]}, 0.2, 0.0) for turn in range(3)]
