@@ -53,7 +53,7 @@ _ENTRY_FIELDS = (
     "tvm",
     "source",
 )
-_PARAMETER_FIELDS = ("type", "default", "alternatives", "choices", "example", "meaning")
+_PARAMETER_FIELDS = ("type", "default", "alternatives", "choices", "example", "per_kernel", "meaning")
 
 
 def load(dialect: str, *extra_files: Path | str) -> Catalog:
@@ -193,6 +193,7 @@ def _parameter(owner: Fields, name: str) -> Parameter:
         alternatives=fields.items("alternatives"),
         choices=fields.items("choices"),
         example=fields.values.get("example"),
+        per_kernel=fields.mappings("per_kernel"),
         meaning=fields.text("meaning", default=""),
     )
     _check_parameter(parameter, fields)

@@ -29,6 +29,9 @@ class Parameter:
         alternatives: The values that a search tries; if empty, a search leaves the default.
         choices: Every value that the compiler accepts, if they are few; empty means any value of the type.
         example: A valid value, for checks of a required parameter without alternatives.
+        per_kernel: Values of the pass's other parameters, by name. A search tries each of them on the whole network,
+            and then gives every kernel the one that it runs fastest with. The parameter is a mapping from names of
+            kernels to such values.
         meaning: The effect of the parameter, in words.
     """
 
@@ -39,6 +42,7 @@ class Parameter:
     alternatives: tuple[Json, ...] = ()
     choices: tuple[Json, ...] = ()
     example: Json = None
+    per_kernel: tuple[Mapping[str, Json], ...] = ()
     meaning: str = ""
 
     @property
@@ -132,6 +136,11 @@ class CatalogEntry:
         raise UserError(
             f"Unknown parameter `{name}` of pass `{self.name}`; {hint} See: passsearch catalog show {self.name}"
         )
+
+    @property
+    def kernel_parameter(self) -> Parameter | None:
+        """The parameter that sets others for single kernels; ``None`` if the pass has no such parameter."""
+        return next((parameter for parameter in self.parameters if parameter.per_kernel), None)
 
     def variants(self) -> tuple[PassSpec, ...]:
         """Return the specs that a search tries: every combination of alternatives, without arguments for defaults."""

@@ -88,6 +88,8 @@ def ConvertLayout(layout: str = "NHWC", kernel: str = "HWIO") -> Any:  # noqa: N
 class _LayoutPreparation(PyExprMutator):  # type: ignore[misc]
     """Makes constants of numbers beside tensors, makes axes positive, and records the layouts of convolutions.
 
+    A clip becomes a minimum and a maximum, whose layouts TVM infers.
+
     Source: ``InferLayoutBinaryEwise``, ``InferLayoutSqueeze``, ``InferLayoutPermuteDims`` in ``src/relax/op/tensor``.
     """
 
@@ -108,11 +110,22 @@ class _LayoutPreparation(PyExprMutator):  # type: ignore[misc]
             axes, rank = getattr(call.attrs, _AXES[name]), call.args[0].ty.ndim
             is_static = axes is not None and rank >= 0
             return getattr(relax.op, name)(call.args[0], [int(axis) % rank for axis in axes]) if is_static else call
+        if name == "clip":
+            return self._clip(call)
         # relax.op.binary holds exactly the operators of InferLayoutBinaryEwise.
         is_binary = hasattr(relax.op.binary, name)
         if is_binary and not all(isinstance(operand.ty, relax.TensorType) for operand in call.args):
             return relax.Call(call.op, [_as_tensor(operand) for operand in call.args], call.attrs)
         return call
+
+    def _clip(self, call: Any) -> Any:
+        """Return a clip as minimum and maximum: TVM infers no layout for a clip, and would transpose around each."""
+        array, *bounds = call.args
+        if not all(isinstance(bound, (FloatImm, IntImm)) for bound in bounds):
+            return call
+        low, high = (relax.const(bound.value, str(array.ty.dtype)) for bound in bounds)
+        above = self.builder_.emit(relax.op.maximum(array, low))
+        return relax.op.minimum(above, high)
 
 
 def _as_tensor(operand: Any) -> Any:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,12 +34,35 @@ MIN_VECTOR_BITS = 128
 """Size of a vector register that every processor has."""
 
 
-def ScheduleCPU(rows: int = 14, pack: bool = True) -> Any:  # noqa: N802
+TILE_OF_WIDTH, SMALL_TILE = {512: 24}, 12
+"""Vectors of sums in a tile by the width of vectors in bits: three quarters of 32 registers, or of 16."""
+
+LOADS_OF_WEIGHTS = 2
+"""Cost of loading a vector of weights, as a multiple of that of a value of the data; data stay in the nearest cache."""
+
+PACKED = "_packed"
+"""End of the name of a function that reads weights in another layout."""
+
+
+def ScheduleCPU(  # noqa: N802
+    rows: int | None = None,
+    vectors: int | None = None,
+    keep_weights: bool | None = None,
+    pack: bool = True,
+    kernels: Mapping[str, Mapping[str, int | bool | None]] | None = None,
+) -> Any:
     """Return a pass that schedules every function without a schedule; for other targets than CPUs it changes nothing.
 
     Args:
-        rows: Most vectors of sums in one tile, which must fit into registers.
+        rows: Most vectors of sums in one tile, which must fit into registers; ``None`` for three quarters of them.
+        vectors: Most vectors in one row of a tile; ``None`` for the number that needs the fewest loads.
+        keep_weights: Compute all sums of one block of weights before the next block, so that it stays in the cache;
+            ``None`` to do so where the weights are larger than the data.
         pack: Change the layout of weights, so that the values of one vector are contiguous.
+        kernels: Other values of the first three arguments for single functions, by the name of the function.
+
+    Raises:
+        ValueError: ``kernels`` names a function that the module does not have, or another parameter.
     """
 
     def schedule(module: Any, _context: Any) -> Any:
@@ -48,13 +72,15 @@ def ScheduleCPU(rows: int = 14, pack: bool = True) -> Any:  # noqa: N802
         # FuseTIR makes functions of the groups of FuseOps. After the schedule it would drop it (``fuse_tir.cc``).
         module = relax.transform.FuseTIR()(module)
         width = max(llvm_get_vector_width(target), MIN_VECTOR_BITS)
+        tile = TILE_OF_WIDTH.get(width, SMALL_TILE)
+        settings = _kernel_settings(module, _Settings(rows, vectors, keep_weights), kernels or {}, rows=tile)
         packed: dict[str, _PackedFunction] = {}
         constants = _constant_places(module) if pack else {}
         for name, function in module.functions_items():
             if isinstance(function, tirx.PrimFunc) and not _is_scheduled(function):
                 lanes = width // _bits(function)
                 places = constants.get(name.name_hint, frozenset())
-                scheduler = _Scheduler(function, lanes=lanes, rows=rows, constants=places)
+                scheduler = _Scheduler(function, lanes=lanes, settings=settings[name.name_hint], constants=places)
                 result = scheduler.run()
                 if scheduler.packings:
                     packed[name.name_hint] = _PackedFunction(result, scheduler.packings)
@@ -63,6 +89,30 @@ def ScheduleCPU(rows: int = 14, pack: bool = True) -> Any:  # noqa: N802
         return _replace_packed(module, packed) if packed else module
 
     return tvm.transform.module_pass(schedule, opt_level=0, name="ScheduleCPU")
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """How one function is tiled; see ``ScheduleCPU``."""
+
+    rows: int | None
+    vectors: int | None
+    keep_weights: bool | None
+
+
+def _kernel_settings(
+    module: Any, default: _Settings, kernels: Mapping[str, Mapping[str, int | bool | None]], *, rows: int
+) -> dict[str, _Settings]:
+    """Return the settings of every function, with ``rows`` where none are set."""
+    names = [name.name_hint for name, _ in module.functions_items()]
+    unknown = [name for name in kernels if name not in names]
+    if unknown:
+        raise ValueError(f"no function `{unknown[0]}` to schedule")
+    try:
+        settings = {name: _Settings(**{**asdict(default), **kernels.get(name, {})}) for name in names}
+    except TypeError as error:
+        raise ValueError(f"a kernel takes rows, vectors and keep_weights; got {dict(kernels)}") from error
+    return {name: replace(setting, rows=setting.rows or rows) for name, setting in settings.items()}
 
 
 @dataclass(frozen=True)
@@ -97,6 +147,11 @@ class _Access:
         self.buffer, self.place = region.source, place
         self._indices = [bounds.min for bounds in region.region]
 
+    @property
+    def size(self) -> int:
+        """Number of elements of the buffer."""
+        return math.prod(int(size) for size in self.buffer.shape)
+
     def has(self, axis: Any) -> bool:
         """Return True if an index depends on an axis of the block."""
         return any(_mentions(index, axis.var) for index in self._indices)
@@ -115,8 +170,8 @@ class _Access:
 class _Scheduler:
     """Schedules one function."""
 
-    def __init__(self, function: Any, *, lanes: int, rows: int, constants: frozenset[int]) -> None:
-        self._function, self._lanes, self._rows, self._constants = function, lanes, rows, constants
+    def __init__(self, function: Any, *, lanes: int, settings: _Settings, constants: frozenset[int]) -> None:
+        self._function, self._lanes, self._settings, self._constants = function, lanes, settings, constants
         self._schedule = s_tir.Schedule(function)
         self.packings: dict[int, _Packing] = {}
 
@@ -199,7 +254,7 @@ class _Scheduler:
     def _tile(self, block: Any) -> list[str]:
         """Schedule a sum of products and the block that reads it; return the names of the scheduled blocks."""
         reads, constants = self._reads(block), self._constant_reads(block)
-        tiling = _Tiling.choose(block, reads, lanes=self._lanes, rows=self._rows, constants=constants)
+        tiling = _Tiling.choose(block, reads, lanes=self._lanes, settings=self._settings, constants=constants)
         if tiling is None:
             return []
         packing = tiling.packing
@@ -257,6 +312,8 @@ class _Scheduler:
         row = None
         blocks, vectors, lane = schedule.split(loops[id(tiling.vector)], [None, tiling.vectors, tiling.lanes])
         rest = [blocks if axis is tiling.vector else loops[id(axis)] for axis in spatial if axis is not tiling.row]
+        if tiling.keep_weights if self._settings.keep_weights is None else self._settings.keep_weights:
+            rest.sort(key=lambda loop: loop is not blocks)
         inner = [vectors, lane]
         if tiling.row is not None:
             stripe, row = schedule.split(loops[id(tiling.row)], [None, tiling.rows])
@@ -310,6 +367,7 @@ class _Tiling:
         vectors: Vectors of one row.
         rows: Rows of a tile.
         packing: New layout of the operand; ``None`` if it stays as it is.
+        keep_weights: True if the operand is larger than the other one.
     """
 
     vector: Any
@@ -318,11 +376,12 @@ class _Tiling:
     lanes: int
     vectors: int
     rows: int
-    packing: _Packing | None
+    packing: _Packing | None = None
+    keep_weights: bool = False
 
     @classmethod
     def choose(
-        cls, block: Any, reads: list[_Access], *, lanes: int, rows: int, constants: list[_Access]
+        cls, block: Any, reads: list[_Access], *, lanes: int, settings: _Settings, constants: list[_Access]
     ) -> _Tiling | None:
         """Return the best tiling; ``None`` if no axis of the output is fit for vectors."""
         spatial = [axis for axis in block.iters if axis.kind == "S"]
@@ -341,16 +400,42 @@ class _Tiling:
 
         vector = max(single, key=lambda axis: (fitness(axis), _divisor(axis.dom, lanes)), default=None)
         if vector is None or not fitness(vector):
-            return None
+            return cls._along_shared_axis(spatial, reads, lanes=lanes, settings=settings)
         operand, lanes = readers[id(vector)][0], _divisor(vector.dom, lanes)
         other = [axis for axis in single if readers[id(axis)][0] is not operand and axis.dom > 1]
         row = other[-1] if other else None
-        tile_rows = _divisor(row.dom, rows) if row is not None else 1
-        # ``rows`` bounds the registers of a tile, so few rows leave room for several vectors in each.
-        vectors = _divisor(vector.dom // lanes, rows // tile_rows)
+        rows, vectors = _tile_size(row, vector.dom // lanes, settings)
         dimension = operand.dimension(vector)
         packing = _Packing(dimension, lanes) if fitness(vector) == 2 and dimension is not None else None
-        return cls(vector, operand, row, lanes, vectors, tile_rows, packing)
+        keep_weights = all(operand.size >= access.size for access in reads)
+        return cls(vector, operand, row, lanes, vectors, rows, packing, keep_weights)
+
+    @classmethod
+    def _along_shared_axis(
+        cls, spatial: list[Any], reads: list[_Access], *, lanes: int, settings: _Settings
+    ) -> _Tiling | None:
+        """Return the tiling with vectors along the last axis, shared by both operands: depthwise channels."""
+        *others, vector = spatial
+        lanes = _divisor(vector.dom, lanes)
+        if lanes < MIN_LANES or not all(access.is_contiguous(vector) for access in reads):
+            return None
+        row = next((axis for axis in reversed(others) if axis.dom > 1), None)
+        rows, vectors = _tile_size(row, vector.dom // lanes, settings)
+        return cls(vector, reads[0], row, lanes, vectors, rows)
+
+
+def _tile_size(row: Any, vectors: int, settings: _Settings) -> tuple[int, int]:
+    """Return the rows of a tile and the vectors in each row, for an axis with so many vectors."""
+    assert settings.rows is not None
+    most = min(settings.rows, settings.vectors or settings.rows)
+    sizes = [
+        (rows, width)
+        for rows in _divisors(row.dom if row is not None else 1)
+        for width in _divisors(vectors)
+        if rows * width <= settings.rows and width <= most
+    ]
+    # For every step of the sum a tile loads one value for each row and the vectors of the weights.
+    return max(sizes, key=lambda size: math.prod(size) / (size[0] + LOADS_OF_WEIGHTS * size[1]))
 
 
 @dataclass(frozen=True)
@@ -365,7 +450,7 @@ def _replace_packed(module: Any, packed: dict[str, _PackedFunction]) -> Any:
     """Return the module with these functions in place of the original ones, and with their constants in the layouts."""
     builder = relax.BlockBuilder(module)
     # New names, because TVM stores a function's type with the variable that names it.
-    names = {name: builder.add_func(entry.function, f"{name}_packed") for name, entry in packed.items()}
+    names = {name: builder.add_func(entry.function, f"{name}{PACKED}") for name, entry in packed.items()}
 
     def replace_call(call: Any) -> Any:
         name = call.args[0].name_hint if _is_call_tir(call) else ""
@@ -427,3 +512,8 @@ def _mentions(expression: Any, variable: Any) -> bool:
 def _divisor(size: int, most: int) -> int:
     """Return the largest divisor up to ``most``."""
     return max(divisor for divisor in range(1, max(most, 1) + 1) if size % divisor == 0)
+
+
+def _divisors(size: int) -> list[int]:
+    """Return all divisors."""
+    return [divisor for divisor in range(1, size + 1) if size % divisor == 0]

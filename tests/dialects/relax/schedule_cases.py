@@ -63,6 +63,12 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "conv of dilation": convolution(8, 3, 9, outputs=8, dilation=2),
     "conv of large kernel": convolution(3, 7, 17, outputs=16, strides=2, padding=3, after="relu"),
     "depthwise": convolution(16, 3, 8, outputs=16, groups=16, padding=1, after="relu"),
+    "depthwise of channels last": (
+        (1, 8, 8, 32),
+        lambda value: op.nn.relu(
+            op.nn.conv2d(value, weight(3, 3, 32, 1), groups=32, padding=1, data_layout="NHWC", kernel_layout="HWOI")
+        ),
+    ),
     "grouped": convolution(16, 3, 8, outputs=32, groups=4, padding=1),
     "product": product(12, 64, 48),
     "product with a vector": product(1, 128, 100),
@@ -83,6 +89,11 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
 }
 
 
+LARGE_TILES = {"rows": 24, "vectors": 2, "keep_weights": True}
+WITH_LARGE_TILES = ("conv", "conv of odd channels", "product", "batched product", "depthwise of channels last")
+"""Cases that are scheduled with ``LARGE_TILES`` as well."""
+
+
 def network(shape: Sequence[int], body: Body, dtype: str) -> Any:
     builder = relax.BlockBuilder()
     data = relax.Var("x", relax.TensorType(shape, dtype))
@@ -99,7 +110,7 @@ def run(module: Any, value: Any, target: Any) -> Any:
     return relax.VirtualMachine(library, tvm.cpu())["main"](tvm.runtime.tensor(value)).numpy()
 
 
-def case(name: str, target: Any) -> dict[str, Any]:
+def case(name: str, target: Any, **settings: Any) -> dict[str, Any]:
     shape, body = CASES[name]
     dtype = name.rpartition(" in ")[2] if " in " in name else "float32"
     fusion = (transform.AnnotateTIROpPattern(), transform.FuseOps(fuse_opt_level=2), transform.FuseTIR())
@@ -107,7 +118,7 @@ def case(name: str, target: Any) -> dict[str, Any]:
     value = values(shape, dtype)
     with target, tvm.transform.PassContext(opt_level=4):
         plain = tvm.transform.Sequential(passes)(network(shape, body, dtype))
-        scheduled = ScheduleCPU()(plain.clone())
+        scheduled = ScheduleCPU(**settings)(plain.clone())
     functions = [function for _, function in scheduled.functions_items() if isinstance(function, tvm.tirx.PrimFunc)]
     expected, actual = run(plain, value, target), run(scheduled, value, target)
     limit = 1e-2 if dtype == "float16" else 1e-5
@@ -124,3 +135,6 @@ if __name__ == "__main__":
     for processor, target in TARGETS.items():
         for name in CASES:
             print(json.dumps({"case": f"{name} on {processor}", **case(name, target)}), flush=True)
+        for name in WITH_LARGE_TILES:
+            result = case(name, target, **LARGE_TILES)
+            print(json.dumps({"case": f"{name} on {processor}, large tiles", **result}), flush=True)
