@@ -12,7 +12,7 @@ from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.evaluator import WorkerEvaluator
 from passsearch.evaluate.exploration import Exploration, Growth, Limits
 from passsearch.evaluate.plans import MeasurementPlans
-from passsearch.evaluate.protocols import Evaluator, Explorer
+from passsearch.evaluate.protocols import Evaluator, Explorer, KernelProfiler
 from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
 from passsearch.evaluate.records import (
     Built,
@@ -52,6 +52,7 @@ __all__ = [
     "Explorer",
     "FreshCompile",
     "Growth",
+    "KernelProfiler",
     "Limits",
     "MeasurementPlans",
     "Network",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from passsearch.measure import RoundPlan, WindowPlan, race_critical_values
+from passsearch.measure import KernelPlan, RoundPlan, WindowPlan, race_critical_values
 
 # Processes differ more than rounds do, so a slow network gets fewer rounds in each process and not fewer processes.
 FINAL_ROUNDS = RoundPlan(visit_s=1.0, race_s=6.0)
@@ -23,6 +23,7 @@ class MeasurementPlans:
         final_rounds: Rounds for the confirmation: every artifact stays to the end.
         search_windows: Windows of power and energy for one candidate of a search.
         final_windows: Windows of power and energy for decisions.
+        kernels: Plan by which the kernels of several artifacts are timed.
         processes: Timing processes of a shortlist.
         comparison_processes: Timing processes of a comparison, unless the user sets another number.
         least_processes: Smallest number of timing processes of one repetition that confirms a winner.
@@ -43,6 +44,7 @@ class MeasurementPlans:
     final_rounds: RoundPlan = FINAL_ROUNDS
     search_windows: WindowPlan = field(default_factory=lambda: WindowPlan(windows=1))
     final_windows: WindowPlan = field(default_factory=WindowPlan)
+    kernels: KernelPlan = field(default_factory=KernelPlan)
     processes: int = 3
     comparison_processes: int = 9
     least_processes: int = 2

@@ -16,7 +16,7 @@ from passsearch.evaluate.records import (
     TimingRequest,
 )
 from passsearch.evaluate.state_graph import Edge, StateGraph
-from passsearch.measure import WindowPlan
+from passsearch.measure import KernelTimes, WindowPlan
 from passsearch.store import Fact
 
 
@@ -81,6 +81,13 @@ class Evaluator(Protocol):
             timing_key: Key of the samples it is compiled for.
             kinds: Kinds of facts under that key. Once all of them are recorded the files are not needed.
         """
+
+
+class KernelProfiler(Protocol):
+    """Tells what share of an inference each kernel takes."""
+
+    def kernel_times(self, artifacts: Sequence[Built]) -> tuple[KernelTimes, ...] | Failure:
+        """Return by artifact the seconds of each kernel in one inference; empty if kernels cannot be told apart."""
 
 
 class StepCompiler(Protocol):

@@ -4,17 +4,27 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import Network, TimingRequest
 from passsearch.evaluate.session import Session
-from passsearch.measure import Cf22Plan, RoundPlan, WindowPlan, consumption, drop_disturbed_rounds, recording
+from passsearch.measure import (
+    Cf22Plan,
+    KernelPlan,
+    RoundPlan,
+    WindowPlan,
+    consumption,
+    drop_disturbed_rounds,
+    recording,
+)
 from passsearch.store import Fact
 
 # The deadline of one request is far too short for the paper's protocol, which runs each artifact 1100 times.
 LONGEST_RUN_S = 2.0
 """Longest time that one run under the paper's protocol may take on average."""
+
+Plan: TypeAlias = RoundPlan | Cf22Plan | WindowPlan | KernelPlan
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +80,11 @@ class Timing:
         consumed = [artifact.to_json() for artifact in consumption(answer["windows"], trace)]
         return {"consumed": consumed, "wall_s": answer["wall_s"]}
 
+    def kernels(self, folders: Sequence[str], plan: KernelPlan) -> Fact:
+        """Return the time of every kernel of every artifact, from a fork of the process that times candidates."""
+        request = self._request("profile", folders, plan=plan)
+        return self._pool.ask(self._pool.timer, "measure", request=request)
+
     def _in_new_process(self, folders: list[str], plan: RoundPlan | Cf22Plan, *, turn: int) -> Fact:
         # The place in memory that an artifact is loaded to depends on the order, and decides how fast it runs
         # (Mytkowicz et al., Producing wrong data without doing anything obviously wrong, ASPLOS 2009).
@@ -101,7 +116,7 @@ class Timing:
             answer = measure()
         return answer if "failure" in answer else drop_disturbed_rounds(answer, trace)
 
-    def _request(self, verb: str, folders: Sequence[str], *, plan: RoundPlan | Cf22Plan | WindowPlan) -> dict[str, Any]:
+    def _request(self, verb: str, folders: Sequence[str], *, plan: Plan) -> dict[str, Any]:
         where = {"device": self._session.device, "inputs": self._network.inputs_to_json()}
         return {"verb": verb, "folders": list(folders), "plan": asdict(plan), **where}
 

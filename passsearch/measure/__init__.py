@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from passsearch.measure.artifact_consumption import CONSUMPTION_OBJECTIVES, Consumption
+    from passsearch.measure.kernels import KernelPlan, KernelTimes
     from passsearch.measure.processor import CpuTimes, cache_bytes
     from passsearch.measure.rounds import Cf22Plan, RoundPlan, run_race
     from passsearch.measure.sensors import Sensors, probe
@@ -39,6 +40,8 @@ __all__ = [
     "Cf22Plan",
     "Consumption",
     "CpuTimes",
+    "KernelPlan",
+    "KernelTimes",
     "Meter",
     "Ratio",
     "RoundPlan",
@@ -65,7 +68,7 @@ __all__ = [
 
 
 # In order of import time: a name is looked up in the cheap modules first.
-_MODULES = ("processor", "artifact_consumption", "telemetry", "rounds", "windows", "sensors", "statistics")
+_MODULES = ("processor", "artifact_consumption", "telemetry", "kernels", "rounds", "windows", "sensors", "statistics")
 
 
 # Modules load on first use. The worker imports this package in the toolchain's interpreter, which may lack psutil and

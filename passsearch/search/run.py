@@ -204,6 +204,7 @@ class _Execution:
             elapsed_s=lambda: self._folder.log.clock_s,
             progress=lambda tally, _: self._report("searching", tally.evaluated),
             explorer=self._evaluator.applier,
+            profiler=self._evaluator,
             limit_s=self._plan_search,
             explore_s=min(plans.explore_s, plans.explore_share * self._timeout_s),
             compilers=session.explorers,

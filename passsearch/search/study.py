@@ -8,8 +8,9 @@ from dataclasses import replace
 import optuna
 
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
-from passsearch.evaluate import EdgeKey, Evaluator, Exploration, Explorer, Limits
+from passsearch.evaluate import Built, EdgeKey, Evaluator, Exploration, Explorer, KernelProfiler, Limits
 from passsearch.search.candidate_measurement import FAR_SLOWER, LEAST_LONG_S, measure_candidate
+from passsearch.search.composition import COMPOSED, Composition, compose, pipelines_to_compose
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Reference, Scored, SearchOutcome, SpaceCoverage, Tally
@@ -61,6 +62,7 @@ class Search:
         elapsed_s: Callable[[], float],
         progress: Callable[[Tally, Scored | None], None],
         explorer: Explorer | None = None,
+        profiler: KernelProfiler | None = None,
         limit_s: Callable[[Scored, Scored], float] = lambda *_: math.inf,
         explore_s: float = 0.0,
         compilers: int = 1,
@@ -77,6 +79,7 @@ class Search:
             elapsed_s: Returns how long the run has lasted.
             progress: Callback; gets the counts and the newest candidate, ``None`` where it failed.
             explorer: Grows the state graph; without one, no state is looked for beyond those that candidates reach.
+            profiler: Times single kernels; without one, no candidate is composed of the kernels of others.
             limit_s: Returns the time at which the search ends, on the clock of ``elapsed_s``, from the baseline and the
                 candidate that became the reference; called again for every new reference.
             explore_s: Longest time to close the space before the sampler starts.
@@ -87,15 +90,18 @@ class Search:
         self._default = next(candidate for candidate in baselines if candidate.name == default_baseline)
         self._elapsed_s, self._progress = elapsed_s, progress
         self._limit_s, self._explore_s, self._compilers = limit_s, explore_s, compilers
+        self._profiler = profiler
         self._ends_s = math.inf
         self.tally = Tally()
         self.scored: dict[str, Scored] = {}
         self.scoring: Scoring | None = None
         self.reference: Reference | None = None
+        self.composition: Composition | None = None
         self._outcomes: dict[str, Scored | Failure] = {}  # by state and build
         self._counted_edges: set[EdgeKey] = set()  # failed edges that some candidate ran into
         self._explored_edges: set[EdgeKey] = set()  # failed edges that exploration found: they cost no trial
         self._listed_failures: set[tuple[str, str]] = set()  # pass and kind
+        self._profiled: set[str] = set()  # keys of builds whose kernels are about to be timed
         self._variants: dict[str, Iterator[Pipeline]] = {}  # not tried yet, by the pipeline they are variants of
         self._sampler, self._ended = options.sampler, "interrupted"
 
@@ -108,6 +114,7 @@ class Search:
         evaluated: list[tuple[Candidate, Scored | Failure]] = [(self._default, self._measure_baseline())]
         # The compiler's other levels rarely win, and cost less beside a fast reference.
         evaluated += self._evaluate_all(self._first) + self._other_baselines()
+        evaluated += self._evaluate_composed()
         self._explore()
         # After the exploration, because a strategy over states numbers the states that there are.
         strategy = self._strategy()
@@ -175,6 +182,34 @@ class Search:
         return [
             (candidate, self._evaluate(candidate, is_baseline=True)) for candidate in others if not self._time_is_up()
         ]
+
+    def _evaluate_composed(self) -> list[tuple[Candidate, Scored | Failure]]:
+        """Evaluate the best pipeline so far with every setting of its kernels, and with the best one of each kernel."""
+        objectives = {objective.name for objective in self._options.objectives}
+        best = next(iter(self.ranked()), None)
+        if self._profiler is None or best is None or not objectives & {"throughput", "latency"}:
+            return []
+        adjustable = pipelines_to_compose(best.candidate.pipeline, self._space.entries)
+        if adjustable is None:
+            return []
+        entry, pipelines = adjustable
+        candidates = [Candidate(pipeline, best.candidate.build) for pipeline in pipelines]
+        evaluated: list[tuple[Candidate, Scored | Failure]] = []
+        built: dict[Pipeline, Built] = {}
+        for candidate in candidates:
+            evaluated += self._evaluate_all([candidate])
+            outcome = evaluated[-1][1] if evaluated else None
+            if isinstance(outcome, Scored):
+                built[candidate.pipeline] = outcome.built
+                self._profiled.add(outcome.built.key)
+        times = () if self._is_over() else self._profiler.kernel_times(list(built.values()))
+        self._profiled.clear()
+        if isinstance(times, Failure) or not times:
+            return evaluated
+        self.composition = compose(entry, dict(zip(built, times, strict=True)))
+        _log.info("composed of %d kernels: %.3f predicted", self.composition.kernels, self.composition.predicted_gain)
+        composed = Candidate(self.composition.pipeline, best.candidate.build, COMPOSED)
+        return evaluated + self._evaluate_all([composed])
 
     def _explore(self) -> None:
         """Close the space, if the time suffices; a resumed run takes the edges that it had when it first explored."""
@@ -384,7 +419,7 @@ class Search:
     def _discard_losers(self) -> None:
         """Delete the files of candidates that will not make the shortlist."""
         assert self.reference is not None
-        in_use = {self._baseline.key, self.reference.built.key}
+        in_use = {self._baseline.key, self.reference.built.key, *self._profiled}
         for scored in self.ranked()[KEPT_ARTIFACTS:] if len(self.scored) > KEPT_ARTIFACTS else ():
             if scored.built.key not in in_use:
                 self._evaluator.discard(scored.built)

@@ -23,7 +23,7 @@ from typing import Any, TextIO, TypeAlias
 from passsearch.core import COMPILE_PARTS, CONSTANTS, FOLDING, PASSES, BuildOptions, PassSpec, TensorType
 from passsearch.dialects.contract import Artifact, Bridge, CompileError, Executable, ModelSource, Module, random_inputs
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.measure import outputs, rounds, windows
+from passsearch.measure import kernels, outputs, rounds, windows
 from passsearch.measure.processor import pin_process
 from passsearch.worker.state_cache import StateCache, resident_bytes
 
@@ -33,7 +33,7 @@ Answer: TypeAlias = dict[str, Any]
 PR_SET_PDEATHSIG = 1
 """Number of the option in Linux's ``prctl.h``."""
 
-FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check"})
+FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check", "profile"})
 """Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
 
 
@@ -133,6 +133,13 @@ class Verbs:
         plan, types = rounds.plan_from_json(request["plan"]), _types(request["inputs"])
         executables = [self._open(folder, request) for folder in request["folders"]]
         return rounds.measure(executables, types=types, plan=plan, cores=pin_process(self._bridge.threads()))
+
+    def do_profile(self, request: Request) -> Answer:
+        """Time the kernels of all artifacts, which run in turns."""
+        executables = [self._open(folder, request) for folder in request["folders"]]
+        pin_process(self._bridge.threads())
+        plan = kernels.KernelPlan(**request["plan"])
+        return {"kernels": kernels.time_kernels(executables, types=_types(request["inputs"]), plan=plan)}
 
     def do_consume(self, request: Request) -> Answer:
         """Run all artifacts in long windows while the parent reads its meter."""
