@@ -40,6 +40,9 @@ TILE_OF_WIDTH, SMALL_TILE = {512: 24}, 12
 LOADS_OF_WEIGHTS = 2
 """Cost of loading a vector of weights, as a multiple of that of a value of the data; data stay in the nearest cache."""
 
+TILE = "passsearch.tile"
+"""Annotation of a block that is computed for one tile at a time: the size of a tile along the axes of the output."""
+
 PACKED = "_packed"
 """End of the name of a function that reads weights in another layout."""
 
@@ -180,6 +183,9 @@ class _Scheduler:
         blocks = normalize_prim_func(self._schedule)
         if blocks is None or not all(isinstance(size, int) for block in blocks for size in block.dom()):
             return self._function
+        if tile := self._annotated_tile(blocks):
+            self._compute_in_tiles(blocks, tile)
+            return self._schedule.mod["main"].with_attr("tirx.is_scheduled", True)
         self._inline(blocks)
         # The sizes are static from here on: a tile needs divisors of them.
         products = [block for block in blocks if self._is_sum_of_products(block)]
@@ -189,6 +195,40 @@ class _Scheduler:
             if block.name not in tiled:
                 (self._parallelize if block.is_injective() else self._reduce)(block)
         return self._schedule.mod["main"].with_attr("tirx.is_scheduled", True)
+
+    def _annotated_tile(self, blocks: list[Any]) -> list[int]:
+        """Return the size of a tile along the axes of the output, empty if the function does not state it."""
+        annotations = [self._schedule.get(block.block_rv).annotations for block in blocks]
+        return [int(size) for notes in annotations[:1] for size in notes.get(TILE, ())]
+
+    def _compute_in_tiles(self, blocks: list[Any], tile: list[int]) -> None:
+        """Compute the whole function for one tile and one vector of channels at a time."""
+        schedule = self._schedule
+        stages = [block for block in blocks[:-1] if TILE in schedule.get(block.block_rv).annotations]
+        for block in blocks[:-1]:
+            if block not in stages:
+                schedule.compute_inline(block.block_rv)
+        *loops, channels = schedule.get_loops(blocks[-1].block_rv)
+        extents = [int(extent) for extent in schedule.get(blocks[-1].block_rv).writes[0].source.shape[:-1]]
+        sizes = [size for extent, size in zip(extents, tile, strict=True) if extent > 1]  # others have no loop
+        pairs = [schedule.split(loop, [None, size]) for loop, size in zip(loops, sizes, strict=True)]
+        lanes = _divisor(int(schedule.get(channels).extent), self._lanes)
+        channels, lane = schedule.split(channels, [None, lanes])
+        outer, inner = [first for first, _ in pairs], [second for _, second in pairs]
+        schedule.reorder(*outer, channels, *inner, lane)
+        fused = schedule.fuse(*outer, channels)
+        schedule.parallel(fused)
+        self._unroll([*inner, lane])
+        for block in reversed(stages):
+            schedule.compute_at(block.block_rv, fused)
+            self._unroll(list(schedule.get_loops(block.block_rv))[1:])
+
+    def _unroll(self, loops: list[Any]) -> None:
+        """Vectorise the innermost of these loops and unroll the others, so that each value gets a register."""
+        *outer, lane = loops
+        for loop in outer:
+            self._schedule.unroll(loop)
+        self._schedule.vectorize(lane)
 
     def _inline(self, blocks: list[Any]) -> None:
         """Inline elementwise blocks into the elementwise blocks that read them."""
@@ -344,7 +384,7 @@ class _Scheduler:
         schedule, axes = self._schedule, list(block.iters)
         loops = dict(zip(map(id, axes), list(schedule.get_loops(block.block_rv))[-len(axes) :], strict=True))
         vectors, lane = schedule.split(loops[id(tiling.vector)], [None, tiling.lanes])
-        tile = [vectors] if tiling.row is None else [vectors, loops[id(tiling.row)]]
+        tile = [vectors] if tiling.row is None else [loops[id(tiling.row)], vectors]
         reduced = [loops[id(axis)] for axis in axes if axis.kind != "S"]
         units = [loops[id(axis)] for axis in axes if axis.kind == "S" and axis not in (tiling.vector, tiling.row)]
         schedule.reorder(*units, *reduced, *tile, lane)
