@@ -112,13 +112,6 @@ class Fields:
             raise self.fault(name, _shorten(value), allowed="a list")
         return tuple(value)
 
-    def mappings(self, name: str) -> tuple[Mapping[str, Json], ...]:
-        """Return a list of mappings, empty if the field is absent."""
-        values = self.items(name)
-        if not all(isinstance(value, dict) for value in values):
-            raise self.fault(name, _shorten(list(values)), allowed="a list of mappings")
-        return tuple(cast("list[Mapping[str, Json]]", list(values)))
-
     def mapping(self, name: str) -> Mapping[str, Json]:
         """Return a mapping, empty if the field is absent."""
         value = self.values.get(name, {})

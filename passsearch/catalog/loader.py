@@ -46,6 +46,7 @@ _ENTRY_FIELDS = (
     "classes",
     "role",
     "reason",
+    "before",
     "repeat",
     "unbounded",
     "phases",
@@ -53,7 +54,17 @@ _ENTRY_FIELDS = (
     "tvm",
     "source",
 )
-_PARAMETER_FIELDS = ("type", "default", "alternatives", "choices", "example", "per_kernel", "meaning")
+_PARAMETER_FIELDS = (
+    "type",
+    "default",
+    "alternatives",
+    "choices",
+    "example",
+    "per_kernel",
+    "regions",
+    "region_values",
+    "meaning",
+)
 
 
 def load(dialect: str, *extra_files: Path | str) -> Catalog:
@@ -141,6 +152,7 @@ def _entry(fields: Fields) -> CatalogEntry:
         classes=fields.texts("classes") or (EVERY_CLASS,),
         role=fields.one_of("role", ROLES, default="candidate"),
         reason=fields.text("reason", default=""),
+        before=fields.texts("before"),
         repeat=fields.integer("repeat", low=1, high=9, default=1),
         unbounded=fields.flag("unbounded"),
         phases=fields.texts("phases"),
@@ -193,11 +205,18 @@ def _parameter(owner: Fields, name: str) -> Parameter:
         alternatives=fields.items("alternatives"),
         choices=fields.items("choices"),
         example=fields.values.get("example"),
-        per_kernel=fields.mappings("per_kernel"),
+        per_kernel=_values_by_name(fields, "per_kernel"),
+        regions=fields.text("regions", default=""),
+        region_values=fields.items("region_values"),
         meaning=fields.text("meaning", default=""),
     )
     _check_parameter(parameter, fields)
     return parameter
+
+
+def _values_by_name(owner: Fields, name: str) -> dict[str, tuple[Json, ...]]:
+    fields = owner.inner(name, dict(owner.mapping(name)))
+    return {key: fields.items(key) for key in fields.values}
 
 
 def _check_parameter(parameter: Parameter, fields: Fields) -> None:

@@ -29,9 +29,11 @@ class Parameter:
         alternatives: The values that a search tries; if empty, a search leaves the default.
         choices: Every value that the compiler accepts, if they are few; empty means any value of the type.
         example: A valid value, for checks of a required parameter without alternatives.
-        per_kernel: Values of the pass's other parameters, by name. A search tries each of them on the whole network,
-            and then gives every kernel the one that it runs fastest with. The parameter is a mapping from names of
-            kernels to such values.
+        per_kernel: Values of the pass's other parameters, by name. A search times each kernel with all combinations of
+            them and gives it the fastest. The parameter is a mapping from names of kernels to such values.
+        regions: ``module:function`` that lists the regions of a network that the pass decides on one by one. The
+            parameter is a mapping from names of regions to values.
+        region_values: Values that a search tries for each region; the first is that of regions without an entry.
         meaning: The effect of the parameter, in words.
     """
 
@@ -42,7 +44,9 @@ class Parameter:
     alternatives: tuple[Json, ...] = ()
     choices: tuple[Json, ...] = ()
     example: Json = None
-    per_kernel: tuple[Mapping[str, Json], ...] = ()
+    per_kernel: Mapping[str, tuple[Json, ...]] = field(default_factory=dict)
+    regions: str = ""
+    region_values: tuple[Json, ...] = ()
     meaning: str = ""
 
     @property
@@ -88,6 +92,7 @@ class CatalogEntry:
         classes: Architecture classes for which the pass is a candidate; ``all`` means every class.
         role: ``candidate``, ``additional`` (used only on the user's request) or ``excluded``.
         reason: Reason why the pass is not a candidate, or a note for the user.
+        before: Passes before which a search inserts this pass into a sequence to decide on regions.
         repeat: Largest useful number of occurrences in one sequence.
         unbounded: True if the pass, repeated with other passes in between, produces ever larger IRs, so that a space
             with it never closes. It is explored only on request; a search applies it to the best states.
@@ -114,6 +119,7 @@ class CatalogEntry:
     classes: tuple[str, ...] = (EVERY_CLASS,)
     role: str = "candidate"
     reason: str = ""
+    before: tuple[str, ...] = ()
     repeat: int = 1
     unbounded: bool = False
     phases: tuple[str, ...] = ()
@@ -141,6 +147,11 @@ class CatalogEntry:
     def kernel_parameter(self) -> Parameter | None:
         """The parameter that sets others for single kernels; ``None`` if the pass has no such parameter."""
         return next((parameter for parameter in self.parameters if parameter.per_kernel), None)
+
+    @property
+    def regional_parameter(self) -> Parameter | None:
+        """The parameter that decides on single regions of a network; ``None`` if the pass has no such parameter."""
+        return next((parameter for parameter in self.parameters if parameter.regions), None)
 
     def variants(self) -> tuple[PassSpec, ...]:
         """Return the specs that a search tries: every combination of alternatives, without arguments for defaults."""

@@ -13,6 +13,8 @@ from passsearch.core import BuildOptions, DeclaredInput, ModuleSummary, PassSpec
 Array: TypeAlias = npt.NDArray[Any]
 Module: TypeAlias = Any
 """A compiler's own IR object; opaque outside the bridge."""
+ArgumentCopies: TypeAlias = Any
+"""Arguments that the variants of one kernel run on; opaque outside the bridge."""
 Skeleton: TypeAlias = Any
 """An IR object in which a placeholder stands for every constant and holds the digest of its content."""
 
@@ -66,6 +68,44 @@ class Artifact:
 
 KernelCalls: TypeAlias = Sequence[tuple[str, float]]
 """Name of the kernel and seconds of every call of one inference, in order."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A function of loops that an inference calls, before it is scheduled.
+
+    Attributes:
+        name: Name of the function in its module.
+        digest: Hash of the function without its name, and of which of its arguments are constants.
+        calls: Number of calls in one inference.
+        operations: Additions and multiplications of its largest sum; 0 if it has no sum.
+        bytes: Bytes of its arguments and results.
+    """
+
+    name: str
+    digest: str
+    calls: int
+    operations: int
+    bytes: int
+
+
+class KernelExecutable(Protocol):
+    """One kernel, to be run without its network.
+
+    Attributes:
+        digest: Hash of the function as it is scheduled.
+    """
+
+    digest: str
+
+    def build(self) -> None:
+        """Generate the kernel's code."""
+
+    def run(self) -> None:
+        """Run once."""
+
+    def outputs(self) -> Sequence[Array]:
+        """Run once and return the outputs."""
 
 
 class Executable(Protocol):
@@ -168,6 +208,25 @@ class Bridge(Protocol):
 
     def build(self, module: Module, options: BuildOptions, folder: Path) -> Artifact:
         """Compile, and write everything ``open`` needs into ``folder``."""
+
+    def kernels(self, module: Module) -> Sequence[Kernel]:
+        """Return the kernels of one inference; empty for an IR that does not show them."""
+
+    def constant_bytes(self, module: Module) -> int:
+        """Return the size of the constants that the kernels read."""
+
+    def isolate(self, module: Module, kernel: str) -> Module:
+        """Return a module that calls one kernel once."""
+
+    def open_kernel(self, module: Module, copies: ArgumentCopies) -> KernelExecutable:
+        """Return the kernel of such a module, after the passes that schedule it."""
+
+    def argument_copies(self, cold_bytes: int) -> ArgumentCopies:
+        """Return a store of arguments, which variants of one kernel share.
+
+        Args:
+            cold_bytes: Bytes of constants that the network reads between two runs of a kernel.
+        """
 
     def digest(self, artifact: Artifact) -> str:
         """Return a SHA-256 of what runs; equal IR built with equal options has an equal digest, in any process."""

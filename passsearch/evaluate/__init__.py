@@ -11,6 +11,7 @@ from passsearch.evaluate.closure import FAILED, UNTRIED, Closure
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.evaluator import WorkerEvaluator
 from passsearch.evaluate.exploration import Exploration, Growth, Limits
+from passsearch.evaluate.kernel_store import NetworkKernels, Region
 from passsearch.evaluate.plans import MeasurementPlans
 from passsearch.evaluate.protocols import Evaluator, Explorer, KernelProfiler
 from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
@@ -56,8 +57,10 @@ __all__ = [
     "Limits",
     "MeasurementPlans",
     "Network",
+    "NetworkKernels",
     "ProcessSamples",
     "RecordedEdge",
+    "Region",
     "Samples",
     "Session",
     "StateGraph",

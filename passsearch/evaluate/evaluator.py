@@ -8,12 +8,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import Candidate, Failure, Pipeline
+from passsearch.core import Candidate, Failure, PassSpec, Pipeline
+from passsearch.dialects.contract import Kernel
 from passsearch.errors import UserError
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.build import Builder
 from passsearch.evaluate.compiler import Compiler
 from passsearch.evaluate.facts import FactStore, read_fact
+from passsearch.evaluate.kernel_store import KernelStore, NetworkKernels, Region
 from passsearch.evaluate.model_import import import_network, loadable_model
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import (
@@ -50,7 +52,9 @@ class WorkerEvaluator:
         seconds: Wall time by stage, earlier starts of the run included.
     """
 
-    def __init__(self, session: Session, *, log: Log, folder: Path, cache: Log | None = None) -> None:
+    def __init__(
+        self, session: Session, *, log: Log, folder: Path, cache: Log | None = None, kernel_cache: Log | None = None
+    ) -> None:
         """Import the network, or read the record of an earlier import.
 
         Args:
@@ -58,6 +62,7 @@ class WorkerEvaluator:
             log: The log of this run.
             folder: Folder for artifacts, states and the workers' log; it is made if need be.
             cache: Facts of earlier runs on the same network, compiler and device.
+            kernel_cache: Times of kernels from runs on any network with this compiler on this device.
 
         Raises:
             UserError: The network cannot be imported.
@@ -80,6 +85,8 @@ class WorkerEvaluator:
         parts: Any = {"network": self.network, "pool": self._pool}
         self.builder = Builder(session, facts=self._facts, applier=self.applier, folder=folder, **parts)
         self._timing = Timing(session, **parts)
+        shared = FactStore(session, log, cache=kernel_cache, seconds=self.seconds)
+        self._kernels = KernelStore(session, pool=self._pool, applier=self.applier, facts=self._facts, shared=shared)
 
     def __enter__(self) -> "WorkerEvaluator":
         return self
@@ -154,6 +161,18 @@ class WorkerEvaluator:
             return TimedSamples((), 0.0)
         fact = self._facts.recall_or_record("timed", request.key, lambda: self._timing.in_several(request))
         return read_fact(fact, lambda answer: TimedSamples.from_fact(answer, request.artifacts))
+
+    def kernels(self, state: str) -> NetworkKernels | Failure:
+        """Return the kernels of a state; see ``KernelProfiler.kernels``."""
+        return self._kernels.kernels(state)
+
+    def regions(self, state: str, function: str) -> tuple[Region, ...] | Failure:
+        """Return the regions of a state; see ``KernelProfiler.regions``."""
+        return self._kernels.regions(state, function)
+
+    def variants(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> Mapping[PassSpec, float]:
+        """Time a kernel alone under several schedules; see ``KernelProfiler.variants``."""
+        return {} if self.session.cannot_run_reason else self._kernels.variants(network, kernel, steps)
 
     def kernel_times(self, artifacts: Sequence[Built]) -> tuple[KernelTimes, ...] | Failure:
         """Time every kernel of artifacts that run in turns; see ``KernelProfiler``."""

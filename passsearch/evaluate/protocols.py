@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from passsearch.core import Candidate, Failure, PassSpec, Pipeline
+from passsearch.dialects.contract import Kernel
+from passsearch.evaluate.kernel_store import NetworkKernels, Region
 from passsearch.evaluate.plans import MeasurementPlans
 from passsearch.evaluate.records import (
     Built,
@@ -84,7 +86,19 @@ class Evaluator(Protocol):
 
 
 class KernelProfiler(Protocol):
-    """Tells what share of an inference each kernel takes."""
+    """Lists the kernels of states, and times them alone or in their network."""
+
+    def reach(self, pipeline: Pipeline) -> str | Failure:
+        """Return the state a pipeline leads to."""
+
+    def kernels(self, state: str) -> NetworkKernels | Failure:
+        """Return the kernels of a state that are not scheduled yet; none for an IR that does not show them."""
+
+    def regions(self, state: str, function: str) -> tuple[Region, ...] | Failure:
+        """Return the regions of a state that the catalog's ``module:function`` lists."""
+
+    def variants(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> Mapping[PassSpec, float]:
+        """Return the seconds of one run of a kernel alone, by the pass that schedules it; failures are left out."""
 
     def kernel_times(self, artifacts: Sequence[Built]) -> tuple[KernelTimes, ...] | Failure:
         """Return by artifact the seconds of each kernel in one inference; empty if kernels cannot be told apart."""

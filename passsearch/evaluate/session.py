@@ -160,9 +160,22 @@ class Session:
             "device": dict(self.sensors.device),
             "passes": dialect_digest(self.toolchain.dialect),
         }
-        digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         # The folder keeps its old name, because users' caches are in it.
-        return cache_folder() / "memory" / f"{self.model.name}-{digest[:16]}.jsonl"
+        return cache_folder() / "memory" / f"{self.model.name}-{_digest(identity)}.jsonl"
+
+    @property
+    def kernel_cache_path(self) -> Path:
+        """File of the times of kernels, which all networks share, with this compiler on this device."""
+        identity = {
+            "version": FACT_CACHE_VERSION,
+            "target": self.target,
+            "tvm": [self.toolchain.tvm_version, self.toolchain.tvm_commit, str(self.toolchain.python)],
+            "factories": dict(self.factories),
+            "threads": self.threads,
+            "device": dict(self.sensors.device),
+            "passes": dialect_digest(self.toolchain.dialect),
+        }
+        return cache_folder() / "kernels" / f"{self.toolchain.name}-{_digest(identity)}.jsonl"
 
     def deviation_limit(self, candidate: Candidate, *, strict: float) -> float:
         """Return the largest deviation that a candidate's outputs may have; ``strict`` is the limit of exact passes."""
@@ -255,3 +268,8 @@ def _catalogs_digest(catalogs: Sequence[Path]) -> str:
     modules = {module for path in catalogs for module in path.resolve().parent.glob("*.py")}
     files = sorted({path.resolve() for path in catalogs} | modules)
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest() if files else ""
+
+
+def _digest(identity: Mapping[str, object]) -> str:
+    """Return 16 digits that tell settings apart."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]

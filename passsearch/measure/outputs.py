@@ -114,6 +114,11 @@ def relative_deviation(actual: Array, expected: Array) -> float:
     return float(np.abs(actual[finite].astype("float64") - expected[finite]).max()) / scale
 
 
+def largest_deviation(actual: Sequence[Array], expected: Sequence[Array]) -> float:
+    """Return the largest deviation of any output."""
+    return max((relative_deviation(*pair) for pair in zip(actual, expected, strict=True)), default=0.0)
+
+
 def _leads(
     actual: Mapping[str, Array], expected: Mapping[str, Array], *, cases: Sequence[int | str]
 ) -> list[float] | None:

@@ -31,6 +31,7 @@ from passsearch.report.verdict import verdict_text
 SOURCES = {
     "baseline": "nobody: it is the baseline {name}",
     "sequence": "the catalog, as the sequence {name}, without passes that change nothing here",
+    "composition": "the search, which decided on each region and kernel by the times of kernels",
     "explored state": "the search, among the states it explored (sampler {name})",
     "sampler": "the search's sampler {name}",
 }
@@ -141,6 +142,8 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if lookup(document, "best", "outputs"):
         yield "outputs", _outputs(document["best"]["outputs"])
     yield "space", _space(document.get("space") or {})
+    if document.get("composition"):
+        yield "kernels", _composition(document["composition"])
     yield "failures", _failures(document)
     for reproducer in document.get("reproducers") or []:
         yield "reproducer", f"{', '.join(reproducer['passes'])} in {reproducer['folder']}: {reproducer['reason']}"
@@ -149,6 +152,16 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _unavailable(lookup(document, "best", "unavailable") or {})
     if document.get("interrupted"):
         yield "interrupted", "this is the result so far; the same command continues the run"
+
+
+def _composition(composition: Mapping[str, Any]) -> str:
+    """Return what the times of kernels decided between, and what they predict."""
+    begin_s, predicted_s = composition["begin_s"], composition["predicted_s"]
+    return (
+        f"{composition['kernels']} kernels timed in {composition['variants']} variants, which decide between "
+        f"10^{composition['combinations_log10']:.0f} combinations; predicted {1e3 * predicted_s:.3g} ms instead of "
+        f"{1e3 * begin_s:.3g} ms an inference, and no combination is predicted to be faster"
+    )
 
 
 def _paragraphs(lines: Iterable[tuple[str, str]], width: int) -> str:

@@ -1,105 +1,360 @@
-"""Gives every kernel the arguments that it runs fastest with, from a few builds of the whole network.
+"""Decides per region and per kernel, by the times of kernels.
 
-Some passes take arguments for single kernels (``CatalogEntry.kernel_parameter``). With ``V`` settings of such a pass,
-``V`` builds tell the time of every kernel under every setting, and from these the best of all ``V`` to the power of
-``K`` choices for ``K`` kernels follows: a kernel's time hardly depends on how the others are scheduled. The composed
-network is then built, verified and timed like any other candidate.
+Some passes take arguments for single regions of a network (``CatalogEntry.regional_parameter``), some for single
+kernels (``CatalogEntry.kernel_parameter``). The time of a network is predicted as the sum of the times of its kernels,
+each of which is built and timed once. A decision on a region replaces some calls of kernels by others, so it saves the
+same whatever is decided elsewhere, as long as no two decisions replace the same call. The best set of decisions is
+therefore a packing problem, which is solved exactly. Its solution is then built, verified and timed like any other
+candidate.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
 
 from passsearch.catalog import CatalogEntry
-from passsearch.core import Json, PassSpec, Pipeline
-from passsearch.measure import KernelTimes
+from passsearch.core import Failure, Json, PassSpec, Pipeline
+from passsearch.dialects.contract import Kernel
+from passsearch.evaluate import KernelProfiler, NetworkKernels
 
 COMPOSED = "composed"
-"""Name of a candidate whose kernels were chosen one by one."""
+"""Name of a candidate whose regions and kernels were decided on one by one."""
 
 LEAST_GAIN = 0.02
-"""Share of a kernel's time that another setting must save; smaller differences are noise."""
+"""Share of a kernel's time that another schedule must save; smaller differences are noise."""
+
+LEAST_LOSS = 3e-3
+"""Share of a network's time that a kernel must lose against the peak for more of its schedules to be timed."""
+
+LEAST_SHARE = 1e-3
+"""Share of a network's time that a decision on a region must save."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The predicted time of one inference.
+
+    Attributes:
+        calls: Number of calls by digest of the kernel.
+        seconds: Seconds of one call by digest, each kernel with its fastest schedule.
+        schedules: The pass that schedules each kernel fastest, by name of the kernel.
+    """
+
+    calls: Mapping[str, int]
+    seconds: Mapping[str, float]
+    schedules: Mapping[str, PassSpec]
+
+    @property
+    def total_s(self) -> float:
+        """Sum over all calls."""
+        return math.fsum(number * self.seconds[digest] for digest, number in self.calls.items())
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A value for the regions of one kind.
+
+    Attributes:
+        step: Name of the pass.
+        regions: Names of the regions in the pass's argument.
+        value: The value.
+        saved_s: Predicted seconds that it saves.
+        replaced: Number of calls that it replaces, by digest of the kernel.
+    """
+
+    step: str
+    regions: tuple[str, ...]
+    value: Json
+    saved_s: float
+    replaced: Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class Composition:
-    """The fastest known setting of every kernel.
+    """The pipeline that is predicted to be the fastest.
 
     Attributes:
-        pipeline: The pipeline with the settings as arguments.
-        kernels: Number of kernels.
-        settings: Number of settings that each of them was timed with.
-        predicted_gain: Time of the kernels under the best single setting, as a multiple of their time when composed.
+        pipeline: The pipeline, with the decisions as arguments of its passes.
+        begin_s: Predicted seconds of the pipeline that it was made of, each kernel with its default schedule.
+        predicted_s: Predicted seconds of the composed pipeline.
+        kernels: Number of kernels that were timed.
+        variants: Number of schedules of these kernels that were timed.
+        combinations: Number of pipelines that the times decide between, as a power of ten.
+        decisions: The decisions on regions.
     """
 
     pipeline: Pipeline
+    begin_s: float
+    predicted_s: float
     kernels: int
-    settings: int
-    predicted_gain: float
+    variants: int
+    combinations: float
+    decisions: tuple[Decision, ...]
 
-    @property
-    def combinations(self) -> int:
-        """Number of choices that the times decide between."""
-        return int(self.settings**self.kernels)
-
-
-def pipelines_to_compose(
-    pipeline: Pipeline, entries: Sequence[CatalogEntry]
-) -> tuple[CatalogEntry, tuple[Pipeline, ...]] | None:
-    """Return the pass that takes arguments for single kernels, and the pipeline with each of its settings.
-
-    Returns:
-        The pipelines in the order of the catalog's settings; ``None`` if no pass of the pipeline takes such arguments.
-    """
-    adjustable = {entry.name: entry for entry in entries if entry.kernel_parameter}
-    place = next((place for place, step in enumerate(pipeline.passes) if step.name in adjustable), None)
-    if place is None:
-        return None
-    entry = adjustable[pipeline.passes[place].name]
-    return entry, tuple(_replace(pipeline, place, step) for step in _settings(pipeline.passes[place], entry))
-
-
-def _settings(step: PassSpec, entry: CatalogEntry) -> Iterator[PassSpec]:
-    """Yield the pass with each setting, as the catalog writes it: without arguments that are defaults."""
-    assert entry.kernel_parameter
-    kept = {name: value for name, value in step.argument_values.items() if name != entry.kernel_parameter.name}
-    defaults = {parameter.name: parameter.default for parameter in entry.parameters}
-    for setting in entry.kernel_parameter.per_kernel:
-        arguments = {**kept, **setting}
-        yield PassSpec.of(entry.name, **{name: value for name, value in arguments.items() if value != defaults[name]})
+    def to_json(self) -> dict[str, Json]:
+        """Return the form of results."""
+        return {
+            "pipeline": str(self.pipeline),
+            "begin_s": self.begin_s,
+            "predicted_s": self.predicted_s,
+            "kernels": self.kernels,
+            "variants": self.variants,
+            "combinations_log10": round(self.combinations, 1),
+            "decisions": [
+                {
+                    "pass": decision.step,
+                    "regions": [*decision.regions],
+                    "value": decision.value,
+                    "saved_s": decision.saved_s,
+                }
+                for decision in self.decisions
+            ],
+        }
 
 
-def compose(entry: CatalogEntry, timed: Mapping[Pipeline, KernelTimes]) -> Composition:
-    """Return the pipeline that gives each kernel its fastest setting.
+class OutOfTime(Exception):
+    """The search ended before all kernels were timed."""
+
+
+class Composer:
+    """Composes one pipeline."""
+
+    def __init__(
+        self, profiler: KernelProfiler, entries: Sequence[CatalogEntry], *, is_over: Callable[[], bool]
+    ) -> None:
+        """Prepare a composer.
+
+        Args:
+            profiler: Lists and times kernels.
+            entries: Candidate passes.
+            is_over: Returns True once no more time is left.
+        """
+        self._profiler, self._is_over = profiler, is_over
+        self._scheduling = {entry.name: entry for entry in entries if entry.kernel_parameter}
+        self._regional = [entry for entry in entries if entry.regional_parameter]
+        self._times: dict[str, dict[PassSpec, float]] = {}  # by digest of the kernel
+        self._combinations = 0.0
+
+    def compose(self, pipeline: Pipeline) -> Composition | None:
+        """Return the best pipeline made of this one; ``None`` if no pass of it schedules kernels or time is up."""
+        place = self._scheduling_place(pipeline)
+        if place is None:
+            return None
+        try:
+            begin = self.cost(pipeline)
+            if begin is None:
+                return None
+            decisions: list[Decision] = []
+            for entry in self._regional:
+                pipeline, made = self._decide_regions(pipeline, entry)
+                decisions += made
+        except OutOfTime:
+            _log.info("no time is left to time the kernels of all regions")
+            return None
+        self._tune(pipeline)
+        cost = self.cost(pipeline)
+        if cost is None:
+            return None
+        self._combinations += sum(math.log10(len(self._times[digest])) for digest in cost.calls)
+        variants = sum(map(len, self._times.values()))
+        composition = Composition(
+            pipeline=self._schedule(pipeline, cost),
+            begin_s=begin.total_s,
+            predicted_s=cost.total_s,
+            kernels=len(self._times),
+            variants=variants,
+            combinations=self._combinations,
+            decisions=tuple(decisions),
+        )
+        _log.info(
+            "%d kernels in %d variants: %.3g s instead of %.3g s predicted",
+            composition.kernels,
+            composition.variants,
+            composition.predicted_s,
+            composition.begin_s,
+        )
+        return composition
+
+    def cost(self, pipeline: Pipeline) -> Cost | None:
+        """Return the predicted time of a pipeline; ``None`` if it fails or a kernel has no schedule that runs.
+
+        Raises:
+            OutOfTime: Not all kernels could be timed.
+        """
+        network, step = self._kernels(pipeline)
+        if network is None:
+            return None
+        calls: Counter[str] = Counter()
+        seconds, schedules = {}, {}
+        for kernel in network.kernels:
+            times = self._time(network, kernel, [step])
+            if not times:
+                _log.info("kernel %s has no schedule that runs", kernel.name)
+                return None
+            fastest = _fastest(times, step)
+            calls[kernel.digest] += kernel.calls
+            seconds[kernel.digest], schedules[kernel.name] = times[fastest], fastest
+        return Cost(calls, seconds, schedules)
+
+    def _scheduling_place(self, pipeline: Pipeline) -> int | None:
+        """Return the place of the pass that schedules kernels."""
+        return next((place for place, step in enumerate(pipeline.passes) if step.name in self._scheduling), None)
+
+    def _kernels(self, pipeline: Pipeline) -> tuple[NetworkKernels | None, PassSpec]:
+        """Return the kernels of a pipeline before the pass that schedules them, and this pass."""
+        place = self._scheduling_place(pipeline)
+        assert place is not None
+        state = self._profiler.reach(Pipeline(pipeline.passes[:place]))
+        network = state if isinstance(state, Failure) else self._profiler.kernels(state)
+        known = not isinstance(network, Failure) and network.kernels
+        return (network if known and not isinstance(network, Failure) else None), pipeline.passes[place]
+
+    def _tune(self, pipeline: Pipeline) -> None:
+        """Time more schedules of the kernels that lose the most time against the fastest arithmetic of any kernel."""
+        network, step = self._kernels(pipeline)
+        if network is None:
+            return
+        steps = list(self._steps(step))
+        timed = [kernel for kernel in network.kernels if self._times[kernel.digest]]
+        seconds = {kernel.digest: min(self._times[kernel.digest].values()) for kernel in timed}
+        peak = max((kernel.operations / seconds[kernel.digest] for kernel in timed), default=0.0)
+        lost_s = {
+            kernel: kernel.calls * (seconds[kernel.digest] - kernel.operations / peak)
+            for kernel in timed
+            if kernel.operations  # only sums are tiled; other kernels have one schedule
+        }
+        total_s = math.fsum(kernel.calls * seconds[kernel.digest] for kernel in timed)
+        for kernel in sorted(lost_s, key=lambda kernel: -lost_s[kernel]):
+            if lost_s[kernel] < LEAST_LOSS * total_s or self._is_over():
+                return
+            self._time(network, kernel, steps)
+
+    def _steps(self, step: PassSpec) -> Iterator[PassSpec]:
+        """Yield the pass with every combination of its values for kernels, the step itself first."""
+        entry = self._scheduling[step.name]
+        parameter = entry.kernel_parameter
+        assert parameter
+        kept = {name: value for name, value in step.argument_values.items() if name != parameter.name}
+        yield PassSpec.of(step.name, **kept)
+        for values in product(*parameter.per_kernel.values()):
+            arguments = {**kept, **dict(zip(parameter.per_kernel, values, strict=True))}
+            # Without arguments that are defaults, as the catalog writes a pass.
+            arguments = {name: value for name, value in arguments.items() if value != entry.parameter(name).default}
+            if arguments != kept:
+                yield PassSpec.of(step.name, **arguments)
+
+    def _time(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> Mapping[PassSpec, float]:
+        """Return the times of a kernel, with these schedules among them if they run."""
+        times = self._times.setdefault(kernel.digest, {})
+        missing = [step for step in steps if step not in times]
+        if missing:
+            if self._is_over():
+                raise OutOfTime
+            times.update(self._profiler.variants(network, kernel, missing))
+        return times
+
+    def _decide_regions(self, pipeline: Pipeline, entry: CatalogEntry) -> tuple[Pipeline, list[Decision]]:
+        """Return the pipeline with the best value for every region that a pass decides on."""
+        place = next((at for at, step in enumerate(pipeline.passes) if step.name in entry.before), None)
+        parameter = entry.regional_parameter
+        assert parameter
+        if place is None or any(step.name == entry.name for step in pipeline.passes):
+            return pipeline, []
+        state = self._profiler.reach(Pipeline(pipeline.passes[:place]))
+        regions = state if isinstance(state, Failure) else self._profiler.regions(state, parameter.regions)
+        if isinstance(regions, Failure) or not regions:
+            return pipeline, []
+        kinds: dict[str, list[str]] = defaultdict(list)
+        for region in regions:
+            kinds[region.like].append(region.key)
+        self._combinations += len(kinds) * math.log10(len(parameter.region_values))
+
+        def decided(values: Mapping[str, Json]) -> Pipeline:
+            step = PassSpec.of(entry.name, **{parameter.name: dict(values)})
+            return Pipeline((*pipeline.passes[:place], step, *pipeline.passes[place:]))
+
+        begin = self.cost(pipeline)
+        assert begin is not None
+        decisions: list[Decision] = []
+        for keys in kinds.values():
+            for value in parameter.region_values[1:]:
+                cost = self.cost(decided(dict.fromkeys(keys, value)))
+                if cost is not None:
+                    decisions.append(_decision(entry.name, tuple(keys), value, begin=begin, cost=cost))
+        chosen = choose([each for each in decisions if each.saved_s > LEAST_SHARE * begin.total_s], begin.calls)
+        if not chosen:
+            return pipeline, []
+        return decided({key: each.value for each in chosen for key in each.regions}), chosen
+
+    def _schedule(self, pipeline: Pipeline, cost: Cost) -> Pipeline:
+        """Return the pipeline whose scheduling pass has the fastest schedule of every kernel as an argument."""
+        place = self._scheduling_place(pipeline)
+        assert place is not None
+        step = pipeline.passes[place]
+        parameter = self._scheduling[step.name].kernel_parameter
+        assert parameter
+        values = {
+            name: _difference(fastest, step, tuple(parameter.per_kernel))
+            for name, fastest in sorted(cost.schedules.items())
+        }
+        settings: dict[str, Json] = {name: value for name, value in values.items() if value}
+        if not settings:
+            return pipeline
+        scheduled = PassSpec.of(step.name, **{**step.argument_values, parameter.name: settings})
+        return Pipeline((*pipeline.passes[:place], scheduled, *pipeline.passes[place + 1 :]))
+
+
+def choose(decisions: Sequence[Decision], calls: Mapping[str, int]) -> list[Decision]:
+    """Return the decisions that together save the most time, no two of which replace the same call of a kernel.
 
     Args:
-        entry: The pass whose arguments differ.
-        timed: Times of the kernels by pipeline, from ``pipelines_to_compose``.
+        decisions: Decisions, each of which saves time.
+        calls: Number of calls of each kernel, by digest.
     """
-    assert entry.kernel_parameter
-    best = min(timed, key=lambda pipeline: sum(timed[pipeline].values()))
-    place = next(place for place, step in enumerate(best.passes) if step.name == entry.name)
-    base = timed[best]
-    # Only kernels that all of the builds have can be compared.
-    names = [name for name in base if all(name in times for times in timed.values())]
-    settings: dict[str, Json] = {}
-    composed_s = sum(base.values())
-    for name in sorted(names):
-        fastest = min(timed, key=lambda pipeline: timed[pipeline][name])
-        saved_s = base[name] - timed[fastest][name]
-        if saved_s > LEAST_GAIN * base[name]:
-            settings[name] = _difference(fastest.passes[place], best.passes[place], entry)
-            composed_s -= saved_s
-    step = best.passes[place]
-    if settings:
-        step = PassSpec.of(step.name, **step.argument_values, **{entry.kernel_parameter.name: settings})
-    return Composition(_replace(best, place, step), len(names), len(timed), sum(base.values()) / composed_s)
+    if not decisions:
+        return []
+    # One row for each region, which gets one value, and one for each kernel, whose calls are replaced once.
+    regions = sorted({(each.step, key) for each in decisions for key in each.regions})
+    kernels = sorted({digest for each in decisions for digest in each.replaced})
+    rows = [[int(step == each.step and key in each.regions) for each in decisions] for step, key in regions]
+    rows += [[each.replaced.get(digest, 0) for each in decisions] for digest in kernels]
+    limits = [1] * len(regions) + [calls[digest] for digest in kernels]
+    solution = milp(
+        -np.array([each.saved_s for each in decisions]),
+        integrality=np.ones(len(decisions)),
+        bounds=Bounds(0, 1),
+        constraints=LinearConstraint(np.array(rows, dtype=float), ub=np.array(limits, dtype=float)),
+    )
+    if solution.x is None:
+        raise ArithmeticError(f"the best decisions were not found: {solution.message}")
+    return [each for each, is_chosen in zip(decisions, solution.x, strict=True) if is_chosen > 0.5]
 
 
-def _difference(step: PassSpec, base: PassSpec, entry: CatalogEntry) -> dict[str, Json]:
-    """Return the arguments of a pass that differ from those of another use of the pass."""
-    values, others = ({p.name: p.default for p in entry.parameters} | use.argument_values for use in (step, base))
-    return {name: value for name, value in values.items() if value != others[name]}
+def _decision(step: str, regions: tuple[str, ...], value: Json, *, begin: Cost, cost: Cost) -> Decision:
+    replaced = {
+        digest: number - cost.calls.get(digest, 0)
+        for digest, number in begin.calls.items()
+        if number > cost.calls.get(digest, 0)
+    }
+    return Decision(step, regions, value, begin.total_s - cost.total_s, replaced)
 
 
-def _replace(pipeline: Pipeline, place: int, step: PassSpec) -> Pipeline:
-    return Pipeline((*pipeline.passes[:place], step, *pipeline.passes[place + 1 :]))
+def _fastest(times: Mapping[PassSpec, float], default: PassSpec) -> PassSpec:
+    """Return the fastest schedule, or the default if none saves more than the noise."""
+    fastest = min(times, key=lambda step: times[step])
+    is_noise = default in times and times[default] - times[fastest] < LEAST_GAIN * times[default]
+    return default if is_noise else fastest
+
+
+def _difference(step: PassSpec, other: PassSpec, names: Sequence[str]) -> dict[str, Json]:
+    """Return the values of some parameters that differ between two uses of a pass; ``None`` stands for a default."""
+    first, second = step.argument_values, other.argument_values
+    return {name: first.get(name) for name in names if first.get(name) != second.get(name)}

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from passsearch.core import Candidate, Failure, Json
 from passsearch.evaluate import Network, Session
 from passsearch.measure import CONSUMPTION_OBJECTIVES, LEVEL, Consumption, Ratio
+from passsearch.search.composition import COMPOSED
 from passsearch.search.confirm import Confirmation
 from passsearch.search.measurement import make_measurement, measurement_document
 from passsearch.search.pass_selection import NetworkAnalysis, baselines
@@ -43,6 +44,7 @@ def result_document(
         "fingerprint": analysis.fingerprint.to_json(),
         "classes": [label.to_json() for label in analysis.classes],
         "space": _space_document(outcome, analysis),
+        "composition": outcome.composition.to_json() if outcome.composition else None,
         "baseline": _candidate_document(outcome.baseline, session, confirmation=confirmation, is_baseline=True),
         "baselines": [scored_document(scored, session) for scored in _baselines(outcome, names)],
         "best": {
@@ -61,10 +63,12 @@ def result_document(
 
 
 def _source(best: Scored, outcome: SearchOutcome, *, baseline_names: Collection[str]) -> Document:
-    """Return who proposed the winner: a baseline, a sequence of the catalog, or a sampler."""
+    """Return who proposed the winner: a baseline, the catalog, the composition of kernels, or a sampler."""
     name = best.candidate.name
     if name in baseline_names:
         return {"kind": "baseline", "name": name}
+    if name == COMPOSED:
+        return {"kind": "composition", "name": name}
     if name:
         return {"kind": "sequence", "name": name}
     # These samplers propose states of the explored graph, the others propose sequences.

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from passsearch.core import Candidate, Failure
 from passsearch.evaluate import Built, Conditions, Samples
 from passsearch.measure import Consumption, Ratio
+from passsearch.search.composition import Composition
 
 Pair: TypeAlias = tuple[Consumption, Consumption]
 """Consumption of the baseline and of the candidate that ran in turns with it."""
@@ -105,9 +106,11 @@ class SearchOutcome:
         scored: Evaluated candidates and baselines by key of the build.
         tally: Counts.
         coverage: The part of the space that was seen.
+        composition: The pipeline composed of decisions on regions and kernels; ``None`` if none was composed.
     """
 
     baseline: Scored
     scored: Mapping[str, Scored]
     tally: Tally
     coverage: SpaceCoverage
+    composition: Composition | None = None

@@ -121,8 +121,10 @@ class Run:
                 progress("importing the network", 0, self.options.trials)
                 remember = self.options.remember
                 cache = stack.enter_context(open_fact_cache(self.session.cache_path)) if remember else None
+                kernels = stack.enter_context(open_fact_cache(self.session.kernel_cache_path)) if remember else None
+                log, folder = run_folder.log, run_folder.artifacts
                 evaluator = stack.enter_context(
-                    WorkerEvaluator(self.session, log=run_folder.log, folder=run_folder.artifacts, cache=cache)
+                    WorkerEvaluator(self.session, log=log, folder=folder, cache=cache, kernel_cache=kernels)
                 )
                 return _Execution(self, run_folder, evaluator, progress).execute()
         except PassSearchError:

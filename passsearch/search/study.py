@@ -8,9 +8,9 @@ from dataclasses import replace
 import optuna
 
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
-from passsearch.evaluate import Built, EdgeKey, Evaluator, Exploration, Explorer, KernelProfiler, Limits
+from passsearch.evaluate import EdgeKey, Evaluator, Exploration, Explorer, KernelProfiler, Limits
 from passsearch.search.candidate_measurement import FAR_SLOWER, LEAST_LONG_S, measure_candidate
-from passsearch.search.composition import COMPOSED, Composition, compose, pipelines_to_compose
+from passsearch.search.composition import COMPOSED, Composer, Composition
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Reference, Scored, SearchOutcome, SpaceCoverage, Tally
@@ -101,7 +101,6 @@ class Search:
         self._counted_edges: set[EdgeKey] = set()  # failed edges that some candidate ran into
         self._explored_edges: set[EdgeKey] = set()  # failed edges that exploration found: they cost no trial
         self._listed_failures: set[tuple[str, str]] = set()  # pass and kind
-        self._profiled: set[str] = set()  # keys of builds whose kernels are about to be timed
         self._variants: dict[str, Iterator[Pipeline]] = {}  # not tried yet, by the pipeline they are variants of
         self._sampler, self._ended = options.sampler, "interrupted"
 
@@ -140,7 +139,7 @@ class Search:
             sampler=self._sampler,
             ended=self._ended,
         )
-        return SearchOutcome(self.scoring.baseline, self.scored, self.tally, coverage)
+        return SearchOutcome(self.scoring.baseline, self.scored, self.tally, coverage, self.composition)
 
     def ranked(self) -> list[Scored]:
         """Return the admissible candidates whose pipelines still lead to a state, the best first."""
@@ -184,32 +183,18 @@ class Search:
         ]
 
     def _evaluate_composed(self) -> list[tuple[Candidate, Scored | Failure]]:
-        """Evaluate the best pipeline so far with every setting of its kernels, and with the best one of each kernel."""
+        """Evaluate the pipeline that is composed of the best decisions for each region and kernel."""
         objectives = {objective.name for objective in self._options.objectives}
         best = next(iter(self.ranked()), None)
         if self._profiler is None or best is None or not objectives & {"throughput", "latency"}:
             return []
-        adjustable = pipelines_to_compose(best.candidate.pipeline, self._space.entries)
-        if adjustable is None:
+        composer = Composer(self._profiler, self._space.entries, is_over=self._time_is_up)
+        self.composition = composer.compose(best.candidate.pipeline)
+        if self.composition is None or self.composition.pipeline == best.candidate.pipeline:
             return []
-        entry, pipelines = adjustable
-        candidates = [Candidate(pipeline, best.candidate.build) for pipeline in pipelines]
-        evaluated: list[tuple[Candidate, Scored | Failure]] = []
-        built: dict[Pipeline, Built] = {}
-        for candidate in candidates:
-            evaluated += self._evaluate_all([candidate])
-            outcome = evaluated[-1][1] if evaluated else None
-            if isinstance(outcome, Scored):
-                built[candidate.pipeline] = outcome.built
-                self._profiled.add(outcome.built.key)
-        times = () if self._is_over() else self._profiler.kernel_times(list(built.values()))
-        self._profiled.clear()
-        if isinstance(times, Failure) or not times:
-            return evaluated
-        self.composition = compose(entry, dict(zip(built, times, strict=True)))
-        _log.info("composed of %d kernels: %.3f predicted", self.composition.kernels, self.composition.predicted_gain)
+        # Whatever number of trials is left: all that came before it was timed for this candidate.
         composed = Candidate(self.composition.pipeline, best.candidate.build, COMPOSED)
-        return evaluated + self._evaluate_all([composed])
+        return [(composed, self._evaluate(composed))]
 
     def _explore(self) -> None:
         """Close the space, if the time suffices; a resumed run takes the edges that it had when it first explored."""
@@ -419,7 +404,7 @@ class Search:
     def _discard_losers(self) -> None:
         """Delete the files of candidates that will not make the shortlist."""
         assert self.reference is not None
-        in_use = {self._baseline.key, self.reference.built.key, *self._profiled}
+        in_use = {self._baseline.key, self.reference.built.key}
         for scored in self.ranked()[KEPT_ARTIFACTS:] if len(self.scored) > KEPT_ARTIFACTS else ():
             if scored.built.key not in in_use:
                 self._evaluator.discard(scored.built)

@@ -16,12 +16,23 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
 from passsearch.core import COMPILE_PARTS, CONSTANTS, FOLDING, PASSES, BuildOptions, PassSpec, TensorType
-from passsearch.dialects.contract import Artifact, Bridge, CompileError, Executable, ModelSource, Module, random_inputs
+from passsearch.dialects.contract import (
+    ArgumentCopies,
+    Artifact,
+    Bridge,
+    CompileError,
+    Executable,
+    KernelExecutable,
+    ModelSource,
+    Module,
+    random_inputs,
+)
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.measure import kernels, outputs, rounds, windows
 from passsearch.measure.processor import pin_process
@@ -33,7 +44,7 @@ Answer: TypeAlias = dict[str, Any]
 PR_SET_PDEATHSIG = 1
 """Number of the option in Linux's ``prctl.h``."""
 
-FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check", "profile"})
+FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check", "profile", "variants"})
 """Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
 
 
@@ -141,6 +152,45 @@ class Verbs:
         plan = kernels.KernelPlan(**request["plan"])
         return {"kernels": kernels.time_kernels(executables, types=_types(request["inputs"]), plan=plan)}
 
+    def do_kernels(self, request: Request) -> Answer:
+        """List the kernels of a state that are not scheduled yet, and the size of its constants."""
+        # Not in a fork: the next request is about the same state, which is then in memory.
+        module = self._module(request)
+        kernels_of_state = [asdict(kernel) for kernel in self._bridge.kernels(module)]
+        return {"kernels": kernels_of_state, "constant_bytes": self._bridge.constant_bytes(module)}
+
+    def do_regions(self, request: Request) -> Answer:
+        """List the regions of a state that one pass decides on one by one."""
+        return {"regions": _function(request["function"])(self._module(request))}
+
+    def do_variants(self, request: Request) -> Answer:
+        """Schedule one kernel of a state in several ways, and time each that computes what the first one computes."""
+        cores = pin_process(self._bridge.threads())
+        kernel = self._bridge.isolate(self._module(request), request["kernel"])
+        copies = self._bridge.argument_copies(request["cold_bytes"])
+        answers = [self._variant(kernel, step, copies) for step in request["steps"]]
+        # Many settings lead to one schedule, which is built and timed once.
+        distinct = {answer.digest: answer for answer in answers if not isinstance(answer, str)}
+        for executable in distinct.values():
+            executable.build()
+        expected = next(iter(distinct.values())).outputs() if distinct else []
+        agreeing = [
+            executable
+            for executable in distinct.values()
+            if outputs.largest_deviation(executable.outputs(), expected) <= request["limit"]
+        ]
+        seconds = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
+        times = {executable.digest: value for executable, value in zip(agreeing, seconds, strict=True)}
+        return {"variants": [_variant_answer(answer, times) for answer in answers]}
+
+    def _variant(self, kernel: Module, step: Request, copies: ArgumentCopies) -> KernelExecutable | str:
+        """Return a kernel as one pass schedules it, or the reason why that failed."""
+        try:
+            scheduled, _ = self._apply(kernel, _pass(step["pass"]), request=step)
+            return self._bridge.open_kernel(scheduled, copies)
+        except CompileError as error:
+            return str(error)
+
     def do_consume(self, request: Request) -> Answer:
         """Run all artifacts in long windows while the parent reads its meter."""
         executables = [self._open(folder, request) for folder in request["folders"]]
@@ -156,9 +206,7 @@ class Verbs:
 
     def do_check(self, request: Request) -> Answer:
         """Check one catalog entry against this compiler; answers the list of problems."""
-        module, _, function = request["checker"].partition(":")
-        checker: Callable[..., list[str]] = getattr(import_module(module), function)
-        return {"problems": checker(**request["arguments"])}
+        return {"problems": _function(request["checker"])(**request["arguments"])}
 
     def _module(self, request: Request) -> Module:
         module = self._states.get(request["state"])
@@ -190,6 +238,21 @@ class Verbs:
     def _open(self, folder: str, request: Request) -> Executable:
         # `open` reads the folder only; the size and the plan of an artifact are of interest when it is built.
         return self._bridge.open(Artifact(Path(folder), 0, None), request["device"])
+
+
+def _function(text: str) -> Callable[..., Any]:
+    """Return the function that ``module:function`` names."""
+    module, _, name = text.partition(":")
+    function: Callable[..., Any] = getattr(import_module(module), name)
+    return function
+
+
+def _variant_answer(variant: KernelExecutable | str, times: Mapping[str, float]) -> Answer:
+    if isinstance(variant, str):
+        return {"reason": variant}
+    if variant.digest not in times:
+        return {"digest": variant.digest, "reason": "other outputs than the first variant"}
+    return {"digest": variant.digest, "seconds": times[variant.digest]}
 
 
 def _source(data: Request) -> ModelSource:

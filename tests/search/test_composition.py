@@ -1,51 +1,114 @@
-"""Kernels get the settings they run fastest with."""
+"""Regions and kernels get what they run fastest with, and the sum over kernels decides."""
+
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from passsearch.catalog import CatalogEntry, load
-from passsearch.core import Pipeline
-from passsearch.search.composition import compose, pipelines_to_compose
+from passsearch.catalog import load
+from passsearch.core import Failure, PassSpec, Pipeline
+from passsearch.dialects.contract import Kernel
+from passsearch.evaluate import NetworkKernels, Region
+from passsearch.search.composition import Composer, Decision, choose
+
+BEGIN = Pipeline.parse("ConvertLayout,LegalizeOps,FuseTIR,ScheduleCPU")
+ENTRIES = [load("relax").entry(name) for name in ("Winograd", "ScheduleCPU")]
 
 
-@pytest.fixture(scope="module")
-def entry() -> CatalogEntry:
-    return load("relax").entry("ScheduleCPU")
+class TableProfiler:
+    """Two convolutions of one kind and one of another; tiles of 4 pay for the first kind only."""
+
+    def __init__(self, schedules: Mapping[str, Mapping[str, float]]) -> None:
+        self.schedules = schedules
+        self.timed: list[tuple[str, str]] = []
+
+    def reach(self, pipeline: Pipeline) -> str | Failure:
+        return str(pipeline)
+
+    def regions(self, state: str, function: str) -> tuple[Region, ...] | Failure:
+        return Region("0", "large"), Region("1", "large"), Region("2", "small")
+
+    def kernels(self, state: str) -> NetworkKernels | Failure:
+        steps = Pipeline.parse(state).passes
+        sizes = next((step.argument_values["convolutions"] for step in steps if step.name == "Winograd"), {})
+        assert isinstance(sizes, dict)
+        large = f"large{sizes.get('0', 0)}"
+        kernels = [(large, 2), (f"small{sizes.get('2', 0)}", 1)]
+        return NetworkKernels(state, tuple(Kernel(name, name, calls, 1000, 10) for name, calls in kernels), 0)
+
+    def variants(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> Mapping[PassSpec, float]:
+        self.timed += [(kernel.name, str(step)) for step in steps]
+        times = self.schedules[kernel.name]
+        return {step: times[str(step)] for step in steps if str(step) in times}
 
 
-def test_a_pipeline_is_tried_with_every_setting_of_the_catalog(entry: CatalogEntry) -> None:
-    found = pipelines_to_compose(Pipeline.parse("FuseTIR,ScheduleCPU{pack=false}"), [entry])
-    assert found is not None and entry.kernel_parameter is not None
-    assert len(found[1]) == len(entry.kernel_parameter.per_kernel)
-    assert str(found[1][0]) == "FuseTIR,ScheduleCPU{pack=false}"
-    assert "FuseTIR,ScheduleCPU{pack=false,rows=28}" in map(str, found[1])
+def compose(profiler: TableProfiler, *, is_over: bool = False) -> str | None:
+    composition = Composer(profiler, ENTRIES, is_over=lambda: is_over).compose(BEGIN)  # type: ignore[arg-type]
+    return str(composition.pipeline) if composition else None
 
 
-def test_a_pipeline_without_such_a_pass_is_not(entry: CatalogEntry) -> None:
-    assert pipelines_to_compose(Pipeline.parse("FuseTIR"), [entry]) is None
+TIMES = {
+    "large0": {"ScheduleCPU": 5.0},
+    "large2": {"ScheduleCPU": 4.0},
+    "large4": {"ScheduleCPU": 3.0},
+    "small0": {"ScheduleCPU": 2.0},
+    "small2": {"ScheduleCPU": 2.5},
+    "small4": {"ScheduleCPU": 2.1},
+}
 
 
-def test_every_kernel_gets_its_fastest_setting_and_differences_within_the_noise_are_ignored(
-    entry: CatalogEntry,
-) -> None:
-    default, large, kept = map(
-        Pipeline.parse, ("ScheduleCPU", "ScheduleCPU{rows=24}", "ScheduleCPU{keep_weights=true}")
-    )
-    composition = compose(
-        entry,
-        {
-            default: {"dense": 5.0, "conv": 3.0, "same": 1.0},
-            large: {"dense": 2.0, "conv": 6.0, "same": 0.99},
-            kept: {"dense": 9.0, "conv": 9.0, "same": 9.0},
-        },
-    )
-    # The build with large tiles is the fastest by 9.0 to 8.99, so it is the one that others differ from.
-    assert str(composition.pipeline) == 'ScheduleCPU{kernels={"conv":{"rows":null}},rows=24}'
-    assert composition.predicted_gain == pytest.approx(8.99 / 5.99)
-    assert composition.combinations == 3**3
+def test_regions_of_one_kind_share_the_value_that_saves_most_and_others_stay_as_they_are() -> None:
+    composed = compose(TableProfiler(TIMES))
+    assert composed == 'ConvertLayout,Winograd{convolutions={"0":4,"1":4}},LegalizeOps,FuseTIR,ScheduleCPU'
 
 
-def test_kernels_that_some_builds_lack_stay_as_they_are(entry: CatalogEntry) -> None:
-    default, large = map(Pipeline.parse, ("ScheduleCPU", "ScheduleCPU{rows=24}"))
-    composition = compose(entry, {default: {"a": 1.0, "b": 1.0}, large: {"a": 0.5, "c": 9.0}})
-    assert str(composition.pipeline) == 'ScheduleCPU{kernels={"a":{"rows":24}}}'
-    assert composition.kernels == 1
+def test_every_kernel_gets_its_fastest_schedule_and_differences_within_the_noise_are_ignored() -> None:
+    schedules = {"ScheduleCPU": 3.0, "ScheduleCPU{rows=8}": 2.99, "ScheduleCPU{keep_weights=true,rows=8}": 1.5}
+    small = {"ScheduleCPU": 2.0, "ScheduleCPU{vectors=1}": 1.97}
+    composed = compose(TableProfiler({**TIMES, "large4": schedules, "small0": small}))
+    assert composed is not None
+    assert composed.endswith('ScheduleCPU{kernels={"large4":{"keep_weights":true,"rows":8}}}')
+
+
+def test_schedules_are_timed_for_kernels_that_lose_time_against_the_fastest_arithmetic() -> None:
+    profiler = TableProfiler({**TIMES, "small0": {"ScheduleCPU": 1e-4}})
+    compose(profiler)
+    tried = {name for name, step in profiler.timed if step != "ScheduleCPU"}
+    assert tried == {"large4"}
+
+
+def test_a_value_that_fails_on_a_region_is_not_used() -> None:
+    composed = compose(TableProfiler({**TIMES, "large4": {}}))
+    assert composed is not None and '{"0":2,"1":2}' in composed
+
+
+def test_nothing_is_composed_without_time_or_without_a_pass_that_schedules() -> None:
+    assert compose(TableProfiler(TIMES), is_over=True) is None
+    composer = Composer(TableProfiler(TIMES), ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
+    assert composer.compose(Pipeline.parse("LegalizeOps")) is None
+
+
+def test_the_prediction_is_the_sum_over_calls() -> None:
+    composer = Composer(TableProfiler(TIMES), ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
+    composition = composer.compose(BEGIN)
+    assert composition is not None
+    assert (composition.begin_s, composition.predicted_s) == (pytest.approx(12.0), pytest.approx(8.0))
+    assert composition.kernels == 6
+    # Three values for each of two kinds, and one schedule that runs for each of the two kernels.
+    assert composition.combinations == pytest.approx(0.954, abs=1e-3)
+
+
+def decision(name: str, saved_s: float, replaced: Mapping[str, int], *, value: int = 1) -> Decision:
+    return Decision("Cut", (name,), value, saved_s, replaced)
+
+
+def test_of_decisions_that_replace_the_same_call_the_best_set_is_chosen() -> None:
+    both = decision("a", 5.0, {"k": 1, "l": 1})
+    first, second = decision("b", 3.0, {"k": 1}), decision("c", 3.0, {"l": 1})
+    assert choose([both, first, second], {"k": 1, "l": 1}) == [first, second]
+    assert choose([both, first, second], {"k": 2, "l": 2}) == [both, first, second]
+
+
+def test_a_region_gets_one_value() -> None:
+    small, large = decision("a", 1.0, {"k": 1}, value=2), decision("a", 2.0, {"k": 1}, value=4)
+    assert choose([small, large], {"k": 9}) == [large]
+    assert choose([], {}) == []

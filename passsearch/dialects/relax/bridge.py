@@ -1,6 +1,6 @@
 """The Relax bridge for TVM 0.27. Loaded only in a worker whose toolchain has such a TVM."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tvm
@@ -11,14 +11,21 @@ from tvm.support.cc import create_shared
 
 from passsearch.core import BuildOptions, ModuleSummary, PassSpec, TensorType
 from passsearch.dialects.build_clock import BuildClock
-from passsearch.dialects.contract import Artifact, CompileError, ModelSource
+from passsearch.dialects.contract import Artifact, CompileError, Kernel, ModelSource
 from passsearch.dialects.relax import importer, ir_file
 from passsearch.dialects.relax.constants import Constants, constant_uses
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.executable import NETWORK, VirtualMachineExecutable, artifact_digest
+from passsearch.dialects.relax.isolated_kernels import (
+    ArgumentCopies,
+    IsolatedKernel,
+    constant_bytes,
+    isolate,
+    list_kernels,
+)
 from passsearch.dialects.relax.kernels import kernels_digest, planned_bytes
 from passsearch.dialects.relax.lowering import has_memory_plan, lower, target_options
-from passsearch.dialects.relax.phases import phase
+from passsearch.dialects.relax.phases import OPERATORS, phase
 from passsearch.dialects.relax.summary import count_operators, summarize, tensor_type
 from passsearch.dialects.shared import (
     APPLY_LEVEL,
@@ -110,6 +117,26 @@ class RelaxBridge(JsonFiles):
         clock.charge()
         size, plan_bytes = (folder / NETWORK).stat().st_size, planned_bytes(lowered) if is_planned else None
         return Artifact(folder, size, plan_bytes, kernels_digest(lowered), dict(clock.seconds))
+
+    def kernels(self, module: tvm.IRModule) -> Sequence[Kernel]:
+        """Return the functions of loops that main calls; none while main has operators."""
+        return () if phase(module) == OPERATORS else list_kernels(module)
+
+    def constant_bytes(self, module: tvm.IRModule) -> int:
+        """Return the size of the constants that the kernels read."""
+        return constant_bytes(module)
+
+    def isolate(self, module: tvm.IRModule, kernel: str) -> tvm.IRModule:
+        """Return a module that calls one kernel once."""
+        return isolate(module, kernel)
+
+    def open_kernel(self, module: tvm.IRModule, copies: ArgumentCopies) -> IsolatedKernel:
+        """Return the kernel that main calls."""
+        return IsolatedKernel(module, self.target, copies)
+
+    def argument_copies(self, cold_bytes: int) -> ArgumentCopies:
+        """Return the store of arguments that variants of one kernel share."""
+        return ArgumentCopies(cold_bytes)
 
     def digest(self, artifact: Artifact) -> str:
         """Return a SHA-256 of the library, weights included."""

@@ -82,13 +82,20 @@ def Winograd(convolutions: Mapping[str, int] | None = None, size: int = 0) -> An
         for name, function in module.functions_items():
             if isinstance(function, relax.Function):
                 writer.builder_.update_func(name, writer.visit_expr(function))
-        if unknown := set(sizes) - writer.fitting:
-            raise ValueError(
-                f"convolution {min(unknown)} does not fit Winograd's algorithm; {sorted(writer.fitting)} do"
-            )
+        if unknown := set(sizes) - set(writer.fitting):
+            raise ValueError(f"convolution {min(unknown)} does not fit Winograd's algorithm; {list(writer.fitting)} do")
         return writer.builder_.finalize()
 
     return tvm.transform.module_pass(convert, opt_level=0, name="Winograd")
+
+
+def regions(module: Any) -> list[dict[str, str]]:
+    """Return the convolutions that ``Winograd`` can compute, and for each a digest of its shapes and attributes."""
+    writer = _Writer(module, {}, 0)
+    for _, function in module.functions_items():
+        if isinstance(function, relax.Function):
+            writer.visit_expr(function)
+    return [{"key": str(place), "like": digest} for place, digest in writer.fitting.items()]
 
 
 @mutator
@@ -96,13 +103,13 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
     """Replaces convolutions and numbers them.
 
     Attributes:
-        fitting: Places of the convolutions that the algorithm can compute.
+        fitting: Shapes and attributes of the convolutions that the algorithm can compute, by place.
     """
 
     def __init__(self, module: Any, sizes: Mapping[int, int], size: int) -> None:
         super().__init__(module)
         self._sizes, self._size, self._count = sizes, size, 0
-        self.fitting: set[int] = set()
+        self.fitting: dict[int, str] = {}
 
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
@@ -111,7 +118,7 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
         place, self._count = self._count, self._count + 1
         if not _fits(call):
             return call
-        self.fitting.add(place)
+        self.fitting[place] = _describe(call)
         size = self._sizes.get(place, self._size)
         return self._convolution(call, size) if size else call
 
@@ -160,6 +167,12 @@ def _fits(call: Any) -> bool:
         and (attributes.data_layout, attributes.kernel_layout) == ("NHWC", "HWIO")
         and [int(extent) for extent in weights.ty.shape.values[:2]] == [KERNEL, KERNEL]
     )
+
+
+def _describe(call: Any) -> str:
+    """Return the shapes and the padding, which decide what a convolution costs."""
+    shapes = ["x".join(str(extent) for extent in operand.ty.shape.values) for operand in call.args]
+    return f"{' '.join(shapes)} padding {'.'.join(str(width) for width in call.attrs.padding)}"
 
 
 def _transform_weights(weights: Any, size: int) -> Any:

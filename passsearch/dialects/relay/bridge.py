@@ -1,6 +1,6 @@
 """The Relay bridge for TVM 0.8 to 0.19. Loaded only in a worker whose toolchain has such a TVM."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tvm
@@ -9,7 +9,7 @@ from tvm.contrib.cc import create_shared
 
 from passsearch.core import BuildOptions, ModuleSummary, PassSpec, TensorType
 from passsearch.dialects.build_clock import BuildClock
-from passsearch.dialects.contract import Artifact, CompileError, ModelSource
+from passsearch.dialects.contract import Artifact, CompileError, Kernel, KernelExecutable, ModelSource
 from passsearch.dialects.relay import importer, ir_file
 from passsearch.dialects.relay.constants import Constants, constant_uses
 from passsearch.dialects.relay.executable import (
@@ -136,6 +136,25 @@ class RelayBridge(JsonFiles):
         clock.charge()
         kernels = kernels_digest(graph, lowered.hashes)
         return Artifact(folder, folder_bytes(folder), planned_bytes(graph), kernels, dict(clock.seconds))
+
+    def kernels(self, module: tvm.IRModule) -> Sequence[Kernel]:
+        """Return nothing: Relay makes its functions of loops inside the build."""
+        return ()
+
+    def constant_bytes(self, module: tvm.IRModule) -> int:
+        """Return 0, as there are no kernels that read constants."""
+        return 0
+
+    def isolate(self, module: tvm.IRModule, kernel: str) -> tvm.IRModule:
+        """Refuse: there are no kernels to take out."""
+        raise CompileError(f"Relay does not show kernel {kernel}")
+
+    def open_kernel(self, module: tvm.IRModule, copies: None) -> KernelExecutable:
+        """Refuse: there are no kernels to build alone."""
+        raise CompileError("Relay does not show its kernels")
+
+    def argument_copies(self, cold_bytes: int) -> None:
+        """Return nothing, as there are no kernels to run alone."""
 
     def digest(self, artifact: Artifact) -> str:
         """Return a SHA-256 of kernels, graph and parameters."""

@@ -1,0 +1,184 @@
+"""Kernels of a network one by one: listed, taken out into modules of their own, built and run alone."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+from tvm.s_tir.stmt import SBlock
+
+from passsearch.core import TensorType
+from passsearch.dialects.contract import Array, Kernel, KernelExecutable, random_inputs
+
+CALL = "relax.call_tir"
+MAIN = "main"
+
+# Loading constants this small takes a small part of a kernel's time, wherever they come from.
+MOST_COPIES = 8
+"""Largest number of copies of a kernel's constants."""
+
+
+def list_kernels(module: tvm.IRModule) -> list[Kernel]:
+    """Return the functions of loops that main calls, in the order of their first calls.
+
+    Functions that take more than tensors, such as symbolic sizes, are left out.
+    """
+    calls = list(_calls(module[MAIN]))
+    first = {call.args[0]: call for call in reversed(calls)}
+    names = [call.args[0] for call in calls]
+    return [_kernel(module, first[name], calls=names.count(name)) for name in dict.fromkeys(names)]
+
+
+def constant_bytes(module: tvm.IRModule) -> int:
+    """Return the size of all constants that kernels read."""
+    arguments = (argument for call in _calls(module[MAIN]) for argument in call.args[1].fields)
+    return sum(_bytes(argument.ty) for argument in arguments if _is_constant(argument))
+
+
+def isolate(module: tvm.IRModule, name: str) -> tvm.IRModule:
+    """Return a module whose main calls one kernel once; what is computed in the network becomes a parameter."""
+    call = next(call for call in _calls(module[MAIN]) if call.args[0].name_hint == name)
+    parameters = [
+        argument if _is_constant(argument) else relax.Var(f"x{place}", argument.ty)
+        for place, argument in enumerate(call.args[1].fields)
+    ]
+    builder = relax.BlockBuilder()
+    variable = builder.add_func(module[call.args[0]], name)
+    with builder.function(MAIN, [value for value in parameters if isinstance(value, relax.Var)]):
+        with builder.dataflow():
+            isolated = relax.Call(call.op, [variable, relax.Tuple(parameters)], call.attrs, call.ty_args)
+            result = builder.emit_output(isolated)
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+class ArgumentCopies:
+    """Arguments of the variants of one kernel, each copied once.
+
+    A kernel runs on several copies of its constants in turn, so that they come from as far away in memory as in the
+    network, where all other constants are read between two runs. Copying them for every variant took as long as
+    generating its code.
+    """
+
+    def __init__(self, cold_bytes: int) -> None:
+        """Prepare copies.
+
+        Args:
+            cold_bytes: Bytes of constants that are read between two runs on the same copy.
+        """
+        self._cold_bytes = cold_bytes
+        self._constants: list[tuple[Any, list[Any]]] = []
+        self._inputs: dict[tuple[int, TensorType], Any] = {}
+
+    def sets(self, call: Any) -> list[list[Any]]:
+        """Return arguments and results for a call; the lists differ in the copies of constants."""
+        arguments = list(call.args[1].fields)
+        size = sum(_bytes(argument.ty) for argument in arguments if _is_constant(argument))
+        number = min(1 + math.ceil(self._cold_bytes / size), MOST_COPIES) if 0 < size < self._cold_bytes else 1
+        results = [tvm.runtime.empty(kind.shape, kind.dtype) for kind in _output_types(call)]
+        columns = [
+            self._copies(argument.value.numpy(), number)
+            if _is_constant(argument)
+            else [self._input(place, _tensor_type(argument.ty))] * number
+            for place, argument in enumerate(arguments)
+        ]
+        return [[*row, *results] for row in zip(*columns, strict=True)]
+
+    def _copies(self, array: Array, number: int) -> list[Any]:
+        for known, copies in self._constants:
+            if known.shape == array.shape and len(copies) == number and np.array_equal(known, array):
+                return copies
+        copies = [tvm.runtime.tensor(array) for _ in range(number)]
+        self._constants.append((array, copies))
+        return copies
+
+    def _input(self, place: int, kind: TensorType) -> Any:
+        if (place, kind) not in self._inputs:
+            values = random_inputs({"x": kind}, seed=place)
+            self._inputs[place, kind] = tvm.runtime.tensor(values["x"])
+        return self._inputs[place, kind]
+
+
+class IsolatedKernel(KernelExecutable):
+    """The kernel that the main function of a module calls, built alone."""
+
+    def __init__(self, module: tvm.IRModule, target: tvm.target.Target, copies: ArgumentCopies) -> None:
+        """Prepare the kernel; ``build`` generates its code."""
+        (self._call,) = _calls(module[MAIN])
+        self._function = module[self._call.args[0]].with_attr("global_symbol", "kernel")
+        self.digest = f"{tvm_ffi.structural_hash(self._function):016x}"
+        self._target, self._copies = target, copies
+        self._arguments: list[list[Any]] = []
+        self._run: Any = None
+        self._turn = 0
+
+    def build(self) -> None:
+        """Generate the kernel's code, in memory."""
+        library = tvm.tirx.build(tvm.IRModule({"kernel": self._function}), target=self._target)
+        self._run, self._arguments = library["kernel"], self._copies.sets(self._call)
+
+    def run(self) -> None:
+        """Run once, on the next copy of the constants."""
+        self._turn = (self._turn + 1) % len(self._arguments)
+        self._run(*self._arguments[self._turn])
+
+    def outputs(self) -> list[Array]:
+        """Run once and return the outputs."""
+        self.run()
+        return [tensor.numpy() for tensor in self._arguments[self._turn][len(self._call.args[1].fields) :]]
+
+
+def _kernel(module: tvm.IRModule, call: Any, *, calls: int) -> Kernel:
+    function, arguments = module[call.args[0]], call.args[1].fields
+    constants = tuple(place for place, argument in enumerate(arguments) if _is_constant(argument))
+    # Without the name, so that equal functions of two networks are one kernel.
+    bare = function.without_attr("global_symbol") if "global_symbol" in (function.attrs or {}) else function
+    digest = f"{tvm_ffi.structural_hash(bare):016x}-{'.'.join(map(str, constants))}"
+    kinds = [*(argument.ty for argument in arguments), *_flat_types(call.ty_args[0])]
+    return Kernel(call.args[0].name_hint, digest, calls, _operations(function), sum(map(_bytes, kinds)))
+
+
+def _calls(function: Any) -> Iterator[Any]:
+    """Yield the calls of functions of loops, in order."""
+    for block in function.body.blocks:
+        for binding in block.bindings:
+            value = getattr(binding, "value", None)
+            if isinstance(value, relax.Call) and getattr(value.op, "name", "") == CALL and len(value.args) == 2:
+                yield value
+
+
+def _operations(function: tirx.PrimFunc) -> int:
+    """Return the number of additions and multiplications in the largest sum of a function; 0 if it has no sum."""
+    largest = 0
+
+    def visit(block: Any) -> None:
+        nonlocal largest
+        if block.init is not None:
+            largest = max(largest, 2 * math.prod(int(axis.dom.extent) for axis in block.iter_vars))
+
+    tvm_ffi.structural_walk(function.body, (SBlock, visit))
+    return largest
+
+
+def _is_constant(argument: Any) -> bool:
+    return isinstance(argument, tvm.ir.GenericConst)
+
+
+def _output_types(call: Any) -> list[TensorType]:
+    return [_tensor_type(kind) for kind in _flat_types(call.ty_args[0])]
+
+
+def _flat_types(kind: Any) -> Sequence[Any]:
+    return list(kind.fields) if hasattr(kind, "fields") else [kind]
+
+
+def _tensor_type(kind: Any) -> TensorType:
+    return TensorType(tuple(int(size) for size in kind.shape.values), str(kind.dtype))
+
+
+def _bytes(kind: Any) -> int:
+    tensor = _tensor_type(kind)
+    return math.prod(size or 1 for size in tensor.shape) * np.dtype(tensor.dtype).itemsize

@@ -1,0 +1,125 @@
+"""The kernel store: times of kernels, each built and timed once, whatever state, network or run has it."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from passsearch.core import Failure, Json, PassSpec
+from passsearch.dialects.contract import Kernel
+from passsearch.evaluate.apply import Applier
+from passsearch.evaluate.facts import FactStore, read_fact
+from passsearch.evaluate.pool import WorkerPool
+from passsearch.evaluate.session import Session
+from passsearch.measure import cache_bytes
+from passsearch.store import Fact
+
+# Beyond twice the cache nothing of a constant is left in it; more copies would only take memory.
+MOST_COLD_CACHES = 2
+"""Size of the constants that are read between two runs of a kernel, in caches, at most."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Region:
+    """A place of the network that a pass decides on by itself.
+
+    Attributes:
+        key: Name of the region in the pass's argument.
+        like: Digest of what is there; regions with the same one share their decision.
+    """
+
+    key: str
+    like: str
+
+
+@dataclass(frozen=True)
+class NetworkKernels:
+    """The kernels of a state.
+
+    Attributes:
+        state: The state.
+        kernels: The kernels in the order of their first calls.
+        constant_bytes: Size of the constants they read.
+    """
+
+    state: str
+    kernels: tuple[Kernel, ...]
+    constant_bytes: int
+
+    @classmethod
+    def from_fact(cls, state: str, fact: Fact) -> "NetworkKernels":
+        """Read the answer to ``kernels``."""
+        return cls(state, tuple(Kernel(**kernel) for kernel in fact["kernels"]), fact["constant_bytes"])
+
+
+class KernelStore:
+    """Lists and times the kernels of states. Implements the protocol ``KernelProfiler`` but for times in place."""
+
+    def __init__(
+        self, session: Session, *, pool: WorkerPool, applier: Applier, facts: FactStore, shared: FactStore
+    ) -> None:
+        """Prepare a store.
+
+        Args:
+            session: Deadline, factories and phases.
+            pool: Its timing process builds and runs the kernels.
+            applier: Reaches states.
+            facts: Facts of this network.
+            shared: Facts that hold for all networks.
+        """
+        self._session, self._pool, self._applier = session, pool, applier
+        self._facts, self._shared = facts, shared
+        self._cache_bytes = cache_bytes()
+
+    def kernels(self, state: str) -> NetworkKernels | Failure:
+        """Return the kernels of a state."""
+        fact = self._facts.recall_or_record("kernels", state, lambda: self._ask("kernels", state))
+        return read_fact(fact, lambda answer: NetworkKernels.from_fact(state, answer))
+
+    def regions(self, state: str, function: str) -> tuple[Region, ...] | Failure:
+        """Return the regions of a state that ``module:function`` lists."""
+        key = f"{state}|{function}"
+        fact = self._facts.recall_or_record("regions", key, lambda: self._ask("regions", state, function=function))
+        return read_fact(fact, lambda answer: tuple(Region(**region) for region in answer["regions"]))
+
+    def variants(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> dict[PassSpec, float]:
+        """Return the seconds of one run of a kernel, by the pass that schedules it; failures are left out."""
+        temperature = "cold" if network.constant_bytes > self._cache_bytes else "warm"
+        keys = {step: f"{kernel.digest}|{temperature}|{step}" for step in steps}
+        facts = {step: self._shared.recall("variant", key) for step, key in keys.items()}
+        if missing := [step for step, fact in facts.items() if fact is None]:
+            for step, fact in zip(missing, self._time(network, kernel, missing), strict=True):
+                facts[step] = self._shared.record("variant", keys[step], fact=fact)
+        return {step: fact["seconds"] for step, fact in facts.items() if fact and "seconds" in fact}
+
+    def _time(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> list[Fact]:
+        _log.debug("timing %d variants of kernel %s", len(steps), kernel.name)
+        compiler = self._applier.compiler
+        answer = self._ask(
+            "variants",
+            network.state,
+            kernel=kernel.name,
+            steps=[compiler.step_request(step) for step in steps],
+            cold_bytes=min(network.constant_bytes, MOST_COLD_CACHES * self._cache_bytes),
+            limit=self._session.plans.kernel_limit,
+            plan=asdict(self._session.plans.variants),
+        )
+        if "failure" not in answer:
+            return list(answer["variants"])
+        # One variant that crashes ends the process of all.
+        if len(steps) > 1:
+            return [fact for step in steps for fact in self._time(network, kernel, [step])]
+        return [{"failure": answer["failure"]}]
+
+    def _ask(self, verb: str, state: str, **request: Any) -> dict[str, Any]:
+        message: Mapping[str, Json] = {"verb": verb, "state": state, **request}
+        answer = self._pool.ask(self._pool.timer, "measure", request=message)
+        if "missing" in answer:
+            # The compiling process writes a state to the folder of states when it reaches it.
+            self._applier.compiler.ask("apply", "census", state=state)
+            answer = self._pool.ask(self._pool.timer, "measure", request=message)
+        if "missing" in answer:
+            return {"failure": Failure("infra", "measure", "", f"state {state} was lost").to_json()}
+        return answer

@@ -1,0 +1,66 @@
+"""Kernels of a real network are listed, timed alone, and remembered for every network that has them."""
+
+from pathlib import Path
+
+import passsearch
+from passsearch.core import Failure, PassSpec, Pipeline
+from passsearch.evaluate import NetworkKernels, WorkerEvaluator
+from passsearch.toolchain import Toolchain
+
+BEFORE = 'FoldBatchnormToConv2D,DecomposeOpsForInference,FoldConstant{evaluator="numpy"},ConvertLayout'
+LOOPS = 'FoldConstant{evaluator="numpy"},LegalizeOps,AnnotateTIROpPattern,FuseOps{fuse_opt_level=2},FuseTIR'
+SCHEDULES = [
+    PassSpec.of("ScheduleCPU"),
+    PassSpec.of("ScheduleCPU", rows=4),
+    PassSpec.of("ScheduleCPU", rows=4, pack=True),
+]
+
+
+def kernels_of(evaluator: WorkerEvaluator, pipeline: str) -> NetworkKernels:
+    state = evaluator.reach(Pipeline.parse(pipeline))
+    assert isinstance(state, str)
+    network = evaluator.kernels(state)
+    assert not isinstance(network, Failure)
+    return network
+
+
+def test_kernels_are_listed_and_timed_alone(relax: Toolchain) -> None:
+    with passsearch.session("zoo:resnet_tiny", toolchain=relax.name) as evaluator:
+        network = kernels_of(evaluator, f"{BEFORE},{LOOPS}")
+        assert sum(kernel.calls for kernel in network.kernels) > len(network.kernels)  # repeated blocks share kernels
+        convolution = max(network.kernels, key=lambda kernel: kernel.operations)
+        times = evaluator.variants(network, convolution, SCHEDULES)
+        assert set(times) == set(SCHEDULES)
+        assert all(0 < seconds < 1 for seconds in times.values())
+        assert times[SCHEDULES[1]] == times[SCHEDULES[2]]  # one schedule by two names is timed once
+
+
+def test_a_schedule_that_fails_is_left_out(relax: Toolchain) -> None:
+    with passsearch.session("zoo:resnet_tiny", toolchain=relax.name) as evaluator:
+        network = kernels_of(evaluator, f"{BEFORE},{LOOPS}")
+        wrong = PassSpec.of("ScheduleCPU", kernels={"no_such_kernel": {}})
+        assert set(evaluator.variants(network, network.kernels[0], [SCHEDULES[0], wrong])) == {SCHEDULES[0]}
+
+
+def test_a_network_of_operators_has_no_kernels(relax: Toolchain) -> None:
+    with passsearch.session("zoo:resnet_tiny", toolchain=relax.name) as evaluator:
+        assert kernels_of(evaluator, BEFORE).kernels == ()
+
+
+def test_convolutions_of_one_shape_are_alike(relax: Toolchain) -> None:
+    with passsearch.session("zoo:resnet_tiny", toolchain=relax.name) as evaluator:
+        state = evaluator.reach(Pipeline.parse(f'{BEFORE},FoldConstant{{evaluator="numpy"}}'))
+        assert isinstance(state, str)
+        regions = evaluator.regions(state, "passsearch.dialects.relax.winograd:regions")
+        assert not isinstance(regions, Failure)
+        assert len({region.key for region in regions}) == len(regions) > len({region.like for region in regions}) > 1
+
+
+def test_a_run_composes_a_candidate_and_says_what_it_decided_between(relax: Toolchain, tmp_path: Path) -> None:
+    result = passsearch.tune(
+        "zoo:resnet_tiny", toolchain=relax.name, trials=4, timeout=300, confirm=0, out=tmp_path / "run"
+    )
+    composition = result.document["composition"]
+    assert composition["kernels"] > 10 and composition["predicted_s"] <= composition["begin_s"]
+    assert Pipeline.parse(composition["pipeline"])
+    assert "kernels timed in" in str(result)
