@@ -163,6 +163,10 @@ def _transposed() -> Any:
     return _network([(64, 128)], lambda emit, data: emit(op.permute_dims(data)))
 
 
+def _broadcast_exponential() -> Any:
+    return _network([(128, 1), (128, 256)], lambda emit, data, rows: emit(op.add(rows, emit(op.exp(data)))))
+
+
 def _loss() -> Any:
     def body(emit: Any, data: Any) -> Any:
         return emit(op.sum(emit(op.exp(data))))
@@ -178,6 +182,7 @@ _CASES: dict[str, PassCase] = {
     "CanonicalizeBindings": PassCase(_alias),
     "CombineParallelMatmul": PassCase(_siblings),
     "ConvertLayout": PassCase(_conv_bias_relu),
+    "CutFusion": PassCase(_broadcast_exponential, ("LegalizeOps", "AnnotateTIROpPattern")),
     "DeadCodeElimination": PassCase(_dead_binding),
     # These need libraries, code generators or devices that no wheel of TVM and no small network has.
     "DispatchToLibrary": PassCase(_conv_bias_relu, must_change=False, can_run=False),
