@@ -137,6 +137,14 @@ def _softmax() -> Any:
     return _network([(64, 128)], lambda emit, data: emit(op.nn.softmax(data)))
 
 
+def _layer_norm() -> Any:
+    def body(emit: Any, data: Any) -> Any:
+        centered = emit(op.subtract(data, emit(op.mean(data, -1, keepdims=True))))
+        return emit(op.divide(centered, emit(op.mean(emit(op.multiply(centered, centered)), -1, keepdims=True))))
+
+    return _network([(64, 128)], body)
+
+
 def _vector_product() -> Any:
     def body(emit: Any, data: Any, weight: Any) -> Any:
         return emit(op.matmul(data, emit(op.permute_dims(weight))))
@@ -199,6 +207,7 @@ _CASES: dict[str, PassCase] = {
     "FoldConstant": PassCase(_constant_subexpression, _LOOPS),
     "FuseOps": PassCase(_conv_bias_relu, ("LegalizeOps", "AnnotateTIROpPattern")),
     "FuseOpsByPattern": PassCase(_conv_bias_relu),
+    "FuseRows": PassCase(_layer_norm, ("LegalizeOps", "AnnotateTIROpPattern")),
     "FuseTIR": PassCase(_conv_bias_relu, _GROUPS),
     "FuseTransposeMatmul": PassCase(_transposed_product),
     "Gradient": PassCase(_loss),
@@ -211,6 +220,7 @@ _CASES: dict[str, PassCase] = {
     "ReorderPermuteDimsAfterConcat": PassCase(_joined_transposes),
     "RewriteDataflowReshape": PassCase(_reshape_between, _LOOPS),
     "ScheduleCPU": PassCase(_conv_bias_relu, (*_GROUPS, "FuseTIR")),
+    "ScheduleRows": PassCase(_softmax, _LOOPS),
     "StaticPlanBlockMemory": PassCase(_conv_bias_relu, _LOOPS),
     "ToMixedPrecision": PassCase(_conv_bias_relu),
     "dlight.gpu.Fallback": PassCase(_exponential, _LOOPS),
