@@ -137,6 +137,14 @@ def _softmax() -> Any:
     return _network([(64, 128)], lambda emit, data: emit(op.nn.softmax(data)))
 
 
+def _layer_norm() -> Any:
+    def body(emit: Any, data: Any) -> Any:
+        centered = emit(op.subtract(data, emit(op.mean(data, -1, keepdims=True))))
+        return emit(op.divide(centered, emit(op.mean(emit(op.multiply(centered, centered)), -1, keepdims=True))))
+
+    return _network([(64, 128)], body)
+
+
 def _vector_product() -> Any:
     def body(emit: Any, data: Any, weight: Any) -> Any:
         return emit(op.matmul(data, emit(op.permute_dims(weight))))
@@ -163,6 +171,10 @@ def _transposed() -> Any:
     return _network([(64, 128)], lambda emit, data: emit(op.permute_dims(data)))
 
 
+def _broadcast_exponential() -> Any:
+    return _network([(128, 1), (128, 256)], lambda emit, data, rows: emit(op.add(rows, emit(op.exp(data)))))
+
+
 def _loss() -> Any:
     def body(emit: Any, data: Any) -> Any:
         return emit(op.sum(emit(op.exp(data))))
@@ -178,6 +190,7 @@ _CASES: dict[str, PassCase] = {
     "CanonicalizeBindings": PassCase(_alias),
     "CombineParallelMatmul": PassCase(_siblings),
     "ConvertLayout": PassCase(_conv_bias_relu),
+    "CutFusion": PassCase(_broadcast_exponential, ("LegalizeOps", "AnnotateTIROpPattern")),
     "DeadCodeElimination": PassCase(_dead_binding),
     # These need libraries, code generators or devices that no wheel of TVM and no small network has.
     "DispatchToLibrary": PassCase(_conv_bias_relu, must_change=False, can_run=False),
@@ -194,6 +207,7 @@ _CASES: dict[str, PassCase] = {
     "FoldConstant": PassCase(_constant_subexpression, _LOOPS),
     "FuseOps": PassCase(_conv_bias_relu, ("LegalizeOps", "AnnotateTIROpPattern")),
     "FuseOpsByPattern": PassCase(_conv_bias_relu),
+    "FuseRows": PassCase(_layer_norm, ("LegalizeOps", "AnnotateTIROpPattern")),
     "FuseTIR": PassCase(_conv_bias_relu, _GROUPS),
     "FuseTransposeMatmul": PassCase(_transposed_product),
     "Gradient": PassCase(_loss),
@@ -206,6 +220,7 @@ _CASES: dict[str, PassCase] = {
     "ReorderPermuteDimsAfterConcat": PassCase(_joined_transposes),
     "RewriteDataflowReshape": PassCase(_reshape_between, _LOOPS),
     "ScheduleCPU": PassCase(_conv_bias_relu, (*_GROUPS, "FuseTIR")),
+    "ScheduleRows": PassCase(_softmax, _LOOPS),
     "StaticPlanBlockMemory": PassCase(_conv_bias_relu, _LOOPS),
     "ToMixedPrecision": PassCase(_conv_bias_relu),
     "dlight.gpu.Fallback": PassCase(_exponential, _LOOPS),
