@@ -10,9 +10,10 @@ Imports only TVM and numpy, because an exported deployment holds a copy of this 
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, s_tir, tirx
 from tvm.s_tir.dlight.analysis import normalize_prim_func
+from tvm.sym import detect_linear_equation
 from tvm.target.codegen import llvm_get_vector_width
 
 MIN_PARALLEL_ELEMENTS = 4096
@@ -39,6 +41,21 @@ TILE_OF_WIDTH, SMALL_TILE = {512: 24}, 12
 
 LOADS_OF_WEIGHTS = 2
 """Cost of loading a vector of weights, as a multiple of that of a value of the data; data stay in the nearest cache."""
+
+MIN_WINDOW_AXES, MAX_UNROLLED_STEPS = 3, 49
+"""Axes of a depthwise convolution's output, and the largest kernel, 7 by 7, whose loops are unrolled."""
+
+SUMS_SHARE = 3
+"""Vectors of sums in a tile of a depthwise convolution, as part of those in other tiles; weights take registers too."""
+
+WINDOW_BYTES, BYTE = 30 * 1024, 8
+"""Size of the data for a window of a depthwise convolution; the nearest cache of most processors has 32 KiB."""
+
+MIN_WINDOWS = 16
+"""Number of windows that a few threads share evenly."""
+
+REMAINDER_COST = 1.2
+"""Time of a tile whose rows may be missing, as a multiple of that of another; measured on widths from 19 to 150."""
 
 TILE = "passsearch.tile"
 """Annotation of a block that is computed for one tile at a time: the size of a tile along the axes of the output."""
@@ -168,6 +185,16 @@ class _Access:
         places = (place for place, index in enumerate(self._indices) if index.same_as(axis.var))
         return next(places, None)
 
+    def span(self, axis: Any, reduced: list[Any]) -> Callable[[int], int]:
+        """Return the function from a number of elements along an axis of the output to those that are read for them."""
+        variables = [axis.var, *(other.var for other in reduced)]
+        for index in self._indices:
+            if _mentions(index, axis.var) and (factors := detect_linear_equation(index, variables)):
+                step, *steps = [int(factor) for factor in factors[:-1]]
+                rest = sum(factor * (other.dom - 1) for factor, other in zip(steps, reduced, strict=True))
+                return lambda size: step * (size - 1) + rest + 1
+        return lambda size: size
+
     def is_contiguous(self, axis: Any) -> bool:
         """Return True if only the innermost index depends on an axis."""
         *outer, last = self._indices
@@ -235,12 +262,16 @@ class _Scheduler:
         self._schedule.vectorize(lane)
 
     def _inline(self, blocks: list[Any]) -> None:
-        """Inline elementwise blocks into the elementwise blocks that read them."""
+        """Inline elementwise blocks into the elementwise blocks that read them, and plain copies into all readers.
+
+        The padding of a convolution that has none is a copy.
+        """
         elementwise = {block.name for block in blocks if block.is_injective()}
         for block in [block for block in blocks if block.is_injective()]:
             readers = self._schedule.get_consumers(block.block_rv)
-            is_read = readers and all(self._schedule.get(reader).name_hint in elementwise for reader in readers)
-            if is_read and self._is_cheap(block, readers):
+            are_elementwise = all(self._schedule.get(reader).name_hint in elementwise for reader in readers)
+            is_inlined = self._is_copy(block) or (are_elementwise and self._is_cheap(block, readers))
+            if readers and is_inlined:
                 try:
                     self._schedule.compute_inline(block.block_rv)
                 except s_tir.schedule.ScheduleError:
@@ -255,6 +286,12 @@ class _Scheduler:
             for reader in readers
         ]
         return not bindings or (bindings < MOST_BINDINGS and max(sizes) <= math.prod(block.dom()))
+
+    def _is_copy(self, block: Any) -> bool:
+        """Return True if a block stores what it reads, at the same indices."""
+        store = self._schedule.get(block.block_rv).body
+        value = getattr(store, "value", None)
+        return isinstance(value, tvm.ir.TensorLoad) and tvm_ffi.structural_equal(value.indices, store.indices)
 
     def _is_sum_of_products(self, block: Any) -> bool:
         return not block.is_injective() and len(self._reads(block)) == 2
@@ -310,7 +347,7 @@ class _Scheduler:
         reads, constants = self._reads(block), self._constant_reads(block)
         tiling = _Tiling.choose(block, reads, lanes=self._lanes, settings=self._settings, constants=constants)
         if tiling is None:
-            return []
+            return self._tile_shared(block, reads)
         packing = tiling.packing
         if packing is not None:
             self.packings[self._parameter(tiling.operand)] = packing
@@ -319,6 +356,48 @@ class _Scheduler:
         self._move_axis_last(block, tiling.vector)
         self._compute_tiles(block, tiling, reader=reader)
         return [block.name, self._schedule.get(reader).name_hint]
+
+    def _tile_shared(self, block: Any, reads: list[_Access]) -> list[str]:
+        """Schedule a sum of products whose operands share the axis of the vectors, as depthwise convolutions do."""
+        window = _Window.choose(block, reads, lanes=self._lanes, settings=self._settings)
+        return self._compute_windows(block, window) if window else []
+
+    def _compute_windows(self, block: Any, window: _Window) -> list[str]:
+        """Compute one window of the output at a time, directly after the data that it needs; return all block names."""
+        schedule, reader = self._schedule, self._reader(block)
+        spatial = [axis for axis in block.iters if axis.kind == "S"]
+        *rest, lines, row, channels = self._loops_of(reader, spatial)
+        blocks, vector, lane = schedule.split(channels, [None, window.vectors, window.lanes])
+        stripe, line = schedule.split(lines, [None, window.lines])
+        column, tile, row = schedule.split(row, [None, window.tiles, window.rows])
+        schedule.reorder(*rest, stripe, column, blocks, line, tile, row, vector, lane)
+        windows = schedule.fuse(*rest, stripe, column, blocks)
+        if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
+            schedule.parallel(windows)
+        self._unroll([row, vector, lane])
+        schedule.compute_at(block.block_rv, tile, preserve_unit_loops=True)
+        copied = [producer for producer in schedule.get_producers(block.block_rv) if self._is_read_once(producer)]
+        for producer in copied:
+            schedule.compute_at(producer, windows)
+            *_, lane = schedule.split(schedule.get_loops(producer)[-1], [None, window.lanes])
+            schedule.vectorize(lane)
+        self._unroll_sum(block, lanes=window.lanes)
+        return [schedule.get(scheduled).name_hint for scheduled in (block.block_rv, reader, *copied)]
+
+    def _is_read_once(self, producer: Any) -> bool:
+        return len(self._schedule.get_consumers(producer)) == 1
+
+    def _unroll_sum(self, block: Any, *, lanes: int) -> None:
+        """Unroll all loops of a sum with vectors along its last axis, so that LLVM keeps it in registers throughout."""
+        schedule, axes = self._schedule, list(block.iters)
+        loops = list(schedule.get_loops(block.block_rv))[-len(axes) :]
+        *units, row, channels = [loop for loop, axis in zip(loops, axes, strict=True) if axis.kind == "S"]
+        steps = [loop for loop, axis in zip(loops, axes, strict=True) if axis.kind != "S"]
+        vector, lane = schedule.split(channels, [None, lanes])
+        schedule.reorder(*units, *steps, row, vector, lane)
+        self._unroll([*steps, row, vector, lane])
+        initial = schedule.decompose_reduction(block.block_rv, steps[0])
+        self._unroll(list(schedule.get_loops(initial))[-3:])
 
     def _constant_reads(self, block: Any) -> list[_Access]:
         """Return the reads of parameters that are constant in every call; their layout can be changed."""
@@ -454,7 +533,7 @@ class _Tiling:
 
         vector = max(single, key=lambda axis: (fitness(axis), _divisor(axis.dom, lanes)), default=None)
         if vector is None or not fitness(vector):
-            return cls._along_shared_axis(spatial, reads, lanes=lanes, settings=settings)
+            return None
         operand, lanes = readers[id(vector)][0], _divisor(vector.dom, lanes)
         other = [axis for axis in single if readers[id(axis)][0] is not operand and axis.dom > 1]
         row = other[-1] if other else None
@@ -464,18 +543,65 @@ class _Tiling:
         keep_weights = all(operand.size >= access.size for access in reads)
         return cls(vector, operand, row, lanes, vectors, rows, packing, keep_weights)
 
+
+@dataclass(frozen=True)
+class _Window:
+    """The part of a depthwise convolution's output that is computed together; the data for it stay in the cache.
+
+    Attributes:
+        lines: Size along the axis before the last two.
+        tiles: Number of tiles of sums in one line.
+        rows: Sums of one tile along the axis before the last.
+        vectors: Vectors along the last axis.
+        lanes: Elements of a vector.
+    """
+
+    lines: int
+    tiles: int
+    rows: int
+    vectors: int
+    lanes: int
+
     @classmethod
-    def _along_shared_axis(
-        cls, spatial: list[Any], reads: list[_Access], *, lanes: int, settings: _Settings
-    ) -> _Tiling | None:
-        """Return the tiling with vectors along the last axis, shared by both operands: depthwise channels."""
-        *others, vector = spatial
+    def choose(cls, block: Any, reads: list[_Access], *, lanes: int, settings: _Settings) -> _Window | None:
+        """Return the window that computes and copies the least; ``None`` if the last axis is not fit for vectors."""
+        spatial = [axis for axis in block.iters if axis.kind == "S"]
+        reduced = [axis for axis in block.iters if axis.kind != "S"]
+        if len(spatial) < MIN_WINDOW_AXES or math.prod(axis.dom for axis in reduced) > MAX_UNROLLED_STEPS:
+            return None
+        *_, line, row, vector = spatial
         lanes = _divisor(vector.dom, lanes)
         if lanes < MIN_LANES or not all(access.is_contiguous(vector) for access in reads):
             return None
-        row = next((axis for axis in reversed(others) if axis.dom > 1), None)
-        rows, vectors = _tile_size(row, vector.dom // lanes, settings)
-        return cls(vector, reads[0], row, lanes, vectors, rows)
+        assert settings.rows is not None
+        vectors = _divisor(vector.dom // lanes, settings.vectors or 1)
+        rows = _window_rows(row.dom, most=max(settings.rows // SUMS_SHARE // vectors, 1))
+        data = max(reads, key=lambda access: access.size)
+        read_lines, read_columns = (data.span(axis, reduced) for axis in (line, row))
+        blocks = math.prod(axis.dom for axis in spatial[:-3]) * vector.dom // (lanes * vectors)
+        most_values = WINDOW_BYTES * BYTE // _element_bits(data.buffer.dtype) // (lanes * vectors)
+
+        def cost(size: tuple[int, int]) -> tuple[bool, bool, int]:
+            lines, tiles = size
+            count = line.dom // lines * _parts(row.dom, tiles * rows)
+            values = read_lines(lines) * read_columns(tiles * rows)
+            return values > most_values, blocks * count < MIN_WINDOWS, count * values
+
+        sizes = itertools.product(_divisors(line.dom), _divisors(_parts(row.dom, rows)))
+        lines, tiles = min(sizes, key=cost)
+        return cls(lines, tiles, rows, vectors, lanes)
+
+
+def _window_rows(size: int, *, most: int) -> int:
+    """Return the rows of a tile that fit an axis best; its last tile may have fewer rows.
+
+    A tile computes its missing rows in vain, loads its weights once for all rows, and tests if a row is missing.
+    """
+
+    def cost(rows: int) -> float:
+        return _parts(size, rows) * (rows + 1) * (REMAINDER_COST if size % rows else 1)
+
+    return min(range(1, most + 1), key=cost)
 
 
 def _tile_size(row: Any, vectors: int, settings: _Settings) -> tuple[int, int]:
@@ -545,7 +671,11 @@ def _constant_places(module: Any) -> dict[str, frozenset[int]]:
 
 def _bits(function: Any) -> int:
     """Return the bits of an element of the function's last parameter, its output; a boolean takes a byte."""
-    bits = re.search(r"\d+", str(function.params[-1].dtype)) if len(function.params) else None
+    return _element_bits(function.params[-1].dtype) if len(function.params) else 8
+
+
+def _element_bits(dtype: Any) -> int:
+    bits = re.search(r"\d+", str(dtype))
     return int(bits[0]) if bits else 8
 
 
@@ -573,6 +703,11 @@ def _bindings(statement: Any) -> int:
 def _divisor(size: int, most: int) -> int:
     """Return the largest divisor up to ``most``."""
     return max(divisor for divisor in range(1, max(most, 1) + 1) if size % divisor == 0)
+
+
+def _parts(size: int, part: int) -> int:
+    """Return the number of parts of a size that an axis is split into."""
+    return -(-size // part)
 
 
 def _divisors(size: int) -> list[int]:

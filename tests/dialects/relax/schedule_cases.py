@@ -45,6 +45,15 @@ def convolution(
     return (1, data, size, size), body
 
 
+def depthwise(shape: tuple[int, ...], kernel: int, **rest: Any) -> Any:
+    def body(value: Any) -> Any:
+        layouts = {"data_layout": "NHWC", "kernel_layout": "HWOI"}
+        filters = weight(kernel, kernel, shape[-1], 1)
+        return op.nn.relu(op.nn.conv2d(value, filters, groups=shape[-1], **layouts, **rest))
+
+    return shape, body
+
+
 def product(rows: int, inner: int, columns: int, *, transposed: bool = False, dtype: str = "float32") -> Any:
     def body(value: Any) -> Any:
         if transposed:
@@ -63,12 +72,14 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "conv of dilation": convolution(8, 3, 9, outputs=8, dilation=2),
     "conv of large kernel": convolution(3, 7, 17, outputs=16, strides=2, padding=3, after="relu"),
     "depthwise": convolution(16, 3, 8, outputs=16, groups=16, padding=1, after="relu"),
-    "depthwise of channels last": (
-        (1, 8, 8, 32),
-        lambda value: op.nn.relu(
-            op.nn.conv2d(value, weight(3, 3, 32, 1), groups=32, padding=1, data_layout="NHWC", kernel_layout="HWOI")
-        ),
-    ),
+    "depthwise of channels last": depthwise((1, 8, 8, 32), 3, padding=1),
+    "depthwise of odd sizes": depthwise((2, 7, 19, 24), 3, padding=1),
+    "depthwise of stride": depthwise((1, 15, 38, 16), 3, strides=2, padding=(1, 0, 0, 1)),
+    "depthwise of large kernel": depthwise((1, 9, 40, 16), 5, padding=2),
+    "depthwise of huge kernel": depthwise((1, 11, 12, 16), 9, padding=4),
+    "depthwise of dilation": depthwise((1, 12, 11, 16), 3, dilation=2, padding=2),
+    "depthwise without padding": depthwise((1, 9, 9, 16), 3),
+    "depthwise of one line": depthwise((1, 3, 40, 32), 3),
     "grouped": convolution(16, 3, 8, outputs=32, groups=4, padding=1),
     "product": product(12, 64, 48),
     "product with a vector": product(1, 128, 100),
@@ -90,7 +101,7 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
 
 
 LARGE_TILES = {"rows": 24, "vectors": 2, "keep_weights": True}
-WITH_LARGE_TILES = ("conv", "conv of odd channels", "product", "batched product", "depthwise of channels last")
+WITH_LARGE_TILES = ("conv", "conv of odd channels", "product", "batched product", "depthwise of odd sizes")
 """Cases that are scheduled with ``LARGE_TILES`` as well."""
 
 
