@@ -1,0 +1,239 @@
+"""Times engines side by side: several times new processes of all, which take turns in rounds."""
+
+import logging
+import os
+import random
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engines.client import EngineFailure, EngineProcess, EngineSpec
+from engines.contract import Array
+from passsearch.core import TensorType
+from passsearch.dialects.contract import random_inputs
+from passsearch.measure import CpuTimes
+from passsearch.measure.outputs import relative_deviation
+
+MIN_COUNTED_S = 0.1
+"""Shortest time of all cores for which their counters say what others took."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EnginePlan:
+    """Plan of one comparison.
+
+    Attributes:
+        threads: Threads of each engine, and cores that its process is pinned to.
+        processes: Number of processes of each engine, one after another.
+        rounds: Rounds of a process; a round visits every engine once, in random order.
+        visit_s: Time after which a visit begins no further inference.
+        most: Largest number of inferences in a visit.
+        pause_s: Pause before each visit, in which idle threads of the engine before stop spinning.
+        slow_s: An engine whose first inference takes longer is slow. It is visited in the first round of a process
+            only, for one inference without a run that fills the caches.
+        slow_processes: Number of processes of a slow engine.
+        limit: Largest deviation of outputs, as a share of the largest expected output.
+        seed: Seed of the order.
+    """
+
+    threads: int = 2
+    processes: int = 6
+    rounds: int = 12
+    visit_s: float = 0.4
+    most: int = 10
+    pause_s: float = 0.2
+    slow_s: float = 1.0
+    slow_processes: int = 3
+    limit: float = 1e-4
+    seed: int = 0
+
+
+@dataclass
+class EngineRecord:
+    """The measurement of one engine so far.
+
+    Attributes:
+        spec: The engine.
+        opened: Answers to ``open``, by process.
+        first_s: Seconds of the first inference, by process.
+        deviations: Deviation of the outputs, by process; every process has other inputs.
+        visits: Seconds of every inference, by process and visit.
+        idle_share: Largest share of a core that the process used between its visits; 0 if its threads sleep then.
+        failure: Reason why the engine has no result; empty if it has one.
+    """
+
+    spec: EngineSpec
+    opened: list[dict[str, Any]] = field(default_factory=list)
+    first_s: list[float] = field(default_factory=list)
+    deviations: list[float] = field(default_factory=list)
+    visits: list[list[list[float]]] = field(default_factory=list)
+    idle_share: float = 0.0
+    failure: str = ""
+
+    @property
+    def samples(self) -> list[list[float]]:
+        """Fastest inference of each visit in seconds, by process."""
+        return [[min(visit) for visit in visits] for visits in self.visits]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All engines beside each other.
+
+    Attributes:
+        records: The engines, in the order of the call.
+        foreign: Mean share of the cores that other processes took while engines ran, by process.
+        steal: Mean share of the cores that the host of a virtual machine took, by process.
+    """
+
+    records: tuple[EngineRecord, ...]
+    foreign: tuple[float, ...]
+    steal: tuple[float, ...]
+
+
+def compare(
+    specs: Sequence[EngineSpec],
+    *,
+    reference: EngineSpec,
+    types: Mapping[str, TensorType],
+    plan: EnginePlan,
+    folder: Path,
+) -> Comparison:
+    """Time engines against each other.
+
+    Args:
+        specs: The engines.
+        reference: The engine whose outputs are right; it is not timed.
+        types: The network's inputs.
+        plan: The plan.
+        folder: Folder for inputs, outputs and the engines' own messages.
+
+    Raises:
+        EngineFailure: The reference fails.
+    """
+    records, rng = tuple(map(EngineRecord, specs)), random.Random(plan.seed)
+    shares = []
+    for turn in range(plan.processes):
+        _log.info("process %d of %d", turn + 1, plan.processes)
+        home = folder / str(turn)
+        home.mkdir(parents=True, exist_ok=True)
+        np.savez(home / "inputs.npz", **random_inputs(types, seed=turn))
+        expected = _reference_outputs(reference, home, plan=plan)
+        with ExitStack() as stack:
+            visitors = []
+            for record in rng.sample(records, len(records)):
+                if not record.failure and not (_is_slow(record, plan) and turn >= plan.slow_processes):
+                    visitor = stack.enter_context(Visitor(record, home, plan=plan))
+                    visitor.begin(expected)
+                    visitors.append(visitor)
+            shares.append(_run_rounds(visitors, plan, rng=rng))
+    foreign, steal = zip(*shares, strict=True)
+    return Comparison(records, foreign, steal)
+
+
+def _reference_outputs(reference: EngineSpec, home: Path, *, plan: EnginePlan) -> list[Array]:
+    record = EngineRecord(reference)
+    with Visitor(record, home, plan=plan) as visitor:
+        visitor.begin(None)
+    if record.failure:
+        raise EngineFailure(f"{reference.name}: {record.failure}")
+    return _read_outputs(visitor.outputs)
+
+
+def _read_outputs(folder: Path) -> list[Array]:
+    return [np.load(folder / f"{place}.npy") for place in range(len(list(folder.glob("*.npy"))))]
+
+
+def _is_slow(record: EngineRecord, plan: EnginePlan) -> bool:
+    return bool(record.first_s) and min(record.first_s) > plan.slow_s
+
+
+def _run_rounds(visitors: "Sequence[Visitor]", plan: EnginePlan, *, rng: random.Random) -> tuple[float, float]:
+    """Run the rounds of one process and return the shares that other processes and the host took."""
+    shares: list[tuple[float, float]] = []
+    for number in range(plan.rounds):
+        running = [each for each in visitors if not each.record.failure]
+        for visitor in rng.sample(running, len(running)):
+            if number == 0 or not _is_slow(visitor.record, plan):
+                shares += visitor.visit()
+    return _mean(share for share, _ in shares), _mean(share for _, share in shares)
+
+
+def _mean(values: Iterable[float]) -> float:
+    numbers = list(values)
+    return round(sum(numbers) / max(len(numbers), 1), 4)
+
+
+class Visitor:
+    """One process of one engine. A failure goes to the engine's record, and the engine takes no further part."""
+
+    def __init__(self, record: EngineRecord, home: Path, *, plan: EnginePlan) -> None:
+        self.record, self._plan, self._home = record, plan, home
+        self.outputs = home / record.spec.name.replace(" ", "-")
+        self._process = EngineProcess(record.spec, threads=plan.threads, log=home / "engines.log")
+        self._last: tuple[float, float] | None = None
+
+    def __enter__(self) -> "Visitor":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.close()
+
+    def begin(self, expected: Sequence[Array] | None) -> None:
+        """Load the network, run it once and compare its outputs with the expected ones, if there are any."""
+        record = self.record
+        _log.info("loading %s", record.spec.name)
+        self.outputs.mkdir(exist_ok=True)
+        try:
+            record.opened.append(self._process.open(self._home / "inputs.npz"))
+            record.first_s.append(self._process.ask("outputs", folder=str(self.outputs))["first_s"])
+        except EngineFailure as error:
+            record.failure = str(error)
+            return
+        record.visits.append([])
+        if expected is not None:
+            self._judge(expected)
+
+    def _judge(self, expected: Sequence[Array]) -> None:
+        outputs = _read_outputs(self.outputs)
+        if len(outputs) != len(expected):
+            self.record.failure = f"{len(outputs)} outputs instead of {len(expected)}"
+            return
+        pairs = zip(outputs, expected, strict=True)
+        deviation = max(relative_deviation(output, right) for output, right in pairs)
+        self.record.deviations.append(deviation)
+        if not deviation <= self._plan.limit:
+            self.record.failure = (
+                f"outputs deviate by {deviation:.2g} of the largest, {self._plan.limit:.2g} is allowed"
+            )
+
+    def visit(self) -> list[tuple[float, float]]:
+        """Time a few inferences; return the shares of the cores that others and the host took, empty if too short."""
+        plan, is_slow = self._plan, _is_slow(self.record, self._plan)
+        time.sleep(plan.pause_s)
+        cores = sorted(os.sched_getaffinity(0))[: plan.threads]
+        before = CpuTimes.read(cores)
+        request = {"longest_s": plan.visit_s, "most": 1 if is_slow else plan.most, "warm_up": not is_slow}
+        try:
+            answer = self._process.ask("visit", **request)
+        except EngineFailure as error:
+            self.record.failure = str(error)
+            return []
+        after = CpuTimes.read(cores)
+        self.record.visits[-1].append(answer["seconds"])
+        (begin_s, end_s), (used_s, used_at_end_s) = answer["clock_s"], answer["cpu_s"]
+        if self._last is not None:
+            share = (used_s - self._last[1]) / (begin_s - self._last[0])
+            self.record.idle_share = max(self.record.idle_share, round(share, 3))
+        self._last = end_s, used_at_end_s
+        total, own = after.total - before.total, used_at_end_s - used_s
+        foreign = max(0.0, (after.busy - before.busy) - own)
+        # The system counts in ticks of 10 ms, which are too coarse for a shorter visit.
+        return [(foreign / total, (after.stolen - before.stolen) / total)] if total > MIN_COUNTED_S else []
