@@ -33,6 +33,7 @@ from provenance import provenance
 
 import passsearch
 from passsearch.core import Candidate, Failure, Pipeline
+from passsearch.errors import PassSearchError
 from passsearch.evaluate import WorkerEvaluator
 from passsearch.measure import Ratio, mean_ratio, process_ratio
 
@@ -128,6 +129,8 @@ def fastest_sequence(
         EngineFailure: None of them can be raced.
     """
     candidates = {name: Candidate(evaluator.session.catalog.sequence(name).pipeline, name=name) for name in names}
+    if len(candidates) == 1:
+        return next(iter(candidates.values())), {}
     specs, failures = attempt(partial(build, evaluator), candidates)
     if not specs:
         raise EngineFailure(f"no sequence builds: {failures}")
@@ -185,8 +188,7 @@ def measure(network: str, arguments: argparse.Namespace, *, plan: EnginePlan, fo
         "plan": asdict(plan),
         "reference": reference.name,
         "race": race,
-        "foreign": comparison.foreign,
-        "steal": comparison.steal,
+        "disturbances": [[asdict(each) for each in process] for process in comparison.disturbances],
         "engines": {
             **rows(comparison, plan=plan, sequence=f"tvm {best.name}"),
             **{name: {"failure": reason} for name, reason in failures.items()},
@@ -303,24 +305,35 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def main(argv: Sequence[str]) -> None:
-    """Measure networks one by one and write a file after each, or print the tables."""
+def main(argv: Sequence[str]) -> int:
+    """Measure networks one by one and write a file after each, or print the tables; return the exit status."""
     arguments = parse(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     plan = EnginePlan(
         arguments.threads, arguments.processes, arguments.rounds, visit_s=arguments.visit, pause_s=arguments.pause
     )
     arguments.results.mkdir(parents=True, exist_ok=True)
+    is_complete = True
     for network in arguments.networks or NETWORKS:
         file = arguments.results / f"{network}.json"
-        if not arguments.table:
-            _log.info("measuring %s", network)
-            with tempfile.TemporaryDirectory(prefix="passsearch-engines-") as folder:
-                document = measure(network, arguments, plan=plan, folder=Path(folder))
-            file.write_text(json.dumps(document, indent=1) + "\n")
+        try:
+            if not arguments.table:
+                measure_to(file, network, arguments, plan=plan)
+        except (EngineFailure, PassSearchError) as error:
+            _log.error("%s is not measured: %s", network, error)
+            is_complete = False
         if file.exists():
             print(table(json.loads(file.read_text())), end="\n\n")
+    return 0 if is_complete else 1
+
+
+def measure_to(file: Path, network: str, arguments: argparse.Namespace, *, plan: EnginePlan) -> None:
+    """Measure one network and write its file."""
+    _log.info("measuring %s", network)
+    with tempfile.TemporaryDirectory(prefix="passsearch-engines-") as folder:
+        document = measure(network, arguments, plan=plan, folder=Path(folder))
+    file.write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

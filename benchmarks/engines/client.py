@@ -64,7 +64,7 @@ class EngineProcess:
     def open(self, inputs: Path) -> dict[str, Any]:
         """Load the network; see ``engines.worker``."""
         spec = self._spec
-        request = {"adapter": spec.adapter, "model": str(spec.model), "settings": dict(spec.settings)}
+        request: dict[str, Any] = {"adapter": spec.adapter, "model": str(spec.model), "settings": dict(spec.settings)}
         request |= {"threads": self._threads, "inputs": str(inputs)}
         return self.ask("open", deadline_s=OPEN_DEADLINE_S, **request)
 

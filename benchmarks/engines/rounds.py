@@ -4,10 +4,11 @@ import logging
 import os
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,7 @@ from passsearch.core import TensorType
 from passsearch.dialects.contract import random_inputs
 from passsearch.measure import CpuTimes
 from passsearch.measure.outputs import relative_deviation
-
-MIN_COUNTED_S = 0.1
-"""Shortest time of all cores for which their counters say what others took."""
+from passsearch.measure.rounds import FOREIGN_LIMIT, STEAL_LIMIT
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +31,8 @@ class EnginePlan:
     Attributes:
         threads: Threads of each engine, and cores that its process is pinned to.
         processes: Number of processes of each engine, one after another.
-        rounds: Rounds of a process; a round visits every engine once, in random order.
+        rounds: Rounds of a process; a round visits every engine once, in random order. A disturbed round is replaced,
+            up to twice as many run, and the least disturbed ones count.
         visit_s: Time after which a visit begins no further inference.
         most: Largest number of inferences in a visit.
         pause_s: Pause before each visit, in which idle threads of the engine before stop spinning.
@@ -64,7 +64,7 @@ class EngineRecord:
         opened: Answers to ``open``, by process.
         first_s: Seconds of the first inference, by process.
         deviations: Deviation of the outputs, by process; every process has other inputs.
-        visits: Seconds of every inference, by process and visit.
+        visits: Seconds of every inference, by process and round.
         idle_share: Largest share of a core that the process used between its visits; 0 if its threads sleep then.
         failure: Reason why the engine has no result; empty if it has one.
     """
@@ -89,13 +89,51 @@ class Comparison:
 
     Attributes:
         records: The engines, in the order of the call.
-        foreign: Mean share of the cores that other processes took while engines ran, by process.
-        steal: Mean share of the cores that the host of a virtual machine took, by process.
+        disturbances: Disturbance of every round that counts, by process.
     """
 
     records: tuple[EngineRecord, ...]
-    foreign: tuple[float, ...]
-    steal: tuple[float, ...]
+    disturbances: tuple[tuple["Disturbance", ...], ...]
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """Shares of the cores that others took while engines ran.
+
+    Attributes:
+        foreign: Share that other processes took.
+        steal: Share that the host of a virtual machine took.
+    """
+
+    foreign: float
+    steal: float
+
+    @classmethod
+    def over(cls, visits: "Sequence[Visit]") -> "Disturbance":
+        """Return the shares over several visits."""
+        total_s = sum(visit.total_s for visit in visits) or 1.0
+        foreign_s, stolen_s = sum(visit.foreign_s for visit in visits), sum(visit.stolen_s for visit in visits)
+        return cls(round(foreign_s / total_s, 4), round(stolen_s / total_s, 4))
+
+    @property
+    def excess(self) -> float:
+        """Excess over the limits of passsearch's own measurements; 0 for an undisturbed round."""
+        return max(self.foreign / FOREIGN_LIMIT, self.steal / STEAL_LIMIT, 1.0) - 1.0
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Times of the cores during one visit.
+
+    Attributes:
+        total_s: Time of all its cores.
+        foreign_s: Time in which other processes used these cores.
+        stolen_s: Time that the host took.
+    """
+
+    total_s: float
+    foreign_s: float
+    stolen_s: float
 
 
 def compare(
@@ -113,29 +151,28 @@ def compare(
         reference: The engine whose outputs are right; it is not timed.
         types: The network's inputs.
         plan: The plan.
-        folder: Folder for inputs, outputs and the engines' own messages.
+        folder: Folder for inputs and outputs, which are deleted, and for ``engines.log``, what the engines print.
 
     Raises:
         EngineFailure: The reference fails.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     records, rng = tuple(map(EngineRecord, specs)), random.Random(plan.seed)
-    shares = []
+    disturbances = []
     for turn in range(plan.processes):
         _log.info("process %d of %d", turn + 1, plan.processes)
-        home = folder / str(turn)
-        home.mkdir(parents=True, exist_ok=True)
-        np.savez(home / "inputs.npz", **random_inputs(types, seed=turn))
-        expected = _reference_outputs(reference, home, plan=plan)
         with ExitStack() as stack:
+            home = Path(stack.enter_context(TemporaryDirectory(prefix="process-", dir=folder)))
+            np.savez(home / "inputs.npz", **random_inputs(types, seed=turn))  # type: ignore[arg-type]
+            expected = _reference_outputs(reference, home, plan=plan)
             visitors = []
             for record in rng.sample(records, len(records)):
                 if not record.failure and not (_is_slow(record, plan) and turn >= plan.slow_processes):
                     visitor = stack.enter_context(Visitor(record, home, plan=plan))
                     visitor.begin(expected)
                     visitors.append(visitor)
-            shares.append(_run_rounds(visitors, plan, rng=rng))
-    foreign, steal = zip(*shares, strict=True)
-    return Comparison(records, foreign, steal)
+            disturbances.append(_run_rounds(visitors, plan, rng=rng))
+    return Comparison(records, tuple(disturbances))
 
 
 def _reference_outputs(reference: EngineSpec, home: Path, *, plan: EnginePlan) -> list[Array]:
@@ -155,20 +192,20 @@ def _is_slow(record: EngineRecord, plan: EnginePlan) -> bool:
     return bool(record.first_s) and min(record.first_s) > plan.slow_s
 
 
-def _run_rounds(visitors: "Sequence[Visitor]", plan: EnginePlan, *, rng: random.Random) -> tuple[float, float]:
-    """Run the rounds of one process and return the shares that other processes and the host took."""
-    shares: list[tuple[float, float]] = []
-    for number in range(plan.rounds):
-        running = [each for each in visitors if not each.record.failure]
-        for visitor in rng.sample(running, len(running)):
-            if number == 0 or not _is_slow(visitor.record, plan):
-                shares += visitor.visit()
-    return _mean(share for share, _ in shares), _mean(share for _, share in shares)
-
-
-def _mean(values: Iterable[float]) -> float:
-    numbers = list(values)
-    return round(sum(numbers) / max(len(numbers), 1), 4)
+def _run_rounds(visitors: "Sequence[Visitor]", plan: EnginePlan, *, rng: random.Random) -> tuple[Disturbance, ...]:
+    """Run the rounds of one process, keep those that count, and return their disturbances."""
+    found: list[Disturbance] = []
+    while sum(each.excess == 0.0 for each in found) < plan.rounds and len(found) < 2 * plan.rounds:
+        visits = []
+        for visitor in rng.sample(visitors, len(visitors)):
+            # A slow engine is visited in the first round only.
+            if not visitor.record.failure and not (found and _is_slow(visitor.record, plan)):
+                visits += visitor.visit(len(found))
+        found.append(Disturbance.over(visits))
+    places = sorted(sorted(range(len(found)), key=lambda place: found[place].excess)[: plan.rounds])
+    for visitor in visitors:
+        visitor.keep(places)
+    return tuple(found[place] for place in places)
 
 
 class Visitor:
@@ -177,8 +214,9 @@ class Visitor:
     def __init__(self, record: EngineRecord, home: Path, *, plan: EnginePlan) -> None:
         self.record, self._plan, self._home = record, plan, home
         self.outputs = home / record.spec.name.replace(" ", "-")
-        self._process = EngineProcess(record.spec, threads=plan.threads, log=home / "engines.log")
+        self._process = EngineProcess(record.spec, threads=plan.threads, log=home.with_name("engines.log"))
         self._last: tuple[float, float] | None = None
+        self._visits: dict[int, list[float]] = {}
 
     def __enter__(self) -> "Visitor":
         return self
@@ -197,7 +235,6 @@ class Visitor:
         except EngineFailure as error:
             record.failure = str(error)
             return
-        record.visits.append([])
         if expected is not None:
             self._judge(expected)
 
@@ -214,8 +251,8 @@ class Visitor:
                 f"outputs deviate by {deviation:.2g} of the largest, {self._plan.limit:.2g} is allowed"
             )
 
-    def visit(self) -> list[tuple[float, float]]:
-        """Time a few inferences; return the shares of the cores that others and the host took, empty if too short."""
+    def visit(self, number: int) -> list[Visit]:
+        """Time a few inferences in the round of this number; empty if the engine fails."""
         plan, is_slow = self._plan, _is_slow(self.record, self._plan)
         time.sleep(plan.pause_s)
         cores = sorted(os.sched_getaffinity(0))[: plan.threads]
@@ -227,13 +264,21 @@ class Visitor:
             self.record.failure = str(error)
             return []
         after = CpuTimes.read(cores)
-        self.record.visits[-1].append(answer["seconds"])
+        self._visits[number] = answer["seconds"]
+        self._note_idle(answer)
+        used_s = answer["cpu_s"][1] - answer["cpu_s"][0]
+        foreign_s = max(0.0, after.busy - before.busy - used_s)
+        return [Visit(after.total - before.total, foreign_s, after.stolen - before.stolen)]
+
+    def _note_idle(self, answer: Mapping[str, Any]) -> None:
+        """Record how much CPU time the process took since its last visit."""
         (begin_s, end_s), (used_s, used_at_end_s) = answer["clock_s"], answer["cpu_s"]
         if self._last is not None:
             share = (used_s - self._last[1]) / (begin_s - self._last[0])
             self.record.idle_share = max(self.record.idle_share, round(share, 3))
         self._last = end_s, used_at_end_s
-        total, own = after.total - before.total, used_at_end_s - used_s
-        foreign = max(0.0, (after.busy - before.busy) - own)
-        # The system counts in ticks of 10 ms, which are too coarse for a shorter visit.
-        return [(foreign / total, (after.stolen - before.stolen) / total)] if total > MIN_COUNTED_S else []
+
+    def keep(self, rounds: Sequence[int]) -> None:
+        """Move the visits of the rounds that count to the record; those of a slow engine all count."""
+        kept = [self._visits[number] for number in rounds if number in self._visits]
+        self.record.visits.append(list(self._visits.values()) if _is_slow(self.record, self._plan) else kept)
