@@ -84,6 +84,14 @@ def _gather(inputs: Sequence[Any], attributes: Attributes) -> Any:
     return functional.embedding, (inputs[1], inputs[0])
 
 
+def _permute(data: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
+    # Keys of an attention. Inductor of torch 2.13 takes them in the two steps that PyTorch's own code writes; from one
+    # step its pattern for attention with a mask raises an error. Both are views and cost nothing.
+    if list(order) == [0, 2, 3, 1]:
+        return data.permute(0, 2, 1, 3).transpose(-2, -1)
+    return data.permute(*order)
+
+
 RULES: Mapping[str, Rule] = {
     **{name: lambda inputs, _, function=function: (function, tuple(inputs)) for name, function in DIRECT.items()},
     "Conv": _conv,
@@ -99,7 +107,7 @@ RULES: Mapping[str, Rule] = {
     "GlobalAveragePool": lambda inputs, _: (functional.adaptive_avg_pool2d, (inputs[0], 1)),
     "Flatten": lambda inputs, of: (torch.flatten, (inputs[0], of["axis"])),
     "Softmax": lambda inputs, of: (torch.softmax, (inputs[0], of["axis"])),
-    "Transpose": lambda inputs, of: (torch.permute, (inputs[0], of["perm"])),
+    "Transpose": lambda inputs, of: (_permute, (inputs[0], of["perm"])),
     "Concat": lambda inputs, of: (torch.cat, (list(inputs), of["axis"])),
     "Split": lambda inputs, of: (torch.split, (inputs[0], inputs[1], of["axis"])),
     "ReduceMean": lambda inputs, of: (torch.mean, (inputs[0], of["axes"], bool(of["keepdims"]))),

@@ -75,7 +75,8 @@ def _answer(verb: Callable[[Mapping[str, Any]], dict[str, Any]], request: Mappin
     try:
         return verb(request)
     except Exception as error:  # noqa: BLE001 -- engines raise what they like, and a comparison goes on without them
-        message = next((line for line in str(error).splitlines() if line.strip()), "")
+        # Inductor gives the reason in the second line.
+        message = " ".join([line.strip() for line in str(error).splitlines() if line.strip()][:2])
         return {"failure": f"{type(error).__name__}: {message}"[:500]}
 
 
