@@ -15,10 +15,11 @@ from passsearch.frontends.zoo import NETWORKS, build, describe
 from passsearch.frontends.zoo.mobilenet import mobilenet_v2
 from passsearch.frontends.zoo.resnet import resnet
 from passsearch.frontends.zoo.ssd import ssd_resnet50
-from passsearch.frontends.zoo.transformer import bert
+from passsearch.frontends.zoo.transformer import bert, gpt2
 
-TINY = ("resnet_tiny", "bert_tiny")
-LIGHT = tuple(name for name in NETWORKS if not name.startswith("bert_base"))
+TINY = ("resnet_tiny", "bert_tiny", "gpt2_tiny")
+HEAVY = ("bert_base", "bert_base_16", "gpt2")
+LIGHT = tuple(name for name in NETWORKS if name not in HEAVY)
 
 
 @functools.cache
@@ -59,7 +60,7 @@ def parameter_count(model):
     )
 
 
-@pytest.mark.parametrize("name", ["resnet_tiny", "bert_tiny", "mobilenet_v2"])
+@pytest.mark.parametrize("name", [*TINY, "mobilenet_v2"])
 def test_same_arguments_give_the_same_bytes(name):
     assert build(name).SerializeToString() == build(name).SerializeToString()
 
@@ -112,7 +113,7 @@ def test_activations_neither_vanish_nor_explode_with_depth():
 
 
 @pytest.mark.parametrize("name", TINY)
-def test_hidden_tokens_and_batch_neighbours_do_not_change_a_result(name):
+def test_hidden_or_later_tokens_and_batch_neighbours_do_not_change_a_result(name):
     model = build(name, batch=2)
     values = feeds(model)
     changed = {key: value.copy() for key, value in values.items()}
@@ -120,7 +121,7 @@ def test_hidden_tokens_and_batch_neighbours_do_not_change_a_result(name):
         changed["image"][1] += 1.0
     else:
         changed["input_ids"][0, 12:] = 7
-    # Only the unmasked tokens of the first sequence, or the first image, are compared.
+    # Only the unmasked or earlier tokens of the first sequence, or the first image, are compared.
     part = (0, slice(0, 12)) if "input_ids" in changed else 0
     evaluator = ReferenceEvaluator(model)
     before, after = evaluator.run(None, values)[0], evaluator.run(None, changed)[0]
@@ -142,6 +143,20 @@ def test_bert_base_is_valid_and_has_the_published_size(name, tokens):
     assert parameter_count(model) == pytest.approx(109_482_240, rel=0.01)
     assert output_shapes(model) == {"start_logits": (1, tokens), "end_logits": (1, tokens)}
     onnx.checker.check_model(model)
+
+
+def test_gpt2_is_valid_and_has_the_published_size():
+    model = build("gpt2")
+    assert parameter_count(model) == 124_439_808
+    assert output_shapes(model) == {"logits": (1, 128, 50257)}
+    onnx.checker.check_model(model)
+
+
+def test_gpt2_reads_its_tokens_and_writes_its_logits_by_one_table():
+    model = gpt2(layers=1, hidden=32, heads=2, sequence=8, vocabulary=40)
+    sizes = [tuple(array.dims) for array in model.graph.initializer]
+    assert sizes.count((40, 32)) == 1
+    assert (32, 40) not in sizes
 
 
 @pytest.mark.parametrize("name", LIGHT)
@@ -202,6 +217,7 @@ def test_unknown_name_suggests_the_nearest(call):
         (lambda: resnet(20), "Unknown ResNet depth 20; choose one of 18, 34, 50, 101"),
         (lambda: bert(hidden=10, heads=3), "Hidden size must be a multiple of heads, got 10 and 3"),
         (lambda: bert(sequence=513), "Sequence length must be 1 to 512, got 513"),
+        (lambda: gpt2(sequence=1025), "Sequence length must be 1 to 1024, got 1025"),
     ],
 )
 def test_impossible_sizes_are_refused(call, message):

@@ -95,6 +95,15 @@ def _bert(**options: Any) -> Callable[[int], onnx.ModelProto]:
     return make
 
 
+def _gpt2(**options: int) -> Callable[[int], onnx.ModelProto]:
+    def make(batch: int) -> onnx.ModelProto:
+        from passsearch.frontends.zoo.transformer import gpt2
+
+        return gpt2(batch=batch, **options)
+
+    return make
+
+
 def _mobilenet_v2(batch: int) -> onnx.ModelProto:
     from passsearch.frontends.zoo.mobilenet import mobilenet_v2
 
@@ -118,10 +127,14 @@ def _image(size: int) -> str:
 
 
 def _text(length: int) -> str:
-    return f"input_ids: int64[1, {length}], attention_mask: int64[1, {length}]"
+    return f"{_tokens(length)}, attention_mask: int64[1, {length}]"
 
 
-_TINY_BERT = _bert(layers=2, hidden=64, heads=2, sequence=16, vocabulary=100)
+def _tokens(length: int) -> str:
+    return f"input_ids: int64[1, {length}]"
+
+
+_TINY = {"layers": 2, "hidden": 64, "heads": 2, "sequence": 16, "vocabulary": 100}
 
 _ALL = (
     Network("resnet18", _resnet(18), _image(224), "ResNet-18 image classifier, 11.7 M parameters"),
@@ -132,8 +145,10 @@ _ALL = (
     Network("ssd_mobilenet", _ssd_mobilenet, _image(300), "SSD300 object detector on MobileNetV1, 6.8 M parameters"),
     Network("bert_base", _bert(), _text(128), "BERT-base for question answering, 108.9 M parameters"),
     Network("bert_base_16", _bert(sequence=16), _text(16), "BERT-base on 16 tokens, 108.9 M parameters"),
+    Network("gpt2", _gpt2(), _tokens(128), "GPT-2 small on 128 tokens, logits of all positions, 124.4 M parameters"),
     Network("resnet_tiny", _resnet(18, width=8, size=32, classes=10), _image(32), "ResNet-18 at width 8, for tests"),
-    Network("bert_tiny", _TINY_BERT, _text(16), "BERT with 2 layers of width 64, for tests"),
+    Network("bert_tiny", _bert(**_TINY), _text(16), "BERT with 2 layers of width 64, for tests"),
+    Network("gpt2_tiny", _gpt2(**_TINY), _tokens(16), "GPT-2 with 2 layers of width 64, for tests"),
 )
 
 NETWORKS: Mapping[str, Network] = MappingProxyType({network.name: network for network in _ALL})

@@ -1,0 +1,110 @@
+"""Starts the processes of engines and talks to them."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+BENCHMARKS = Path(__file__).parents[1]
+OPEN_DEADLINE_S, RUN_DEADLINE_S = 1800.0, 900.0
+
+
+class EngineFailure(Exception):
+    """An engine cannot take the network; the text says why."""
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """An engine and the file that it runs.
+
+    Attributes:
+        name: Name in results.
+        adapter: Module ``<adapter>_engine`` of this folder.
+        python: Interpreter with the engine.
+        model: Model file, or folder of an artifact.
+        settings: Keywords of the adapter's ``open_engine``.
+        environment: Further environment variables.
+        about: What results say beside the measurement, such as the pipeline.
+    """
+
+    name: str
+    adapter: str
+    python: Path
+    model: Path
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
+class EngineProcess:
+    """One process with one engine, pinned to as many cores as it has threads."""
+
+    def __init__(self, spec: EngineSpec, *, threads: int, log: Path) -> None:
+        counts = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS")
+        environment = {**os.environ, **dict.fromkeys(counts, str(threads)), **spec.environment}
+        self._spec, self._threads = spec, threads
+        with log.open("a") as errors:
+            self._process = subprocess.Popen(
+                [str(spec.python), "-m", "engines.worker", str(threads)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                cwd=BENCHMARKS,
+                env=environment,
+                start_new_session=True,
+            )
+
+    def open(self, inputs: Path) -> dict[str, Any]:
+        """Load the network; see ``engines.worker``."""
+        spec = self._spec
+        request: dict[str, Any] = {"adapter": spec.adapter, "model": str(spec.model), "settings": dict(spec.settings)}
+        request |= {"threads": self._threads, "inputs": str(inputs)}
+        return self.ask("open", deadline_s=OPEN_DEADLINE_S, **request)
+
+    def ask(self, verb: str, *, deadline_s: float = RUN_DEADLINE_S, **request: Any) -> dict[str, Any]:
+        """Return the answer to a request.
+
+        Raises:
+            EngineFailure: The engine failed, its process died, or the answer took longer than ``deadline_s``.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        timer = Timer(deadline_s, self._kill)
+        timer.start()
+        try:
+            self._process.stdin.write(json.dumps({"verb": verb, **request}) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        finally:
+            is_late = not timer.is_alive()
+            timer.cancel()
+        if not line:
+            raise EngineFailure(f"no answer to `{verb}` within {deadline_s:g} s" if is_late else self._death(verb))
+        answer: dict[str, Any] = json.loads(line)
+        if "failure" in answer:
+            raise EngineFailure(answer["failure"])
+        return answer
+
+    def _death(self, verb: str) -> str:
+        return f"the process ended with status {self._process.wait()} at `{verb}`"
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End the process and everything that it started."""
+        self._kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()

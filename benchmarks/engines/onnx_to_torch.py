@@ -1,0 +1,151 @@
+"""Converts an ONNX graph to a PyTorch module, operator by operator.
+
+Only the operators of passsearch's built-in networks are known. Every output of the module is compared with ONNX
+Runtime's before anything is timed, so a wrong rule does not go unnoticed. The package ``onnx2torch`` is not used: it
+needs torchvision, and its modules check shapes while they run, which would slow eager PyTorch and split the graph that
+Inductor compiles.
+"""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+import torch
+from onnx import numpy_helper
+from torch.nn import functional
+
+Attributes: TypeAlias = Mapping[str, Any]
+Rule: TypeAlias = Callable[[Sequence[Any], Attributes], tuple[Callable[..., Any], tuple[Any, ...]]]
+"""Returns the function and the arguments that stand for an operator, from its inputs and attributes."""
+
+DIRECT: Mapping[str, Callable[..., Any]] = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mul": operator.mul,
+    "Div": operator.truediv,
+    "Pow": operator.pow,
+    "MatMul": torch.matmul,
+    "Relu": functional.relu,
+    "Sigmoid": torch.sigmoid,
+    "Tanh": torch.tanh,
+    "Erf": torch.erf,
+    "Sqrt": torch.sqrt,
+    "Clip": torch.clamp,
+    "Where": torch.where,
+    "Reshape": torch.reshape,
+}
+"""Operators whose inputs are the function's arguments."""
+
+
+def _conv(inputs: Sequence[Any], attributes: Attributes) -> Any:
+    data, weight, bias = (*inputs, None)[:3]
+    return functional.conv2d, (
+        data,
+        weight,
+        bias,
+        attributes["strides"],
+        _padding(attributes),
+        attributes["dilations"],
+        attributes["group"],
+    )
+
+
+def _padding(attributes: Attributes) -> list[int]:
+    """Return the padding of height and width; PyTorch pads both ends alike."""
+    top, left, bottom, right = attributes["pads"]
+    assert (top, left) == (bottom, right), attributes["pads"]
+    return [top, left]
+
+
+def _batch_norm(inputs: Sequence[Any], attributes: Attributes) -> Any:
+    data, scale, bias, mean, variance = inputs
+    return functional.batch_norm, (data, mean, variance, scale, bias, False, 0.0, attributes["epsilon"])
+
+
+def _gemm(inputs: Sequence[Any], attributes: Attributes) -> Any:
+    assert (attributes["alpha"], attributes["beta"], attributes["transB"]) == (1.0, 1.0, 1)
+    return functional.linear, tuple(inputs)
+
+
+def _unsqueeze(inputs: Sequence[Any], _: Attributes) -> Any:
+    data, (axis,) = inputs
+    return torch.unsqueeze, (data, axis)
+
+
+def _cast(inputs: Sequence[Any], attributes: Attributes) -> Any:
+    assert attributes["to"] == onnx.TensorProto.FLOAT
+    return torch.Tensor.to, (inputs[0], torch.float32)
+
+
+def _gather(inputs: Sequence[Any], attributes: Attributes) -> Any:
+    assert attributes["axis"] == 0
+    return functional.embedding, (inputs[1], inputs[0])
+
+
+def _permute(data: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
+    # Keys of an attention. Inductor of torch 2.13 takes them in the two steps that PyTorch's own code writes; from one
+    # step its pattern for attention with a mask raises an error. Both are views and cost nothing.
+    if list(order) == [0, 2, 3, 1]:
+        return data.permute(0, 2, 1, 3).transpose(-2, -1)
+    return data.permute(*order)
+
+
+RULES: Mapping[str, Rule] = {
+    **{name: lambda inputs, _, function=function: (function, tuple(inputs)) for name, function in DIRECT.items()},
+    "Conv": _conv,
+    "BatchNormalization": _batch_norm,
+    "Gemm": _gemm,
+    "Unsqueeze": _unsqueeze,
+    "Cast": _cast,
+    "Gather": _gather,
+    "MaxPool": lambda inputs, of: (
+        functional.max_pool2d,
+        (inputs[0], of["kernel_shape"], of["strides"], _padding(of)),
+    ),
+    "GlobalAveragePool": lambda inputs, _: (functional.adaptive_avg_pool2d, (inputs[0], 1)),
+    "Flatten": lambda inputs, of: (torch.flatten, (inputs[0], of["axis"])),
+    "Softmax": lambda inputs, of: (torch.softmax, (inputs[0], of["axis"])),
+    "Transpose": lambda inputs, of: (_permute, (inputs[0], of["perm"])),
+    "Concat": lambda inputs, of: (torch.cat, (list(inputs), of["axis"])),
+    "Split": lambda inputs, of: (torch.split, (inputs[0], inputs[1], of["axis"])),
+    "ReduceMean": lambda inputs, of: (torch.mean, (inputs[0], of["axes"], bool(of["keepdims"]))),
+    "Squeeze": lambda inputs, _: (torch.squeeze, (inputs[0], inputs[1])),
+}
+
+
+def convert(model: onnx.ModelProto) -> torch.fx.GraphModule:
+    """Return a module whose inputs and outputs, a tuple, have the order of the ONNX graph.
+
+    Raises:
+        KeyError: There is no rule for an operator.
+    """
+    root, graph = torch.nn.Module(), torch.fx.Graph()
+    values = {value.name: graph.placeholder(value.name) for value in model.graph.input}
+    values |= {tensor.name: _constant(tensor, root=root, graph=graph) for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        attributes = {each.name: _plain(onnx.helper.get_attribute_value(each)) for each in node.attribute}
+        result = graph.call_function(*RULES[node.op_type]([values[name] for name in node.input], attributes))
+        if len(node.output) == 1:
+            values[node.output[0]] = result
+        else:
+            parts = [graph.call_function(operator.getitem, (result, place)) for place in range(len(node.output))]
+            values |= dict(zip(node.output, parts, strict=True))
+    graph.output(tuple(values[output.name] for output in model.graph.output))
+    return torch.fx.GraphModule(root, graph)
+
+
+def _constant(tensor: onnx.TensorProto, *, root: torch.nn.Module, graph: torch.fx.Graph) -> Any:
+    """Return a number for a scalar, a list for a shape or axes, and else a tensor of the module."""
+    array = numpy_helper.to_array(tensor)
+    if array.ndim == 0:
+        return array.item()
+    if array.ndim == 1 and array.dtype == np.int64:
+        return array.tolist()
+    root.register_buffer(tensor.name, torch.from_numpy(array.copy()))
+    return graph.get_attr(tensor.name)
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str | bytes) else value

@@ -1,0 +1,45 @@
+"""A network that passsearch built, run by the toolchain's TVM. Runs in the toolchain's interpreter."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+import tvm
+
+from engines.contract import Array, Inputs
+from passsearch.dialects.contract import Artifact
+
+
+class Tvm:
+    """An artifact in TVM's runtime."""
+
+    def __init__(self, folder: str, *, inputs: Inputs, bridge: str, target: str) -> None:
+        module, _, name = bridge.partition(":")
+        compiler = getattr(import_module(module), name)(target)
+        self._executable = compiler.open(Artifact(Path(folder), bytes=0, plan_bytes=None), "cpu")
+        self._inputs = inputs
+        self.threads = compiler.threads()
+        self.versions = {"tvm": tvm.__version__}
+        self.settings: dict[str, str] = {}
+
+    def outputs(self) -> Sequence[Array]:
+        """Bind the inputs, run once and copy the outputs."""
+        return self._executable.run(self._inputs)
+
+    def infer(self) -> None:
+        """Run once; outputs are not copied."""
+        self._executable.run_repeatedly(1)
+
+
+def open_engine(model: str, *, threads: int, inputs: Inputs, bridge: str, target: str) -> Tvm:
+    """Load an artifact.
+
+    Args:
+        model: Folder of the artifact.
+        threads: Number of threads; TVM reads it from the environment.
+        inputs: Inputs of every inference.
+        bridge: The dialect's bridge, as ``module:Class``.
+        target: TVM's target.
+    """
+    del threads
+    return Tvm(model, inputs=inputs, bridge=bridge, target=target)

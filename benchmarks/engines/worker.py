@@ -1,0 +1,98 @@
+"""Serves one engine over its pipe, one JSON object a line: ``python -m engines.worker`` in the folder ``benchmarks``.
+
+Requests and answers:
+
+* ``open`` (``adapter``, ``model``, ``threads``, ``inputs``: an ``.npz`` file, ``settings``): ``open_s``, ``threads``,
+  ``versions``, ``settings``. The import of the engine's library is not part of ``open_s``.
+* ``outputs`` (``folder``): runs one inference, writes ``0.npy``, ``1.npy``, …; ``first_s``.
+* ``visit`` (``longest_s``, ``most``, ``warm_up``): ``seconds`` of each inference; ``clock_s`` and ``cpu_s``: the
+  monotonic clock, and the CPU time of this process, at begin and end.
+
+An answer with ``failure`` says why there is no other. Standard library and numpy only.
+"""
+
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engines.contract import Engine
+
+
+class Server:
+    """The requests as methods."""
+
+    engine: Engine
+
+    def open(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Import the adapter and load the network."""
+        adapter = importlib.import_module(f"engines.{request['adapter']}_engine")
+        with np.load(request["inputs"]) as file:
+            inputs = {name: file[name] for name in file.files}
+        options = {"threads": request["threads"], "inputs": inputs, **request["settings"]}
+        start = time.perf_counter()
+        self.engine = adapter.open_engine(request["model"], **options)
+        open_s = time.perf_counter() - start
+        engine = self.engine
+        about = {"threads": engine.threads, "versions": dict(engine.versions), "settings": dict(engine.settings)}
+        return {"open_s": open_s, **about, "python": sys.version.split()[0]}
+
+    def outputs(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Run once and write the outputs."""
+        start = time.perf_counter()
+        arrays = self.engine.outputs()
+        first_s = time.perf_counter() - start
+        for place, array in enumerate(arrays):
+            np.save(Path(request["folder"]) / f"{place}.npy", np.asarray(array))
+        return {"first_s": first_s}
+
+    def visit(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Run inferences until the time is up, at least one."""
+        begin_s, used_s = time.monotonic(), _cpu_s()
+        if request["warm_up"]:
+            self.engine.infer()  # the caches still hold the data of the engine before
+        seconds: list[float] = []
+        end = time.perf_counter() + request["longest_s"]
+        while not seconds or (len(seconds) < request["most"] and time.perf_counter() < end):
+            start = time.perf_counter()
+            self.engine.infer()
+            seconds.append(time.perf_counter() - start)
+        return {"seconds": seconds, "clock_s": [begin_s, time.monotonic()], "cpu_s": [used_s, _cpu_s()]}
+
+
+def _cpu_s() -> float:
+    times = os.times()
+    return times.user + times.system
+
+
+def _answer(verb: Callable[[Mapping[str, Any]], dict[str, Any]], request: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return verb(request)
+    except Exception as error:  # noqa: BLE001 -- engines raise what they like, and a comparison goes on without them
+        # Inductor gives the reason in the second line.
+        message = " ".join([line.strip() for line in str(error).splitlines() if line.strip()][:2])
+        return {"failure": f"{type(error).__name__}: {message}"[:500]}
+
+
+def main() -> None:
+    """Pin the process to its cores, then serve requests until the pipe closes."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what engines print goes to the log
+    threads = int(sys.argv[1])
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    server = Server()
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer = _answer(getattr(server, request["verb"]), request)
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
