@@ -152,16 +152,29 @@ class Confirmation:
             return False
         return self.keeps(objective, keep_throughput) and is_improvement(ratio, floor=self.floor(objective))
 
-    def is_decided(self, objective: str, *, keep_throughput: float) -> bool:
-        """Return whether further repetitions are of no use: they would change neither the verdict nor its meaning."""
+    def is_decided(self, objective: str, *, keep_throughput: float, least_floor: float) -> bool:
+        """Return whether further repetitions are of no use: they would change neither the verdict nor its meaning.
+
+        Args:
+            objective: Name of the objective.
+            keep_throughput: Least throughput, as a share of the baseline's, where throughput is not the objective.
+            least_floor: Noise floor below which "no better" says that no gain worth having was overlooked.
+        """
         ratio = self.ratio(objective)
-        if ratio is None or not _is_clear(self.compile_time):
-            return ratio is None
-        if self.improves(objective, keep_throughput=keep_throughput):
+        if ratio is None or self.improves(objective, keep_throughput=keep_throughput):
+            return True
+        if self.same_binary and objective != "compile_time":
             return True
         # What looks no better than the least gain is given up, although more repetitions might find it better: that
         # can lose a win, and can make none.
-        return (self.same_binary and objective != "compile_time") or ratio.value <= 1 + MIN_GAIN
+        if ratio.value > 1 + MIN_GAIN:
+            return False
+        # Compiles are too few and too noisy for such a floor, so they end when it is clear which of two is faster.
+        return _is_clear(ratio) if objective == "compile_time" else self._is_certain(ratio, objective, least_floor)
+
+    def _is_certain(self, ratio: Ratio, objective: str, least_floor: float) -> bool:
+        """Return whether the interval has no gain that counts, or the noise is too small to hide one."""
+        return ratio.interval.high <= 1 + MIN_GAIN or self.floor(objective) < least_floor
 
     @property
     def summary(self) -> Conditions:
@@ -258,6 +271,7 @@ def confirm(
     """Compile baseline and candidate, each in a process of its own, and time them in other processes; repeat.
 
     The repetitions end when the verdict is clear, after ``MeasurementPlans.most_repetitions``, or when the time is up.
+    Where no gain is visible, the verdict is clear once the noise floor is below ``MeasurementPlans.least_floor``.
 
     Args:
         evaluator: Evaluates the candidates.
@@ -285,7 +299,8 @@ def confirm(
         results.append(result)
         _log.debug("it took %.1f s in %d processes", result.seconds, len(result.timed.processes))
         confirmation = _summary(results, level=level)
-        decided = confirmation.is_decided(objective, keep_throughput=keep_throughput)
+        least_floor = evaluator.plans.least_floor
+        decided = confirmation.is_decided(objective, keep_throughput=keep_throughput, least_floor=least_floor)
         if decided and len(results) >= repetitions:
             break
         if left_s() < result.seconds and len(results) >= LEAST_REPETITIONS:
