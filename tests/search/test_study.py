@@ -13,7 +13,7 @@ from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.search import RunOptions, Scored, Search, Space, shortlist
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
-COMPILE_S = {"Same": 5.0, "SlowSame": 40.0, "Equal": 8.0, "Quick": 2.0, "Fast": 15.0}
+COMPILE_S = {"Same": 5.0, "SlowSame": 40.0, "Equal": 8.0, "Quick": 2.0, "Fast": 15.0, "Near": 14.5}
 SAME = ("Same", "SlowSame")
 
 
@@ -78,6 +78,12 @@ def test_the_same_binary_by_a_slower_pipeline_does_not() -> None:
 def test_a_candidate_that_is_really_faster_does() -> None:
     winners = [search({"Fast": 1.1}, ["Same", "Equal", "Fast"], seed=seed).winner for seed in range(20)]
     assert winners.count("Fast") >= 19
+
+
+def test_a_compile_that_is_hardly_quicker_does_not_choose_among_fast_candidates() -> None:
+    gains = {"Fast": 1.05, "Near": 1.043}
+    winners = [search(gains, ["Near", "Fast"], seed=seed).winner for seed in range(10)]
+    assert winners.count("Fast") >= 9
 
 
 def test_equal_candidates_hardly_ever_come_before_the_baselines_own_binary() -> None:
