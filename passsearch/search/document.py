@@ -17,7 +17,7 @@ from passsearch.search.scoring import Scoring
 from passsearch.store import SCHEMA
 
 Document: TypeAlias = dict[str, Any]
-"""A JSON object; its keys are listed in docs/tutorial.md."""
+"""A JSON object; the section "The keys of a result" of docs/tutorial.md lists those of a run."""
 
 
 def result_document(

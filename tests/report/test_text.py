@@ -1,5 +1,6 @@
 """Texts of results and comparisons."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -215,3 +216,10 @@ def test_estimators_that_contradict_each_other_are_both_shown(result: dict[str, 
     assert "estimators: throughput by fastest runs 1.004 [0.996, 1.012], by medians 0.900 [0.880, 0.920]" in (
         result_text(result)
     )
+
+
+def test_the_tutorial_lists_every_key_of_a_result(result: dict[str, Any]) -> None:
+    section = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text().split("## 10.")[1]
+    measured = {key for row in ("baseline", "best") for key in result[row]}
+    keys = {*result, *result["verdict"], *result["ratios"], *result["space"], *result["seconds"], *measured}
+    assert sorted(key for key in keys if f"`{key}`" not in section) == []
