@@ -25,12 +25,14 @@ class ComparisonOptions:
         processes: Number of processes; as many as the verdicts need if ``None``.
         protocol: One of ``PROTOCOLS``.
         cache: One of ``CACHES``.
+        runs: Runs of each pipeline that protocol ``CF22`` keeps; a tenth as many are discarded as warm-ups.
     """
 
     rounds: int = 6
     processes: int | None = None
     protocol: str = PAIRED
     cache: str = "warm"
+    runs: int = 1000
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from cells import PAPER, Row, Table, markdown, share, span
@@ -61,7 +62,7 @@ def main() -> None:
     arguments = parser.parse_args()
     files = (RESULTS / arguments.dialect / "cf22" / f"{name}.json" for name in NETWORKS)
     documents = {file.stem: json.loads(file.read_text()) for file in files if file.exists()}
-    graphs, runs = (fingerprints, effects, acts, contradictions), (against_o3, baselines, selections, cf22)
+    graphs, runs = (fingerprints, effects, acts, contradictions), (against_o3, baselines, selections, cf22, permuted)
     compiles = (graph_passes, levels, floors, passes)
     tables = [make(documents) for make in (table3, *graphs, *runs, *compiles, kernels, table5, table6)]
     for name, heads, rows in (each for each in tables if each[2]):
@@ -194,16 +195,51 @@ def baselines(documents: Mapping[str, Any]) -> Table:
 
 
 def cf22(documents: Mapping[str, Any]) -> Table:
-    """Return throughputs by the paper's protocol, which times each selection by itself, 1000 runs in one process.
+    """Return throughputs by the paper's protocol, which times each selection by itself, in one process.
 
     They have no interval: runs in sequence share every drift of the machine.
     """
-    rows = [
-        [name, *(span(document["cf22"]["rows"].get(each, {}).get("ratio")) for each in SELECTIONS)]
-        for name, document in documents.items()
-        if "cf22" in document
-    ]
-    return "cf22", ["network", *SELECTIONS], rows
+    rows = []
+    for name, document in documents.items():
+        if "cf22" in document:
+            measured = document["cf22"]
+            ratios = [span(measured["rows"].get(each, {}).get("ratio")) for each in SELECTIONS]
+            rows.append([name, str(measured.get("runs", 1000)), *ratios])
+    return "cf22", ["network", "runs", *SELECTIONS], rows
+
+
+def permuted(documents: Mapping[str, Any]) -> Table:
+    """Return the spread of each selection over its orders and build levels, and its best one measured again."""
+    heads = ["network", "selection", "orders and levels", "failed", "binaries", "throughput / -O3, one process"]
+    heads += ["best, interleaved", "its level", "its passes, in order", "compiles in"]
+    rows = []
+    for name, document in documents.items():
+        step = document.get("permute", {"rows": {}})
+        for selection, tried in step["rows"].items():
+            best = step["best"].get(f"{selection} best")
+            rows.append([name, selection, *spread_cells(tried), *best_cells(best), compile_span(tried)])
+    return "permuted", heads, rows
+
+
+def spread_cells(tried: Sequence[Mapping[str, Any]]) -> Row:
+    """Return the number of candidates, failures and binaries, and lowest, median and highest throughput."""
+    ratios = sorted(row["ratio"]["ratio"] for row in tried if "ratio" in row)
+    binaries = {row["binary"] for row in tried if "binary" in row}
+    spread = f"{ratios[0]:.3f} to {ratios[-1]:.3f}, median {median(ratios):.3f}" if ratios else "–"
+    return [str(len(tried)), str(sum("failure" in row for row in tried)), str(len(binaries)), spread]
+
+
+def best_cells(best: Mapping[str, Any] | None) -> Row:
+    """Return ratio, build level and passes of the best order of a selection."""
+    if best is None:
+        return ["–", "–", "–"]
+    return [span(best["ratio"]), str(best["build"]["opt_level"]), best["pipeline"].replace(",", ", ")]
+
+
+def compile_span(tried: Sequence[Mapping[str, Any]]) -> str:
+    """Return the shortest and the longest compile time."""
+    seconds = [row["compile_s"] for row in tried if "compile_s" in row]
+    return f"{min(seconds):.1f} to {max(seconds):.1f} s" if seconds else "–"
 
 
 def put_in(name: str, document: Mapping[str, Any], selection: str) -> str:
