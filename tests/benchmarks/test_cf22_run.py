@@ -104,3 +104,19 @@ def test_orders_are_timed_once_a_binary_and_the_best_one_again(
     _, heads, cells = tables.permuted({"tiny": {"permute": step}})
     assert [row[heads.index("failed")] for row in cells] == ["0", "2"]
     assert cells[0][heads.index("best, interleaved")] != "–" == cells[1][heads.index("best, interleaved")]
+
+
+def test_the_open_question_is_answered_on_any_network(
+    cf22: None, relay: Toolchain, tiny_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import open_question  # type: ignore[import-not-found]
+
+    results = tmp_path / "open_question.json"
+    options = ["--toolchain", relay.name, "--compiles", "2", "--results", str(results)]
+    monkeypatch.setattr(sys, "argv", ["open_question.py", str(tiny_network), *options])
+    open_question.main()
+    [network] = open_question.read_rows(results, "networks").values()
+    assert list(network["variants"]) == ["neither", "MergeCompilerRegions", "SimplifyInference", "both"]
+    assert all(len(compiles) == 2 for compiles in network["variants"].values())
+    assert all(row["compile_s"] > 0 and row["parts_s"] for row in network["variants"]["both"])
+    assert open_question.table({"tiny": network}).count("| tiny |") == 4
