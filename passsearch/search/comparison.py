@@ -310,6 +310,7 @@ def _row(contender: Contender, timings: ComparisonSamples) -> Document:
         "state": built.state,
         "binary": built.digest,
         "ratio": ratio_document(timings.ratio(contender.index)),
+        "ratio_of_medians": ratio_document(timings.ratio_of_medians(contender.index)),
         "outputs": built.agreement.to_json(),
         "improved": _improves(timings, contender.index, digest=built.digest),
         **_measurement(contender, built, timings=timings),

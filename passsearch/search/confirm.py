@@ -37,6 +37,7 @@ from passsearch.measure import (
     mean_ratio,
     noise_floor,
     process_ratio,
+    ratio_of_medians,
 )
 
 CLEAR = 1.05
@@ -189,9 +190,8 @@ class Confirmation:
     @property
     def throughput_of_medians(self) -> Ratio | None:
         """Throughput ratio by the processes' median samples, beside that by their fastest ones."""
-        pairs = zip(self.baseline_latency_s, self.latency_s, strict=True)
-        values = [math.log(median(baseline) / median(candidate)) for baseline, candidate in pairs]
-        return mean_ratio(values) if values else None
+        pairs = list(zip(self.baseline_latency_s, self.latency_s, strict=True))
+        return ratio_of_medians(pairs) if pairs else None
 
     @property
     def noise_floor(self) -> float:
