@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from passsearch.core import Candidate, Failure, Json
 from passsearch.evaluate import Network, Session
 from passsearch.measure import CONSUMPTION_OBJECTIVES, LEVEL, Consumption, Ratio
-from passsearch.search.confirm import Confirmation
+from passsearch.search.confirmation import Confirmation
 from passsearch.search.measurement import make_measurement, measurement_document
 from passsearch.search.pass_selection import NetworkAnalysis, baselines
 from passsearch.search.records import Scored, SearchOutcome

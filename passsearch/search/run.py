@@ -13,7 +13,8 @@ from passsearch.core import Candidate, Failure, Json
 from passsearch.errors import PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, MeasurementPlans, Session, WorkerEvaluator, dialect_digest
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
-from passsearch.search.confirm import LEAST_REPETITIONS, Confirmation, confirm, require_repetitions
+from passsearch.search.confirm import LEAST_REPETITIONS, confirm, require_repetitions
+from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, result_document
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, baselines, first_trials
