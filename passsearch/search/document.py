@@ -67,8 +67,8 @@ def _source(best: Scored, outcome: SearchOutcome, *, baseline_names: Collection[
         return {"kind": "baseline", "name": name}
     if name:
         return {"kind": "sequence", "name": name}
-    # These samplers propose states of the explored graph, the others propose sequences.
-    kind = "explored state" if outcome.coverage.sampler in ("graph", "states") else "sampler"
+    # This sampler proposes states of the explored graph, the others propose sequences.
+    kind = "explored state" if outcome.coverage.sampler == "graph" else "sampler"
     return {"kind": kind, "name": outcome.coverage.sampler}
 
 
