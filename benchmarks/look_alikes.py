@@ -1,11 +1,11 @@
 """Whether the confirmation calls equal kernels faster: ``python benchmarks/look_alikes.py``.
 
 A look-alike is the same pipeline built with its functions at other addresses: LLVM aligns every function, and so the
-padding between them, to another power of two, and the linker puts code and data of random length before the kernels.
-Instructions and weights are the same, the binary is another one, so only the statistics can tell that neither is
-faster. Every look-alike goes through ``passsearch.search.confirm`` as a winner of a search does.
-``benchmarks/results/look_alikes.json`` has the verdicts; those in it are not repeated. ``--table`` prints the Markdown
-of ``docs/measurement.md``.
+padding between them, to another power of two, the linker puts code and data of random length before the kernels, and
+the symbols that nothing looks up have other names. Instructions and weights are the same, the binary is another one, so
+only the statistics can tell that neither is faster. Every look-alike goes through ``passsearch.search.confirm`` as a
+winner of a search does. ``benchmarks/results/look_alikes.json`` has the verdicts; those in it are not repeated.
+``--table`` prints the Markdown of ``docs/measurement.md``.
 """
 
 import argparse
@@ -30,8 +30,17 @@ PIPELINES = {"relay": "O3-passes", "relax": "nhwc-schedule-cpu"}
 """Pipelines to build, by toolchain: fast ones, because a baseline of a second hides what differs by percents."""
 REPETITIONS = 3
 LINKER = """#!/bin/sh
+for file in "$@"; do
+    case "$file" in
+    *.o)
+        nm --defined-only "$file" | awk '$2 == "t" {{ print $3, "{prefix}" $3 }}' > {names}
+        objcopy --redefine-syms={names} "$file"
+        ;;
+    esac
+done
 exec cc {padding} "$@"
 """
+"""A linker that renames the local functions of every object first. The runtime finds the others by their names."""
 PADDING = """.text
 .globl look_alike_code
 look_alike_code: .space {code}, 0x90
@@ -60,10 +69,10 @@ class LookAlike:
     def compile_fresh(
         self, key: str, candidate: Candidate, *, timing_key: str, kinds: Sequence[str]
     ) -> FreshCompile | Failure:
-        """Compile in a new process; the candidate with padding."""
+        """Compile in a new process; the candidate is linked in another way."""
         if key.endswith("baseline"):
             return self._evaluator.compile_fresh(key, candidate, timing_key=timing_key, kinds=kinds)
-        with padding(random.Random(self._seed)):
+        with other_linking(random.Random(self._seed)):
             return self._other.compile_fresh(key, candidate, timing_key=timing_key, kinds=kinds)
 
     def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
@@ -75,14 +84,15 @@ class LookAlike:
 
 
 @contextmanager
-def padding(rng: random.Random) -> Iterator[None]:
-    """Let the compilers started meanwhile link code and data of random length before the kernels."""
+def other_linking(rng: random.Random) -> Iterator[None]:
+    """Let the compilers started meanwhile rename local functions, and link padding of random length before kernels."""
     before = os.environ.get("CC")
     with tempfile.TemporaryDirectory() as folder:
         source, linker = Path(folder) / "padding.s", Path(folder) / "linker"
         lengths = {name: 16 * rng.randrange(1, 4096) for name in ("code", "constants", "data")}
         source.write_text(PADDING.format(**lengths))
-        linker.write_text(LINKER.format(padding=source))
+        prefix = f"look_alike_{rng.randrange(10**6)}_"
+        linker.write_text(LINKER.format(padding=source, prefix=prefix, names=Path(folder) / "names"))
         linker.chmod(0o700)
         os.environ["CC"] = str(linker)
         try:

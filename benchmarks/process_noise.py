@@ -8,9 +8,9 @@ network built by another pipeline. The processes run under several conditions, w
 * ``huge pages``: the allocator asks for pages of 2 MB (``GLIBC_TUNABLES=glibc.malloc.hugetlb=1``);
 * ``one place on the stack``: every run starts at the same depth of the stack.
 
-``benchmarks/results/process_noise.json`` has the log-ratios of all processes; ``simulate_search.py`` and
-``interval_coverage.py`` draw their noise from those ``as it is``. ``--table`` prints the Markdown of
-``docs/measurement.md``.
+``benchmarks/results/process_noise.json`` has the log-ratios of all processes. ``interval_coverage.py`` draws its noise
+from those ``as it is``; ``simulate_search.py`` simulates normal noise of three sizes around theirs. ``--table`` prints
+the Markdown of ``docs/measurement.md``.
 """
 
 import argparse

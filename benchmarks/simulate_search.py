@@ -2,8 +2,9 @@
 
 ``python benchmarks/simulate_search.py --searches 500`` runs the real search (forty candidates, shortlist, confirmation
 and verdict) on ``passsearch.evaluate.testing.SimulatedEvaluator``. In each search all candidates are the baseline's
-equals, or one is faster by a given gain; the processes of a machine differ by one of three levels of noise.
-``benchmarks/results/simulation.json`` has the result, ``docs/simulation.svg`` draws it.
+equals, or one is faster by a given gain; the processes of a machine differ by one of three levels of noise. With
+``--objective compile_time``, one compiles faster by that gain and compiles differ by one of three levels.
+``benchmarks/results/simulation.json`` has the results, ``docs/simulation.svg`` draws those of throughput.
 """
 
 import argparse
@@ -15,31 +16,38 @@ from typing import Any
 from passsearch.catalog import load
 from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpec, Pipeline
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
-from passsearch.measure import is_improvement
 from passsearch.search import RunOptions, Search, Space, confirm, shortlist
 
 ROOT = Path(__file__).parent
 CANDIDATES, REPETITIONS = 40, 3
-NOISES = (0.003, 0.006, 0.012)
-"""Standard deviations of one artifact's speed from process to process (``process_noise.py``)."""
+SPEED, COMPILE = "throughput", "compile_time"
+NOISES = {SPEED: (0.003, 0.006, 0.012), COMPILE: (0.01, 0.03, 0.06)}
+"""Standard deviations by objective: of an artifact's speed from process to process, and of one compile's time. The
+levels are those of ``interval_coverage.py``."""
+GAINS = {SPEED: (0.0, 0.01, 0.02, 0.03, 0.05, 0.1), COMPILE: (0.0, 0.05, 0.1, 0.2, 0.5, 2.0)}
+USUAL = {SPEED: 0.003, COMPILE: 0.03}
+"""Noise of the other objective than the one of interest."""
+KEEP_THROUGHPUT = 0.98
+"""Least throughput of a winner, as ``tune`` has it by default."""
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
 
 
-def search_once(seed: int, *, gain: float, noise: float) -> bool:
+def search_once(seed: int, *, gain: float, noise: float, objective: str = SPEED) -> bool:
     """Return whether one whole search ends in the verdict ``improved``: for the faster candidate, if there is one.
 
     Args:
         seed: Seed of the machine and of the search.
-        gain: Gain of one of the candidates.
-        noise: Standard deviation of an artifact's speed from process to process.
+        gain: Gain of one of the candidates in the objective.
+        noise: Standard deviation of the objective: of speed from process to process, or of compile times.
+        objective: Objective of the search.
     """
     pipelines = [Pipeline((PassSpec.of(f"Pass{number}"),)) for number in range(CANDIDATES)]
     fastest = str(pipelines[seed % CANDIDATES])
-    evaluator = SimulatedEvaluator(Machine(Noise(process=noise), seed), {fastest: 1 + gain})
+    evaluator = simulated(seed, {fastest: 1 + gain}, noise=noise, objective=objective)
     search = Search(
         evaluator,
         Space(load("relay"), (), frozenset()),  # all candidates are named ones: the sampler proposes none
-        options=RunOptions((Objective.parse("throughput"),), CANDIDATES, seed=seed),
+        options=RunOptions((Objective.parse(objective),), CANDIDATES, seed=seed),
         baselines=[BASELINE],
         default_baseline=BASELINE.name,
         first=[Candidate(pipeline) for pipeline in pipelines],
@@ -48,33 +56,46 @@ def search_once(seed: int, *, gain: float, noise: float) -> bool:
     )
     search.run()
     assert search.scoring is not None and search.reference is not None
-    best = shortlist(evaluator, search.scoring, search.ranked(), reference=search.reference)[0]
+    finalists = shortlist(evaluator, search.scoring, search.ranked(), reference=search.reference)
+    if not finalists:
+        return False  # the baseline stays: no candidate kept enough throughput on the shortlist
+    best = finalists[0]
     confirmation = confirm(
         evaluator,
         best.candidate,
         baseline=BASELINE,
         twin=search.scoring.baseline.built.folder,
         repetitions=REPETITIONS,
-        objective="throughput",
+        objective=objective,
         progress=lambda _: None,
+        keep_throughput=KEEP_THROUGHPUT,
     )
-    assert not isinstance(confirmation, Failure) and confirmation.throughput is not None
-    won = is_improvement(confirmation.throughput, floor=confirmation.noise_floor)
+    assert not isinstance(confirmation, Failure)
+    won = confirmation.improves(objective, keep_throughput=KEEP_THROUGHPUT)
     return won and (gain == 0.0 or str(best.candidate.pipeline) == fastest)
 
 
-def rates(gains: Sequence[float], searches: int) -> Iterator[dict[str, float]]:
+def simulated(seed: int, gains: Mapping[str, float], *, noise: float, objective: str) -> SimulatedEvaluator:
+    """Return candidates on a machine that is noisy in the objective; in the other one it has its usual noise."""
+    if objective == SPEED:
+        return SimulatedEvaluator(Machine(Noise(process=noise, compile=USUAL[COMPILE]), seed), gains)
+    machine = Machine(Noise(process=USUAL[SPEED], compile=noise), seed)
+    return SimulatedEvaluator(machine, {}, compile_gains=gains)
+
+
+def rates(objective: str, gains: Sequence[float], searches: int) -> Iterator[dict[str, Any]]:
     """Yield the number of searches won for each true gain at each level of noise."""
-    for noise in NOISES:
+    for noise in NOISES[objective]:
         for gain in gains:
-            wins = sum(search_once(seed, gain=gain, noise=noise) for seed in range(searches))
-            yield {"noise": noise, "gain": gain, "searches": searches, "won": wins}
-            print(f"noise {noise:.1%}, true gain {gain:.0%}: won {wins} of {searches}", flush=True)
+            wins = sum(search_once(seed, gain=gain, noise=noise, objective=objective) for seed in range(searches))
+            yield {"objective": objective, "noise": noise, "gain": gain, "searches": searches, "won": wins}
+            print(f"{objective}, noise {noise:.1%}, true gain {gain:.0%}: won {wins} of {searches}", flush=True)
 
 
-def table(document: Mapping[str, Any]) -> str:
+def table(document: Mapping[str, Any], objective: str) -> str:
     """Return the Markdown of ``docs/measurement.md``."""
-    won = {(each["noise"], each["gain"]): f"{each['won']} of {each['searches']}" for each in document["rates"]}
+    rows = [each for each in document["rates"] if each["objective"] == objective]
+    won = {(each["noise"], each["gain"]): f"{each['won']} of {each['searches']}" for each in rows}
     noises, gains = ({key[place]: None for key in won} for place in (0, 1))
     lines = ["| true gain of the best candidate | " + " | ".join(f"noise {noise:.1%}" for noise in noises) + " |"]
     lines += ["|---" * (len(noises) + 1) + "|"]
@@ -88,8 +109,8 @@ def draw(document: Mapping[str, Any], file: Path) -> None:
     from scipy.stats import binomtest
 
     figure, axes = plt.subplots(figsize=(6, 3.2))
-    for noise, color in zip(NOISES, ("#1a7f5a", "#b8860b", "#a23b3b"), strict=True):
-        rows = [each for each in document["rates"] if each["noise"] == noise]
+    for noise, color in zip(NOISES[SPEED], ("#1a7f5a", "#b8860b", "#a23b3b"), strict=True):
+        rows = [each for each in document["rates"] if (each["objective"], each["noise"]) == (SPEED, noise)]
         tests = [binomtest(int(each["won"]), int(each["searches"])) for each in rows]
         shares = [100 * test.statistic for test in tests]
         spans = [test.proportion_ci() for test in tests]
@@ -110,19 +131,21 @@ def main() -> None:
     """Simulate and write the JSON, or draw it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--searches", type=int, default=500)
-    parser.add_argument("--gains", type=float, nargs="+", default=[0.0, 0.01, 0.02, 0.03, 0.05, 0.1])
+    parser.add_argument("--objective", choices=NOISES, default=SPEED)
     parser.add_argument("--draw", type=Path, help="draw the committed JSON to this file; needs matplotlib")
     parser.add_argument("--table", action="store_true", help="print the Markdown from the committed JSON")
     arguments = parser.parse_args()
     results = ROOT / "results" / "simulation.json"
     if arguments.table:
-        print(table(json.loads(results.read_text())))
+        print(table(json.loads(results.read_text()), arguments.objective))
         return
     if arguments.draw:
         draw(json.loads(results.read_text()), arguments.draw)
         return
-    found = list(rates(arguments.gains, arguments.searches))
-    document = {"candidates": CANDIDATES, "repetitions": REPETITIONS, "rates": found}
+    objective = arguments.objective
+    others = [each for each in json.loads(results.read_text())["rates"] if each["objective"] != objective]
+    found = list(rates(objective, GAINS[objective], arguments.searches))
+    document = {"candidates": CANDIDATES, "repetitions": REPETITIONS, "rates": [*others, *found]}
     results.write_text(json.dumps(document, indent=1) + "\n")
 
 

@@ -8,7 +8,7 @@ Every run has the folder ``runs/zoo/TOOLCHAIN/NAME`` and continues where it stop
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,13 @@ import passsearch
 
 ROOT = Path(__file__).parent
 RESULTS = ROOT / "results"
+FOUND_BY = {
+    "baseline": "baseline `{name}`",
+    "sequence": "catalog, `{name}`",
+    "explored state": "explored state",
+    "sampler": "sampler {name}",
+}
+"""Words for the kinds of ``best.source``."""
 
 
 def main() -> None:
@@ -83,6 +90,7 @@ def ratio_table(documents: list[dict[str, Any]]) -> str:
         f"{baseline} compiles in",
         "best in",
     )
+    heads = (*heads, "found by", "best's compile time is of")
     rows = []
     for document in documents:
         ratios, verdict = document["ratios"], document["verdict"]
@@ -96,9 +104,28 @@ def ratio_table(documents: list[dict[str, Any]]) -> str:
             span(ratios["compile_time"]),
             *(f"{seconds * 1e3:.1f} ms" for seconds in latencies_s),
             *(f"{seconds:.1f} s" for seconds in compiles_s),
+            found_by(document),
+            compile_parts(document["best"]),
         ]
         rows.append(cells)
     return markdown(heads, rows)
+
+
+def found_by(document: Mapping[str, Any]) -> str:
+    """Return who proposed the winner. Results from before ``best.source`` have the names of sequences only."""
+    best = document["best"]
+    source = best.get("source") or {"kind": "sequence" if best["name"] else "sampler", "name": best["name"]}
+    return FOUND_BY[source["kind"]].format(name=source["name"]).strip()
+
+
+def compile_parts(row: Mapping[str, Any]) -> str:
+    """Return the parts of a compile time in percent, the largest first."""
+    parts = row.get("compile_parts_s")
+    if not parts:
+        return "not recorded"
+    total_s = sum(parts.values())
+    largest = sorted(parts.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {100 * seconds / total_s:.0f} %" for name, seconds in largest)
 
 
 def search_table(documents: list[dict[str, Any]]) -> str:

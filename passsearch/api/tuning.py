@@ -148,7 +148,7 @@ def tune(
         passes: The only passes to search, whatever the classes say.
         additional: Further passes to search, which the catalog leaves to the user's intent.
         catalogs: YAML files with the user's own passes.
-        sampler: Strategy: auto, graph, nsga2, random or states.
+        sampler: Strategy: auto, graph, nsga2 or random.
         remember: True to use and extend the facts that runs on this network, compiler and device share. The
             confirmation of the winner is always measured anew.
         plans: Plans by which artifacts are timed; the defaults are those of docs/measurement.md.

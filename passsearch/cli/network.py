@@ -104,7 +104,7 @@ def tune(
     catalogs: Catalogs = None,
     sampler: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Search strategy: auto, graph, nsga2, random or states."),
+        typer.Option(metavar="NAME", help="Search strategy: auto, graph, nsga2 or random."),
     ] = "auto",
     fresh: Fresh = False,
     as_json: AsJson = False,

@@ -32,7 +32,9 @@ class MeasurementPlans:
         most_processes: Largest number.
         least_timing_s: Time that the timing processes of one repetition may take, in seconds; as long as its compiles
             if these take longer.
-        most_repetitions: Largest number of repetitions that confirm a winner.
+        most_repetitions: Largest number of repetitions that confirm a winner, however large the noise floor still is.
+        least_floor: Noise floor, as a share, below which a confirmation that sees no gain ends. Until then it adds
+            repetitions, and so processes.
         confirm_share: Share of a time limit that the search leaves to the shortlist and the confirmation.
         confirm_s: Longest time that the search leaves to them, in seconds.
         explore_s: Longest time to close the space before the sampler starts, in seconds.
@@ -55,6 +57,7 @@ class MeasurementPlans:
     most_processes: int = 9
     least_timing_s: float = 20.0
     most_repetitions: int = 9
+    least_floor: float = 0.01
     confirm_share: float = 0.4
     confirm_s: float = 600.0
     explore_s: float = 300.0

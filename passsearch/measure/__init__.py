@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         one_process_ratio,
         process_ratio,
         race_critical_values,
+        ratio_of_medians,
     )
     from passsearch.measure.telemetry import (
         Meter,
@@ -63,6 +64,7 @@ __all__ = [
     "probe",
     "process_ratio",
     "race_critical_values",
+    "ratio_of_medians",
     "recording",
     "run_race",
 ]

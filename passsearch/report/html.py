@@ -6,7 +6,7 @@ from typing import Any
 
 from passsearch.report.formatting import format_pipeline, lookup
 from passsearch.report.interval_plot import interval_plot
-from passsearch.report.rows import column_titles, front_rows, level_rows, result_rows
+from passsearch.report.rows import baseline_name, column_titles, front_rows, level_rows, result_rows
 from passsearch.report.text import FRONT_TITLE, LEVELS_TITLE, attribution_lines, evidence_lines, setup_lines
 from passsearch.report.verdict import verdict_text
 
@@ -26,7 +26,7 @@ _STYLE = """
 
 def result_html(document: Mapping[str, Any]) -> str:
     """Return a run's result as an HTML fragment for notebooks."""
-    rows, levels = result_rows(document), level_rows(document)
+    rows, floor = result_rows(document), lookup(document, "verdict", "noise_floor")
     verdict = escape(verdict_text(document))
     return "\n".join(
         (
@@ -34,9 +34,9 @@ def result_html(document: Mapping[str, Any]) -> str:
             _paragraphs(setup_lines(document)),
             f'<p class="verdict">{verdict}</p>',
             _table(column_titles(document), [row.cells(document) for row in rows]),
+            interval_plot(rows, baseline=baseline_name(document), noise_floor=floor),
             _levels(document),
             _pareto_front(document),
-            interval_plot(document, [*levels, *rows]),
             _paragraphs(attribution_lines(document)),
             f"<p>best: <code>{escape(format_pipeline(document.get('best')))}</code></p>",
             f"<details><summary>Evidence</summary>{_paragraphs(evidence_lines(document))}</details>",
@@ -61,8 +61,13 @@ def _paragraphs(lines: Iterable[tuple[str, str]]) -> str:
 
 
 def _levels(document: Mapping[str, Any]) -> str:
-    cells = [row.cells(document) for row in level_rows(document)]
-    return f"<p>{LEVELS_TITLE}:</p>{_table(column_titles(document), cells)}" if cells else ""
+    rows = level_rows(document)
+    if not rows:
+        return ""
+    cells = [row.cells(document) for row in rows]
+    # The noise floor is of the confirmation, and these ratios are of the search's own measurements.
+    plot = interval_plot(rows, baseline=baseline_name(document), noise_floor=None)
+    return f"<p>{LEVELS_TITLE}:</p>{_table(column_titles(document), cells)}\n{plot}"
 
 
 def _pareto_front(document: Mapping[str, Any]) -> str:

@@ -1,12 +1,11 @@
 """A plot of throughput with its intervals, and of compile time beside it, as SVG without a plotting library."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from passsearch.report.formatting import MISSING, format_number, lookup
-from passsearch.report.rows import Row, baseline_name
+from passsearch.report.rows import Row
 
 WIDTH, TOP, ROW_HEIGHT = 720, 34, 24
 _LABEL_X, _THROUGHPUT_X, _COMPILE_X = 58, (70, 380), (430, 650)
@@ -26,18 +25,24 @@ class _Scale:
         return round(left + (value - self.low) / (self.high - self.low) * (right - left), 1)
 
 
-def interval_plot(document: Mapping[str, Any], rows: Sequence[Row]) -> str:
-    """Return the plot, one line per row: relative throughput as a point in its interval, compile time as a bar."""
+def interval_plot(rows: Sequence[Row], *, baseline: str, noise_floor: float | None) -> str:
+    """Return the plot, one line per row: relative throughput as a point in its interval, compile time as a bar.
+
+    Args:
+        rows: Rows of one measurement; those of two measurements are not comparable.
+        baseline: Name of what throughput is relative to.
+        noise_floor: Share by which the baseline differs from itself in this measurement; ``None`` if unknown.
+    """
     height = TOP + ROW_HEIGHT * len(rows) + 24
     throughput_scale, compile_scale = _throughput_scale(rows), _compile_scale(rows)
-    titles = f"throughput relative to {baseline_name(document)}", "compile time in seconds"
+    titles = f"throughput relative to {baseline}", "compile time in seconds"
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" '
         f'aria-label="{escape(" and ".join(titles))}" font-family="system-ui, sans-serif" font-size="12" '
         'fill="currentColor">',
         _label(_THROUGHPUT_X[0], 14, text=titles[0]),
         _label(_COMPILE_X[0], 14, text=titles[1]),
-        _noise_band(document, throughput_scale, height=height),
+        _noise_band(noise_floor, throughput_scale, height=height),
         _axis(throughput_scale, height),
     ]
     for index, row in enumerate(rows):
@@ -66,9 +71,8 @@ def _compile_scale(rows: Sequence[Row]) -> _Scale:
     return _Scale(0.0, longest_s or 1.0, _COMPILE_X)
 
 
-def _noise_band(document: Mapping[str, Any], scale: _Scale, *, height: int) -> str:
+def _noise_band(floor: float | None, scale: _Scale, *, height: int) -> str:
     """Return a band of the noise floor's width: smaller differences are noise."""
-    floor = lookup(document, "verdict", "noise_floor")
     if not floor:
         return ""
     # Clipped: a noise floor larger than all differences would reach into the labels beside the plot.

@@ -75,7 +75,11 @@ def comparison_text(document: Mapping[str, Any], *, width: int | None = None) ->
     floor = format_percent(document.get("noise_floor"))
     noise = f"{floor}; every ratio is of one compile per pipeline, mean over processes{cache}"
     failures = [row for row in document.get("rows") or [] if "failure" in row]
-    tail = [("noise floor", noise), *((label(row), f"failed: {_failure(row['failure'])}") for row in failures)]
+    tail = [
+        ("noise floor", noise),
+        *_row_estimators(document),
+        *((label(row), f"failed: {_failure(row['failure'])}") for row in failures),
+    ]
     parts = [
         _paragraphs(setup_lines(document), width),
         _table(document, comparison_rows(document), width=width),
@@ -226,10 +230,25 @@ def _search_baseline(document: Mapping[str, Any]) -> str:
 
 def _estimators(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield both estimates of the throughput ratio where they contradict each other."""
-    fastest, ordinary = (lookup(document, "ratios", name) for name in ("throughput", "throughput_of_medians"))
+    text = _contradiction(*(lookup(document, "ratios", name) for name in ("throughput", "throughput_of_medians")))
+    if text:
+        yield "estimators", text
+
+
+def _row_estimators(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield both estimates of each row of a comparison for which they contradict each other."""
+    for row in comparison_rows(document):
+        text = _contradiction(row.throughput_ratio, row.measurement.get("ratio_of_medians"))
+        if text:
+            yield f"estimators of {row.label}", text
+
+
+def _contradiction(fastest: Mapping[str, Any] | None, ordinary: Mapping[str, Any] | None) -> str:
+    """Return two estimates of one ratio if their intervals have nothing in common, else an empty text."""
     ends = lookup(fastest, "interval"), lookup(ordinary, "interval")
     if all(ends) and (ends[0][0] > ends[1][1] or ends[1][0] > ends[0][1]):
-        yield "estimators", f"throughput by fastest runs {format_ratio(fastest)}, by medians {format_ratio(ordinary)}"
+        return f"throughput by fastest runs {format_ratio(fastest)}, by medians {format_ratio(ordinary)}"
+    return ""
 
 
 def _outputs(outputs: Mapping[str, Any]) -> str:

@@ -4,7 +4,8 @@ from passsearch.search.audit import OUTPUT_CASES, audit_run
 from passsearch.search.certificate import check_certificate, read_closure, space_document
 from passsearch.search.comparison import compare_candidates
 from passsearch.search.comparison_records import CACHES, CF22, PAIRED, PROTOCOLS, ComparisonOptions, Side
-from passsearch.search.confirm import Confirmation, confirm, require_repetitions
+from passsearch.search.confirm import confirm, require_repetitions
+from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, toolchain_document
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import (

@@ -9,7 +9,8 @@ from typing import Any
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.evaluate import WorkerEvaluator
 from passsearch.measure import LEVEL
-from passsearch.search.confirm import Confirmation, confirm
+from passsearch.search.confirm import confirm
+from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, ratios_document, toolchain_document
 from passsearch.store import SCHEMA
 

@@ -85,6 +85,7 @@ def compare_candidates(
         "device": evaluator.session.sensors.device,
         "baseline": baseline.name,
         "protocol": options.protocol,
+        **({"runs": options.runs} if options.protocol == CF22 else {}),
         "cache": options.cache,
         "level": LEVEL,
         "processes": len(timings.processes),
@@ -139,7 +140,7 @@ def _index(outcome: Built | Failure, reference: Built | None, *, used: Sequence[
 
 def _plan(options: ComparisonOptions, rounds: RoundPlan) -> RoundPlan | Cf22Plan:
     if options.protocol == CF22:
-        return Cf22Plan()
+        return Cf22Plan(warmups=options.runs // 10, samples=options.runs)
     # Twice the largest cache: a cache replaces lines by an approximation of their age, so its own size is not enough.
     flush_bytes = 2 * cache_bytes() if options.cache == "flushed" else 0
     return replace(rounds, rounds=options.rounds, flush_bytes=flush_bytes)
@@ -309,6 +310,7 @@ def _row(contender: Contender, timings: ComparisonSamples) -> Document:
         "state": built.state,
         "binary": built.digest,
         "ratio": ratio_document(timings.ratio(contender.index)),
+        "ratio_of_medians": ratio_document(timings.ratio_of_medians(contender.index)),
         "outputs": built.agreement.to_json(),
         "improved": _improves(timings, contender.index, digest=built.digest),
         **_measurement(contender, built, timings=timings),

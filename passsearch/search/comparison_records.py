@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from passsearch.core import Candidate, Failure
 from passsearch.evaluate import Built, Conditions, ProcessSamples, Samples, WorkerEvaluator
-from passsearch.measure import LEVEL, Consumption, Ratio, cf22_ratio, noise_floor, process_ratio
+from passsearch.measure import LEVEL, Consumption, Ratio, cf22_ratio, noise_floor, process_ratio, ratio_of_medians
 from passsearch.search.pass_selection import analyze_network, with_prerequisites
 
 CACHES = ("warm", "flushed")
@@ -25,12 +25,14 @@ class ComparisonOptions:
         processes: Number of processes; as many as the verdicts need if ``None``.
         protocol: One of ``PROTOCOLS``.
         cache: One of ``CACHES``.
+        runs: Runs of each pipeline that protocol ``CF22`` keeps; a tenth as many are discarded as warm-ups.
     """
 
     rounds: int = 6
     processes: int | None = None
     protocol: str = PAIRED
     cache: str = "warm"
+    runs: int = 1000
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,11 @@ class ComparisonSamples:
         """Return one pipeline's throughput as a multiple of another's."""
         pairs = [(self.samples(process, reference), self.samples(process, index)) for process in self.processes]
         return cf22_ratio(pairs) if self.protocol == CF22 else process_ratio(pairs, level=level)
+
+    def ratio_of_medians(self, index: int) -> Ratio | None:
+        """Return the throughput ratio by median samples; ``None`` by the paper's protocol, which has one estimate."""
+        pairs = [(self.samples(process, BASELINE), self.samples(process, index)) for process in self.processes]
+        return None if self.protocol == CF22 else ratio_of_medians(pairs)
 
     @property
     def floor(self) -> float:

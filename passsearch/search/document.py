@@ -10,7 +10,7 @@ from passsearch.core import Candidate, Failure, Json
 from passsearch.evaluate import Network, Session
 from passsearch.measure import CONSUMPTION_OBJECTIVES, LEVEL, Consumption, Ratio
 from passsearch.search.composition import COMPOSED
-from passsearch.search.confirm import Confirmation
+from passsearch.search.confirmation import Confirmation
 from passsearch.search.measurement import make_measurement, measurement_document
 from passsearch.search.pass_selection import NetworkAnalysis, baselines
 from passsearch.search.records import Scored, SearchOutcome
@@ -18,7 +18,7 @@ from passsearch.search.scoring import Scoring
 from passsearch.store import SCHEMA
 
 Document: TypeAlias = dict[str, Any]
-"""A JSON object; its keys are listed in docs/tutorial.md."""
+"""A JSON object; the section "The keys of a result" of docs/tutorial.md lists those of a run."""
 
 
 def result_document(
@@ -71,8 +71,8 @@ def _source(best: Scored, outcome: SearchOutcome, *, baseline_names: Collection[
         return {"kind": "composition", "name": name}
     if name:
         return {"kind": "sequence", "name": name}
-    # These samplers propose states of the explored graph, the others propose sequences.
-    kind = "explored state" if outcome.coverage.sampler in ("graph", "states") else "sampler"
+    # This sampler proposes states of the explored graph, the others propose sequences.
+    kind = "explored state" if outcome.coverage.sampler == "graph" else "sampler"
     return {"kind": kind, "name": outcome.coverage.sampler}
 
 

@@ -13,7 +13,8 @@ from passsearch.core import Candidate, Failure, Json
 from passsearch.errors import PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, MeasurementPlans, Session, WorkerEvaluator, dialect_digest
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
-from passsearch.search.confirm import LEAST_REPETITIONS, Confirmation, confirm, require_repetitions
+from passsearch.search.confirm import LEAST_REPETITIONS, confirm, require_repetitions
+from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, result_document
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, baselines, first_trials
@@ -22,6 +23,7 @@ from passsearch.search.samplers import require_strategy
 from passsearch.search.scoring import Scoring
 from passsearch.search.shortlist import shortlist
 from passsearch.search.study import BaselineFailed, Search
+from passsearch.search.time_plan import TimePlan, duration
 from passsearch.store import LIMIT_KEYS, RunFolder, open_fact_cache
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -29,12 +31,6 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 LOG_VERSION = 7
 """Grows when facts of the log change their meaning; a run of an earlier version cannot be continued."""
-
-FRESH_PROCESS_S, SHORTLIST_S = 3.0, 30.0
-"""Time to start a compiler process and to import a network, and time of a shortlist, roughly."""
-
-MOST_RESERVE = 0.6
-"""Largest share of a time limit that the search leaves to the confirmation."""
 
 OVERTIME = 0.1
 """Share of a time limit by which a run may exceed it."""
@@ -150,6 +146,7 @@ class _Execution:
     def __init__(self, run: Run, folder: RunFolder, evaluator: WorkerEvaluator, progress: Progress) -> None:
         self._session, self._options, self._folder = run.session, run.options, folder
         self._evaluator, self._progress, self._plan = evaluator, progress, ""
+        self._time_plan = TimePlan(run.session.plans, run.options)
         requested = run.options.requested_passes
         self._analysis = analyze_network(run.session, evaluator.network.summary, requested_passes=requested)
         self._search = self._make_search(self._analysis)
@@ -222,31 +219,17 @@ class _Execution:
 
     def _plan_search(self, baseline: Scored, fastest: Scored) -> float:
         """Return the time at which the search has to end, so that the winner can be confirmed; tell the user."""
-        plans, timeout_s = self._session.plans, self._timeout_s
-        far = fastest is not baseline
-        repetitions = min(self._options.repetitions, LEAST_REPETITIONS) if far else self._options.repetitions
-        confirm_s = repetitions * self._repetition_s(baseline, fastest)
+        timeout_s, plan = self._timeout_s, self._time_plan
         if math.isinf(timeout_s):
-            if not far:
-                search_s = self._options.trials * self._folder.log.clock_s
-                self._note(f"no time limit: search up to {_minutes(search_s)}, confirm about {_minutes(confirm_s)}")
+            if fastest is baseline:
+                self._note(plan.estimate(baseline, started_s=self._folder.log.clock_s))
             return math.inf
-        # A large gain is certain after the fewest repetitions, a small one takes all the time there is.
-        usual_s = 0.0 if far else min(plans.confirm_s, plans.confirm_share * timeout_s)
-        reserve_s = min(max(usual_s, SHORTLIST_S + confirm_s), MOST_RESERVE * timeout_s)
-        plan = f"plan: search {_minutes(timeout_s - reserve_s)}, confirm {_minutes(reserve_s)}"
-        if plan != self._plan:
-            self._note(plan)
-        self._plan = plan
+        reserve_s = plan.reserve_s(baseline, fastest)
+        text = f"plan: search {duration(timeout_s - reserve_s)}, confirm {duration(reserve_s)}"
+        if text != self._plan:
+            self._note(text)
+        self._plan = text
         return timeout_s - reserve_s
-
-    def _repetition_s(self, baseline: Scored, best: Scored) -> float:
-        """Return about how long one repetition of the confirmation takes."""
-        compile_s = baseline.compile_s + best.compile_s + 2 * FRESH_PROCESS_S
-        # Baseline and twin run twice in each process at least.
-        process_s = FRESH_PROCESS_S + 4 * min(baseline.latency_s, default=0.0)
-        plans = self._session.plans
-        return compile_s + max(compile_s, plans.least_timing_s, plans.least_processes * process_s)
 
     def _note(self, text: str) -> None:
         """Tell the user something that stays on the screen: a total of 0 marks it."""
@@ -279,9 +262,9 @@ class _Execution:
     def _confirm(self, best: Scored, scoring: Scoring) -> Confirmation | Failure | None:
         if self._options.repetitions < 1:
             return None
-        two_s = LEAST_REPETITIONS * (scoring.baseline.compile_s + best.compile_s + 2 * FRESH_PROCESS_S)
+        two_s = LEAST_REPETITIONS * self._time_plan.compiles_s(scoring.baseline, best)
         if two_s > self._left_s() + OVERTIME * self._timeout_s:
-            reason = f"the time limit leaves no {_minutes(two_s)} to confirm; the same command with more time continues"
+            reason = f"the time limit leaves no {duration(two_s)} to confirm; the same command with more time continues"
             return Failure("timeout", "measure", "", reason)
         twin = self._evaluator.restore(scoring.baseline.built)
         if isinstance(twin, Failure):
@@ -324,8 +307,3 @@ class _Execution:
                 states = self._evaluator.applier.states(candidate.pipeline)
                 faulty += filter(None, [bisect_wrong_result(candidate, states, self._evaluator.build)])
         return faulty
-
-
-def _minutes(seconds: float) -> str:
-    """Return a time as people say it."""
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -19,6 +19,11 @@ SHORTLIST, QUICK = 5, 2
 NEAR_BEST = 0.98
 """Share of the best candidate's gain from which a candidate counts as nearly as good."""
 
+# A search compiles a candidate once, and one compile differs from the next by 3 % or more. Without this margin, equally
+# fast compiles would choose among candidates whose speeds differ by up to a percent.
+QUICKER = 1.1
+"""Number of times that a candidate must compile faster to be preferred to one that reads a little faster."""
+
 FAR = 0.8
 """Share of that gain below which no second measurement can make a candidate the best."""
 
@@ -100,7 +105,7 @@ def _by_preference(scoring: Scoring, candidates: list[Scored]) -> list[Scored]:
         return []
     best = max(admissible, key=lambda scored: scoring.gain(scoring.objective, scored))
     if scoring.objective.name in ("throughput", "latency"):
-        best = min(_equally_fast(scoring, admissible, best=best), key=lambda scored: scored.compile_s)
+        best = _quickest(_equally_fast(scoring, admissible, best=best), best=best)
     return [best, *(scored for scored in admissible if scored is not best)]
 
 
@@ -116,6 +121,13 @@ def _equally_fast(scoring: Scoring, candidates: list[Scored], *, best: Scored) -
     assert best.ratio is not None
     least = best.ratio.value * (1 - MIN_GAIN)
     return [scored for scored in candidates if scored.ratio is not None and scored.ratio.value >= least]
+
+
+def _quickest(candidates: list[Scored], *, best: Scored) -> Scored:
+    """Return the candidate that compiles fastest, or the best one if it is among them and no other clearly does."""
+    quickest = min(candidates, key=lambda scored: scored.compile_s)
+    keep_best = best in candidates and quickest.compile_s * QUICKER > best.compile_s
+    return best if keep_best else quickest
 
 
 def _with_samples(scored: Scored, timings: TimedSamples, number: int | None, *, gain: float) -> Scored:

@@ -9,6 +9,7 @@ skipped, so the same command continues after an interruption:
 * ``audit``: a gain in throughput is confirmed once more,
 * ``profile``: time per pass and per kernel of -O3 and of the results of the searches,
 * ``compare``: the paper's selections and the results of the searches against -O3, interleaved,
+* ``permute``: several orders of each selection at both build levels, as the paper chose the best of several orders,
 * ``acts``: how often each pass changed an IR in all of that.
 
 The interpreter ``--frameworks`` builds the networks. ``tables.py`` makes the tables. Everything here uses the public
@@ -17,25 +18,24 @@ names of passsearch only.
 
 import argparse
 import json
-import math
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import Any
 
+from candidates import build, one_process_row, slow_row
 from networks import NETWORKS, edition
+from permute import permute
 from selections import paper_candidates
 
 import passsearch
 from passsearch.catalog import PassDecision, insert_prerequisites, select_passes
 from passsearch.core import BuildOptions, Candidate, Failure, Fingerprint, PassSpec, Pipeline, parse_input
-from passsearch.evaluate import Built, CandidateSamples, RecordedEdge, Session, WorkerEvaluator, recorded_edges
-from passsearch.measure import log_ratio
+from passsearch.evaluate import RecordedEdge, Session, WorkerEvaluator, recorded_edges
 from passsearch.search import (
     CF22,
     PAIRED,
@@ -59,11 +59,11 @@ from provenance import provenance  # noqa: E402
 MAX_DEVIATION = 1e-4
 """Largest deviation from the framework's outputs, as a share of the largest output."""
 
-TOO_SLOW = 0.5
-"""Share of -O3's throughput below which a selection is timed in one process only: some are a hundred times slower."""
-
 PROCESSES = 6
 """Timing processes; the fewest whose range of ratios is a 95 % interval of their median."""
+
+PAPER_RUNS, LEAST_RUNS = 1000, 100
+"""Runs of each selection that the paper's protocol keeps, and the fewest where an inference takes long."""
 
 SEARCH_KEYS = ("best", "baseline", "baselines", "ratios", "verdict", "space", "classes", "failures", "seconds")
 """Keys of a search's result that the tables need."""
@@ -97,7 +97,11 @@ class Subject:
     def evaluator(self) -> AbstractContextManager[WorkerEvaluator]:
         """Open an evaluator that continues where it was interrupted and shares its facts with the searches."""
         return passsearch.session(
-            self.path, inputs=self.inputs, target=self.session.target, folder=self.folder / "compare"
+            self.path,
+            inputs=self.inputs,
+            target=self.session.target,
+            plans=self.session.plans,
+            folder=self.folder / "compare",
         )
 
 
@@ -110,6 +114,8 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for each search (%(default)s)")
     parser.add_argument("--protocol", choices=(PAIRED, CF22), default=PAIRED)
+    parser.add_argument("--longest", type=float, default=300.0, help="seconds of -O3's runs by cf22 (%(default)s)")
+    parser.add_argument("--orders", type=int, default=10, help="orders of each selection (%(default)s)")
     parser.add_argument("--results", type=Path, help="folder of the results (benchmarks/results/DIALECT/cf22)")
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS))
     options = parser.parse_args()
@@ -136,9 +142,21 @@ def evaluate(name: str, options: argparse.Namespace) -> None:
 def refuse_other_machine(subject: Subject) -> None:
     """Exit if the results so far are of another machine: numbers of two machines must not share a table."""
     here = provenance(subject.session)
-    for step in (value for value in subject.document.values() if isinstance(value, dict)):
-        if any(step[key] != here[key] for key in ("device", "target")):
-            sys.exit(f"{subject.name} was measured on {step['device']}, {step['target']}; give another --results.")
+    for name, step in subject.document.items():
+        others = differences(step, here) if isinstance(step, dict) else []
+        if others:
+            found = "; ".join(f"{key} {there!r} there, {now!r} here" for key, there, now in others)
+            sys.exit(f"`{name}` of {subject.name} was measured elsewhere: {found}. Give another --results.")
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Return what makes two machines incomparable: name, value there and value here.
+
+    Memory and kernel differ by a little from one start of a virtual machine to the next, and change no kernel's speed.
+    """
+    pairs = [(key, there["device"].get(key), here["device"].get(key)) for key in ("name", "cores", "threads")]
+    pairs.append(("target", there["target"], here["target"]))
+    return [pair for pair in pairs if pair[1] != pair[2]]
 
 
 def prepare(name: str, options: argparse.Namespace) -> Subject:
@@ -168,12 +186,6 @@ def agree(subject: Subject) -> dict[str, Any]:
         deviations = run_in_toolchain(subject, "agree.py", str(built.folder), str(cases), subject.session.device)
     agrees = all(deviation is not None and deviation <= MAX_DEVIATION for deviation in deviations)
     return {"deviations": deviations, "limit": MAX_DEVIATION, "agrees": agrees}
-
-
-def build(evaluator: WorkerEvaluator, candidate: Candidate) -> Built | Failure:
-    """Return a candidate's artifact or its failure."""
-    state = evaluator.reach(candidate.pipeline)
-    return state if isinstance(state, Failure) else evaluator.build(state, candidate)
 
 
 def run_in_toolchain(subject: Subject, script: str, *arguments: str) -> Any:
@@ -263,16 +275,40 @@ def compare(subject: Subject) -> dict[str, Any]:
         contenders += search_results(subject)
         slow = {each.name: row for each in contenders if (row := slow_row(evaluator, each))}
         others = [each for each in contenders if each.name not in slow]
-        processes = None if subject.options.protocol == CF22 else PROCESSES
-        document = compare_candidates(
-            [Side(evaluator, [session.dialect.baseline, *others])],
-            ComparisonOptions(processes=processes, protocol=subject.options.protocol),
-            progress=show,
-        )
+        options = comparison_options(evaluator, subject.options)
+        document = compare_candidates([Side(evaluator, [session.dialect.baseline, *others])], options, progress=show)
     rows = {row["name"]: without_samples(row) for row in document["rows"]} | slow
     for candidate in contenders:
         rows[candidate.name]["steps"] = [str(step) for step in candidate.pipeline.passes]
-    return {**{key: document[key] for key in ("baseline", "protocol", "noise_floor", "processes")}, "rows": rows}
+    keys = ("baseline", "protocol", "noise_floor", "processes", *(("runs",) if options.protocol == CF22 else ()))
+    return {**{key: document[key] for key in keys}, "rows": rows}
+
+
+def comparison_options(evaluator: WorkerEvaluator, options: argparse.Namespace) -> ComparisonOptions:
+    """Return the options of the comparison; the paper's protocol has fewer runs where an inference takes long."""
+    if options.protocol != CF22:
+        return ComparisonOptions(processes=PROCESSES, protocol=PAIRED)
+    baseline = evaluator.session.dialect.baseline
+    row = one_process_row(evaluator, baseline)
+    if "failure" in row:
+        sys.exit(f"{baseline.name} fails: {row['failure']['reason']}")
+    return ComparisonOptions(protocol=CF22, runs=capped_runs(row["latency_s"]["median"], options.longest))
+
+
+def capped_runs(latency_s: float, longest_s: float) -> int:
+    """Return the number of runs that are kept: the paper's, or as many as fit into the time, but not below 100."""
+    # A tenth more are discarded as warm-ups.
+    return max(LEAST_RUNS, min(PAPER_RUNS, int(longest_s / (1.1 * latency_s))))
+
+
+def permute_selections(subject: Subject) -> dict[str, Any]:
+    """Measure several orders of each of the paper's selections, at both build levels."""
+    session = subject.session
+    with subject.evaluator() as evaluator:
+        analysis = analyze_network(session, evaluator.network.summary)
+        paper = paper_candidates(subject.name, analysis.class_names, catalog=session.catalog)
+        document = permute(evaluator, paper, count=subject.options.orders, processes=PROCESSES, progress=show)
+    return dict(without_samples(document))
 
 
 def search_results(subject: Subject) -> list[Candidate]:
@@ -282,43 +318,6 @@ def search_results(subject: Subject) -> list[Candidate]:
         Candidate(Pipeline.parse(row["pipeline"]), BuildOptions.from_json(row["build"]), name)
         for name, row in best.items()
     ]
-
-
-def slow_row(evaluator: WorkerEvaluator, candidate: Candidate) -> dict[str, Any] | None:
-    """Return the row of a selection that fails or is far slower than -O3, else ``None``.
-
-    A single slow selection would make the interleaved measurement of all others last hours.
-    """
-    reference = build(evaluator, evaluator.session.dialect.baseline)
-    if isinstance(reference, Failure):
-        return {"name": candidate.name, "failure": reference.to_json()}
-    built = build(evaluator, candidate)
-    if isinstance(built, Failure):
-        return {"name": candidate.name, "failure": built.to_json()}
-    samples = evaluator.sample(reference, built)
-    if isinstance(samples, Failure):
-        return {"name": candidate.name, "failure": samples.to_json()}
-    ratio = math.exp(log_ratio(samples.reference, samples.candidate))
-    if ratio >= TOO_SLOW:
-        return None
-    return one_process_row(
-        candidate, built, samples=samples, apply_s=evaluator.applier.apply_seconds(candidate.pipeline)
-    )
-
-
-def one_process_row(candidate: Candidate, built: Built, *, samples: CandidateSamples, apply_s: float) -> dict[str, Any]:
-    """Return the row of a candidate from its samples in one process."""
-    return {
-        "name": candidate.name,
-        "pipeline": str(candidate.pipeline),
-        "binary": built.digest,
-        "compile_s": apply_s + built.seconds,
-        "latency_s": {"median": median(samples.candidate), "interval": None, "n": len(samples.candidate)},
-        "ratio": {"ratio": math.exp(log_ratio(samples.reference, samples.candidate)), "interval": None},
-        "unavailable": {
-            "interval": f"under {TOO_SLOW} of -O3's throughput; timed in one process, until that was certain"
-        },
-    }
 
 
 def profile(subject: Subject) -> dict[str, Any]:
@@ -378,6 +377,7 @@ STEPS: dict[str, Callable[[Subject], dict[str, Any]]] = {
     "audit": audit,
     "profile": profile,
     "compare": compare,
+    "permute": permute_selections,
     "acts": acts,
 }
 

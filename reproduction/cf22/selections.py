@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Collection
+from dataclasses import replace
 
 from passsearch.catalog import Catalog
 from passsearch.core import Candidate, PassSpec, Pipeline
@@ -19,7 +20,8 @@ def paper_candidates(name: str, classes: Collection[str], *, catalog: Catalog) -
 
     For the network of table 5 they are the printed sequences. For other networks AS is all passes of the network's
     classes in table 4, in two random orders. PO is drawn from these passes, the baseline's and the additional ones.
-    The paper reports the best of several orders, and its AS omits some passes; a single random order is weaker.
+    The paper reports the best of several orders (``orders``), and its AS omits some passes; a single random order is
+    weaker.
 
     Args:
         name: Name of the network; it seeds the random choice.
@@ -38,6 +40,17 @@ def paper_candidates(name: str, classes: Collection[str], *, catalog: Catalog) -
         _draw(f"{name} {selection}", pools[selection], size=size, name=selection) for selection, size in sizes.items()
     ]
     return [catalog.sequence("BL").candidate(), *random_candidates]
+
+
+def orders(selection: Candidate, *, count: int) -> list[Candidate]:
+    """Return a selection's own order and random others, all different; fewer than ``count`` where there are no more."""
+    generator = random.Random(f"{selection.name} orders {selection.pipeline}")
+    passes = selection.pipeline.passes
+    found = {passes: None}
+    for _ in range(20 * count):
+        if len(found) < count:
+            found[tuple(generator.sample(passes, len(passes)))] = None
+    return [replace(selection, pipeline=Pipeline(order)) for order in found]
 
 
 def passes_of_categories(catalog: Catalog, categories: Collection[str]) -> list[PassSpec]:

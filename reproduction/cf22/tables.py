@@ -11,17 +11,19 @@ import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from statistics import median
+from typing import Any
 
+from cells import PAPER, Row, Table, markdown, share, span
+from compile_times import against_o3, floors, graph_passes, levels, passes
 from figures import SELECTIONS, draw_figures
 from networks import NETWORKS
+from selections import paper_candidates
 
 from passsearch.catalog import CatalogEntry, load
-from passsearch.dialects import dialect
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parents[1] / "benchmarks" / "results"
-PAPER = json.loads((HERE / "paper.json").read_text())
 
 BUILDS = ("O3", "AS-best", "fastest")
 """-O3, the quickest compile that keeps -O3's throughput, and the highest throughput."""
@@ -51,10 +53,6 @@ MIN_APPLICATIONS = 10
 Fewer could be chance: a pass that needs a rare order of others before it acts seldom.
 """
 
-Row: TypeAlias = list[str]
-Table: TypeAlias = tuple[str, Row, list[Row]]
-"""Name, column heads and rows."""
-
 
 def main() -> None:
     """Print the tables, and write them to files if a folder is given."""
@@ -64,8 +62,9 @@ def main() -> None:
     arguments = parser.parse_args()
     files = (RESULTS / arguments.dialect / "cf22" / f"{name}.json" for name in NETWORKS)
     documents = {file.stem: json.loads(file.read_text()) for file in files if file.exists()}
-    graphs, runs = (fingerprints, effects, acts, contradictions), (against_o3, baselines, selections, cf22)
-    tables = [make(documents) for make in (table3, *graphs, *runs, floors, passes, kernels, table5, table6)]
+    graphs, runs = (fingerprints, effects, acts, contradictions), (against_o3, baselines, selections, cf22, permuted)
+    compiles = (graph_passes, levels, floors, passes)
+    tables = [make(documents) for make in (table3, *graphs, *runs, *compiles, kernels, table5, table6)]
     for name, heads, rows in (each for each in tables if each[2]):
         print(f"\n<!-- {name} -->\n\n{markdown(heads, rows)}")
         if arguments.out:
@@ -162,75 +161,15 @@ def evidence(entry: CatalogEntry, category: str, documents: Mapping[str, Any]) -
     return f"changed nothing in {no_ops} applications on {networks}" if no_ops >= MIN_APPLICATIONS else ""
 
 
-def against_o3(documents: Mapping[str, Any]) -> Table:
-    """Return the results of the searches, each confirmed from fresh compiles, beside the paper's claims."""
-    heads = [
-        "network",
-        "compile time less",
-        "by selection alone",
-        "paper",
-        "found by",
-        "at throughput / -O3",
-        "same binary",
-        "-O3 compiles in",
-        "best in",
-    ]
-    heads += ["highest throughput / -O3", "found by", "paper", "audit"]
-    rows = []
-    for name, document in documents.items():
-        quickest, fastest = document.get("compile_time"), document.get("throughput")
-        cells = [name, "–", "–", share(claim("compile_time_reduction", name)), "–", "–", "–", "–", "–", "–", "–"]
-        if quickest:
-            ratios, verdict = quickest["ratios"], quickest["verdict"]
-            cells[1] = reduction(ratios["compile_time"]) if verdict["improved"] else f"none: {verdict['reason']}"
-            cells[2] = selection_alone(document)
-            cells[4] = source(quickest)
-            cells[5] = span(ratios["throughput"])
-            cells[6] = "yes" if verdict["same_binary"] else "no"
-            cells[7:9] = [f"{quickest[row]['compile_s']:.1f} s" for row in ("baseline", "best")]
-        if fastest:
-            cells[9] = span(fastest["ratios"]["throughput"]) + (" improved" if fastest["verdict"]["improved"] else "")
-            cells[10] = source(fastest)
-        audit = document.get("audit", {})
-        audit_cell = "signed off" if audit.get("signed_off") else unavailable(audit)
-        rows.append([*cells, share(claim("throughput_gain", name)), audit_cell])
-    return "against-o3", heads, rows
-
-
-def selection_alone(document: Mapping[str, Any]) -> str:
-    """Return the compile time saved against -O3 without its evaluation of constants, in percent.
-
-    The best sequence evaluates constants too, quickly and by numpy; that time stays on its side, so the true share is
-    a little larger. There is no interval: -O3's passes were timed once.
-    """
-    profile, quickest = document.get("profile", {}).get("O3"), document["compile_time"]
-    if profile is None:
-        return "–"
-    # As a share of the profiled build, which took another time than the compiles that the ratio is of.
-    constants = profile["passes"]["FoldConstant"] / (profile["build_s"] + profile["write_s"])
-    return share(1 - quickest["best"]["compile_s"] / (quickest["baseline"]["compile_s"] * (1 - constants)))
-
-
-def source(document: Mapping[str, Any]) -> str:
-    """Return who proposed the best sequence: the catalog, by the sequence's name, or the sampler."""
-    return f"catalog, `{document['best']['name']}`" if document["best"]["name"] else "sampler"
-
-
-def reduction(ratio: Mapping[str, Any]) -> str:
-    """Return the time saved by a ratio of compile times, in percent: ``72 % [67 %, 76 %]``."""
-    ends = [share(1 - 1 / end) for end in ratio["interval"] or () if end]
-    return share(1 - 1 / ratio["ratio"]) + (f" [{', '.join(ends)}]" if ends else "")
-
-
 def selections(documents: Mapping[str, Any]) -> Table:
     """Return figures 2a, 2b and 3 as numbers, and table 5: the passes and the measurements of every selection."""
-    heads = ["network", "selection", "passes, in order", "throughput / -O3", "throughput", "latency", "compiles in"]
-    heads += ["of that its passes", "-O3 against itself"]
+    heads = ["network", "selection", "passes, in order", "put in", "throughput / -O3", "throughput", "latency"]
+    heads += ["compiles in", "of that its passes", "-O3 against itself"]
     rows = [
         [
             name,
             selection,
-            *selection_cells(document["compare"]["rows"][selection]),
+            *selection_cells(document["compare"]["rows"][selection], put_in=put_in(name, document, selection)),
             f"within {share(document['compare']['noise_floor'])}",
         ]
         for name, document in documents.items()
@@ -250,63 +189,86 @@ def baselines(documents: Mapping[str, Any]) -> Table:
         row = document.get("compare", {}).get("rows", {}).get("O3")
         paper = PAPER["rtx2080_baseline"].get(name)
         cells = [f"{paper['throughput_per_s']:.2f} /s", f"{paper['latency_ms']:.2f} ms"] if paper else ["–", "–"]
-        rows.append([name, *(selection_cells(row)[2:4] if row else ["–", "–"]), *cells])
+        rows.append([name, *(selection_cells(row, put_in="–")[3:5] if row else ["–", "–"]), *cells])
     heads = ["network", "-O3 throughput", "-O3 latency", "paper's throughput, RTX 2080", "paper's latency, RTX 2080"]
     return "baselines", heads, rows
 
 
 def cf22(documents: Mapping[str, Any]) -> Table:
-    """Return throughputs by the paper's protocol, which times each selection by itself, 1000 runs in one process.
+    """Return throughputs by the paper's protocol, which times each selection by itself, in one process.
 
     They have no interval: runs in sequence share every drift of the machine.
     """
-    rows = [
-        [name, *(span(document["cf22"]["rows"].get(each, {}).get("ratio")) for each in SELECTIONS)]
-        for name, document in documents.items()
-        if "cf22" in document
-    ]
-    return "cf22", ["network", *SELECTIONS], rows
+    rows = []
+    for name, document in documents.items():
+        if "cf22" in document:
+            measured = document["cf22"]
+            ratios = [span(measured["rows"].get(each, {}).get("ratio")) for each in SELECTIONS]
+            rows.append([name, str(measured.get("runs", 1000)), *ratios])
+    return "cf22", ["network", "runs", *SELECTIONS], rows
 
 
-def selection_cells(row: Mapping[str, Any]) -> Row:
-    """Return the cells of one selection, with the reason where there is no measurement."""
+def permuted(documents: Mapping[str, Any]) -> Table:
+    """Return the spread of each selection over its orders and build levels, and its best one measured again."""
+    heads = ["network", "selection", "orders and levels", "failed", "binaries", "throughput / -O3, one process"]
+    heads += ["best, interleaved", "its level", "its passes, in order", "compiles in"]
+    rows = []
+    for name, document in documents.items():
+        step = document.get("permute", {"rows": {}})
+        for selection, tried in step["rows"].items():
+            best = step["best"].get(f"{selection} best")
+            rows.append([name, selection, *spread_cells(tried), *best_cells(best), compile_span(tried)])
+    return "permuted", heads, rows
+
+
+def spread_cells(tried: Sequence[Mapping[str, Any]]) -> Row:
+    """Return the number of candidates, failures and binaries, and lowest, median and highest throughput."""
+    ratios = sorted(row["ratio"]["ratio"] for row in tried if "ratio" in row)
+    binaries = {row["binary"] for row in tried if "binary" in row}
+    spread = f"{ratios[0]:.3f} to {ratios[-1]:.3f}, median {median(ratios):.3f}" if ratios else "–"
+    return [str(len(tried)), str(sum("failure" in row for row in tried)), str(len(binaries)), spread]
+
+
+def best_cells(best: Mapping[str, Any] | None) -> Row:
+    """Return ratio, build level and passes of the best order of a selection."""
+    if best is None:
+        return ["–", "–", "–"]
+    return [span(best["ratio"]), str(best["build"]["opt_level"]), best["pipeline"].replace(",", ", ")]
+
+
+def compile_span(tried: Sequence[Mapping[str, Any]]) -> str:
+    """Return the shortest and the longest compile time."""
+    seconds = [row["compile_s"] for row in tried if "compile_s" in row]
+    return f"{min(seconds):.1f} to {max(seconds):.1f} s" if seconds else "–"
+
+
+def put_in(name: str, document: Mapping[str, Any], selection: str) -> str:
+    """Return the passes that a selection of the paper needs and does not have, so that they were put into it."""
+    dialect = document["compare"]["toolchain"]["dialect"]
+    paper = paper_candidates(name, document["analyze"]["classes"], catalog=load(dialect))
+    for candidate in (each for each in paper if each.name == selection):
+        own = Counter(str(step) for step in candidate.pipeline.passes)
+        return ", ".join((Counter(document["compare"]["rows"][selection]["steps"]) - own).elements()) or "nothing"
+    return "–"
+
+
+def selection_cells(row: Mapping[str, Any], *, put_in: str) -> Row:
+    """Return the cells of one selection, with the reason where there is no measurement.
+
+    Args:
+        row: Its measurement.
+        put_in: Passes that were put into it.
+    """
     steps = ", ".join(row.get("steps", [])) or "TVM's own"
     if "failure" in row:
         failure = row["failure"]
         reason = f"{failure['kind']}: {failure['reason']}".replace("|", "/")
-        return [steps, textwrap.shorten(reason, 160, placeholder=" …"), "–", "–", "–", "–"]
+        return [steps, put_in, textwrap.shorten(reason, 160, placeholder=" …"), "–", "–", "–", "–"]
     latency_s = row["latency_s"]["median"]
     numbers = [f"{1 / latency_s:.2f} /s", f"{1e3 * latency_s:.1f} ms", f"{row['compile_s']:.1f} s"]
     numbers.append(f"{row['apply_s']:.1f} s" if "apply_s" in row else "–")
     note = " (one process)" if row.get("unavailable", {}).get("interval") else ""
-    return [steps, span(row["ratio"]) + note, *numbers]
-
-
-def floors(documents: Mapping[str, Any]) -> Table:
-    """Return the time that no choice of passes can save: lowering and code generation of the quickest compile."""
-    heads = ["network", "-O3", "best", "its passes", "its lowering and code generation", "most that could be saved"]
-    rows = []
-    for name, document in documents.items():
-        if "compile_time" not in document:
-            continue
-        lowering = dialect(document["compile_time"]["toolchain"]["dialect"]).lowering.to_json()
-        if document["compile_time"]["best"]["build"] == lowering:
-            baseline, best = (document["compile_time"][key] for key in ("baseline", "best"))
-            floor_s = best["compile_s"] - best["apply_s"]
-            seconds = [baseline["compile_s"], best["compile_s"], best["apply_s"], floor_s]
-            rows.append([name, *(f"{each:.1f} s" for each in seconds), share(1 - floor_s / baseline["compile_s"])])
-    return "floors", heads, rows
-
-
-def passes(documents: Mapping[str, Any]) -> Table:
-    """Return the passes that take most of -O3's compile time."""
-    rows = []
-    for name, document in documents.items():
-        profile = document.get("profile", {}).get("O3")
-        if profile:
-            slowest = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in list(profile["passes"].items())[:5])
-            rows.append([name, f"{profile['build_s']:.1f} s", slowest, f"{profile['write_s']:.1f} s"])
-    return "passes", ["network", "-O3 builds in", "the five longest passes", "then writes kernels in"], rows
+    return [steps, put_in, span(row["ratio"]) + note, *numbers]
 
 
 def kernels(documents: Mapping[str, Any]) -> Table:
@@ -334,13 +296,14 @@ def table3(documents: Mapping[str, Any]) -> Table:
 def table5(documents: Mapping[str, Any]) -> Table:
     """Return the sequences of table 5, what had to be put into each of them, and their throughput here."""
     rows = []
-    compared = documents.get("ssd_resnet50_pytorch", {}).get("compare", {}).get("rows", {})
+    name = "ssd_resnet50_pytorch"
+    document = documents.get(name, {})
+    compared = document.get("compare", {}).get("rows", {})
     for selection, printed in PAPER["table5"].items():
         row = compared.get(selection, {})
-        inserted = list((Counter(row.get("steps", printed)) - Counter(printed)).elements())
         # The paper prints no measurement of a sequence: its figures show the best of several orders.
-        cells = selection_cells(row)[1] if row else "–"
-        rows.append([selection, ", ".join(printed), ", ".join(inserted) or "nothing", cells])
+        _, inserted, cell = selection_cells(row, put_in=put_in(name, document, selection))[:3] if row else "–––"
+        rows.append([selection, ", ".join(printed), inserted, cell])
     return "table5", ["selection", "the paper's sequence", "put in front here", "throughput / -O3 here"], rows
 
 
@@ -385,37 +348,6 @@ def consumption_cells(row: Mapping[str, Any]) -> Row:
 def device_name(document: Mapping[str, Any]) -> str:
     """Return the name of the device that a measurement was made on."""
     return str(document.get("device", {}).get("name", "this machine"))
-
-
-def claim(kind: str, name: str) -> float | None:
-    """Return the paper's claim for a network; ``None`` if it makes none."""
-    value: float | None = PAPER["claims"][kind].get(name)
-    return value
-
-
-def share(value: float | None) -> str:
-    """Return a share in percent: ``45 %``."""
-    return "–" if value is None else f"{100 * value:.0f} %"
-
-
-def span(ratio: Mapping[str, Any] | None) -> str:
-    """Return a ratio with its interval: ``1.020 [1.000, 1.040]``."""
-    if not ratio:
-        return "–"
-    low, high = ratio.get("interval") or (None, None)
-    return f"{ratio['ratio']:.3f}" + ("" if low is None or high is None else f" [{low:.3f}, {high:.3f}]")
-
-
-def unavailable(document: Mapping[str, Any]) -> str:
-    """Return the reason why there is no number."""
-    if "failure" in document:
-        return f"{document['failure']['kind']}: {document['failure']['reason']}"
-    return str(document.get("unavailable", "not measured"))
-
-
-def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    return "\n".join("| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads), *rows))
 
 
 if __name__ == "__main__":

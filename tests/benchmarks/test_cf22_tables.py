@@ -18,16 +18,46 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> Any:
     import tables  # type: ignore[import-not-found]
 
     yield tables
-    for name in ("tables", "networks", "figures"):
+    for name in ("tables", "networks", "figures", "cells", "compile_times", "selections"):
         sys.modules.pop(name, None)
 
 
-def test_the_catalog_marks_what_the_measurements_contradict(tables: Any) -> None:
+@pytest.fixture
+def documents() -> dict[str, Any]:
     files = sorted((ROOT / "benchmarks" / "results" / "relay" / "cf22").glob("*.json"))
-    _, _, rows = tables.contradictions({file.stem: json.loads(file.read_text()) for file in files})
+    return {file.stem: json.loads(file.read_text()) for file in files}
+
+
+def test_the_catalog_marks_what_the_measurements_contradict(tables: Any, documents: dict[str, Any]) -> None:
+    _, _, rows = tables.contradictions(documents)
     marked = [
         [entry.name, category, evidence]
         for entry in load("relay").entries.values()
         for category, evidence in entry.contradicted.items()
     ]
     assert sorted(rows) == sorted(marked) != []
+
+
+def test_the_page_has_the_tables_that_the_script_prints(tables: Any, documents: dict[str, Any]) -> None:
+    page = (ROOT / "docs" / "paper.md").read_text()
+    by_name = {name: documents[name] for name in tables.NETWORKS if name in documents}
+    makers = (tables.against_o3, tables.graph_passes, tables.levels, tables.floors, tables.passes, tables.table5)
+    for make in makers:
+        name, heads, rows = make(by_name)
+        assert tables.markdown(heads, rows) in page, name
+
+
+def test_a_winner_that_a_baseline_or_a_sampler_found_is_not_called_the_catalogs(tables: Any) -> None:
+    import cells  # type: ignore[import-not-found]
+
+    found = [{"kind": "baseline", "name": "O4"}, {"kind": "explored state", "name": "graph"}]
+    names = [cells.source({"best": {"name": "O4", "source": source}}) for source in found]
+    assert names == ["TVM's level O4", "explored state"]
+
+
+def test_a_selection_names_the_pass_that_was_put_in(tables: Any, documents: dict[str, Any]) -> None:
+    _, heads, rows = tables.selections(documents)
+    cells = {(row[0], row[1]): row[heads.index("put in")] for row in rows}
+    assert cells["ssd_resnet50_pytorch", "BL"] == "SimplifyInference"
+    assert cells["ssd_resnet50_pytorch", "PO-2"] == "nothing"
+    assert cells["ssd_resnet50_pytorch", "AS-best"] == cells["ssd_resnet50_pytorch", "O3"] == "–"

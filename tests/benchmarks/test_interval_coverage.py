@@ -37,7 +37,9 @@ def test_intervals_hold_the_true_ratio_although_they_decide_when_to_stop(
         assert binomtest(row["claimed"], REPETITIONS, 0.01, alternative="greater").pvalue > 0.01
 
 
-def test_a_hundredfold_gain_is_claimed_after_the_fewest_compiles(simulate: Callable[..., Mapping[str, Any]]) -> None:
+def test_a_hundredfold_gain_is_claimed_after_the_fewest_compiles_though_these_differ_by_three_percent(
+    simulate: Callable[..., Mapping[str, Any]],
+) -> None:
     row = simulate("throughput", gain=99.0, noise=0.012, repetitions=20)
     assert row["claimed"] == 20
     assert row["compiles_mean"] == 3

@@ -47,6 +47,14 @@ def test_fragment_has_verdict_rows_and_plot(result: dict[str, Any]) -> None:
     assert "<html" not in html
 
 
+def test_what_was_measured_apart_is_drawn_apart(result: dict[str, Any]) -> None:
+    html = result_html(result)
+    confirmed, levels = html.split("<svg")[1:]
+    assert [part.count("<circle") for part in (confirmed, levels)] == [2, 4]
+    assert "noise floor" in confirmed and "noise floor</title>" not in levels
+    assert html.index("other levels") < html.index("<svg", html.index("<svg") + 1)
+
+
 def test_names_are_escaped(result: dict[str, Any]) -> None:
     result["model"]["name"] = "<script>alert(1)</script>"
     result["baselines"][0]["name"] = "<b>&"

@@ -1,5 +1,6 @@
 """Texts of results and comparisons."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -170,6 +171,18 @@ def test_comparison_shows_measurements_and_failures(result: dict[str, Any]) -> N
     assert "noise floor: 0.4 %" in text
 
 
+def test_a_comparison_shows_both_estimators_of_a_row_where_they_contradict_each_other(result: dict[str, Any]) -> None:
+    row = {**result["best"], "name": "layout-fuse", "ratio": {"ratio": 1.1, "interval": [1.08, 1.12]}}
+    document = {**result, "baseline": "O3", "noise_floor": 0.004, "rows": [row]}
+    row["ratio_of_medians"] = {"ratio": 1.1, "interval": [1.07, 1.13]}
+    assert "estimators" not in comparison_text(document, width=120)
+    row["ratio_of_medians"] = {"ratio": 0.9, "interval": [0.88, 0.92]}
+    expected = (
+        "estimators of layout-fuse: throughput by fastest runs 1.100 [1.080, 1.120], by medians 0.900 [0.880, 0.920]"
+    )
+    assert expected in comparison_text(document, width=160)
+
+
 def test_deviation_of_the_winners_outputs_is_shown(result: dict[str, Any]) -> None:
     outputs = {"deviation": 1.2e-06, "tolerance": 2**-13, "top1_agreement": 1.0, "unavailable": {}}
     result["best"]["outputs"] = outputs
@@ -215,3 +228,10 @@ def test_estimators_that_contradict_each_other_are_both_shown(result: dict[str, 
     assert "estimators: throughput by fastest runs 1.004 [0.996, 1.012], by medians 0.900 [0.880, 0.920]" in (
         result_text(result)
     )
+
+
+def test_the_tutorial_lists_every_key_of_a_result(result: dict[str, Any]) -> None:
+    section = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text().split("## 10.")[1]
+    measured = {key for row in ("baseline", "best") for key in result[row]}
+    keys = {*result, *result["verdict"], *result["ratios"], *result["space"], *result["seconds"], *measured}
+    assert sorted(key for key in keys if f"`{key}`" not in section) == []

@@ -45,6 +45,7 @@ class Noise:
         burst: Size of a burst.
         stack: Mean cost of a place on the stack.
         process: Standard deviation of an artifact's speed from process to process.
+        compile: Standard deviation of the time of one compile.
     """
 
     run: float = 0.004
@@ -57,6 +58,7 @@ class Noise:
     burst: float = 0.27
     stack: float = 0.08
     process: float = 0.003
+    compile: float = 0.0
 
 
 class Machine:
@@ -65,6 +67,8 @@ class Machine:
     def __init__(self, noise: Noise, seed: int) -> None:
         self.noise = noise
         self.rng = random.Random(seed)  # noqa: S311
+        # A generator of their own, so that the noise of compiles leaves the samples as they are.
+        self._compile_rng = random.Random(f"{seed} compiles")  # noqa: S311
         self._now_s = 0.0
         self._phase = self.rng.random()
         self._burst_from_s = self.rng.expovariate(1 / noise.burst_every_s)
@@ -73,6 +77,10 @@ class Machine:
     def now(self) -> float:
         """Return the time since the start in seconds."""
         return self._now_s
+
+    def compile_s(self, seconds: float) -> float:
+        """Return the time of a compile that takes ``seconds`` undisturbed."""
+        return seconds * math.exp(self._compile_rng.gauss(0, self.noise.compile))
 
     def spend(self, seconds: float) -> None:
         """Advance the clock by a run that takes ``seconds`` undisturbed."""
@@ -109,15 +117,23 @@ class SimulatedEvaluator:
     Implements the protocol ``Evaluator``. The protocol of rounds and all statistics are the real ones.
     """
 
-    def __init__(self, machine: Machine, gains: Mapping[str, float], *, plans: MeasurementPlans | None = None) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        gains: Mapping[str, float],
+        *,
+        compile_gains: Mapping[str, float] | None = None,
+        plans: MeasurementPlans | None = None,
+    ) -> None:
         """Simulate a network.
 
         Args:
             machine: The machine.
             gains: Speed as a multiple of the baseline's, by pipeline; 1 for a pipeline that is not named.
+            compile_gains: Speed of the build as a multiple of the baseline's, in the same way.
             plans: Plans by which artifacts are timed.
         """
-        self._machine, self._gains = machine, gains
+        self._machine, self._gains, self._compile_gains = machine, gains, compile_gains or {}
         self.graph, self.batch, self.plans = StateGraph("root"), 1, plans or MeasurementPlans()
 
     def reach(self, pipeline: Pipeline) -> str | Failure:
@@ -134,7 +150,7 @@ class SimulatedEvaluator:
 
     def build(self, state: str, candidate: Candidate, *, longest_s: float = math.inf) -> Built | Failure:
         """Return an artifact without files."""
-        return Built(state, candidate.build, state, Path(state), state, state, BUILD_S, 0, 0, 0)
+        return Built(state, candidate.build, state, Path(state), state, state, self._build_s(state), 0, 0, 0)
 
     def restore(self, built: Built) -> Built | Failure:
         """Return the artifact: it has no files that could be lost."""
@@ -167,7 +183,11 @@ class SimulatedEvaluator:
     ) -> FreshCompile | Failure:
         """Return a compile that gives the same binary again."""
         state = str(self.reach(candidate.pipeline))
-        return FreshCompile(Path(state), state, APPLY_S, BUILD_S, APPLY_S + BUILD_S)
+        build_s = self._build_s(state)
+        return FreshCompile(Path(state), state, APPLY_S, build_s, APPLY_S + build_s)
+
+    def _build_s(self, state: str) -> float:
+        return self._machine.compile_s(BUILD_S / self._compile_gains.get(state, 1.0))
 
     def _time(self, names: Sequence[str], plan: RoundPlan) -> list[Samples]:
         loaded = [LoadedArtifact(self._machine, LATENCY_S / self._gains.get(name, 1.0)) for name in names]

@@ -17,7 +17,7 @@ AUTO = "auto"
 PARETO_POPULATION = 16
 """Number of candidates in a generation of NSGA-II."""
 
-MULTI_OBJECTIVE = ("nsga2", "random", "states")
+MULTI_OBJECTIVE = ("nsga2", "random")
 """Strategies that take several objectives."""
 
 
@@ -40,10 +40,6 @@ def _random(space: Space, _: GraphSpace, seed: int) -> Strategy:
     return Strategy("random", space, optuna.samplers.RandomSampler(seed=seed))
 
 
-def _states(_: Space, graph: GraphSpace, seed: int) -> Strategy:
-    return Strategy("states", graph, optuna.samplers.RandomSampler(seed=seed))
-
-
 def _nsga2(space: Space, _: GraphSpace, seed: int) -> Strategy:
     sampler = optuna.samplers.NSGAIISampler(seed=seed, population_size=PARETO_POPULATION)
     return Strategy("nsga2", space, sampler)
@@ -55,11 +51,10 @@ def _graph(_: Space, graph: GraphSpace, seed: int) -> Strategy:
 
 STRATEGIES: dict[str, Callable[[Space, GraphSpace, int], Strategy]] = {
     "random": _random,
-    "states": _states,
     "nsga2": _nsga2,
     "graph": _graph,
 }
-"""Random keys, random states, Optuna's NSGA-II on keys, and a Gaussian process on states."""
+"""Random keys, Optuna's NSGA-II on keys, and a Gaussian process on states."""
 
 
 def make_strategy(name: str, space: Space, *, graph: GraphSpace, seed: int, objectives: int = 1) -> Strategy:

@@ -1,0 +1,178 @@
+"""The result of a confirmation: its ratios, its verdict, and whether further repetitions could change it."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from passsearch.evaluate import Conditions, Samples
+from passsearch.measure import (
+    CONSUMPTION_OBJECTIVES,
+    MIN_GAIN,
+    Consumption,
+    Ratio,
+    is_improvement,
+    mean_ratio,
+    noise_floor,
+    ratio_of_medians,
+)
+
+CLEAR = 1.05
+"""Ratio of compile times up to which two candidates compile equally fast, for a reader."""
+
+
+@dataclass(frozen=True)
+class ConsumptionTurn:
+    """Consumption of baseline, twin and candidate that ran in turns."""
+
+    baseline: Consumption
+    twin: Consumption
+    candidate: Consumption
+
+    def has(self, objective: str) -> bool:
+        """Return whether an objective was read of all three."""
+        return all(artifact.has(objective) for artifact in (self.baseline, self.twin, self.candidate))
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """The result of fresh compiles in fresh processes.
+
+    Attributes:
+        throughput: Throughput of the candidate over the baseline's; ``None`` where nothing runs.
+        compile_time: Number of times the candidate compiles faster.
+        compile_twin: Number of times another compile of the baseline is faster than the first; ``None`` where compile
+            time is not the objective.
+        twin: Throughput of another compile of the baseline over the baseline's, which shows what the machine calls
+            equal; ``None`` where nothing runs.
+        repetitions: Number of fresh compiles of either.
+        processes: Number of new processes that timed them.
+        reproducible: True if every compile of a candidate gave the same binary, byte for byte.
+        same_binary: True if candidate and baseline are one binary, so that neither can be faster.
+        compile_s: Compile times of the candidate, one per repetition.
+        baseline_compile_s: Compile times of the baseline.
+        parts_s: Parts of the candidate's compile times by ``COMPILE_PARTS``, median over the repetitions.
+        baseline_parts_s: Parts of the baseline's compile times.
+        apply_s: Time to apply the candidate's pipeline, which is part of ``compile_s``.
+        latency_s: Samples of the candidate, by process.
+        baseline_latency_s: Samples of the baseline.
+        conditions: Conditions of each process.
+        seconds: Wall time of all compiles and all timing, starts of processes included.
+        consumption: Consumption by repetition; empty where the device has no meter.
+    """
+
+    throughput: Ratio | None
+    compile_time: Ratio
+    compile_twin: Ratio | None
+    twin: Ratio | None
+    repetitions: int
+    processes: int
+    reproducible: bool
+    same_binary: bool
+    compile_s: tuple[float, ...]
+    baseline_compile_s: tuple[float, ...]
+    parts_s: Mapping[str, float]
+    baseline_parts_s: Mapping[str, float]
+    apply_s: tuple[float, ...]
+    latency_s: tuple[Samples, ...]
+    baseline_latency_s: tuple[Samples, ...]
+    conditions: Sequence[Conditions]
+    seconds: float
+    consumption: Sequence[ConsumptionTurn] = ()
+
+    def ratio(self, objective: str) -> Ratio | None:
+        """Return how many times better the candidate is; ``None`` for what is not measured again."""
+        if objective in CONSUMPTION_OBJECTIVES:
+            return self._consumption_ratio(objective, lambda turn: turn.candidate)
+        # Peak memory is read when outputs are compared, and a confirmation does not compare them again.
+        return {"compile_time": self.compile_time, "memory": None}.get(objective, self.throughput)
+
+    def floor(self, objective: str) -> float:
+        """Return the share by which the baseline may differ from itself in an objective.
+
+        It is infinite for what was not read.
+        """
+        twin = self.compile_twin if objective == "compile_time" else self.twin
+        if objective in CONSUMPTION_OBJECTIVES:
+            twin = self._consumption_ratio(objective, lambda turn: turn.twin)
+        return noise_floor(twin) if twin else math.inf
+
+    def _consumption_ratio(self, objective: str, other: Callable[[ConsumptionTurn], Consumption]) -> Ratio | None:
+        # One process measures the consumption in each repetition, so a repetition is one value.
+        if not self.consumption or not all(turn.has(objective) for turn in self.consumption):
+            return None
+        return mean_ratio([turn.baseline.log_ratio(other(turn), objective=objective) for turn in self.consumption])
+
+    def keeps(self, objective: str, least: float) -> bool:
+        """Return whether a gain in another objective leaves this share of the throughput; one binary loses none."""
+        # The lower end and not the ratio: to keep throughput must be as certain as to gain something else.
+        if objective in ("throughput", "latency") or self.same_binary:
+            return True
+        return least <= 0 if self.throughput is None else self.throughput.interval.low >= least
+
+    def improves(self, objective: str, *, keep_throughput: float) -> bool:
+        """Return whether the candidate is better in an objective, beyond the noise and with enough throughput.
+
+        If candidate and baseline are one binary, only the compile time can improve.
+
+        Args:
+            objective: Name of the objective.
+            keep_throughput: Least throughput, as a share of the baseline's, where throughput is not the objective.
+        """
+        # A difference that processes read between two copies of one binary is noise, whatever its interval says.
+        ratio = self.ratio(objective)
+        if ratio is None or (self.same_binary and objective != "compile_time"):
+            return False
+        return self.keeps(objective, keep_throughput) and is_improvement(ratio, floor=self.floor(objective))
+
+    def is_decided(self, objective: str, *, keep_throughput: float, least_floor: float) -> bool:
+        """Return whether further repetitions are of no use: they would change neither the verdict nor its meaning.
+
+        Args:
+            objective: Name of the objective.
+            keep_throughput: Least throughput, as a share of the baseline's, where throughput is not the objective.
+            least_floor: Noise floor below which "no better" says that no gain worth having was overlooked.
+        """
+        ratio = self.ratio(objective)
+        if ratio is None or self.improves(objective, keep_throughput=keep_throughput):
+            return True
+        if self.same_binary and objective != "compile_time":
+            return True
+        # What looks no better than the least gain is given up, although more repetitions might find it better: that
+        # can lose a win, and can make none.
+        if ratio.value > 1 + MIN_GAIN:
+            return False
+        # Compiles are too few and too noisy for such a floor, so they end when it is clear which of two is faster.
+        return _is_clear(ratio) if objective == "compile_time" else self._is_certain(ratio, objective, least_floor)
+
+    def _is_certain(self, ratio: Ratio, objective: str, least_floor: float) -> bool:
+        """Return whether the interval has no gain that counts, or the noise is too small to hide one."""
+        return ratio.interval.high <= 1 + MIN_GAIN or self.floor(objective) < least_floor
+
+    @property
+    def summary(self) -> Conditions:
+        """Conditions of all processes in one: those of the first, with means of what changes from one to the next."""
+        if not self.conditions:
+            return {}
+        # The first process alone would hide a disturbance of a later one.
+        names = ("steal_percent", "foreign_percent", "rounds_dropped")
+        rows: Any = self.conditions
+        return {**rows[0], **{name: round(fmean(row[name] for row in rows), 2) for name in names}}
+
+    @property
+    def throughput_of_medians(self) -> Ratio | None:
+        """Throughput ratio by the processes' median samples, beside that by their fastest ones."""
+        pairs = list(zip(self.baseline_latency_s, self.latency_s, strict=True))
+        return ratio_of_medians(pairs) if pairs else None
+
+    @property
+    def noise_floor(self) -> float:
+        """Share by which the baseline may differ from itself; infinite where nothing runs."""
+        return noise_floor(self.twin) if self.twin else math.inf
+
+
+def _is_clear(compile_time: Ratio) -> bool:
+    """Return whether it is clear which of two compiles faster, or that both are about equally fast."""
+    low, high = compile_time.interval.low, compile_time.interval.high
+    return low > 1 or high < 1 or (low > 1 / CLEAR and high < CLEAR)

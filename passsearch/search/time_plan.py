@@ -1,0 +1,76 @@
+"""How a run's time limit is divided: the search leaves enough of it to the shortlist and the confirmation."""
+
+from dataclasses import dataclass
+
+from passsearch.evaluate import MeasurementPlans
+from passsearch.search.confirm import LEAST_REPETITIONS
+from passsearch.search.options import RunOptions
+from passsearch.search.records import Scored
+
+FRESH_PROCESS_S, SHORTLIST_S = 3.0, 30.0
+"""Time to start a compiler process and to import a network, and time of a shortlist, roughly."""
+
+MOST_RESERVE = 0.6
+"""Largest share of a time limit that the search leaves to the confirmation."""
+
+
+@dataclass(frozen=True)
+class TimePlan:
+    """The times that a confirmation takes, estimated from what the search measured.
+
+    Attributes:
+        plans: Measurement plans of the session.
+        options: Options of the run.
+    """
+
+    plans: MeasurementPlans
+    options: RunOptions
+
+    def reserve_s(self, baseline: Scored, fastest: Scored) -> float:
+        """Return the seconds of the time limit that the search leaves to the shortlist and the confirmation.
+
+        Args:
+            baseline: The baseline.
+            fastest: The baseline again, or a candidate that is more than twice as fast.
+        """
+        assert self.options.timeout_s is not None
+        timeout_s, plans = self.options.timeout_s, self.plans
+        repetition_s = self.repetition_s(baseline, fastest)
+        confirm_s = self.options.repetitions * repetition_s
+        usual_s = min(plans.confirm_s, plans.confirm_share * timeout_s)
+        if fastest is not baseline:
+            # A large gain is certain after the fewest repetitions, a small one takes all the time there is. Two say
+            # that it is faster, but nothing about its compile time, so two are planned only where the time is short.
+            fewest = min(self.options.repetitions, LEAST_REPETITIONS)
+            confirm_s = confirm_s if SHORTLIST_S + confirm_s <= usual_s else fewest * repetition_s
+            usual_s = 0.0
+        return min(max(usual_s, SHORTLIST_S + confirm_s), MOST_RESERVE * timeout_s)
+
+    def repetition_s(self, baseline: Scored, best: Scored) -> float:
+        """Return about how long one repetition of the confirmation takes."""
+        compile_s = self.compiles_s(baseline, best)
+        # Baseline and twin run twice in each process at least.
+        process_s = FRESH_PROCESS_S + 4 * min(baseline.latency_s, default=0.0)
+        return compile_s + max(compile_s, self.plans.least_timing_s, self.plans.least_processes * process_s)
+
+    def compiles_s(self, baseline: Scored, best: Scored) -> float:
+        """Return about how long the compiles of one repetition take."""
+        return baseline.compile_s + best.compile_s + 2 * FRESH_PROCESS_S
+
+    def estimate(self, baseline: Scored, *, started_s: float) -> str:
+        """Return the estimate for a run without a time limit, in words.
+
+        Args:
+            baseline: The baseline.
+            started_s: Time that its evaluation took, taken for that of each candidate.
+        """
+        repetition_s = self.repetition_s(baseline, baseline)
+        fewest = self.options.repetitions
+        most = max(fewest, self.plans.most_repetitions) if fewest else 0
+        confirm = f"{duration(fewest * repetition_s)} to {duration(most * repetition_s)}"
+        return f"no time limit: search up to {duration(self.options.trials * started_s)}, confirm {confirm}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

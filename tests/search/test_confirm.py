@@ -1,0 +1,131 @@
+"""When a confirmation ends, on a simulated machine whose candidates, compiles and processes are known."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
+from passsearch.evaluate import FreshCompile, MeasurementPlans
+from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
+from passsearch.search import Confirmation, confirm
+
+BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
+PLANS = MeasurementPlans()
+
+
+class NoisyCompiles(SimulatedEvaluator):
+    """Compiles whose times differ from one to the next; the candidate is no faster to compile than the baseline."""
+
+    def __init__(self, machine: Machine, gains: dict[str, float], *, noise: float = 0.03, **options: Any) -> None:
+        super().__init__(machine, gains, **options)
+        self._machine_rng, self._compile_noise = machine.rng, noise
+
+    def compile_fresh(
+        self, key: str, candidate: Candidate, *, timing_key: str, kinds: Sequence[str]
+    ) -> FreshCompile | Failure:
+        """Return a compile that takes about 20 s."""
+        fresh = super().compile_fresh(key, candidate, timing_key=timing_key, kinds=kinds)
+        assert isinstance(fresh, FreshCompile)
+        return replace(fresh, build_s=20.0 * math.exp(self._machine_rng.gauss(0, self._compile_noise)))
+
+
+class IrreproducibleCompiles(SimulatedEvaluator):
+    """Every compile of a candidate gives another binary."""
+
+    compiles = 0
+
+    def compile_fresh(
+        self, key: str, candidate: Candidate, *, timing_key: str, kinds: Sequence[str]
+    ) -> FreshCompile | Failure:
+        """Return a compile of the same speed and of another digest."""
+        self.compiles += 1
+        fresh = super().compile_fresh(key, candidate, timing_key=timing_key, kinds=kinds)
+        assert isinstance(fresh, FreshCompile)
+        return replace(fresh, digest=f"{fresh.digest}-{self.compiles}")
+
+
+def confirmed(
+    evaluator: SimulatedEvaluator,
+    *,
+    objective: str = "throughput",
+    repetitions: int = 3,
+    left_s: Callable[[], float] = lambda: math.inf,
+) -> Confirmation:
+    confirmation = confirm(
+        evaluator,
+        Candidate(Pipeline((PassSpec.of("Fast"),))),
+        baseline=BASELINE,
+        twin=Path("root"),
+        repetitions=repetitions,
+        objective=objective,
+        progress=lambda _: None,
+        left_s=left_s,
+    )
+    assert isinstance(confirmation, Confirmation)
+    return confirmation
+
+
+def confirmation_of(gain: float, **options: Any) -> Confirmation:
+    return confirmed(SimulatedEvaluator(Machine(Noise(), 3), {"Fast": gain}), **options)
+
+
+@pytest.mark.parametrize(("kind", "reproducible"), [(SimulatedEvaluator, True), (IrreproducibleCompiles, False)])
+def test_compiles_that_differ_are_the_repetitions(kind: type[SimulatedEvaluator], reproducible: bool) -> None:
+    confirmation = confirmed(kind(Machine(Noise(), 1), {"Fast": 1.1}), repetitions=4)
+    assert confirmation.throughput is not None
+    assert confirmation.reproducible is reproducible and not confirmation.same_binary
+    assert confirmation.throughput.interval.low < 1.1 < confirmation.throughput.interval.high
+
+
+def test_a_large_gain_is_confirmed_in_the_fewest_repetitions_and_a_small_one_takes_more() -> None:
+    assert confirmation_of(100.0).repetitions == 3
+    small = confirmation_of(1.025)
+    assert 3 < small.repetitions <= PLANS.most_repetitions
+    assert small.improves("throughput", keep_throughput=0.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_faster_winner_that_compiles_about_as_fast_takes_the_fewest_repetitions(seed: int) -> None:
+    confirmation = confirmed(NoisyCompiles(Machine(Noise(), seed), {"Fast": 100.0}, noise=0.05))
+    assert confirmation.repetitions == 3 and confirmation.improves("throughput", keep_throughput=0.0)
+
+
+def test_for_compile_time_it_must_be_clear_which_of_two_compiles_faster() -> None:
+    noisy = [confirmed(NoisyCompiles(Machine(Noise(), seed), {}), objective="compile_time") for seed in range(5)]
+    assert max(confirmation.repetitions for confirmation in noisy) == PLANS.most_repetitions
+    quiet = NoisyCompiles(Machine(Noise(), 0), {}, noise=0.001)
+    assert confirmed(quiet, objective="compile_time").repetitions == 3
+
+
+def test_what_is_certainly_no_better_is_given_up_after_the_fewest_repetitions() -> None:
+    confirmation = confirmation_of(0.9)
+    assert confirmation.repetitions == 3 and not confirmation.improves("throughput", keep_throughput=0.0)
+
+
+def noisy_equals(seed: int, **plans: Any) -> Confirmation:
+    machine = Machine(Noise(process=0.008), seed)
+    # Few processes a compile, as on a network that is slow to run.
+    options = replace(PLANS, most_processes=4, **plans)
+    return confirmed(SimulatedEvaluator(machine, {"Fast": 1.0}, plans=options))
+
+
+def test_processes_are_added_until_the_floor_would_not_hide_a_gain() -> None:
+    equals = [noisy_equals(seed) for seed in range(10)]
+    assert not any(each.improves("throughput", keep_throughput=0.0) for each in equals)
+    hidden = [each for each in equals if each.throughput and each.throughput.interval.high > 1.01]
+    assert all(each.noise_floor < 0.01 or each.repetitions == PLANS.most_repetitions for each in hidden)
+    assert max(each.repetitions for each in equals) > 3
+
+
+def test_a_floor_that_stays_large_ends_with_the_most_repetitions() -> None:
+    equals = [noisy_equals(seed, most_repetitions=4, least_floor=0.0001) for seed in range(5)]
+    assert max(each.repetitions for each in equals) == 4
+
+
+def test_a_confirmation_ends_with_the_time_limit_but_has_an_interval() -> None:
+    confirmation = confirmation_of(1.02, left_s=lambda: -1.0)
+    assert confirmation.repetitions == 2 and math.isfinite(confirmation.compile_time.interval.high)

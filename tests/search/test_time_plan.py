@@ -1,0 +1,51 @@
+"""The division of a time limit between search and confirmation."""
+
+from pathlib import Path
+
+import pytest
+
+from passsearch.core import BuildOptions, Candidate, Objective
+from passsearch.evaluate import Built, MeasurementPlans
+from passsearch.search import RunOptions, Scored
+from passsearch.search.time_plan import SHORTLIST_S, TimePlan
+
+BUILD = BuildOptions(opt_level=3)
+
+
+def scored(latency_s: float, compile_s: float) -> Scored:
+    built = Built("root", BUILD, "root", Path("root"), "root", "root", compile_s, 0, 0, 0)
+    return Scored(Candidate(build=BUILD), built, None, (latency_s,), compile_s, 0.0)
+
+
+SLOW, FAST = scored(1.7, 20.0), scored(0.02, 20.0)
+
+
+def plan(timeout_s: float, repetitions: int = 3) -> TimePlan:
+    options = RunOptions((Objective.parse("throughput"),), 40, timeout_s=timeout_s, repetitions=repetitions)
+    return TimePlan(MeasurementPlans(), options)
+
+
+def repetitions_in(reserve_s: float, timing: TimePlan) -> float:
+    return (reserve_s - SHORTLIST_S) / timing.repetition_s(SLOW, FAST)
+
+
+def test_a_far_faster_winner_gets_three_repetitions_where_time_allows() -> None:
+    long, short = plan(1200.0), plan(500.0)
+    assert repetitions_in(long.reserve_s(SLOW, FAST), long) == pytest.approx(3)
+    assert repetitions_in(short.reserve_s(SLOW, FAST), short) == pytest.approx(2)
+
+
+def test_a_search_without_a_fast_winner_leaves_its_usual_share() -> None:
+    assert plan(1200.0).reserve_s(SLOW, SLOW) == pytest.approx(0.4 * 1200.0)
+
+
+def test_the_search_keeps_a_part_of_the_shortest_limit() -> None:
+    assert plan(60.0).reserve_s(SLOW, SLOW) == pytest.approx(0.6 * 60.0)
+
+
+def test_an_unconfirmed_run_leaves_the_time_of_a_shortlist_only() -> None:
+    assert plan(1200.0, repetitions=0).reserve_s(SLOW, FAST) == SHORTLIST_S
+
+
+def test_a_run_without_a_limit_prints_the_shortest_and_the_longest_confirmation() -> None:
+    assert plan(60.0).estimate(SLOW, started_s=30.0) == "no time limit: search up to 20 min, confirm 5 min to 14 min"
