@@ -18,7 +18,7 @@ from itertools import product
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from passsearch.catalog import CatalogEntry
+from passsearch.catalog import CatalogEntry, Parameter
 from passsearch.core import Failure, Json, PassSpec, Pipeline
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import KernelProfiler, NetworkKernels
@@ -145,15 +145,16 @@ class Composer:
 
     def compose(self, pipeline: Pipeline) -> Composition | None:
         """Return the best pipeline made of this one; ``None`` if no pass of it schedules kernels or time is up."""
-        place = self._scheduling_place(pipeline)
-        if place is None:
+        if self._scheduling_place(pipeline) is None:
             return None
+        begin_pipeline = pipeline
         try:
             begin = self.cost(pipeline)
             if begin is None:
                 return None
             decisions: list[Decision] = []
-            for entry in self._regional:
+            # In the order of the pipeline: what a pass finds depends on the decisions before it.
+            for entry in sorted(self._regional, key=lambda entry: _place(begin_pipeline, entry) or 0):
                 pipeline, made = self._decide_regions(pipeline, entry)
                 decisions += made
         except OutOfTime:
@@ -263,12 +264,14 @@ class Composer:
 
     def _decide_regions(self, pipeline: Pipeline, entry: CatalogEntry) -> tuple[Pipeline, list[Decision]]:
         """Return the pipeline with the best value for every region that a pass decides on."""
-        place = next((at for at, step in enumerate(pipeline.passes) if step.name in entry.before), None)
-        parameter = entry.regional_parameter
+        place, parameter = _place(pipeline, entry), entry.regional_parameter
         assert parameter
-        if place is None or any(step.name == entry.name for step in pipeline.passes):
+        if place is None:
             return pipeline, []
-        state = self._profiler.reach(Pipeline(pipeline.passes[:place]))
+        before, after = pipeline.passes[:place], pipeline.passes[place:]
+        if after[0].name == entry.name:
+            after = after[1:]
+        state = self._profiler.reach(Pipeline(before))
         regions = state if isinstance(state, Failure) else self._profiler.regions(state, parameter.regions)
         if isinstance(regions, Failure) or not regions:
             return pipeline, []
@@ -278,8 +281,9 @@ class Composer:
         self._combinations += len(kinds) * math.log10(len(parameter.region_values))
 
         def decided(values: Mapping[str, Json]) -> Pipeline:
-            step = PassSpec.of(entry.name, **{parameter.name: dict(values)})
-            return Pipeline((*pipeline.passes[:place], step, *pipeline.passes[place:]))
+            return Pipeline(
+                (*before, PassSpec.of(entry.name, **{parameter.name: _argument(parameter, values)}), *after)
+            )
 
         begin = self.cost(pipeline)
         assert begin is not None
@@ -336,6 +340,20 @@ def choose(decisions: Sequence[Decision], calls: Mapping[str, int]) -> list[Deci
     if solution.x is None:
         raise ArithmeticError(f"the best decisions were not found: {solution.message}")
     return [each for each, is_chosen in zip(decisions, solution.x, strict=True) if is_chosen > 0.5]
+
+
+def _place(pipeline: Pipeline, entry: CatalogEntry) -> int | None:
+    """Return the place of a pass in a pipeline, or else where to insert it; ``None`` if it fits nowhere."""
+    names = [step.name for step in pipeline.passes]
+    places = (names.index(name) for name in (entry.name, *entry.before) if name in names)
+    return next(places, None)
+
+
+def _argument(parameter: Parameter, values: Mapping[str, Json]) -> Json:
+    """Return the argument that gives regions their values; a list has the numbers of the regions that are true."""
+    if parameter.type != "list":
+        return dict(values)
+    return [*sorted(int(key) for key, value in values.items() if value)]
 
 
 def _decision(step: str, regions: tuple[str, ...], value: Json, *, begin: Cost, cost: Cost) -> Decision:

@@ -27,6 +27,9 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 BROADCAST, REDUCTION, TAIL, SHARED, LAYOUT = "broadcast", "reduction", "tail", "shared", "layout"
 """Reasons for a cut; see ``FusionCut``."""
 
+REASONS_TO_TRY = frozenset({BROADCAST, TAIL, SHARED})
+"""Reasons for which a search tries a cut. A stored change of layout or result of a sum rarely pays."""
+
 ELEMENTARY, DIVISION = 16, 4
 """Costs of an elementary function and of a division or a root, where an addition costs 1."""
 _DIVISION = "divide"
@@ -55,15 +58,15 @@ def CutFusion(values: Sequence[int] | None = None) -> Any:  # noqa: N802
     """Return a pass that keeps ``FuseOps`` from fusing values into the kernels that read them.
 
     Args:
-        values: The values, by their position among the bindings of ``main``, from 0; ``None`` for the values that
-            ``costly_broadcasts`` selects.
+        values: Values beside those that ``costly_broadcasts`` selects, by their position among the bindings of
+            ``main``, from 0.
 
     Raises:
         ValueError: A position is no kernel call of ``main``.
     """
 
     def cut(module: Any, _context: Any) -> Any:
-        positions = costly_broadcasts(module) if values is None else values
+        positions = sorted({*costly_broadcasts(module), *(values or ())})
         bindings = list(_bindings(module["main"]))
         variables = [_kernel_binding(bindings, position).var for position in positions]
         writer = _OutputWriter(module, variables)
@@ -103,6 +106,16 @@ def fusion_cuts(module: Any) -> tuple[FusionCut, ...]:
     graph = _Graph(module)
     cuts = (graph.cut(position) for position in sorted(graph.groups))
     return tuple(cut for cut in cuts if cut is not None and cut.reasons)
+
+
+def regions(module: Any) -> list[dict[str, str]]:
+    """Return the values at which a search tries a cut, and for each a digest of the kernels that it lies between."""
+    graph, selected = _Graph(module), costly_broadcasts(module)
+    return [
+        {"key": str(cut.value), "like": graph.describe(cut.value)}
+        for cut in fusion_cuts(module)
+        if cut.value not in selected and not REASONS_TO_TRY.isdisjoint(cut.reasons)
+    ]
 
 
 def costly_broadcasts(module: Any) -> tuple[int, ...]:
@@ -151,6 +164,11 @@ class _Graph:
         names = tuple(name for name, holds in reasons.items() if holds)
         cost = self._cost(position)
         return FusionCut(position, self._kernel(position).name_hint, shape, names, again * cost, cost)
+
+    def describe(self, position: int) -> str:
+        """Return the names of the kernels that compute and read a value; calls of one kernel are alike."""
+        readers = sorted(self._kernel(place).name_hint for place in self._consumers[position])
+        return f"{self._kernel(position).name_hint} to {', '.join(readers)}"
 
     def _in_group(self, position: int, other: int) -> bool:
         return self._members.get(position) == self._members[other]

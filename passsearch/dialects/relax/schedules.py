@@ -270,8 +270,7 @@ class _Scheduler:
         for block in [block for block in blocks if block.is_injective()]:
             readers = self._schedule.get_consumers(block.block_rv)
             are_elementwise = all(self._schedule.get(reader).name_hint in elementwise for reader in readers)
-            is_inlined = self._is_copy(block) or (are_elementwise and self._is_cheap(block, readers))
-            if readers and is_inlined:
+            if readers and (self._is_copy(block) or (are_elementwise and self._is_cheap(block, readers))):
                 try:
                     self._schedule.compute_inline(block.block_rv)
                 except s_tir.schedule.ScheduleError:
