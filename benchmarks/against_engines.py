@@ -20,9 +20,8 @@ import logging
 import math
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -79,21 +78,6 @@ def artifact(evaluator: WorkerEvaluator, name: str, candidate: Candidate, folder
     )
 
 
-def build(evaluator: WorkerEvaluator, name: str, candidate: Candidate) -> EngineSpec:
-    """Build a candidate whose compile time is of no interest.
-
-    Raises:
-        EngineFailure: It does not build, or its outputs are wrong.
-    """
-    state = evaluator.reach(candidate.pipeline)
-    built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
-    # An earlier run may have recorded the build, and its files no longer exist.
-    built = built if isinstance(built, Failure) else evaluator.restore(built)
-    if isinstance(built, Failure):
-        raise EngineFailure(f"{built.stage} {built.step}: {built.reason}")
-    return artifact(evaluator, name, candidate, built.folder)
-
-
 def compile_as_deployed(evaluator: WorkerEvaluator, name: str, candidate: Candidate) -> EngineSpec:
     """Compile a candidate in a process of its own.
 
@@ -107,41 +91,40 @@ def compile_as_deployed(evaluator: WorkerEvaluator, name: str, candidate: Candid
     return artifact(evaluator, name, candidate, fresh.folder, compile_s=round(fresh.compile_s, 3))
 
 
-def attempt(
-    make: Callable[[str, Candidate], EngineSpec], candidates: Mapping[str, Candidate]
+def compile_all(
+    evaluator: WorkerEvaluator, candidates: Mapping[str, Candidate]
 ) -> tuple[list[EngineSpec], dict[str, str]]:
-    """Return what can be made of these candidates, and the reasons for the others by name."""
+    """Return the candidates that compile, and the reasons for the others by name."""
     specs, failures = [], {}
     for name, candidate in candidates.items():
         try:
-            specs.append(make(name, candidate))
-        except EngineFailure as error:  # noqa: PERF203 -- one build takes seconds
+            specs.append(compile_as_deployed(evaluator, name, candidate))
+        except EngineFailure as error:  # noqa: PERF203 -- one compile takes seconds
             failures[name] = str(error)
     return specs, failures
 
 
 def fastest_sequence(
-    evaluator: WorkerEvaluator, names: Sequence[str], *, plan: EnginePlan, folder: Path
-) -> tuple[Candidate, dict[str, Any]]:
+    evaluator: WorkerEvaluator, names: Sequence[str], *, reference: EngineSpec, plan: EnginePlan, folder: Path
+) -> tuple[EngineSpec, dict[str, Any]]:
     """Return the fastest of the catalog's sequences in a short race, and the fastest inference of each or its failure.
 
     Raises:
-        EngineFailure: None of them can be raced.
+        EngineFailure: None of them compiles and runs.
     """
-    candidates = {name: Candidate(evaluator.session.catalog.sequence(name).pipeline, name=name) for name in names}
-    if len(candidates) == 1:
-        return next(iter(candidates.values())), {}
-    specs, failures = attempt(partial(build, evaluator), candidates)
-    if not specs:
-        raise EngineFailure(f"no sequence builds: {failures}")
-    # The evaluator has compared their outputs already.
-    plan = replace(RACE, threads=plan.threads, limit=math.inf)
-    race = compare(specs, reference=specs[0], types=evaluator.network.inputs, plan=plan, folder=folder / "race")
-    seconds = {record.spec.name: record.failure or min(map(min, record.samples)) for record in race.records}
-    timed = {name: value for name, value in seconds.items() if isinstance(value, float)}
-    if not timed:
-        raise EngineFailure(f"no sequence runs: {seconds}")
-    return candidates[min(timed, key=lambda name: timed[name])], {**seconds, **failures}
+    catalog = evaluator.session.catalog
+    candidates = {f"tvm {name}": Candidate(catalog.sequence(name).pipeline, name=name) for name in names}
+    specs, failures = compile_all(evaluator, candidates)
+    if len(candidates) == 1 and specs:
+        return specs[0], {}
+    plan = replace(RACE, threads=plan.threads, limit=plan.limit)
+    race = compare(specs, reference=reference, types=evaluator.network.inputs, plan=plan, folder=folder / "race")
+    fit = {record.spec.name: record for record in race.records if not record.failure}
+    seconds = {name: min(map(min, record.samples)) for name, record in fit.items()}
+    failures |= {record.spec.name: record.failure for record in race.records if record.failure}
+    if not fit:
+        raise EngineFailure(f"no sequence compiles and runs: {failures}")
+    return fit[min(seconds, key=lambda name: seconds[name])].spec, {**seconds, **failures}
 
 
 def tuned_candidate(model: str, arguments: argparse.Namespace) -> Candidate | None:
@@ -164,23 +147,17 @@ def measure(network: str, arguments: argparse.Namespace, *, plan: EnginePlan, fo
     with passsearch.session(f"zoo:{network}", toolchain=arguments.toolchain, folder=folder / "tvm") as evaluator:
         session, model = evaluator.session, evaluator.session.model.path
         plan = replace(plan, limit=evaluator.builder.limit(Candidate()))
-        best, race = fastest_sequence(evaluator, arguments.sequences.split(","), plan=plan, folder=folder)
-        candidates = {DEFAULT: session.dialect.baseline, f"tvm {best.name}": best}
-        candidates |= {TUNED: tuned} if tuned is not None else {}
-        specs, failures = attempt(partial(compile_as_deployed, evaluator), candidates)
         python = arguments.engines_python
         if python:
-            specs += other_engines(python, model, folder)
-            reference = exact_onnxruntime(python, model)
+            reference, others = exact_onnxruntime(python, model), other_engines(python, model, folder)
         else:
-            reference = build(evaluator, "tvm without optimisations", Candidate())
-        comparison = compare(
-            [spec for spec in specs if wanted(spec, arguments.engines)],
-            reference=reference,
-            types=evaluator.network.inputs,
-            plan=plan,
-            folder=folder,
-        )
+            reference, others = compile_as_deployed(evaluator, "tvm without optimisations", Candidate()), []
+        names = arguments.sequences.split(",")
+        best, race = fastest_sequence(evaluator, names, reference=reference, plan=plan, folder=folder)
+        candidates = {DEFAULT: session.dialect.baseline, **({TUNED: tuned} if tuned is not None else {})}
+        specs, failures = compile_all(evaluator, candidates)
+        specs = [*specs, best, *(spec for spec in others if spec.name in (arguments.engines or spec.name).split(","))]
+        comparison = compare(specs, reference=reference, types=evaluator.network.inputs, plan=plan, folder=folder)
     return {
         **provenance(session),
         "network": network,
@@ -190,15 +167,10 @@ def measure(network: str, arguments: argparse.Namespace, *, plan: EnginePlan, fo
         "race": race,
         "disturbances": [[asdict(each) for each in process] for process in comparison.disturbances],
         "engines": {
-            **rows(comparison, plan=plan, sequence=f"tvm {best.name}"),
+            **rows(comparison, plan=plan, sequence=best.name),
             **{name: {"failure": reason} for name, reason in failures.items()},
         },
     }
-
-
-def wanted(spec: EngineSpec, names: str | None) -> bool:
-    """Return whether an engine is to be timed; TVM always is."""
-    return names is None or spec.adapter == "tvm" or spec.name in names.split(",")
 
 
 def rows(comparison: Comparison, *, plan: EnginePlan, sequence: str) -> dict[str, dict[str, Any]]:
