@@ -147,19 +147,21 @@ class Composer:
         """Return the best pipeline made of this one; ``None`` if no pass of it schedules kernels or time is up."""
         if self._scheduling_place(pipeline) is None:
             return None
-        begin_pipeline = pipeline
         try:
-            begin = self.cost(pipeline)
-            if begin is None:
-                return None
-            decisions: list[Decision] = []
-            # In the order of the pipeline: what a pass finds depends on the decisions before it.
-            for entry in sorted(self._regional, key=lambda entry: _place(begin_pipeline, entry) or 0):
-                pipeline, made = self._decide_regions(pipeline, entry)
-                decisions += made
+            return self._compose(pipeline)
         except OutOfTime:
-            _log.info("no time is left to time the kernels of all regions")
+            _log.info("no time is left to time all kernels of %s", pipeline)
             return None
+
+    def _compose(self, pipeline: Pipeline) -> Composition | None:
+        begin, begin_pipeline = self.cost(pipeline), pipeline
+        if begin is None:
+            return None
+        decisions: list[Decision] = []
+        # In the order of the pipeline: what a pass finds depends on the decisions before it.
+        for entry in sorted(self._regional, key=lambda entry: _place(begin_pipeline, entry) or 0):
+            pipeline, made = self._decide_regions(pipeline, entry)
+            decisions += made
         self._tune(pipeline)
         cost = self.cost(pipeline)
         if cost is None:
@@ -288,11 +290,13 @@ class Composer:
         begin = self.cost(pipeline)
         assert begin is not None
         decisions: list[Decision] = []
-        for keys in kinds.values():
-            for value in parameter.region_values[1:]:
+        try:
+            for keys, value in product(kinds.values(), parameter.region_values[1:]):
                 cost = self.cost(decided(dict.fromkeys(keys, value)))
                 if cost is not None:
                     decisions.append(_decision(entry.name, tuple(keys), value, begin=begin, cost=cost))
+        except OutOfTime:
+            _log.info("no time is left for more regions of %s; %d values were timed", entry.name, len(decisions))
         chosen = choose([each for each in decisions if each.saved_s > LEAST_SHARE * begin.total_s], begin.calls)
         if not chosen:
             return pipeline, []

@@ -111,9 +111,10 @@ class Search:
             BaselineFailed: There is nothing to compare with.
         """
         evaluated: list[tuple[Candidate, Scored | Failure]] = [(self._default, self._measure_baseline())]
-        # The compiler's other levels rarely win, and cost less beside a fast reference.
-        evaluated += self._evaluate_all(self._first) + self._other_baselines()
+        evaluated += self._evaluate_all(self._first)
         evaluated += self._evaluate_composed()
+        # The compiler's other levels rarely win, and cost less beside a fast reference.
+        evaluated += self._other_baselines()
         self._explore()
         # After the exploration, because a strategy over states numbers the states that there are.
         strategy = self._strategy()

@@ -87,6 +87,14 @@ def test_nothing_is_composed_without_time_or_without_a_pass_that_schedules() -> 
     assert composer.compose(Pipeline.parse("LegalizeOps")) is None
 
 
+def test_values_that_were_timed_before_the_time_is_up_are_used() -> None:
+    profiler = TableProfiler(TIMES)
+    composer = Composer(profiler, ENTRIES, is_over=lambda: len(profiler.timed) >= 4)  # type: ignore[arg-type]
+    composition = composer.compose(BEGIN)
+    assert composition is not None and '{"0":4,"1":4}' in str(composition.pipeline)
+    assert "small2" not in {name for name, _ in profiler.timed}
+
+
 def test_the_prediction_is_the_sum_over_calls() -> None:
     composer = Composer(TableProfiler(TIMES), ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
     composition = composer.compose(BEGIN)
