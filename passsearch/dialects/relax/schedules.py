@@ -409,8 +409,11 @@ class _Scheduler:
         loops = list(self._schedule.get_loops(reader))
         if len(loops) == len(spatial):
             return loops
-        # A copy also has loops over the buffer's dimensions of size 1.
-        return [loop for loop in loops if int(self._schedule.get(loop).extent) > 1]
+        # A copy also has loops over the buffer's dimensions of size 1; outside, they leave the others together.
+        units = [loop for loop in loops if int(self._schedule.get(loop).extent) == 1]
+        others = [loop for loop in loops if int(self._schedule.get(loop).extent) > 1]
+        self._schedule.reorder(*units, *others)
+        return others
 
     def _move_axis_last(self, block: Any, axis: Any) -> None:
         """Store the sums with an axis as their last dimension, so that the sums of one vector are contiguous."""

@@ -1,0 +1,34 @@
+"""Winograd's algorithm computes convolutions of 3 by 3, and leaves all others as they are."""
+
+from collections import defaultdict
+from typing import Any
+
+LIMIT = {2: 1e-6, 4: 1e-5}
+"""Largest deviation by the size of a tile, as a share of the largest output; a search accepts 1.2e-4."""
+
+
+def test_winograd_computes_what_a_direct_convolution_does(cases: Any) -> None:
+    results = defaultdict(list)
+    for case in cases("winograd_cases.py"):
+        results[case.pop("kind")].append(case)
+    assert {kind: len(of_kind) for kind, of_kind in results.items()} == {
+        "fitting": 44,
+        "unfitting": 7,
+        "wrong": 5,
+        "single": 1,
+    }
+    for case in results["fitting"]:
+        size = 2 if "tiles of 2" in case["case"] else 4
+        # The transform of the data, the products and the transform of these, which includes all operators after it.
+        kernels = 6 if case["case"].startswith("two") else 3
+        assert case["scheduled"] and not case["direct"] and case["kernels"] == kernels, case
+        assert case["deviation"] < LIMIT[size], case
+    assert all(case["unchanged"] for case in results["unfitting"]), results["unfitting"]
+    assert results["single"] == [{"case": "second of two", "direct": 1, "products": 1}]
+    errors = {case["case"]: case["error"] for case in results["wrong"]}
+    assert errors["size of three"] == "a tile has size 0, 2 or 4; got 3"
+    assert errors["size of one convolution"] == "a tile has size 0, 2 or 4; got 6"
+    for place in ("2", "-1"):
+        name = "negative place" if place == "-1" else "place without a convolution"
+        assert errors[name] == f"convolution {place} does not fit Winograd's algorithm; [0, 1] do"
+    assert errors["text as place"]
