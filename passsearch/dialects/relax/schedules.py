@@ -29,7 +29,7 @@ MIN_PARALLEL_ELEMENTS = 4096
 """Size from which a loop runs on several threads; starting them takes longer than a smaller loop."""
 
 CHUNKS = 64
-"""Number of parts of an elementwise loop that threads share."""
+"""Most parts of a loop over elements or small tiles that threads share."""
 
 MIN_LANES = 4
 MIN_VECTOR_BITS = 128
@@ -75,8 +75,8 @@ SUMS_SHARE = 3
 WINDOW_BYTES, BYTE = 30 * 1024, 8
 """Size of the data for a window of a depthwise convolution; the nearest cache of most processors has 32 KiB."""
 
-MIN_WINDOWS = 16
-"""Number of windows that a few threads share evenly."""
+MIN_CHUNKS = 16
+"""Number of parts of a loop that a few threads share evenly."""
 
 REMAINDER_COST = 1.2
 """Time of a tile whose rows may be missing, as a multiple of that of another; measured on widths from 19 to 150."""
@@ -278,11 +278,13 @@ class _Scheduler:
         outer, inner = [first for first, _ in pairs], [second for _, second in pairs]
         schedule.reorder(*outer, channels, *inner, lane)
         fused = schedule.fuse(*outer, channels)
-        schedule.parallel(fused)
+        # The stages of one tile are in allocated memory, which TVM allocates once for all tiles of a chunk.
+        chunk, fused = schedule.split(fused, [_chunks(int(schedule.get(fused).extent)), None], preserve_unit_iters=True)
+        schedule.parallel(chunk)
         self._unroll([*inner, lane])
         for block in reversed(stages):
             schedule.compute_at(block.block_rv, fused)
-            self._unroll(list(schedule.get_loops(block.block_rv))[1:])
+            self._unroll(list(schedule.get_loops(block.block_rv))[2:])
 
     def _unroll(self, loops: list[Any]) -> None:
         """Vectorise the innermost of these loops and unroll the others, so that each value gets a register."""
@@ -338,7 +340,7 @@ class _Scheduler:
                 outer, vector = schedule.split(outer, [None, lanes])
                 schedule.vectorize(vector)
         if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
-            chunk, _ = schedule.split(outer, [_divisor(count, CHUNKS), None])
+            chunk, _ = schedule.split(outer, [_chunks(count), None])
             schedule.parallel(chunk)
 
     def _vectorize_last(self, block: Any, loops: list[Any]) -> tuple[Any, int]:
@@ -659,7 +661,7 @@ class _Window:
             lines, tiles = size
             count = line.dom // lines * _parts(row.dom, tiles * rows)
             values = read_lines(lines) * read_columns(tiles * rows)
-            return values > most_values, blocks * count < MIN_WINDOWS, count * values
+            return values > most_values, blocks * count < MIN_CHUNKS, count * values
 
         sizes = itertools.product(_divisors(line.dom), _divisors(_parts(row.dom, rows)))
         lines, tiles = min(sizes, key=cost)
@@ -797,6 +799,12 @@ def _mentions(expression: Any, variable: Any) -> bool:
 def _divisor(size: int, most: int) -> int:
     """Return the largest divisor up to ``most``."""
     return max(divisor for divisor in range(1, max(most, 1) + 1) if size % divisor == 0)
+
+
+def _chunks(size: int) -> int:
+    """Return the number of equal parts of a loop that threads share, all iterations if there are no such parts."""
+    chunks = _divisor(size, CHUNKS)
+    return chunks if chunks >= MIN_CHUNKS else size
 
 
 def _parts(size: int, part: int) -> int:
