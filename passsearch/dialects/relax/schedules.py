@@ -29,18 +29,42 @@ MIN_PARALLEL_ELEMENTS = 4096
 """Size from which a loop runs on several threads; starting them takes longer than a smaller loop."""
 
 CHUNKS = 64
-"""Number of parts of an elementwise loop that threads share."""
+"""Most parts of a loop over elements or small tiles that threads share."""
 
 MIN_LANES = 4
 MIN_VECTOR_BITS = 128
 """Size of a vector register that every processor has."""
 
 
-TILE_OF_WIDTH, SMALL_TILE = {512: 24}, 12
-"""Vectors of sums in a tile by the width of vectors in bits: three quarters of 32 registers, or of 16."""
+TILE_OF_WIDTH, SMALL_TILE = {512: 24}, 14
+"""Most vectors of sums in a tile by the width of vectors in bits: 24 of 32 registers, or 14 of 16."""
 
-LOADS_OF_WEIGHTS = 2
-"""Cost of loading a vector of weights, as a multiple of that of a value of the data; data stay in the nearest cache."""
+LOAD_OF_DATA, LOAD_OF_WEIGHTS = 0.025, 0.3
+"""Times to load a value of the data, and a vector of weights, as multiples of that of a multiplication.
+
+Data stay in the nearest cache, and the multiplication loads them itself where the processor has such an instruction.
+"""
+
+STREAM_OF_WEIGHTS = 2
+"""Time in which the second cache delivers a vector of weights, as a multiple of that of a multiplication."""
+
+SUMS_IN_FLIGHT = 8
+"""Vectors of sums that keep a processor busy, which starts two additions at a time and ends them four cycles later."""
+
+MAX_STACK_BYTES = 1024
+"""Size from which TVM allocates a buffer instead of putting it on the stack, where LLVM keeps it in registers only.
+
+Source: ``kMaxStackAlloca`` in ``tvm/runtime/device_api.h``.
+"""
+
+COPIES_OF_SUMS = 16
+"""Time to store sums in allocated memory and load them, as a multiple of that of one step."""
+
+WAYS, WAY_BYTES = 8, 4096
+"""The nearest cache of most processors holds eight lines of those whose addresses differ by multiples of 4 KiB.
+
+With 14 rows of 1,024 channels a product takes twice the time.
+"""
 
 MIN_WINDOW_AXES, MAX_UNROLLED_STEPS = 3, 49
 """Axes of a depthwise convolution's output, and the largest kernel, 7 by 7, whose loops are unrolled."""
@@ -51,8 +75,8 @@ SUMS_SHARE = 3
 WINDOW_BYTES, BYTE = 30 * 1024, 8
 """Size of the data for a window of a depthwise convolution; the nearest cache of most processors has 32 KiB."""
 
-MIN_WINDOWS = 16
-"""Number of windows that a few threads share evenly."""
+MIN_CHUNKS = 16
+"""Number of parts of a loop that a few threads share evenly."""
 
 REMAINDER_COST = 1.2
 """Time of a tile whose rows may be missing, as a multiple of that of another; measured on widths from 19 to 150."""
@@ -78,10 +102,11 @@ def ScheduleCPU(  # noqa: N802
     """Return a pass that schedules every function without a schedule; for other targets than CPUs it changes nothing.
 
     Args:
-        rows: Most vectors of sums in one tile, which must fit into registers; ``None`` for three quarters of them.
-        vectors: Most vectors in one row of a tile; ``None`` for the number that needs the fewest loads.
-        keep_weights: Compute all sums of one block of weights before the next block, so that it stays in the cache;
-            ``None`` to do so where the weights are larger than the data.
+        rows: Most vectors of sums in one tile, which must fit into registers; ``None`` to leave a few of these free.
+        vectors: Most vectors in one row of a tile; ``None`` for no limit of its own.
+        keep_weights: Compute all sums of one block of weights before the next block, so that it stays in the cache, or,
+            if false, all sums of one line of data before the next line; for a product of matrices, of one tile's rows.
+            ``None`` to keep weights where they are larger than the data.
         pack: Change the layout of weights, so that the values of one vector are contiguous.
         kernels: Other values of the first three arguments for single functions, by the name of the function.
 
@@ -195,6 +220,15 @@ class _Access:
                 return lambda size: step * (size - 1) + rest + 1
         return lambda size: size
 
+    def stride_bytes(self, axis: Any) -> int:
+        """Return the distance of two neighbours along an axis."""
+        steps, size = 0, _element_bits(self.buffer.dtype) // BYTE
+        for index, extent in zip(reversed(self._indices), reversed(self.buffer.shape), strict=True):
+            factors = detect_linear_equation(index, [axis.var]) if _mentions(index, axis.var) else None
+            steps += int(factors[0]) * size if factors else 0
+            size *= int(extent)
+        return steps
+
     def is_contiguous(self, axis: Any) -> bool:
         """Return True if only the innermost index depends on an axis."""
         *outer, last = self._indices
@@ -248,11 +282,13 @@ class _Scheduler:
         outer, inner = [first for first, _ in pairs], [second for _, second in pairs]
         schedule.reorder(*outer, channels, *inner, lane)
         fused = schedule.fuse(*outer, channels)
-        schedule.parallel(fused)
+        # The stages of one tile are in allocated memory, which TVM allocates once for all tiles of a chunk.
+        chunk, fused = schedule.split(fused, [_chunks(int(schedule.get(fused).extent)), None], preserve_unit_iters=True)
+        schedule.parallel(chunk)
         self._unroll([*inner, lane])
         for block in reversed(stages):
             schedule.compute_at(block.block_rv, fused)
-            self._unroll(list(schedule.get_loops(block.block_rv))[1:])
+            self._unroll(list(schedule.get_loops(block.block_rv))[2:])
 
     def _unroll(self, loops: list[Any]) -> None:
         """Vectorise the innermost of these loops and unroll the others, so that each value gets a register."""
@@ -303,19 +339,47 @@ class _Scheduler:
         return [access for access in accesses if not access.buffer.same_as(own)]
 
     def _parallelize(self, block: Any) -> None:
-        """Schedule an elementwise block: one loop over all elements, split into chunks for threads and into vectors."""
-        loops = self._schedule.get_loops(block.block_rv)
+        """Schedule an elementwise block: a loop over chunks for threads, and vectors if they fit."""
+        schedule, loops = self._schedule, list(self._schedule.get_loops(block.block_rv))
         if not loops:
             return
-        size = math.prod(block.dom())
-        lanes = _divisor(size, self._lanes)
-        outer = self._schedule.fuse(*loops)
-        if lanes >= MIN_LANES:
-            outer, vector = self._schedule.split(outer, [None, lanes])
-            self._schedule.vectorize(vector)
-        if size >= MIN_PARALLEL_ELEMENTS:
-            chunk, _ = self._schedule.split(outer, [_divisor(size // max(lanes, 1), CHUNKS), None])
-            self._schedule.parallel(chunk)
+        if len(loops) == len(block.iters) and not self._is_uniform(block):
+            outer, count = self._vectorize_last(block, loops)
+        else:
+            size = math.prod(block.dom())
+            lanes = _divisor(size, self._lanes)
+            outer, count = schedule.fuse(*loops), size // lanes
+            if lanes >= MIN_LANES:
+                outer, vector = schedule.split(outer, [None, lanes])
+                schedule.vectorize(vector)
+        if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
+            chunk, _ = schedule.split(outer, [_chunks(count), None])
+            schedule.parallel(chunk)
+
+    def _vectorize_last(self, block: Any, loops: list[Any]) -> tuple[Any, int]:
+        """Schedule the last axis of a block, and return the other loops as one loop, and its size.
+
+        Padding or a transpose would differ between the elements of a vector that goes on in the next row.
+        """
+        schedule, last = self._schedule, block.iters[-1]
+        *outer, loop = loops
+        lanes = _divisor(last.dom, self._lanes)
+        are_contiguous = all(access.is_contiguous(last) or not access.has(last) for access in self._reads(block))
+        if lanes >= MIN_LANES and are_contiguous:
+            loop, vector = schedule.split(loop, [None, lanes])
+            schedule.vectorize(vector)
+        elif last.dom < MIN_LANES:
+            schedule.unroll(loop)
+        count = math.prod(axis.dom for axis in block.iters[:-1])
+        return (schedule.fuse(*outer), count) if outer else (loop, int(schedule.get(loop).extent))
+
+    def _is_uniform(self, block: Any) -> bool:
+        """Return True if a block reads all buffers at the indices that it writes."""
+        statement = self._schedule.get(block.block_rv)
+        written = [bounds.min for bounds in statement.writes[0].region]
+        return all(
+            tvm_ffi.structural_equal([bounds.min for bounds in read.region], written) for read in statement.reads
+        )
 
     def _reduce(self, block: Any) -> None:
         """Schedule a reduction on all threads, in vectors if its operands are contiguous along the last axis."""
@@ -422,8 +486,11 @@ class _Scheduler:
         loops = list(self._schedule.get_loops(reader))
         if len(loops) == len(spatial):
             return loops
-        # A copy also has loops over the buffer's dimensions of size 1.
-        return [loop for loop in loops if int(self._schedule.get(loop).extent) > 1]
+        # A copy also has loops over the buffer's dimensions of size 1; outside, they leave the others together.
+        units = [loop for loop in loops if int(self._schedule.get(loop).extent) == 1]
+        others = [loop for loop in loops if int(self._schedule.get(loop).extent) > 1]
+        self._schedule.reorder(*units, *others)
+        return others
 
     def _move_axis_last(self, block: Any, axis: Any) -> None:
         """Store the sums with an axis as their last dimension, so that the sums of one vector are contiguous."""
@@ -441,23 +508,25 @@ class _Scheduler:
         schedule = self._schedule
         spatial = [axis for axis in block.iters if axis.kind == "S"]
         loops = dict(zip(map(id, spatial), self._loops_of(reader, spatial), strict=True))
-        row = None
+        row = stripe = None
         blocks, vectors, lane = schedule.split(loops[id(tiling.vector)], [None, tiling.vectors, tiling.lanes])
         rest = [blocks if axis is tiling.vector else loops[id(axis)] for axis in spatial if axis is not tiling.row]
-        if tiling.keep_weights if self._settings.keep_weights is None else self._settings.keep_weights:
-            rest.sort(key=lambda loop: loop is not blocks)
         inner = [vectors, lane]
         if tiling.row is not None:
             stripe, row = schedule.split(loops[id(tiling.row)], [None, tiling.rows])
-            rest, inner = [*rest, stripe], [vectors, row, lane]
-        schedule.reorder(*rest, *inner)
-        tiles = schedule.fuse(*rest)
+            inner = [vectors, row, lane]
+        outer = self._order_tiles(tiling, rest, blocks=blocks, stripe=stripe)
+        schedule.reorder(*outer, *inner)
+        tiles = schedule.fuse(*outer)
         schedule.compute_at(block.block_rv, tiles, preserve_unit_loops=True)
         reduced, depth = self._order_sum(block, tiling)
         # The reader writes in the network's own layout, so its vectors are along the last axis of that layout.
         if tiling.row is not None and spatial[-1] is tiling.row:
             schedule.reorder(lane, row)
             lane = row
+        else:
+            for loop in inner[:-1]:
+                schedule.unroll(loop)
         if int(schedule.get(lane).extent) >= MIN_LANES:
             schedule.vectorize(lane)
         if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
@@ -466,6 +535,17 @@ class _Scheduler:
         schedule.vectorize(initial[-1])
         for loop in initial[-1 - depth : -1]:
             schedule.unroll(loop)
+
+    def _order_tiles(self, tiling: _Tiling, loops: list[Any], *, blocks: Any, stripe: Any) -> list[Any]:
+        """Return the loops over tiles, outermost first; ``stripe`` is the one along rows, if there is one."""
+        keep_weights = self._settings.keep_weights
+        stripes = [] if stripe is None else [stripe]
+        others = [loop for loop in loops if loop is not blocks]
+        if keep_weights or (keep_weights is None and tiling.keep_weights):
+            return [blocks, *others, *stripes]
+        if keep_weights is False and tiling.is_product:
+            return [*others, *stripes, blocks]
+        return [*loops, *stripes]  # the data of one line of the output stay in the cache
 
     def _order_sum(self, block: Any, tiling: _Tiling) -> tuple[Any, int]:
         """Put the summing loops around the loops of one tile, and unroll these.
@@ -500,6 +580,7 @@ class _Tiling:
         rows: Rows of a tile.
         packing: New layout of the operand; ``None`` if it stays as it is.
         keep_weights: True if the operand is larger than the other one.
+        is_product: True if rows are along the only axis of the other operand.
     """
 
     vector: Any
@@ -510,6 +591,7 @@ class _Tiling:
     rows: int
     packing: _Packing | None = None
     keep_weights: bool = False
+    is_product: bool = False
 
     @classmethod
     def choose(
@@ -536,11 +618,19 @@ class _Tiling:
         operand, lanes = readers[id(vector)][0], _divisor(vector.dom, lanes)
         other = [axis for axis in single if readers[id(axis)][0] is not operand and axis.dom > 1]
         row = other[-1] if other else None
-        rows, vectors = _tile_size(row, vector.dom // lanes, settings)
+        rows, vectors = _tile_size(
+            _divisors(row.dom if row is not None else 1),
+            _divisors(vector.dom // lanes),
+            settings=settings,
+            steps=math.prod(axis.dom for axis in block.iters if axis.kind != "S"),
+            vector_bytes=lanes * _element_bits(operand.buffer.dtype) // BYTE,
+            cached_rows=_cached_rows(row, readers[id(row)][0]) if row is not None else 1,
+        )
         dimension = operand.dimension(vector)
         packing = _Packing(dimension, lanes) if fitness(vector) == 2 and dimension is not None else None
         keep_weights = all(operand.size >= access.size for access in reads)
-        return cls(vector, operand, row, lanes, vectors, rows, packing, keep_weights)
+        is_product = len(other) == 1
+        return cls(vector, operand, row, lanes, vectors, rows, packing, keep_weights, is_product)
 
 
 @dataclass(frozen=True)
@@ -584,7 +674,7 @@ class _Window:
             lines, tiles = size
             count = line.dom // lines * _parts(row.dom, tiles * rows)
             values = read_lines(lines) * read_columns(tiles * rows)
-            return values > most_values, blocks * count < MIN_WINDOWS, count * values
+            return values > most_values, blocks * count < MIN_CHUNKS, count * values
 
         sizes = itertools.product(_divisors(line.dom), _divisors(_parts(row.dom, rows)))
         lines, tiles = min(sizes, key=cost)
@@ -603,18 +693,45 @@ def _window_rows(size: int, *, most: int) -> int:
     return min(range(1, most + 1), key=cost)
 
 
-def _tile_size(row: Any, vectors: int, settings: _Settings) -> tuple[int, int]:
-    """Return the rows of a tile and the vectors in each row, for an axis with so many vectors."""
+def _cached_rows(row: Any, data: _Access) -> int:
+    """Return the number of rows whose data fit in the nearest cache together, however large that is."""
+    between = math.gcd(data.stride_bytes(row), WAY_BYTES)
+    return WAYS * WAY_BYTES // between if between else row.dom
+
+
+def _tile_size(
+    rows: list[int], vectors: list[int], *, settings: _Settings, steps: int, vector_bytes: int, cached_rows: int
+) -> tuple[int, int]:
+    """Return the rows of a tile and the vectors in each row.
+
+    Args:
+        rows: Numbers of rows to choose from.
+        vectors: Numbers of vectors to choose from.
+        settings: Upper limits.
+        steps: Number of products in a sum.
+        vector_bytes: Size of a vector.
+        cached_rows: Number of rows from which data are evicted from the nearest cache before they are used again.
+    """
     assert settings.rows is not None
     most = min(settings.rows, settings.vectors or settings.rows)
     sizes = [
-        (rows, width)
-        for rows in _divisors(row.dom if row is not None else 1)
-        for width in _divisors(vectors)
-        if rows * width <= settings.rows and width <= most
+        (height, width)
+        for height, width in itertools.product(rows, vectors)
+        if height * width <= settings.rows and width <= most
     ]
-    # For every step of the sum a tile loads one value for each row and the vectors of the weights.
-    return max(sizes, key=lambda size: math.prod(size) / (size[0] + LOADS_OF_WEIGHTS * size[1]))
+
+    def cost(size: tuple[int, int]) -> float:
+        """Return the time for one product, as a multiple of that of an instruction."""
+        height, width = size
+        sums = height * width
+        # For every step a tile loads one value for each row and the vectors of the weights.
+        loads = (LOAD_OF_DATA * height + LOAD_OF_WEIGHTS * width) / sums
+        # Large tiles are in allocated memory before and after the loop over the steps.
+        copies = COPIES_OF_SUMS / steps if sums * vector_bytes >= MAX_STACK_BYTES else 0
+        evictions = max(0, height / cached_rows - 1)
+        return max(1, SUMS_IN_FLIGHT / sums, STREAM_OF_WEIGHTS / height) + loads + copies + evictions
+
+    return min(sizes, key=cost)
 
 
 @dataclass(frozen=True)
@@ -702,6 +819,12 @@ def _bindings(statement: Any) -> int:
 def _divisor(size: int, most: int) -> int:
     """Return the largest divisor up to ``most``."""
     return max(divisor for divisor in range(1, max(most, 1) + 1) if size % divisor == 0)
+
+
+def _chunks(size: int) -> int:
+    """Return the number of equal parts of a loop that threads share, all iterations if there are no such parts."""
+    chunks = _divisor(size, CHUNKS)
+    return chunks if chunks >= MIN_CHUNKS else size
 
 
 def _parts(size: int, part: int) -> int:

@@ -85,6 +85,11 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "product with a vector": product(1, 128, 100),
     "product of odd sizes": product(7, 33, 13, transposed=True),
     "batched product": ((4, 6, 32), lambda value: op.matmul(value, op.permute_dims(value, [0, 2, 1]))),
+    "product of one row for each batch": ((6, 1, 32), lambda value: op.matmul(value, weight(6, 32, 16))),
+    "padded transpose": (
+        (1, 3, 9, 11),
+        lambda value: op.nn.relu(op.nn.pad(op.permute_dims(value, [0, 2, 3, 1]), [0, 0, 1, 1, 2, 2, 0, 0])),
+    ),
     "pool": ((1, 16, 9, 9), lambda value: op.nn.max_pool2d(value, (3, 3), strides=2, padding=1)),
     "mean": ((1, 32, 7, 7), lambda value: op.mean(value, [2, 3], keepdims=True)),
     "softmax": ((12, 64), lambda value: op.nn.softmax(value, axis=-1)),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-WITHOUT_VECTORS = {"sum of all"}
+WITHOUT_VECTORS = {"sum of all", "padded transpose"}
 """Functions without an axis that vectors fit in."""
 
 WITHOUT_PACKING = {"product of odd sizes"}
@@ -11,7 +11,7 @@ WITHOUT_PACKING = {"product of odd sizes"}
 
 def test_scheduled_functions_compute_the_same(cases: Any) -> None:
     results = cases("schedule_cases.py")
-    assert len(results) == 76
+    assert len(results) == 80
     for case in results:
         name = case["case"].partition(" on ")[0]
         is_packed = name.startswith(("conv", "product")) and name not in WITHOUT_PACKING

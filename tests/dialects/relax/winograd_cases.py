@@ -1,107 +1,163 @@
-"""Runs convolutions directly and by Winograd's algorithm and prints one JSON line per case.
+"""Runs small convolutions with and without ``Winograd`` and prints one JSON line per case.
 
 A script for an interpreter with TVM's Relax: ``test_winograd.py`` runs it and reads the lines.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax
 from tvm.relax import op, transform
 
 from passsearch.dialects.relax.lowering import lower, target_options
+from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.dialects.relax.schedules import ScheduleCPU
-from passsearch.dialects.relax.winograd import Winograd, regions
+from passsearch.dialects.relax.winograd import Winograd
 
 TARGETS = {name: tvm.target.Target(target_options(f"llvm -mcpu={name}")) for name in ("x86-64", "x86-64-v3")}
 RANDOM = np.random.default_rng(0)
-LAYOUTS = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
+LAYOUT = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
+
+Body = Callable[..., Any]
 
 
-def values(*shape: int) -> Any:
-    return RANDOM.standard_normal(shape).astype("float32")
+def weight(*shape: int, dtype: str = "float32") -> Any:
+    # A tensor of TVM's, because ``const`` narrows a numpy array of 64 bits to 32.
+    return relax.const(tvm.runtime.tensor(RANDOM.standard_normal(shape).astype(dtype)))
 
 
-def convolution(*, kernel: int = 3, **attributes: Any) -> Callable[[Any], Any]:
-    def body(data: Any) -> Any:
-        channels = int(data.ty.shape.values[-1])
-        weights = relax.const(values(kernel, kernel, channels // attributes.get("groups", 1), 16))
-        return op.nn.conv2d(data, weights, **LAYOUTS, **attributes)
+def convolution(shape: tuple[int, ...], outputs: int, *, kernel: int = 3, after: str = "", **rest: Any) -> Any:
+    dtype = rest.pop("dtype", "float32")
 
-    return body
+    def body(value: Any) -> Any:
+        filters = weight(kernel, kernel, shape[-1] // rest.get("groups", 1), outputs, dtype=dtype)
+        result = op.nn.conv2d(value, filters, **{**LAYOUT, **rest})
+        if after:
+            result = op.add(result, weight(1, 1, 1, outputs, dtype=dtype))
+        if after == "residual":
+            result = op.add(result, value)
+        return result if after in ("", "bias") else op.nn.relu(result)
+
+    return shape, body, dtype
 
 
-def fused(data: Any) -> Any:
-    result = op.add(convolution(padding=1)(data), relax.const(values(1, 1, 1, 16)))
-    return op.nn.relu(op.add(result, data))
+def two_convolutions() -> Any:
+    def body(value: Any) -> Any:
+        first = op.nn.relu(op.nn.conv2d(value, weight(3, 3, 16, 32), padding=1, **LAYOUT))
+        return op.nn.conv2d(first, weight(3, 3, 32, 16), padding=1, **LAYOUT)
+
+    return (1, 8, 8, 16), body, "float32"
 
 
-CASES: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
-    "padded": ((1, 8, 8, 16), convolution(padding=1)),
-    "not padded": ((1, 10, 10, 16), convolution()),
-    "padded on two sides": ((1, 8, 8, 16), convolution(padding=(1, 0, 0, 1))),
-    "no multiple of a tile": ((1, 7, 9, 16), convolution(padding=1)),
-    "one row": ((1, 1, 12, 16), convolution(padding=1)),
-    "batch": ((3, 8, 6, 16), convolution(padding=1)),
-    "few channels": ((1, 8, 8, 3), convolution(padding=1)),
-    "odd channels": ((1, 6, 6, 10), convolution(padding=1)),
-    "fused": ((1, 9, 9, 16), fused),
+FITTING = {
+    "plain": convolution((1, 8, 8, 16), 32, padding=1),
+    "without padding": convolution((1, 10, 10, 16), 16),
+    "asymmetric padding": convolution((1, 9, 7, 8), 16, padding=(0, 2, 1, 0)),
+    "no multiple of the tile": convolution((1, 7, 13, 32), 16, padding=1, after="bias"),
+    "batch of two": convolution((2, 6, 5, 16), 16, padding=1, after="relu"),
+    "odd channels": convolution((1, 8, 6, 5), 13, padding=1, after="relu"),
+    "channels of half vectors": convolution((1, 14, 14, 24), 40, padding=1, after="bias"),
+    "residual": convolution((1, 9, 9, 16), 16, padding=1, after="residual"),
+    "one tile": convolution((1, 2, 2, 16), 16, padding=1),
+    "one row": convolution((1, 1, 9, 16), 16, padding=1, after="relu"),
+    "two convolutions": two_convolutions(),
 }
-UNFIT: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
-    "stride": ((1, 8, 8, 16), convolution(padding=1, strides=2)),
-    "dilation": ((1, 8, 8, 16), convolution(padding=2, dilation=2)),
-    "kernel of five": ((1, 8, 8, 16), convolution(kernel=5, padding=2)),
-    "groups": ((1, 8, 8, 16), convolution(padding=1, groups=4)),
+"""Input, network and type by name."""
+
+UNFITTING = {
+    "stride": convolution((1, 9, 9, 16), 16, strides=2, padding=1),
+    "dilation": convolution((1, 9, 9, 16), 16, dilation=2, padding=2),
+    "groups": convolution((1, 8, 8, 16), 16, groups=2, padding=1),
+    "kernel of one": convolution((1, 8, 8, 16), 16, kernel=1),
+    "kernel of five": convolution((1, 8, 8, 16), 16, kernel=5, padding=2),
+    "float64": convolution((1, 8, 8, 16), 16, padding=1, dtype="float64"),
+    "channels first": ((1, 16, 8, 8), lambda value: op.nn.conv2d(value, weight(16, 16, 3, 3), padding=1), "float32"),
 }
+WRONG: dict[str, dict[str, Any]] = {
+    "size of three": {"size": 3},
+    "size of one convolution": {"convolutions": {"0": 6}},
+    "place without a convolution": {"convolutions": {"2": 4}},
+    "negative place": {"convolutions": {"-1": 4}},
+    "text as place": {"convolutions": {"first": 4}},
+}
+"""Arguments that the pass refuses, for the network with two convolutions."""
 
 
-def network(shape: tuple[int, ...], body: Callable[[Any], Any]) -> Any:
-    builder, data = relax.BlockBuilder(), relax.Var("x", relax.TensorType(shape, "float32"))
+def network(shape: Sequence[int], body: Body, dtype: str) -> Any:
+    builder = relax.BlockBuilder()
+    data = relax.Var("x", relax.TensorType(shape, dtype))
     with builder.function("main", [data]):
         with builder.dataflow():
             result = builder.emit_output(builder.normalize(body(data)))
         builder.emit_func_output(result)
-    return transform.Normalize()(builder.get())
+    return builder.get()
 
 
 def run(module: Any, value: Any, target: Any) -> Any:
-    passes = (transform.LegalizeOps(), transform.AnnotateTIROpPattern(), transform.FuseOps(2), transform.FuseTIR())
-    with target, tvm.transform.PassContext(opt_level=4):
-        module = ScheduleCPU()(tvm.transform.Sequential(passes)(module))
+    with target:
         library = relax.build(lower(module, level=0, target=target), target, relax_pipeline=None)
     return relax.VirtualMachine(library, tvm.cpu())["main"](tvm.runtime.tensor(value)).numpy()
 
 
-def case(name: str, size: int, target: Any) -> dict[str, Any]:
-    shape, body = CASES[name]
-    module, value = network(shape, body), values(*shape)
-    winograd = Winograd(size=size)(module)
-    kernels = [variable.name_hint for variable, _ in winograd.functions_items()]
-    expected, actual = run(module, value, target), run(winograd, value, target)
-    deviation = float(np.abs(actual - expected).max() / np.abs(expected).max())
-    return {"deviation": deviation, "converted": any("winograd" in kernel for kernel in kernels)}
+def loops(module: Any) -> Any:
+    fusion = (transform.AnnotateTIROpPattern(), transform.FuseOps(fuse_opt_level=2), transform.FuseTIR())
+    return tvm.transform.Sequential((transform.LegalizeOps(), *fusion))(module)
 
 
-def message(**arguments: Any) -> str:
+def fitting_case(name: str, size: int, target: Any) -> dict[str, Any]:
+    shape, body, dtype = FITTING[name]
+    plain = network(shape, body, dtype)
+    value = RANDOM.standard_normal(shape).astype(dtype)
+    with target, tvm.transform.PassContext(opt_level=4):
+        converted = Winograd(size=size)(plain)
+        direct, scheduled = loops(plain), ScheduleCPU()(loops(converted))
+    functions = [function for _, function in scheduled.functions_items() if isinstance(function, tvm.tirx.PrimFunc)]
+    expected, actual = run(direct, value, target), run(scheduled, value, target)
+    return {
+        "direct": "nn.conv2d" in converted.script(),
+        "scheduled": all(bool(function.attrs[SCHEDULED]) for function in functions),
+        "kernels": len(functions),
+        "deviation": float(np.abs(actual - expected).max() / np.abs(expected).max()),
+    }
+
+
+def unfitting_case(name: str) -> dict[str, Any]:
+    plain = network(*UNFITTING[name])
+    return {"unchanged": bool(tvm_ffi.structural_equal(plain, Winograd(size=4)(plain)))}
+
+
+def single_case() -> dict[str, Any]:
+    """Convert only the second of two convolutions."""
+    script = Winograd({"1": 4})(network(*two_convolutions())).script()
+    return {"direct": script.count("nn.conv2d("), "products": script.count("R.matmul(")}
+
+
+def wrong_case(name: str) -> dict[str, Any]:
+    module = network(*two_convolutions())
     try:
-        Winograd(**arguments)(network(*CASES["padded"]))
+        Winograd(**WRONG[name])(module)
     except ValueError as error:
-        return str(error).splitlines()[-1]
-    return ""
+        return {"error": str(error)}
+    return {"error": ""}
+
+
+def show(case: str, kind: str, result: dict[str, Any]) -> None:
+    print(json.dumps({"case": case, "kind": kind, **result}), flush=True)
 
 
 if __name__ == "__main__":
     for processor, target in TARGETS.items():
-        for name in CASES:
-            for size in (2, 4):
-                print(json.dumps({"case": f"{name}, {size} on {processor}", **case(name, size, target)}), flush=True)
-    for name, (shape, body) in UNFIT.items():
-        print(json.dumps({"case": name, "regions": regions(network(shape, body))}), flush=True)
-    print(json.dumps({"case": "regions", "regions": regions(network(*CASES["fused"]))}), flush=True)
-    errors = [message(size=3), message(convolutions={"5": 4}), message(convolutions={"0": 4})]
-    print(json.dumps({"case": "errors", "messages": errors}), flush=True)
+        for name, size in itertools.product(FITTING, (2, 4)):
+            show(f"{name}, tiles of {size} on {processor}", "fitting", fitting_case(name, size, target))
+    for name in UNFITTING:
+        show(name, "unfitting", unfitting_case(name))
+    for name in WRONG:
+        show(name, "wrong", wrong_case(name))
+    show("second of two", "single", single_case())
