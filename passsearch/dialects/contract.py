@@ -66,10 +66,6 @@ class Artifact:
     parts_s: Mapping[str, float] = field(default_factory=dict)
 
 
-KernelCalls: TypeAlias = Sequence[tuple[str, float]]
-"""Name of the kernel and seconds of every call of one inference, in order."""
-
-
 @dataclass(frozen=True)
 class Kernel:
     """A function of loops that an inference calls, before it is scheduled.
@@ -78,7 +74,7 @@ class Kernel:
         name: Name of the function in its module.
         digest: Hash of the function without its name, and of which of its arguments are constants.
         calls: Number of calls in one inference.
-        operations: Additions and multiplications of its largest sum; 0 if it has no sum.
+        operations: Additions and multiplications of its largest sum of products; 0 if it has none.
         bytes: Bytes of its arguments and results.
     """
 
@@ -123,10 +119,6 @@ class Executable(Protocol):
         The device runs one inference before the ``number`` that are timed. Without events, as on a CPU, the caller
         reads its own clock around ``run_repeatedly``.
         """
-        return None
-
-    def run_by_kernel(self, inputs: Mapping[str, Array]) -> KernelCalls | None:
-        """Run one inference and return its kernel calls; ``None`` if this runtime does not tell them apart."""
         return None
 
 

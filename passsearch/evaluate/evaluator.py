@@ -29,7 +29,7 @@ from passsearch.evaluate.records import (
 from passsearch.evaluate.session import Session
 from passsearch.evaluate.state_graph import StateGraph
 from passsearch.evaluate.timing import Timing
-from passsearch.measure import KernelTimes, WindowPlan
+from passsearch.measure import WindowPlan
 from passsearch.store import NETWORK, STATES, Fact, Log
 from passsearch.toolchain import cache_folder
 
@@ -173,21 +173,6 @@ class WorkerEvaluator:
     def variants(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> Mapping[PassSpec, float]:
         """Time a kernel alone under several schedules; see ``KernelProfiler.variants``."""
         return {} if self.session.cannot_run_reason else self._kernels.variants(network, kernel, steps)
-
-    def kernel_times(self, artifacts: Sequence[Built]) -> tuple[KernelTimes, ...] | Failure:
-        """Time every kernel of artifacts that run in turns; see ``KernelProfiler``."""
-        if self.session.cannot_run_reason:
-            return ()
-        fact = self._facts.recall("kernels", key := "|".join(built.digest for built in artifacts))
-        if fact is None:
-            for built in artifacts:
-                restored = self.restore(built)
-                if isinstance(restored, Failure):
-                    return restored
-            _log.info("timing the kernels of %d artifacts", len(artifacts))
-            folders = [str(built.folder) for built in artifacts]
-            fact = self._facts.record("kernels", key, fact=self._timing.kernels(folders, self.plans.kernels))
-        return read_fact(fact, lambda answer: () if None in answer["kernels"] else tuple(answer["kernels"]))
 
     def measure_consumption(self, key: str, folders: Sequence[str], *, plan: WindowPlan) -> Consumed | Failure | None:
         """Measure power, energy, temperature and device memory; see ``Evaluator.measure_consumption``."""

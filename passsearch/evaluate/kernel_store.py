@@ -55,7 +55,7 @@ class NetworkKernels:
 
 
 class KernelStore:
-    """Lists and times the kernels of states. Implements the protocol ``KernelProfiler`` but for times in place."""
+    """Lists and times the kernels of states."""
 
     def __init__(
         self, session: Session, *, pool: WorkerPool, applier: Applier, facts: FactStore, shared: FactStore

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from passsearch.measure import KernelPlan, RoundPlan, VariantPlan, WindowPlan, race_critical_values
+from passsearch.measure import RoundPlan, VariantPlan, WindowPlan, race_critical_values
 
 # Processes differ more than rounds do, so a slow network gets fewer rounds in each process and not fewer processes.
 FINAL_ROUNDS = RoundPlan(visit_s=1.0, race_s=6.0)
@@ -23,7 +23,6 @@ class MeasurementPlans:
         final_rounds: Rounds for the confirmation: every artifact stays to the end.
         search_windows: Windows of power and energy for one candidate of a search.
         final_windows: Windows of power and energy for decisions.
-        kernels: Plan by which the kernels of several artifacts are timed.
         variants: Plan by which the variants of one kernel are timed alone.
         kernel_limit: Largest deviation of a kernel's outputs between two of its variants, as a share of the largest.
         processes: Timing processes of a shortlist.
@@ -48,7 +47,6 @@ class MeasurementPlans:
     final_rounds: RoundPlan = FINAL_ROUNDS
     search_windows: WindowPlan = field(default_factory=lambda: WindowPlan(windows=1))
     final_windows: WindowPlan = field(default_factory=WindowPlan)
-    kernels: KernelPlan = field(default_factory=KernelPlan)
     variants: VariantPlan = field(default_factory=VariantPlan)
     kernel_limit: float = 1e-4
     processes: int = 3

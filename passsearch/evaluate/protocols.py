@@ -18,7 +18,7 @@ from passsearch.evaluate.records import (
     TimingRequest,
 )
 from passsearch.evaluate.state_graph import Edge, StateGraph
-from passsearch.measure import KernelTimes, WindowPlan
+from passsearch.measure import WindowPlan
 from passsearch.store import Fact
 
 
@@ -86,7 +86,7 @@ class Evaluator(Protocol):
 
 
 class KernelProfiler(Protocol):
-    """Lists the kernels of states, and times them alone or in their network."""
+    """Lists the kernels of states, and times them alone."""
 
     def reach(self, pipeline: Pipeline) -> str | Failure:
         """Return the state a pipeline leads to."""
@@ -99,9 +99,6 @@ class KernelProfiler(Protocol):
 
     def variants(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> Mapping[PassSpec, float]:
         """Return the seconds of one run of a kernel alone, by the pass that schedules it; failures are left out."""
-
-    def kernel_times(self, artifacts: Sequence[Built]) -> tuple[KernelTimes, ...] | Failure:
-        """Return by artifact the seconds of each kernel in one inference; empty if kernels cannot be told apart."""
 
 
 class StepCompiler(Protocol):

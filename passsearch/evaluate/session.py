@@ -144,21 +144,12 @@ class Session:
     @property
     def cache_path(self) -> Path:
         """File of the fact cache for this network with this compiler on this device."""
-        # Everything that decides what a recorded fact says. A run with other values must not read it: an IR depends on
-        # the code of the passes and their phases, samples depend on the device and on the number of threads.
         identity = {
-            "version": FACT_CACHE_VERSION,
+            **self._compiler_identity,
             "model": self.model.sha256,
             "inputs": [[name, str(kind)] for name, kind in self.model.inputs.items()] + [self.model.batch],
-            "target": self.target,
-            # The interpreter's path too: two TVMs that users built themselves may have one version and no commit.
-            "tvm": [self.toolchain.tvm_version, self.toolchain.tvm_commit, str(self.toolchain.python)],
             "catalogs": self.catalogs_sha256,
-            "factories": dict(self.factories),
             "phases": {name: list(phases) for name, phases in self.phases_by_pass.items()},
-            "threads": self.threads,
-            "device": dict(self.sensors.device),
-            "passes": dialect_digest(self.toolchain.dialect),
         }
         # The folder keeps its old name, because users' caches are in it.
         return cache_folder() / "memory" / f"{self.model.name}-{_digest(identity)}.jsonl"
@@ -166,16 +157,23 @@ class Session:
     @property
     def kernel_cache_path(self) -> Path:
         """File of the times of kernels, which all networks share, with this compiler on this device."""
-        identity = {
+        return cache_folder() / "kernels" / f"{self.toolchain.name}-{_digest(self._compiler_identity)}.jsonl"
+
+    @property
+    def _compiler_identity(self) -> dict[str, object]:
+        """Everything but the network that decides what a recorded fact says."""
+        # A run with other values must not read the fact: an IR depends on the code of the passes, samples depend on the
+        # device and on the number of threads.
+        return {
             "version": FACT_CACHE_VERSION,
             "target": self.target,
+            # The interpreter's path too: two TVMs that users built themselves may have one version and no commit.
             "tvm": [self.toolchain.tvm_version, self.toolchain.tvm_commit, str(self.toolchain.python)],
             "factories": dict(self.factories),
             "threads": self.threads,
             "device": dict(self.sensors.device),
             "passes": dialect_digest(self.toolchain.dialect),
         }
-        return cache_folder() / "kernels" / f"{self.toolchain.name}-{_digest(identity)}.jsonl"
 
     def deviation_limit(self, candidate: Candidate, *, strict: float) -> float:
         """Return the largest deviation that a candidate's outputs may have; ``strict`` is the limit of exact passes."""

@@ -4,8 +4,8 @@ Some passes take arguments for single regions of a network (``CatalogEntry.regio
 kernels (``CatalogEntry.kernel_parameter``). The time of a network is predicted as the sum of the times of its kernels,
 each of which is built and timed once. A decision on a region replaces some calls of kernels by others, so it saves the
 same whatever is decided elsewhere, as long as no two decisions replace the same call. The best set of decisions is
-therefore a packing problem, which is solved exactly. Its solution is then built, verified and timed like any other
-candidate.
+therefore a packing problem, which is solved exactly, with the default schedule of every kernel. Then the kernels that
+lose the most time get more schedules. The result is built, verified and timed like any other candidate.
 """
 
 import logging
@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import cast
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -217,8 +218,8 @@ class Composer:
         assert place is not None
         state = self._profiler.reach(Pipeline(pipeline.passes[:place]))
         network = state if isinstance(state, Failure) else self._profiler.kernels(state)
-        known = not isinstance(network, Failure) and network.kernels
-        return (network if known and not isinstance(network, Failure) else None), pipeline.passes[place]
+        has_kernels = not isinstance(network, Failure) and network.kernels
+        return (cast("NetworkKernels", network) if has_kernels else None), pipeline.passes[place]
 
     def _tune(self, pipeline: Pipeline) -> None:
         """Time more schedules of the kernels that lose the most time against the fastest arithmetic of any kernel."""
@@ -232,7 +233,7 @@ class Composer:
         lost_s = {
             kernel: kernel.calls * (seconds[kernel.digest] - kernel.operations / peak)
             for kernel in timed
-            if kernel.operations  # only sums are tiled; other kernels have one schedule
+            if kernel.operations  # only sums of products are tiled; other kernels have one schedule
         }
         total_s = math.fsum(kernel.calls * seconds[kernel.digest] for kernel in timed)
         for kernel in sorted(lost_s, key=lambda kernel: -lost_s[kernel]):
@@ -280,7 +281,6 @@ class Composer:
         kinds: dict[str, list[str]] = defaultdict(list)
         for region in regions:
             kinds[region.like].append(region.key)
-        self._combinations += len(kinds) * math.log10(len(parameter.region_values))
 
         def decided(values: Mapping[str, Json]) -> Pipeline:
             return Pipeline(
@@ -297,10 +297,13 @@ class Composer:
                     decisions.append(_decision(entry.name, tuple(keys), value, begin=begin, cost=cost))
         except OutOfTime:
             _log.info("no time is left for more regions of %s; %d values were timed", entry.name, len(decisions))
+        timed = Counter(each.regions for each in decisions)
+        self._combinations += sum(math.log10(1 + number) for number in timed.values())
         chosen = choose([each for each in decisions if each.saved_s > LEAST_SHARE * begin.total_s], begin.calls)
-        if not chosen:
-            return pipeline, []
-        return decided({key: each.value for each in chosen for key in each.regions}), chosen
+        together = decided({key: each.value for each in chosen for key in each.regions})
+        cost = self.cost(together) if chosen else None
+        # Alone each of them saved time; together they may fail, or kernels may be fused in another way.
+        return (pipeline, []) if cost is None or cost.total_s > begin.total_s else (together, chosen)
 
     def _schedule(self, pipeline: Pipeline, cost: Cost) -> Pipeline:
         """Return the pipeline whose scheduling pass has the fastest schedule of every kernel as an argument."""

@@ -44,7 +44,7 @@ Answer: TypeAlias = dict[str, Any]
 PR_SET_PDEATHSIG = 1
 """Number of the option in Linux's ``prctl.h``."""
 
-FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check", "profile", "variants"})
+FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check", "variants"})
 """Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
 
 
@@ -144,13 +144,6 @@ class Verbs:
         plan, types = rounds.plan_from_json(request["plan"]), _types(request["inputs"])
         executables = [self._open(folder, request) for folder in request["folders"]]
         return rounds.measure(executables, types=types, plan=plan, cores=pin_process(self._bridge.threads()))
-
-    def do_profile(self, request: Request) -> Answer:
-        """Time the kernels of all artifacts, which run in turns."""
-        executables = [self._open(folder, request) for folder in request["folders"]]
-        pin_process(self._bridge.threads())
-        plan = kernels.KernelPlan(**request["plan"])
-        return {"kernels": kernels.time_kernels(executables, types=_types(request["inputs"]), plan=plan)}
 
     def do_kernels(self, request: Request) -> Answer:
         """List the kernels of a state that are not scheduled yet, and the size of its constants."""

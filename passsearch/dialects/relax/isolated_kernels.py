@@ -151,12 +151,12 @@ def _calls(function: Any) -> Iterator[Any]:
 
 
 def _operations(function: tirx.PrimFunc) -> int:
-    """Return the number of additions and multiplications in the largest sum of a function; 0 if it has no sum."""
+    """Return the additions and multiplications of the largest sum of products; 0 for a function without one."""
     largest = 0
 
     def visit(block: Any) -> None:
         nonlocal largest
-        if block.init is not None:
+        if block.init is not None and len(block.reads) > 1:
             largest = max(largest, 2 * math.prod(int(axis.dom.extent) for axis in block.iter_vars))
 
     tvm_ffi.structural_walk(function.body, (SBlock, visit))
