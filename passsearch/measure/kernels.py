@@ -53,7 +53,7 @@ def _race(variants: Sequence[KernelExecutable], plan: VariantPlan, fastest: list
     racing, begin = list(range(len(variants))), time.perf_counter()
     for turn in range(plan.rounds):
         if turn >= plan.first_rounds:
-            limit = plan.margin * min(fastest)
+            limit = plan.margin * min(fastest, default=math.inf)
             racing = [place for place in racing if fastest[place] <= limit]
             if time.perf_counter() - begin > plan.longest_s:
                 return

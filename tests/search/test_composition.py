@@ -95,6 +95,22 @@ def test_values_that_were_timed_before_the_time_is_up_are_used() -> None:
     assert "small2" not in {name for name, _ in profiler.timed}
 
 
+def test_values_that_cost_time_together_are_not_used() -> None:
+    class Interfering(TableProfiler):
+        """With tiles of 4 in both kinds, which save time one by one, another kernel appears."""
+
+        def kernels(self, state: str) -> NetworkKernels | Failure:
+            network = super().kernels(state)
+            assert not isinstance(network, Failure)
+            names = {kernel.name for kernel in network.kernels}
+            extra = Kernel("joined", "joined", 1, 0, 10)
+            return NetworkKernels(state, (*network.kernels, extra), 0) if names == {"large4", "small4"} else network
+
+    times = {**TIMES, "small4": {"ScheduleCPU": 1.0}, "joined": {"ScheduleCPU": 50.0}}
+    composed = compose(Interfering(times))
+    assert composed == str(BEGIN)
+
+
 def test_the_prediction_is_the_sum_over_calls() -> None:
     composer = Composer(TableProfiler(TIMES), ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
     composition = composer.compose(BEGIN)
