@@ -127,23 +127,31 @@ def fastest_sequence(
     return fit[min(seconds, key=lambda name: seconds[name])].spec, {**seconds, **failures}
 
 
-def tuned_candidate(model: str, arguments: argparse.Namespace) -> Candidate | None:
-    """Return the winner of the run folder, tuned now if that is wanted; ``None`` without one."""
+def tuned_result(model: str, arguments: argparse.Namespace) -> passsearch.TuneResult | None:
+    """Return the run folder's result, tuned now if that is wanted; ``None`` without one."""
     run = Path(arguments.run.format(network=model)) if arguments.run else None
     if arguments.tune:
         options = {"toolchain": arguments.toolchain, "trials": 10_000, "confirm": 0, "out": run}
         # Confirmed here, by other samples.
-        best = passsearch.tune(f"zoo:{model}", timeout=arguments.tune, **options).best
-    elif run is not None and run.exists():
-        best = passsearch.TuneResult.read(run).best
-    else:
-        return None
-    return Candidate(Pipeline.parse(best.pipeline), best.build, TUNED)
+        return passsearch.tune(f"zoo:{model}", timeout=arguments.tune, **options)
+    return passsearch.TuneResult.read(run) if run is not None and run.exists() else None
+
+
+def search_record(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return who found the winner of a run, what it decided between, and how its named candidates did."""
+    return {
+        "source": document["best"]["source"],
+        "composition": document["composition"],
+        "throughput_of_default": {
+            trial["name"]: trial["ratio"]["ratio"] for trial in document["trials"] if trial["name"] and trial["ratio"]
+        },
+        "seconds": document["seconds"],
+    }
 
 
 def measure(network: str, arguments: argparse.Namespace, *, plan: EnginePlan, folder: Path) -> dict[str, Any]:
     """Build and time one network on all engines, and return the document."""
-    tuned = tuned_candidate(network, arguments)
+    tuned = tuned_result(network, arguments)
     with passsearch.session(f"zoo:{network}", toolchain=arguments.toolchain, folder=folder / "tvm") as evaluator:
         session, model = evaluator.session, evaluator.session.model.path
         plan = replace(plan, limit=evaluator.builder.limit(Candidate()))
@@ -154,7 +162,9 @@ def measure(network: str, arguments: argparse.Namespace, *, plan: EnginePlan, fo
             reference, others = compile_as_deployed(evaluator, "tvm without optimisations", Candidate()), []
         names = arguments.sequences.split(",")
         best, race = fastest_sequence(evaluator, names, reference=reference, plan=plan, folder=folder)
-        candidates = {DEFAULT: session.dialect.baseline, **({TUNED: tuned} if tuned is not None else {})}
+        candidates = {DEFAULT: session.dialect.baseline}
+        if tuned is not None:
+            candidates[TUNED] = Candidate(Pipeline.parse(tuned.best.pipeline), tuned.best.build, TUNED)
         specs, failures = compile_all(evaluator, candidates)
         specs = [*specs, best, *(spec for spec in others if spec.name in (arguments.engines or spec.name).split(","))]
         comparison = compare(specs, reference=reference, types=evaluator.network.inputs, plan=plan, folder=folder)
@@ -165,6 +175,7 @@ def measure(network: str, arguments: argparse.Namespace, *, plan: EnginePlan, fo
         "plan": asdict(plan),
         "reference": reference.name,
         "race": race,
+        "search": search_record(tuned.document) if tuned is not None else None,
         "disturbances": [[asdict(each) for each in process] for process in comparison.disturbances],
         "engines": {
             **rows(comparison, plan=plan, sequence=best.name),
