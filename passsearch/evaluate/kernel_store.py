@@ -27,7 +27,7 @@ class Region:
 
     Attributes:
         key: Name of the region in the pass's argument.
-        like: Digest of what is there; regions with the same one share their decision.
+        like: What is there, as text; regions with equal texts share their decision.
     """
 
     key: str

@@ -230,6 +230,13 @@ def test_estimators_that_contradict_each_other_are_both_shown(result: dict[str, 
     )
 
 
+def test_a_composition_says_what_decided_between_how_many_and_what_it_predicts(result: dict[str, Any]) -> None:
+    text = " ".join(result_text(result, width=400).split())
+    expected = "kernels: 52 kernels timed in 372 variants, which decide between 10^17 combinations; predicted 9.76 ms"
+    assert f"{expected} instead of 17.8 ms an inference" in text
+    assert "kernels:" not in result_text({**result, "composition": None})
+
+
 def test_the_tutorial_lists_every_key_of_a_result(result: dict[str, Any]) -> None:
     section = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text().split("## 10.")[1]
     measured = {key for row in ("baseline", "best") for key in result[row]}

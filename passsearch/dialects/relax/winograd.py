@@ -90,7 +90,7 @@ def Winograd(convolutions: Mapping[str, int] | None = None, size: int = 0) -> An
 
 
 def regions(module: Any) -> list[dict[str, str]]:
-    """Return the convolutions that ``Winograd`` can compute, and for each a digest of its shapes and attributes."""
+    """Return the convolutions that ``Winograd`` can compute, each with its shapes and padding: equal ones are alike."""
     writer = _Writer(module, {}, 0)
     for _, function in module.functions_items():
         if isinstance(function, relax.Function):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
+from small_modules import kernel_calls
 from tvm import relax
 from tvm.relax import op, transform
 
@@ -90,17 +91,6 @@ def apply(module: Any, *passes: Any) -> Any:
 
 def fuse(module: Any) -> Any:
     return apply(module, transform.FuseOps(fuse_opt_level=2), transform.FuseTIR())
-
-
-def kernel_calls(module: Any) -> list[str]:
-    calls: list[str] = []
-
-    def visit(call: Any) -> None:
-        if getattr(call.op, "name", "") == "relax.call_tir":
-            calls.append(call.args[0].name_hint)
-
-    tvm_ffi.structural_walk(module["main"], (relax.Call, visit))
-    return calls
 
 
 def run(module: Any, values: Sequence[Any]) -> list[Any]:

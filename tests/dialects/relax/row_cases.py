@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import tvm
-import tvm_ffi
+from small_modules import kernel_calls, run
 from tvm import relax
 from tvm.relax import op, transform
 
 from passsearch.dialects.relax.expand_math import ExpandMath
-from passsearch.dialects.relax.lowering import lower, target_options
+from passsearch.dialects.relax.lowering import target_options
 from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.dialects.relax.row_kernels import FuseRows, ScheduleRows
 from passsearch.dialects.relax.schedules import ScheduleCPU
@@ -95,23 +95,6 @@ def network(name: str) -> Any:
     return builder.get()
 
 
-def kernels(module: Any) -> list[str]:
-    calls: list[str] = []
-
-    def visit(call: Any) -> None:
-        if getattr(call.op, "name", "") == "relax.call_tir":
-            calls.append(call.args[0].name_hint)
-
-    tvm_ffi.structural_walk(module["main"], (relax.Call, visit))
-    return calls
-
-
-def run(module: Any, value: Any, target: Any) -> Any:
-    with target:
-        library = relax.build(lower(module, level=0, target=target), target, relax_pipeline=None)
-    return relax.VirtualMachine(library, tvm.cpu())["main"](tvm.runtime.tensor(value)).numpy()
-
-
 def case(name: str, target: Any) -> dict[str, Any]:
     fusion = (transform.FuseOps(fuse_opt_level=2), transform.FuseTIR(), ExpandMath())
     with target, tvm.transform.PassContext(opt_level=4):
@@ -124,7 +107,7 @@ def case(name: str, target: Any) -> dict[str, Any]:
     value = RANDOM.standard_normal(NETWORKS[name][0]).astype("float32")
     expected, actual = run(plain, value, target), run(scheduled, value, target)
     return {
-        "kernels": [len(kernels(plain)), len(kernels(rows))],
+        "kernels": [len(kernel_calls(plain)), len(kernel_calls(rows))],
         "by_row": sum(bool(function.attrs and SCHEDULED in function.attrs) for function in functions),
         "well_formed": bool(relax.analysis.check_well_formed(grouped)),
         "same": bool(np.allclose(expected, actual, rtol=1e-5, atol=1e-5 * float(np.abs(expected).max()))),

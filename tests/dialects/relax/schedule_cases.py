@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import tvm
+from small_modules import network, run
 from tvm import relax
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.lowering import lower, target_options
+from passsearch.dialects.relax.lowering import target_options
 from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.dialects.relax.schedules import ScheduleCPU
 
@@ -108,22 +109,6 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
 LARGE_TILES = {"rows": 24, "vectors": 2, "keep_weights": True}
 WITH_LARGE_TILES = ("conv", "conv of odd channels", "product", "batched product", "depthwise of odd sizes")
 """Cases that are scheduled with ``LARGE_TILES`` as well."""
-
-
-def network(shape: Sequence[int], body: Body, dtype: str) -> Any:
-    builder = relax.BlockBuilder()
-    data = relax.Var("x", relax.TensorType(shape, dtype))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            result = builder.emit_output(builder.normalize(body(data)))
-        builder.emit_func_output(result)
-    return builder.get()
-
-
-def run(module: Any, value: Any, target: Any) -> Any:
-    with target:
-        library = relax.build(lower(module, level=0, target=target), target, relax_pipeline=None)
-    return relax.VirtualMachine(library, tvm.cpu())["main"](tvm.runtime.tensor(value)).numpy()
 
 
 def case(name: str, target: Any, **settings: Any) -> dict[str, Any]:

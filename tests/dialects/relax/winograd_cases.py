@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tvm
 import tvm_ffi
+from small_modules import network, run
 from tvm import relax
 from tvm.relax import op, transform
 
-from passsearch.dialects.relax.lowering import lower, target_options
+from passsearch.dialects.relax.lowering import target_options
 from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.dialects.relax.schedules import ScheduleCPU
 from passsearch.dialects.relax.winograd import Winograd
@@ -88,22 +89,6 @@ WRONG: dict[str, dict[str, Any]] = {
     "text as place": {"convolutions": {"first": 4}},
 }
 """Arguments that the pass refuses, for the network with two convolutions."""
-
-
-def network(shape: Sequence[int], body: Body, dtype: str) -> Any:
-    builder = relax.BlockBuilder()
-    data = relax.Var("x", relax.TensorType(shape, dtype))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            result = builder.emit_output(builder.normalize(body(data)))
-        builder.emit_func_output(result)
-    return builder.get()
-
-
-def run(module: Any, value: Any, target: Any) -> Any:
-    with target:
-        library = relax.build(lower(module, level=0, target=target), target, relax_pipeline=None)
-    return relax.VirtualMachine(library, tvm.cpu())["main"](tvm.runtime.tensor(value)).numpy()
 
 
 def loops(module: Any) -> Any:
