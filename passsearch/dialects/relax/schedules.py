@@ -231,6 +231,8 @@ class _Access:
 
     def is_contiguous(self, axis: Any) -> bool:
         """Return True if only the innermost index depends on an axis."""
+        if not self._indices:  # a single number
+            return False
         *outer, last = self._indices
         return _mentions(last, axis.var) and not any(_mentions(index, axis.var) for index in outer)
 

@@ -102,6 +102,7 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "elementwise": ((1, 17, 300), lambda value: op.multiply(op.tanh(value), value)),
     "transpose": ((1, 12, 40, 16), lambda value: op.permute_dims(value, [0, 2, 1, 3])),
     "sum of all": ((300, 100), lambda value: op.sum(value)),
+    "single number": ((12, 64), lambda value: op.subtract(value, op.sum(value))),
     "argmax": ((8, 100), lambda value: op.argmax(value, axis=-1)),
 }
 

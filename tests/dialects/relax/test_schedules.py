@@ -11,7 +11,7 @@ WITHOUT_PACKING = {"product of odd sizes"}
 
 def test_scheduled_functions_compute_the_same(cases: Any) -> None:
     results = cases("schedule_cases.py")
-    assert len(results) == 80
+    assert len(results) == 82
     for case in results:
         name = case["case"].partition(" on ")[0]
         is_packed = name.startswith(("conv", "product")) and name not in WITHOUT_PACKING
