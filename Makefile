@@ -21,8 +21,10 @@ demo: $(DIALECT)
 	$(BIN)/passsearch tune zoo:resnet18 --toolchain $(DIALECT) --trials $(TRIALS) --timeout $(TIMEOUT) --out $(RUN)
 	$(BIN)/passsearch export $(RUN) --to $(DEPLOY) --replay
 
+# Files of tests run side by side, as most of their time is one process's. PROCESSES=0 runs them one after the other.
+PROCESSES ?= 2
 test: lint relay relax $(VENV)/test.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile
 
 # Not part of `test`: needs Python 3.10 or 3.11 and 3 GB for the frameworks.
 test-frameworks: $(VENV)/test.stamp

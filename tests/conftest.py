@@ -36,6 +36,12 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
+@pytest.fixture(autouse=True)
+def text_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The width of printed texts where there is no terminal, wherever the tests run."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+
 @pytest.fixture(scope="session")
 def toolchain_of() -> ToolchainOf:
     """Return a function that returns the toolchain of a dialect, and skips the test if none is installed.

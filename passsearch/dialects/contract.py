@@ -66,6 +66,10 @@ class Artifact:
     parts_s: Mapping[str, float] = field(default_factory=dict)
 
 
+KernelCalls: TypeAlias = Sequence[tuple[str, float]]
+"""Name of the kernel and seconds of every call of one inference, in order."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A function of loops that an inference calls, before it is scheduled.
@@ -119,6 +123,10 @@ class Executable(Protocol):
         The device runs one inference before the ``number`` that are timed. Without events, as on a CPU, the caller
         reads its own clock around ``run_repeatedly``.
         """
+        return None
+
+    def run_by_kernel(self, inputs: Mapping[str, Array]) -> KernelCalls | None:
+        """Run one inference and return its kernel calls; ``None`` if this runtime does not tell them apart."""
         return None
 
 

@@ -174,6 +174,24 @@ class WorkerEvaluator:
         """Time a kernel alone under several schedules; see ``KernelProfiler.variants``."""
         return {} if self.session.cannot_run_reason else self._kernels.variants(network, kernel, steps)
 
+    def in_places(self, candidates: Sequence[Candidate]) -> tuple[Mapping[str, float], ...]:
+        """Time all kernels of candidates where their network calls them; see ``KernelProfiler.in_places``."""
+        built = [self._build_files(candidate) for candidate in candidates]
+        if self.session.cannot_run_reason or any(isinstance(each, Failure) for each in built):
+            return ()
+        artifacts = [each for each in built if isinstance(each, Built)]
+        key = "|".join(artifact.digest for artifact in artifacts)
+        folders = [str(artifact.folder) for artifact in artifacts]
+        fact = self._facts.recall_or_record("places", key, lambda: self._timing.in_places(folders, self.plans.places))
+        times = read_fact(fact, lambda answer: tuple(answer["kernels"]))
+        return () if isinstance(times, Failure) or None in times else times
+
+    def _build_files(self, candidate: Candidate) -> Built | Failure:
+        """Return the artifact of a candidate, with its files."""
+        state = self.reach(candidate.pipeline)
+        built = state if isinstance(state, Failure) else self.build(state, candidate)
+        return built if isinstance(built, Failure) else self.restore(built)
+
     def measure_consumption(self, key: str, folders: Sequence[str], *, plan: WindowPlan) -> Consumed | Failure | None:
         """Measure power, energy, temperature and device memory; see ``Evaluator.measure_consumption``."""
         if self.session.sensors.meter is None or self.session.cannot_run_reason:

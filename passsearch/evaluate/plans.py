@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from passsearch.measure import RoundPlan, VariantPlan, WindowPlan, race_critical_values
+from passsearch.measure import PlacePlan, RoundPlan, VariantPlan, WindowPlan, race_critical_values
 
 # Processes differ more than rounds do, so a slow network gets fewer rounds in each process and not fewer processes.
 FINAL_ROUNDS = RoundPlan(visit_s=1.0, race_s=6.0)
@@ -24,6 +24,7 @@ class MeasurementPlans:
         search_windows: Windows of power and energy for one candidate of a search.
         final_windows: Windows of power and energy for decisions.
         variants: Plan by which the variants of one kernel are timed alone.
+        places: Plan by which all kernels of several artifacts are timed in their places.
         kernel_limit: Largest deviation of a kernel's outputs between two of its variants, as a share of the largest.
         processes: Timing processes of a shortlist.
         comparison_processes: Timing processes of a comparison, unless the user sets another number.
@@ -48,6 +49,7 @@ class MeasurementPlans:
     search_windows: WindowPlan = field(default_factory=lambda: WindowPlan(windows=1))
     final_windows: WindowPlan = field(default_factory=WindowPlan)
     variants: VariantPlan = field(default_factory=VariantPlan)
+    places: PlacePlan = field(default_factory=PlacePlan)
     kernel_limit: float = 1e-4
     processes: int = 3
     comparison_processes: int = 9

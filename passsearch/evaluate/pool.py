@@ -16,7 +16,7 @@ from passsearch.evaluate.session import Session
 from passsearch.store import STATES
 from passsearch.worker import Worker
 
-ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "variants"})
+ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "variants", "places"})
 """Requests that run kernels."""
 
 _log = logging.getLogger(__name__)

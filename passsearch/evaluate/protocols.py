@@ -86,7 +86,7 @@ class Evaluator(Protocol):
 
 
 class KernelProfiler(Protocol):
-    """Lists the kernels of states, and times them alone."""
+    """Lists the kernels of states, and times them alone or in their network."""
 
     def reach(self, pipeline: Pipeline) -> str | Failure:
         """Return the state a pipeline leads to."""
@@ -99,6 +99,13 @@ class KernelProfiler(Protocol):
 
     def variants(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> Mapping[PassSpec, float]:
         """Return the seconds of one run of a kernel alone, by the pass that schedules it; failures are left out."""
+
+    def in_places(self, candidates: Sequence[Candidate]) -> tuple[Mapping[str, float], ...]:
+        """Build candidates, run them in turns, and return by candidate the seconds of each kernel, by name.
+
+        The seconds are the sum over the kernel's calls in one inference. The result is empty if a candidate fails or
+        the runtime does not tell kernels apart.
+        """
 
 
 class StepCompiler(Protocol):

@@ -11,6 +11,7 @@ from passsearch.evaluate.records import Network, TimingRequest
 from passsearch.evaluate.session import Session
 from passsearch.measure import (
     Cf22Plan,
+    PlacePlan,
     RoundPlan,
     WindowPlan,
     consumption,
@@ -23,7 +24,7 @@ from passsearch.store import Fact
 LONGEST_RUN_S = 2.0
 """Longest time that one run under the paper's protocol may take on average."""
 
-Plan: TypeAlias = RoundPlan | Cf22Plan | WindowPlan
+Plan: TypeAlias = RoundPlan | Cf22Plan | WindowPlan | PlacePlan
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +79,11 @@ class Timing:
             return answer
         consumed = [artifact.to_json() for artifact in consumption(answer["windows"], trace)]
         return {"consumed": consumed, "wall_s": answer["wall_s"]}
+
+    def in_places(self, folders: Sequence[str], plan: PlacePlan) -> Fact:
+        """Return the time of every kernel of every artifact, from a fork of the process that times candidates."""
+        request = self._request("places", folders, plan=plan)
+        return self._pool.ask(self._pool.timer, "measure", request=request)
 
     def _in_new_process(self, folders: list[str], plan: RoundPlan | Cf22Plan, *, turn: int) -> Fact:
         # The place in memory that an artifact is loaded to depends on the order, and decides how fast it runs

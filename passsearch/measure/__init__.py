@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from passsearch.measure.artifact_consumption import CONSUMPTION_OBJECTIVES, Consumption
-    from passsearch.measure.kernels import VariantPlan
+    from passsearch.measure.kernels import PlacePlan, VariantPlan
     from passsearch.measure.processor import CpuTimes, cache_bytes
     from passsearch.measure.rounds import Cf22Plan, RoundPlan, run_race
     from passsearch.measure.sensors import Sensors, probe
@@ -42,6 +42,7 @@ __all__ = [
     "Consumption",
     "CpuTimes",
     "Meter",
+    "PlacePlan",
     "Ratio",
     "RoundPlan",
     "SensorReading",

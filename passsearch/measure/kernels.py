@@ -1,11 +1,16 @@
-"""Times the variants of one kernel, alone."""
+"""Times kernels: the variants of one kernel alone, and all kernels of a network in their places.
+
+A kernel in its place finds the caches as the kernels before it left them, and pays for what it does to them.
+"""
 
 import math
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from passsearch.dialects.contract import KernelExecutable
+from passsearch.core import TensorType
+from passsearch.dialects.contract import Executable, KernelCalls, KernelExecutable, random_inputs
 from passsearch.measure.processor import CpuTimes
 from passsearch.measure.rounds import FOREIGN_LIMIT, MIN_COUNTED_S
 
@@ -46,6 +51,61 @@ def time_variants(variants: Sequence[KernelExecutable], plan: VariantPlan, *, co
         if not _is_disturbed(before, CpuTimes.read(cores)):
             break
     return fastest
+
+
+@dataclass(frozen=True)
+class PlacePlan:
+    """Plan by which all kernels of several networks are timed in their places.
+
+    Attributes:
+        rounds: Largest number of rounds; in each of them every network runs once.
+        least_rounds: Smallest number.
+        longest_s: Time after which no further round begins, in seconds.
+    """
+
+    rounds: int = 40
+    least_rounds: int = 3
+    longest_s: float = 6.0
+
+
+def time_places(
+    executables: Sequence[Executable], plan: PlacePlan, *, types: Mapping[str, TensorType]
+) -> list[dict[str, float] | None]:
+    """Run networks in turns and return the seconds of each one's kernels, by name: the sum over their calls.
+
+    A call's time is the fastest of all rounds, as disturbances only add time. The result is ``None`` for a runtime
+    that does not tell kernels apart.
+
+    Args:
+        executables: The networks.
+        plan: The plan.
+        types: Their inputs.
+    """
+    inputs = random_inputs(types, seed=0)
+    # Not counted: the first run starts threads and fills tables.
+    fastest: list[KernelCalls | None] = [executable.run_by_kernel(inputs) for executable in executables]
+    begin = time.perf_counter()
+    for turn in range(plan.rounds):
+        if turn >= plan.least_rounds and time.perf_counter() - begin > plan.longest_s:
+            break
+        for place, executable in enumerate(executables):
+            calls = executable.run_by_kernel(inputs)
+            fastest[place] = calls if turn == 0 else _faster_calls(fastest[place], calls)
+    return [None if calls is None else _sums(calls) for calls in fastest]
+
+
+def _faster_calls(first: KernelCalls | None, second: KernelCalls | None) -> KernelCalls | None:
+    """Return the faster sample of every call; ``None`` if the two runs called different kernels."""
+    if first is None or second is None or [name for name, _ in first] != [name for name, _ in second]:
+        return None
+    return [(name, min(seconds, others)) for (name, seconds), (_, others) in zip(first, second, strict=True)]
+
+
+def _sums(calls: KernelCalls) -> dict[str, float]:
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for name, value in calls:
+        seconds[name] += value
+    return dict(seconds)
 
 
 def _race(variants: Sequence[KernelExecutable], plan: VariantPlan, fastest: list[float]) -> None:

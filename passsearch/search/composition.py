@@ -5,7 +5,9 @@ kernels (``CatalogEntry.kernel_parameter``). The time of a network is predicted 
 each of which is built and timed once. A decision on a region replaces some calls of kernels by others, so it saves the
 same whatever is decided elsewhere, as long as no two decisions replace the same call. The best set of decisions is
 therefore a packing problem, which is solved exactly, with the default schedule of every kernel. Then the kernels that
-lose the most time get more schedules. The result is built, verified and timed like any other candidate.
+lose the most time get more schedules. A kernel alone finds other caches than in its network, so the composed network
+is built and its kernels are timed in their places; where these times differ, they replace the others, and all is
+decided again. The result is built, verified and timed like any other candidate.
 """
 
 import logging
@@ -20,7 +22,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from passsearch.catalog import CatalogEntry, Parameter
-from passsearch.core import Failure, Json, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, Json, PassSpec, Pipeline
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import KernelProfiler, NetworkKernels
 
@@ -35,6 +37,9 @@ LEAST_LOSS = 3e-3
 
 LEAST_SHARE = 1e-3
 """Share of a network's time that a decision on a region must save."""
+
+MOST_CORRECTIONS = 2
+"""Number of times that all is decided again by times of kernels in their places."""
 
 _log = logging.getLogger(__name__)
 
@@ -129,7 +134,12 @@ class Composer:
     """Composes one pipeline."""
 
     def __init__(
-        self, profiler: KernelProfiler, entries: Sequence[CatalogEntry], *, is_over: Callable[[], bool]
+        self,
+        profiler: KernelProfiler,
+        entries: Sequence[CatalogEntry],
+        *,
+        is_over: Callable[[], bool],
+        build: BuildOptions | None = None,
     ) -> None:
         """Prepare a composer.
 
@@ -137,11 +147,14 @@ class Composer:
             profiler: Lists and times kernels.
             entries: Candidate passes.
             is_over: Returns True once no more time is left.
+            build: Options by which composed networks are built.
         """
-        self._profiler, self._is_over = profiler, is_over
+        self._profiler, self._is_over, self._build = profiler, is_over, build or BuildOptions()
         self._scheduling = {entry.name: entry for entry in entries if entry.kernel_parameter}
         self._regional = [entry for entry in entries if entry.regional_parameter]
-        self._times: dict[str, dict[PassSpec, float]] = {}  # by digest of the kernel
+        self._times: dict[str, dict[PassSpec, float]] = {}  # of kernels alone, by digest of the kernel
+        self._places: defaultdict[str, dict[PassSpec, float]] = defaultdict(dict)  # of kernels in their network
+        self._has_corrections = False  # no other schedule will be timed in its place
         self._combinations = 0.0
 
     def compose(self, pipeline: Pipeline) -> Composition | None:
@@ -149,13 +162,69 @@ class Composer:
         if self._scheduling_place(pipeline) is None:
             return None
         try:
-            return self._compose(pipeline)
+            composition = self._compose(pipeline)
         except OutOfTime:
             _log.info("no time is left to time all kernels of %s", pipeline)
             return None
+        return composition and self._corrected(pipeline, composition)
+
+    def _corrected(self, begin: Pipeline, composition: Composition) -> Composition:
+        """Return the composition of schedules that are the fastest in their places.
+
+        Args:
+            begin: The pipeline it was made of.
+            composition: The composition by the times of kernels alone.
+        """
+        timed = {begin}
+        for _ in range(MOST_CORRECTIONS):
+            if composition.pipeline in timed or self._is_over():
+                break
+            pipelines = (begin, composition.pipeline)
+            times = self._profiler.in_places([Candidate(pipeline, self._build) for pipeline in pipelines])
+            for pipeline, seconds in zip(pipelines, times, strict=False):
+                self._learn(pipeline, seconds)
+                _log.info("kernels take %.3g s in their places", math.fsum(seconds.values()))
+            timed.add(composition.pipeline)
+            composition = self._compose(begin) or composition
+        # A prediction for another place is good enough to try a schedule, and no reason to keep it.
+        self._has_corrections = True
+        return self._compose(begin) or composition
+
+    def _learn(self, pipeline: Pipeline, seconds: Mapping[str, float]) -> None:
+        """Remember the times of kernels in their places, each under the pass that scheduled it.
+
+        Args:
+            pipeline: The pipeline of the network.
+            seconds: Seconds of all calls by name of the kernel.
+        """
+        network, step = self._kernels(pipeline)
+        parameter = self._scheduling[step.name].kernel_parameter
+        assert network and parameter
+        arguments = {name: value for name, value in step.argument_values.items() if name != parameter.name}
+        settings = cast("Mapping[str, Mapping[str, Json]]", step.argument_values.get(parameter.name) or {})
+        for kernel in network.kernels:
+            if kernel.name in seconds:
+                # ``None`` stands for the default, which the catalog does not write.
+                changed = {**arguments, **settings.get(kernel.name, {})}
+                scheduled = PassSpec.of(step.name, **{name: each for name, each in changed.items() if each is not None})
+                places = self._places[kernel.digest]
+                places[scheduled] = min(places.get(scheduled, math.inf), seconds[kernel.name] / kernel.calls)
+
+    def _seconds(self, digest: str) -> Mapping[PassSpec, float]:
+        """Return the times of a kernel, in its place where it was timed there.
+
+        A schedule that was not timed there is taken to lose as little as any other, so that it is tried next if that
+        makes it the fastest. After all corrections it is out of the question.
+        """
+        alone, places = self._times[digest], self._places.get(digest, {})
+        if places and self._has_corrections:
+            return places
+        factor = min((seconds / alone[step] for step, seconds in places.items() if step in alone), default=1.0)
+        return {step: places.get(step, factor * seconds) for step, seconds in alone.items()}
 
     def _compose(self, pipeline: Pipeline) -> Composition | None:
         begin, begin_pipeline = self.cost(pipeline), pipeline
+        self._combinations = 0.0
         if begin is None:
             return None
         decisions: list[Decision] = []
@@ -199,10 +268,10 @@ class Composer:
         calls: Counter[str] = Counter()
         seconds, schedules = {}, {}
         for kernel in network.kernels:
-            times = self._time(network, kernel, [step])
-            if not times:
+            if not self._time(network, kernel, [step]):
                 _log.info("kernel %s has no schedule that runs", kernel.name)
                 return None
+            times = self._seconds(kernel.digest)
             fastest = _fastest(times, step)
             calls[kernel.digest] += kernel.calls
             seconds[kernel.digest], schedules[kernel.name] = times[fastest], fastest

@@ -189,12 +189,13 @@ class Search:
         best = next(iter(self.ranked()), None)
         if self._profiler is None or best is None or not objectives & {"throughput", "latency"}:
             return []
-        composer = Composer(self._profiler, self._space.entries, is_over=self._time_is_up)
+        build = best.candidate.build
+        composer = Composer(self._profiler, self._space.entries, is_over=self._time_is_up, build=build)
         self.composition = composer.compose(best.candidate.pipeline)
         if self.composition is None or self.composition.pipeline == best.candidate.pipeline:
             return []
         # Whatever number of trials is left: all that came before it was timed for this candidate.
-        composed = Candidate(self.composition.pipeline, best.candidate.build, COMPOSED)
+        composed = Candidate(self.composition.pipeline, build, COMPOSED)
         return [(composed, self._evaluate(composed))]
 
     def _explore(self) -> None:

@@ -44,7 +44,7 @@ Answer: TypeAlias = dict[str, Any]
 PR_SET_PDEATHSIG = 1
 """Number of the option in Linux's ``prctl.h``."""
 
-FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check", "variants"})
+FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check", "variants", "places"})
 """Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
 
 
@@ -175,6 +175,13 @@ class Verbs:
         seconds = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
         times = {executable.digest: value for executable, value in zip(agreeing, seconds, strict=True)}
         return {"variants": [_variant_answer(answer, times) for answer in answers]}
+
+    def do_places(self, request: Request) -> Answer:
+        """Time all kernels of artifacts, which run in turns, where the network calls them."""
+        executables = [self._open(folder, request) for folder in request["folders"]]
+        pin_process(self._bridge.threads())
+        plan = kernels.PlacePlan(**request["plan"])
+        return {"kernels": kernels.time_places(executables, plan, types=_types(request["inputs"]))}
 
     def _variant(self, kernel: Module, step: Request, copies: ArgumentCopies) -> KernelExecutable | str:
         """Return a kernel as one pass schedules it, or the reason why that failed."""

@@ -1,11 +1,12 @@
 """Regions and kernels get what they run fastest with, and the sum over kernels decides."""
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import pytest
 
 from passsearch.catalog import load
-from passsearch.core import Failure, PassSpec, Pipeline
+from passsearch.core import Candidate, Failure, PassSpec, Pipeline
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import NetworkKernels, Region
 from passsearch.search.composition import Composer, Decision, choose
@@ -37,8 +38,31 @@ class TableProfiler:
 
     def variants(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> Mapping[PassSpec, float]:
         self.timed += [(kernel.name, str(step)) for step in steps]
-        times = self.schedules[kernel.name]
+        times = self.schedules.get(kernel.name, {})
         return {step: times[str(step)] for step in steps if str(step) in times}
+
+    def in_places(self, candidates: Sequence[Candidate]) -> tuple[Mapping[str, float], ...]:
+        return ()
+
+
+class NetworkProfiler(TableProfiler):
+    """A profiler of a network in which kernels take other times than alone, by the setting of ``rows``."""
+
+    def __init__(self, schedules: Mapping[str, Mapping[str, float]], places: Mapping[str, Mapping[int, float]]) -> None:
+        super().__init__(schedules)
+        self.places = places
+        self.built: list[str] = []
+
+    def in_places(self, candidates: Sequence[Candidate]) -> tuple[Mapping[str, float], ...]:
+        self.built += [str(candidate.pipeline) for candidate in candidates]
+        return tuple(self._times(candidate.pipeline) for candidate in candidates)
+
+    def _times(self, pipeline: Pipeline) -> dict[str, float]:
+        network = self.kernels(str(pipeline))
+        assert isinstance(network, NetworkKernels)
+        settings = cast("dict[str, dict[str, int]]", pipeline.passes[-1].argument_values.get("kernels") or {})
+        rows = {kernel.name: settings.get(kernel.name, {}).get("rows", 0) for kernel in network.kernels}
+        return {kernel.name: kernel.calls * self.places[kernel.name][rows[kernel.name]] for kernel in network.kernels}
 
 
 def compose(profiler: TableProfiler, *, is_over: bool = False) -> str | None:
@@ -123,6 +147,40 @@ def test_the_prediction_is_the_sum_over_calls() -> None:
 
 def decision(name: str, saved_s: float, replaced: Mapping[str, int], *, value: int = 1) -> Decision:
     return Decision("Cut", (name,), value, saved_s, replaced)
+
+
+SCHEDULES = {
+    "large0": {
+        "ScheduleCPU": 5.0,
+        "ScheduleCPU{keep_weights=true,rows=8}": 4.0,
+        "ScheduleCPU{keep_weights=true,rows=14}": 4.5,
+    },
+    "small0": {"ScheduleCPU": 2.0},
+}
+
+
+def test_a_schedule_that_is_fast_alone_and_slow_in_its_place_is_not_used() -> None:
+    profiler = NetworkProfiler(SCHEDULES, {"large0": {0: 5.0, 8: 6.0, 14: 4.4}, "small0": {0: 2.0}})
+    assert compose(profiler) == f'{BEGIN}{{kernels={{"large0":{{"keep_weights":true,"rows":14}}}}}}'
+    assert profiler.built == [
+        str(BEGIN),
+        f'{BEGIN}{{kernels={{"large0":{{"keep_weights":true,"rows":8}}}}}}',
+        str(BEGIN),
+        f'{BEGIN}{{kernels={{"large0":{{"keep_weights":true,"rows":14}}}}}}',
+    ]
+
+
+def test_a_value_of_a_region_that_is_slow_in_its_place_is_not_used() -> None:
+    places = {"large0": {0: 5.0}, "large2": {0: 4.6}, "large4": {0: 6.0}, "small0": {0: 2.0}}
+    assert compose(NetworkProfiler(TIMES, places)) == compose(TableProfiler({**TIMES, "large4": {}}))
+
+
+def test_only_schedules_that_were_timed_in_their_places_are_used() -> None:
+    rows = (8, 14, 16)
+    schedules = {f"ScheduleCPU{{keep_weights=true,rows={number}}}": 4.0 - 0.1 * number for number in rows}
+    times = {"large0": {"ScheduleCPU": 5.0, **schedules}, "small0": {"ScheduleCPU": 2.0}}
+    slow_in_its_place = {"large0": {0: 5.0, 8: 5.2, 14: 5.2, 16: 5.2}, "small0": {0: 2.0}}
+    assert compose(NetworkProfiler(times, slow_in_its_place)) == str(BEGIN)
 
 
 def test_of_decisions_that_replace_the_same_call_the_best_set_is_chosen() -> None:

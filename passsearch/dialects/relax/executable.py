@@ -1,6 +1,7 @@
 """Built networks on a device, run by TVM's virtual machine."""
 
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,13 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from passsearch.dialects.contract import Array, Artifact, Executable
+from passsearch.dialects.contract import Array, Artifact, Executable, KernelCalls
+from passsearch.dialects.relax.schedules import PACKED
 from passsearch.dialects.shared import parse_device
 
 NETWORK, TIMED = "network.so", "passsearch_timed"
+BUILTIN = "vm."
+"""Begin of the names of functions that belong to the virtual machine."""
 
 
 class VirtualMachineExecutable(Executable):
@@ -27,14 +31,18 @@ class VirtualMachineExecutable(Executable):
 
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
         """Set the inputs, run once, copy the outputs to the host."""
-        # The virtual machine takes inputs by place, and only the library knows their order.
-        number = self._machine._get_function_arity("main")
-        names = [self._machine._get_function_param_name("main", place) for place in range(number)]
-        arrays = [tvm.runtime.tensor(inputs[name], self._device) for name in names]
+        arrays = self._arrays(inputs)
         # A saved function has its inputs bound: ``run_repeatedly`` copies none, as a deployment would not.
         self._machine.save_function("main", TIMED, *arrays, include_return=False)
         self._timed = self._machine[TIMED]
         return [tensor.numpy() for tensor in _flatten(self._machine["main"](*arrays))]
+
+    def _arrays(self, inputs: Mapping[str, Array]) -> list[Any]:
+        """Return the inputs on the device, in the order of the function's parameters."""
+        # The virtual machine takes inputs by place, and only the library knows their order.
+        number = self._machine._get_function_arity("main")
+        names = [self._machine._get_function_param_name("main", place) for place in range(number)]
+        return [tvm.runtime.tensor(inputs[name], self._device) for name in names]
 
     def run_repeatedly(self, number: int) -> None:
         """Run ``number`` inferences and wait until the device has finished them; outputs are not copied."""
@@ -48,6 +56,25 @@ class VirtualMachineExecutable(Executable):
         if not self._has_events:
             return None
         return float(self._machine.time_evaluator(TIMED, self._device, number=number, repeat=1)().mean)
+
+    def run_by_kernel(self, inputs: Mapping[str, Array]) -> KernelCalls | None:
+        """Run one inference and return its kernel calls; ``None`` on devices that run kernels later than the call."""
+        if self._has_events:
+            return None
+        calls: list[tuple[str, float]] = []
+        begin = 0.0
+
+        def instrument(_function: Any, name: str, before: bool, *_: Any) -> int:
+            nonlocal begin
+            if before:
+                begin = time.perf_counter()
+            elif not name.startswith(BUILTIN):
+                calls.append((name.removesuffix(PACKED), time.perf_counter() - begin))
+            return 0  # the machine goes on with the call
+
+        self._machine.set_instrument(instrument)
+        self._machine["main"](*self._arrays(inputs))
+        return calls
 
 
 def _flatten(outputs: Any) -> list[Any]:

@@ -7,13 +7,16 @@ the GELU took half the time of the product it is fused with.
 error (Lawson, *Contributions to the theory of linear least maximum approximation*, 1961). ``exp`` is a polynomial on
 [-ln 2 / 2, ln 2 / 2] times a power of two, with the coefficients of Cephes (Moshier, *Methods and Programs for
 Mathematical Functions*, 1989). The largest relative errors in float32 are 3.3e-7 for ``erf``, 3.0e-7 for ``tanh``,
-1.5e-7 for ``sigmoid`` and 9e-8 for ``exp``, which is 0 below -87.3 and constant above 88.3.
+1.5e-7 for ``sigmoid`` and 9e-8 for ``exp``, which is 0 below -87.3 and constant above 88.3. Powers of 1 to 4 are
+products; GPT-2's GELU has a cube.
 
 Imports only TVM, because an exported deployment holds a copy of this file.
 """
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,12 +40,14 @@ EXP_POLYNOMIAL = (0.5, 1.6666665459e-1, 4.1665795894e-2, 8.3334519073e-3, 1.3981
 LOG2_E = 1.44269504088896341
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
 """ln 2 in two parts; the first has few bits, so that multiples of it are exact."""
+MOST_FACTORS = 4
+"""Largest exponent of a power that is written out as products."""
 MANTISSA_BITS, EXPONENT_BIAS = 23, 127
 """Layout of float32."""
 
 
 def ExpandMath() -> Any:  # noqa: N802
-    """Return a pass that writes out erf, exp, tanh and sigmoid in every function of loops that computes in float32."""
+    """Return a pass that writes out erf, exp, tanh, sigmoid and whole powers in every function of loops that computes in float32."""
 
     def expand(module: Any, _context: Any) -> Any:
         for name, function in module.functions_items():
@@ -55,7 +60,8 @@ def ExpandMath() -> Any:  # noqa: N802
 
 def _expand_call(call: Any) -> Any:
     expansion = EXPANSIONS.get(getattr(call.op, "name", ""))
-    return expansion(call.args[0]) if expansion and str(call.ty) == "float32" else call
+    expanded = expansion(*call.args) if expansion and str(call.ty) == "float32" else None
+    return call if expanded is None else expanded
 
 
 def _erf(x: Any) -> Any:
@@ -90,6 +96,14 @@ def _exp_in_range(x: Any) -> Any:
     return _bind(tirx.floor(x * _float(LOG2_E) + _float(0.5)), of_power)
 
 
+def _power(x: Any, exponent: Any) -> Any | None:
+    """Return a small whole power as products; ``None`` for other powers."""
+    number = exponent.value if isinstance(exponent, tirx.FloatImm) else None
+    if number not in range(1, MOST_FACTORS + 1):
+        return None
+    return _bind(x, lambda base: functools.reduce(operator.mul, [base] * int(number)))
+
+
 def _odd_rational(x: Any, numerator: Sequence[float], denominator: Sequence[float]) -> Any:
     """Return ``x`` times a quotient of polynomials in its square."""
     return _bind(x * x, lambda square: x * _polynomial(square, numerator) / _polynomial(square, denominator))
@@ -117,9 +131,10 @@ def _float(value: float) -> Any:
     return tirx.const(value, "float32")
 
 
-EXPANSIONS: dict[str, Callable[[Any], Any]] = {
+EXPANSIONS: dict[str, Callable[..., Any]] = {
     "tirx.erf": _erf,
     "tirx.exp": _exp,
+    "tirx.pow": _power,
     "tirx.sigmoid": _sigmoid,
     "tirx.tanh": _tanh,
 }

@@ -24,6 +24,7 @@ CASES = {
     "erf": (op.erf, np.vectorize(math.erf), 6.0),
     "tanh": (op.tanh, np.tanh, 12.0),
     "exp": (op.exp, np.exp, 87.0),
+    "pow": (lambda x: op.power(x, relax.const(3.0, str(x.ty.dtype))), lambda x: x**3, 12.0),
     "sigmoid": (op.sigmoid, lambda x: 1 / (1 + np.exp(-x)), 80.0),
 }
 """Operator, exact function, and the largest argument, by name."""
