@@ -47,7 +47,7 @@ MANTISSA_BITS, EXPONENT_BIAS = 23, 127
 
 
 def ExpandMath() -> Any:  # noqa: N802
-    """Return a pass that writes out erf, exp, tanh, sigmoid and whole powers in every function of loops that computes in float32."""
+    """Return a pass that writes out erf, exp, tanh, sigmoid and whole powers in functions of loops in float32."""
 
     def expand(module: Any, _context: Any) -> Any:
         for name, function in module.functions_items():
@@ -98,7 +98,7 @@ def _exp_in_range(x: Any) -> Any:
 
 def _power(x: Any, exponent: Any) -> Any | None:
     """Return a small whole power as products; ``None`` for other powers."""
-    number = exponent.value if isinstance(exponent, tirx.FloatImm) else None
+    number = float(exponent.value) if isinstance(exponent, tirx.FloatImm) else 0.0
     if number not in range(1, MOST_FACTORS + 1):
         return None
     return _bind(x, lambda base: functools.reduce(operator.mul, [base] * int(number)))
