@@ -16,7 +16,7 @@ from passsearch.evaluate.session import Session
 from passsearch.evaluate.verify import Agreement, VerifyFact, judge, wrong_result
 from passsearch.store import Fact
 
-VERIFIED = ("peak_rss", "deviation", "case", "leads", "run_s", "is_cut")
+VERIFIED = ("peak_rss", "deviation", "case", "leads", "run_s", "is_cut", "cases")
 """Keys of a verification that go into the fact of a build."""
 
 _log = logging.getLogger(__name__)

@@ -24,18 +24,26 @@ class VerifyFact:
         leads: Lead of the reference's class in the artifact's scores, one value for each random input; negative where
             the artifact has another class. ``None`` where outputs are no class scores.
         peak_rss: Memory the artifact adds to a process that runs it, in bytes.
+        cases: Number of inputs that were compared; ``None`` in logs from before it was recorded.
     """
 
     deviation: float
     case: int | str
     leads: tuple[float, ...] | None = None
     peak_rss: int | None = None
+    cases: int | None = None
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "VerifyFact":
         """Read the answer to ``verify``."""
         leads: Sequence[float] | None = fact["leads"]
-        return cls(fact["deviation"], fact["case"], None if leads is None else tuple(leads), fact.get("peak_rss"))
+        return cls(
+            deviation=fact["deviation"],
+            case=fact["case"],
+            leads=None if leads is None else tuple(leads),
+            peak_rss=fact.get("peak_rss"),
+            cases=fact.get("cases"),
+        )
 
     @property
     def text(self) -> str:
@@ -54,6 +62,7 @@ class Agreement:
         top1_agreement: Share of the random inputs that get the reference's class; ``None`` where it is undefined.
         unavailable: Reason for an undefined ``top1_agreement``.
         cannot_run_reason: Reason why nothing ran; empty where outputs were compared.
+        cases: Number of inputs that were compared; fewer than ``OUTPUT_CASES`` where the unoptimised network is slow.
     """
 
     deviation: float | None = 0.0
@@ -61,6 +70,7 @@ class Agreement:
     top1_agreement: float | None = None
     unavailable: str = NO_SCORES
     cannot_run_reason: str = ""
+    cases: int | None = None
 
     def to_json(self) -> dict[str, Json]:
         """Return the form of results."""
@@ -71,6 +81,7 @@ class Agreement:
             "deviation": self.deviation,
             "tolerance": self.limit,
             "top1_agreement": self.top1_agreement,
+            "cases": self.cases,
             "unavailable": reason,
         }
 
@@ -84,7 +95,7 @@ def judge(verification: VerifyFact, limit: float) -> Agreement | Failure:
     if not verification.deviation <= limit:
         return wrong_result(f"{verification.text}; {limit:.2g} is allowed")
     if verification.leads is None:
-        return Agreement(verification.deviation, limit)
+        return Agreement(verification.deviation, limit, cases=verification.cases)
     # Rounding alone may exchange two scores that are nearer to each other than the limit.
     clear = [lead for lead in verification.leads if abs(lead) > limit]
     lost = [-lead for lead in clear if lead < 0]
@@ -93,7 +104,7 @@ def judge(verification: VerifyFact, limit: float) -> Agreement | Failure:
         return wrong_result(
             f"{DEVIATION}: {len(lost)} of {len(clear)} have another class than the reference's, that led {lead}"
         )
-    return Agreement(verification.deviation, limit, 1.0 if clear else None, NEAR_TIES)
+    return Agreement(verification.deviation, limit, 1.0 if clear else None, NEAR_TIES, cases=verification.cases)
 
 
 def wrong_result(reason: str) -> Failure:

@@ -259,7 +259,9 @@ def _outputs(outputs: Mapping[str, Any]) -> str:
     )
     reason = lookup(outputs, "unavailable", "top1_agreement")
     agreement = format_percent(outputs.get("top1_agreement")) + (f" ({reason})" if reason else "")
-    return f"{deviation}; top-1 agreement: {agreement}"
+    cases = outputs.get("cases")  # results from before it was recorded do not say
+    inputs = f" on {cases} {'input' if cases == 1 else 'inputs'}" if cases else ""
+    return f"{deviation}{inputs}; top-1 agreement: {agreement}"
 
 
 def _space(space: Mapping[str, Any]) -> str:

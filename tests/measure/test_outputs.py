@@ -105,6 +105,16 @@ def test_an_artifact_that_is_too_slow_runs_once_and_is_still_compared(
     assert verify(Slow(0.01), reference=reference, longest_s=longest_s, **common)["deviation"] > 0.1
 
 
+def test_a_slow_reference_runs_on_fewer_inputs_and_only_those_are_compared(tmp_path: Path) -> None:
+    reference = tmp_path / "reference.npz"
+    common: Any = {"types": {"x": TensorType((2, 8), "float32")}, "cases": (1, 2, *SCALES), "outputs": reference}
+    made = verify(Slow(1e9), reference=None, reference_s=0.03, **common)
+    assert (made["cases"], made["is_cut"]) == (2, False)
+    right = verify(Clipping(1e9), reference=reference, **common)
+    assert (right["cases"], right["is_cut"], right["deviation"]) == (2, False, 0.0)
+    assert verify(Clipping(0.01), reference=reference, **common)["deviation"] > 0.1
+
+
 class Scores:
     """A classifier that always returns the same scores, and other outputs if there are any."""
 

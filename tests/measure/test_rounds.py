@@ -140,6 +140,22 @@ def test_a_slow_network_has_fewer_runs_and_none_to_fill_the_caches() -> None:
     assert [len(executable.runs) for executable in slow] == [1 + 4] * 2
 
 
+def test_an_inference_that_is_longer_than_a_race_runs_once() -> None:
+    class FirstRun(Scripted):
+        def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+            self.run_repeatedly(1)
+            return []
+
+    def watch() -> CpuTimes:
+        return CpuTimes(clock(), clock(), 0.0, clock(), time_s=clock())
+
+    clock = Clock()
+    slow, quick = FirstRun(clock, [30.0]), FirstRun(clock, [0.1])
+    result = run_race([slow, quick], RoundPlan(rounds=4, race_s=5.0), inputs={}, watch=watch, now=clock)
+    assert result.samples() == [[30.0], [pytest.approx(0.1)]]
+    assert (slow.runs, quick.runs) == ([1], [1, 1])
+
+
 @pytest.mark.parametrize(("flush_bytes", "inferences"), [(0, 3), (1 << 20, 1)])
 def test_a_flushed_run_is_one_inference(flush_bytes: int, inferences: int) -> None:
     clock = Clock()
