@@ -1,5 +1,6 @@
 """An append-only log of facts: every fact is on disk, with a checksum, before it is used."""
 
+import codecs
 import json
 import logging
 import os
@@ -17,8 +18,9 @@ _log = logging.getLogger(__name__)
 class Log:
     """Facts by kind and key; a run that is started again reads them and continues where it stopped.
 
-    A line of the file is ``crc32 JSON``. The readable part ends at the first line with a wrong checksum, which is what
-    remains when the process or the machine dies during a write. Everything from that line on is cut off.
+    A line of the file is ``crc32 JSON``. An incomplete last line is what remains when the process or the machine dies
+    in a write; it moves to a file of its own. Any other line with a wrong checksum was damaged later; it stays where
+    it is and is left out. The user is told of both.
     """
 
     def __init__(self, path: Path, *, writable: bool = True) -> None:
@@ -34,12 +36,12 @@ class Log:
         self._written_s: dict[tuple[str, str], float] = {}
         self._elapsed_s: dict[int, float] = {}  # duration of every start of the run, by its number
         self._recalled_s: float | None = None
-        readable_bytes = self._read()
+        self._read()
         self._start_number = max(self._elapsed_s, default=-1) + 1
         self._start = time.monotonic()
         self._file = path.open("ab") if writable else None
         if self._file is not None:
-            self._truncate(readable_bytes)
+            self._cut_end()
 
     @property
     def writable(self) -> bool:
@@ -110,35 +112,49 @@ class Log:
         self._facts[kind, key] = self.latest = fact
         self._written_s[kind, key] = sum(self._elapsed_s.values())
 
-    def _read(self) -> int:
-        """Read every complete line and return the length of the readable part in bytes."""
+    def _read(self) -> None:
+        """Read all lines that are complete and whole."""
         if not self._path.exists():
-            return 0
-        readable_bytes = 0
-        for line in self._path.read_bytes().splitlines(keepends=True):
+            return
+        # Editors put a byte order mark before the first line.
+        lines = self._path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
+        damaged = []
+        for number, line in enumerate(lines[:-1], start=1):
             entry = _parse_line(line)
             if entry is None:
-                break
+                damaged.append(number)
+                continue
             # The last line of a start overwrites the earlier ones, so this becomes the duration of the start.
             self._elapsed_s[entry["start"]] = entry["elapsed_s"]
             self._store(entry["kind"], entry["key"], fact=entry["fact"])
-            readable_bytes += len(line)
+        if damaged:
+            _log.warning(
+                "%s is damaged: left out %d of %d lines, the first of which is line %d; what they said is done again",
+                self._path,
+                len(damaged),
+                len(lines) - 1,
+                damaged[0],
+            )
         _log.debug("read %d facts from %s", len(self._facts), self._path)
-        return readable_bytes
 
-    def _truncate(self, readable_bytes: int) -> None:
-        """Cut off a damaged end; facts appended after it could never be read again."""
+    def _cut_end(self) -> None:
+        """Move an incomplete last line, to which the next fact would be appended, to a file of its own."""
         assert self._file is not None
-        damaged_bytes = self._path.stat().st_size - readable_bytes
-        if damaged_bytes:
-            _log.warning("%s is damaged after byte %d; cut off %d bytes", self._path, readable_bytes, damaged_bytes)
-            self._file.truncate(readable_bytes)
+        content = self._path.read_bytes()
+        *_, end = content.rpartition(b"\n")
+        if end:
+            rest = self._path.with_name(f"{self._path.name}.damaged")
+            with rest.open("ab") as file:
+                file.write(end + b"\n")
+            _log.warning("%s ends in an incomplete line: cut off %d bytes, which are in %s", self._path, len(end), rest)
+            self._file.truncate(len(content) - len(end))
 
 
 def _parse_line(line: bytes) -> dict[str, Any] | None:
-    """Return the entry of a line, ``None`` if the line is incomplete or damaged."""
-    checksum, _, body = line.rstrip(b"\n").partition(b" ")
-    if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(body):
+    """Return the entry of a line, ``None`` if the line is damaged."""
+    # Editors on other systems end lines in a carriage return, which is no part of the entry.
+    checksum, _, body = line.removesuffix(b"\r").partition(b" ")
+    if checksum != b"%08x" % zlib.crc32(body):
         return None
     entry: dict[str, Any] = json.loads(body)
     return entry

@@ -1,7 +1,9 @@
 """Facts survive a process that ends at any point."""
 
+import codecs
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,8 +19,8 @@ def test_facts_are_read_by_the_next_process(tmp_path: Path) -> None:
         assert again.recall("edge", "a") == {"state": "b"}
 
 
-@pytest.mark.parametrize("damage", [b"deadbeef {", b"00000000 {}\n", b"\x00\x00\x00"])
-def test_a_damaged_line_ends_the_readable_part_and_writing_continues(
+@pytest.mark.parametrize("damage", [b"deadbeef {", b"\x00\x00\x00", b"00000000 {}"])
+def test_an_incomplete_end_is_moved_to_another_file_and_writing_continues(
     tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "log"
@@ -29,11 +31,56 @@ def test_a_damaged_line_ends_the_readable_part_and_writing_continues(
         file.write(damage)
     second = Log(path)
     assert f"cut off {len(damage)} bytes" in caplog.text
+    assert (tmp_path / "log.damaged").read_bytes() == damage + b"\n"
     assert second.recall("edge", "a") == {"state": "b"}
     second.record("edge", "c", fact={"state": "d"})
     second.close()
     with Log(path) as third:
         assert third.recall("edge", "c") == {"state": "d"}
+
+
+def flip_bit(content: bytes) -> bytes:
+    """Return the content with another byte in the second line."""
+    place = content.index(b"\n") + 30
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes], set[str]]] = {
+    "a flipped bit": (flip_bit, {"b"}),
+    "an empty line": (lambda content: content.replace(b"\n", b"\n\n", 1), set()),
+    "garbage in the middle": (lambda content: content.replace(b"\n", b"\n\x00\xffgarbage\n", 1), set()),
+    "a line twice": (lambda content: content + content.splitlines(keepends=True)[1], set()),
+    "ends of lines of another system": (lambda content: content.replace(b"\n", b"\r\n"), set()),
+    "a byte order mark": (lambda content: codecs.BOM_UTF8 + content, set()),
+}
+"""What happens to a log of the facts a, b and c, and the facts that are lost by it."""
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage_costs_the_facts_of_the_damaged_lines_only(tmp_path: Path, name: str) -> None:
+    damage, lost = DAMAGES[name]
+    path = tmp_path / "log"
+    with Log(path) as log:
+        for key in "abc":
+            log.record("edge", key, fact={"state": key})
+    damaged = damage(path.read_bytes())
+    path.write_bytes(damaged)
+    with Log(path) as log:
+        assert {key for key in "abc" if log.recall("edge", key) is None} == lost
+        log.record("edge", "d", fact={"state": "d"})
+    assert path.read_bytes().startswith(damaged), "nothing is deleted"
+    with Log(path) as log:
+        assert log.recall("edge", "d") == {"state": "d"}
+
+
+def test_the_user_is_told_of_damaged_lines(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "log"
+    with Log(path) as log:
+        for key in "abc":
+            log.record("edge", key, fact={})
+    path.write_bytes(flip_bit(path.read_bytes()))
+    with Log(path, writable=False):
+        assert "left out 1 of 3 lines, the first of which is line 2" in caplog.text
 
 
 def test_a_flipped_bit_is_detected(tmp_path: Path) -> None:
