@@ -37,6 +37,7 @@ class Builder:
         self._pool, self._applier, self._folder = pool, applier, folder
         self.reference = folder / "reference.npz"
         self._verified: dict[str, Fact] = {}  # by digest of the binary
+        self._attempts: set[str] = set()  # keys of the builds that this start asked for
         # The limit follows from the coarsest type the network computes in; docs/measurement.md has the numbers.
         self._strict_limit = strict_limit(network.summary.computed_types)
 
@@ -60,6 +61,10 @@ class Builder:
         key = f"{state}|{options_key(candidate.build)}"
         folder = self._folder / key.replace("|", "-").replace("+", "x")
         fact = self._facts.recall("build", key)
+        # A failure of the imported network itself would end every later run, so it is not taken from the log or cache.
+        if fact is not None and "failure" in fact and state == self._applier.graph.root and key not in self._attempts:
+            fact = None
+        self._attempts.add(key)
         # An earlier search may have given this build up because its reference was faster than today's.
         if fact is None or (fact.get("is_cut") and fact["run_s"] <= longest_s):
             fact = self._build(state, candidate.build, folder=folder, longest_s=longest_s)

@@ -18,6 +18,9 @@ SHARED_KINDS = frozenset(
 LASTING_FAILURES = frozenset({None, "compile_error", "crash", "wrong_result"})
 """Kinds of failures that hold for later runs too. A full disk or a busy machine does not."""
 
+ACCIDENTS = frozenset({"infra", "oom", "unstable"})
+"""Kinds of failures that hold for one start of a run only; the next start tries again."""
+
 Record = TypeVar("Record")
 
 _log = logging.getLogger(__name__)
@@ -38,6 +41,7 @@ class FactStore:
         """
         self._run_log, self._cache = log, cache
         self._session, self._seconds = session, seconds
+        self._accidents: set[tuple[str, str]] = set()  # of this start
 
     @property
     def is_shared(self) -> bool:
@@ -45,27 +49,33 @@ class FactStore:
         return self._cache is not None and self._cache.writable
 
     def recall(self, kind: str, key: str) -> Fact | None:
-        """Return a recorded fact, or ``None``. A timeout under a shorter deadline than today's does not count."""
+        """Return a recorded fact, or ``None``.
+
+        A timeout under a shorter deadline than today's does not count, nor does an accident of an earlier start.
+        """
         fact = self._run_log.recall(kind, key)
         if fact is None and self._cache is not None and kind in SHARED_KINDS:
             fact = self._cache.recall(kind, key)
             # Copied, so that the run can be continued from its own log, and so that the log knows when the run first
             # used the fact: `precedes_sampling` and the clock of a resumed search depend on that time.
             fact = fact and self._run_log.record(kind, key, fact={**fact, "spent": self._spent}, durable=False)
-        if fact is None or fact.get("failure", {}).get("kind") != "timeout":
+        failure = fact.get("failure", {}).get("kind") if fact else None
+        if fact is None or (_is_accident(kind, failure) and (kind, key) not in self._accidents):
+            return None
+        if failure != "timeout":
             return fact
         return fact if fact.get("deadline_s", 0.0) >= self._session.deadline_s else None
 
     def record(self, kind: str, key: str, *, fact: Fact) -> Fact:
         """Write a fact to the log, and to the fact cache if it holds for later runs; return it as it was written."""
         fact = {**fact, "deadline_s": self._session.deadline_s}
-        # A nondeterministic pass is recorded as a failure of kind `unstable`. Elsewhere that kind is an accident; as a
-        # fact of kind `steady` it is a property of the pass.
         failure = fact.get("failure", {}).get("kind")
         in_cache = False
         if self._cache is not None and kind in SHARED_KINDS and (kind == "steady" or failure in LASTING_FAILURES):
             self._cache.record(kind, key, fact=fact)
             in_cache = self._cache.writable
+        if _is_accident(kind, failure):
+            self._accidents.add((kind, key))
         if failure is not None:
             _log.info("%s %s failed: %s", kind, key or "(network)", fact["failure"]["reason"])
         # The fact cache has synced the fact to disk already; a second fsync would cost as long again.
@@ -84,6 +94,12 @@ class FactStore:
     @property
     def _spent(self) -> dict[str, float]:
         return {stage: round(seconds, 3) for stage, seconds in self._seconds.items()}
+
+
+def _is_accident(kind: str, failure: str | None) -> bool:
+    # A nondeterministic pass is recorded as a failure of kind `unstable`. Elsewhere that kind is an accident; as a fact
+    # of kind `steady` it is a property of the pass.
+    return failure in ACCIDENTS and kind != "steady"
 
 
 def read_fact(fact: Fact, record: Callable[[Fact], Record]) -> Record | Failure:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from tempfile import gettempdir
 from threading import current_thread
 from time import monotonic
 from typing import Any
@@ -12,12 +13,20 @@ from filelock import FileLock
 
 from passsearch.core import Failure
 from passsearch.errors import WorkerDied
+from passsearch.evaluate.machine import machine_trouble
 from passsearch.evaluate.session import Session
 from passsearch.store import STATES
+from passsearch.toolchain import cache_folder
 from passsearch.worker import Worker
 
 ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "variants", "places"})
 """Requests that run kernels."""
+
+RETRIED = frozenset({"crash", "oom", "infra"})
+"""Kinds of failures that are tried once more, as the machine may have caused them."""
+
+DOUBTFUL = RETRIED | {"compile_error"}
+"""Kinds of failures that are no fact while the machine is not well: a linker on a full disk fails to compile."""
 
 _log = logging.getLogger(__name__)
 
@@ -102,6 +111,9 @@ class WorkerPool:
     ) -> dict[str, Any]:
         """Send a request; an error of the candidate becomes a typed failure in the answer.
 
+        What may be an accident of the machine is tried once more, in a new process. It is a failure of the candidate if
+        it happens again while the machine is well, and else of kind ``infra``.
+
         Args:
             worker: Returns the worker to ask, started if need be.
             stage: Stage that the time is charged to.
@@ -109,6 +121,27 @@ class WorkerPool:
             step: Pass that a failure names.
             extra_s: Time that the deadline is extended by, for requests that are long by intent.
         """
+        answer = self._ask_once(worker, stage, request=request, step=step, extra_s=extra_s)
+        kind, trouble = answer.get("failure", {}).get("kind"), self._trouble(answer)
+        if kind not in RETRIED and not trouble:
+            return answer
+        failure = answer["failure"]
+        _log.warning("%s %s: %s; trying once more", request["verb"], step, trouble or failure["reason"])
+        answer = self._ask_once(worker, stage, request=request, step=step, extra_s=extra_s)
+        if trouble := self._trouble(answer):
+            reason = f"{trouble}; {answer['failure']['reason']}"
+            return {**answer, "failure": {**answer["failure"], "kind": "infra", "reason": reason}}
+        return answer
+
+    def _trouble(self, answer: Mapping[str, Any]) -> str:
+        """Return what is wrong with the machine after a failed request; empty if nothing is or nothing failed."""
+        if answer.get("failure", {}).get("kind") not in DOUBTFUL:
+            return ""
+        return machine_trouble((self._folder, Path(gettempdir()), cache_folder()))
+
+    def _ask_once(
+        self, worker: Callable[[], Worker], stage: str, *, request: Mapping[str, Any], step: str, extra_s: float
+    ) -> dict[str, Any]:
         with self._turn_for(request):
             # After the lock: waiting for another search on the same device is charged to no stage.
             start = monotonic()
@@ -135,7 +168,7 @@ class WorkerPool:
 
         def start() -> Worker:
             started.append(self.start(threads=1 if stage == "build" else self._session.threads))
-            return started[0]
+            return started[-1]
 
         # The lock is taken here and again in `ask`, so that `wall_s` has the start of the process in it and no waiting.
         with self._turn_for(request):

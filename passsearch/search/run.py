@@ -10,7 +10,7 @@ from typing import TypeAlias
 from zlib import crc32
 
 from passsearch.core import Candidate, Failure, Json
-from passsearch.errors import PassSearchError, UserError
+from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, MeasurementPlans, Session, WorkerEvaluator, dialect_digest
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
 from passsearch.search.confirm import LEAST_REPETITIONS, confirm, require_repetitions
@@ -254,6 +254,10 @@ class _Execution:
             return finalists[0], self._confirm(finalists[0], search.scoring), False
         except BaselineFailed as error:
             detail = f"{error.failure.kind} in {error.failure.stage}: {error.failure.reason}"
+            if error.failure.kind in ("infra", "oom"):
+                raise EnvironmentFault(
+                    f"The baseline was not measured, {detail}. Make room; the same command then continues."
+                ) from error
             raise UserError(f"The baseline fails on this network, {detail}.") from error
         except KeyboardInterrupt:
             best = next(iter(search.ranked()), search.scoring.baseline) if search.scoring else None

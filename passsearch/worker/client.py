@@ -15,6 +15,9 @@ from typing import Any
 
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 
+OWN_SIGNALS = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGBUS, signal.SIGTRAP})
+"""Signals that a program's own error causes. Every other one was sent by somebody else."""
+
 _log = logging.getLogger(__name__)
 
 START_DEADLINE_S = 120.0
@@ -105,7 +108,8 @@ class Worker:
         """Send one request and return its answer.
 
         Raises:
-            WorkerDied: No answer in time (kind ``timeout``), or the process or its fork died (``crash``, ``oom``).
+            WorkerDied: No answer in time (kind ``timeout``), or the process or its fork died (``crash``, ``oom``, or
+                ``infra`` if somebody else ended it).
             UserError: The worker refuses the request.
             EnvironmentFault: The toolchain cannot serve the request.
         """
@@ -226,4 +230,6 @@ def _describe_exit(signal_number: int) -> str:
 
 def _failure_kind(signal_number: int) -> str:
     # Nothing here sends SIGKILL before the deadline. If the signal comes anyway, the kernel ran out of memory.
-    return "oom" if signal_number == signal.SIGKILL else "crash"
+    if signal_number == signal.SIGKILL:
+        return "oom"
+    return "crash" if not signal_number or signal_number in OWN_SIGNALS else "infra"

@@ -1,0 +1,120 @@
+"""What happens to the machine is no fact about a candidate: it is tried again, and never remembered."""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import short_plans
+
+import passsearch
+from passsearch.errors import EnvironmentFault
+from passsearch.evaluate.machine import LEAST_DISK_BYTES, machine_trouble
+from passsearch.toolchain import Toolchain
+
+HERE = Path(__file__).parent
+FROM_OUTSIDE = (signal.SIGTERM, signal.SIGKILL)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Path:
+    """A user's catalog with the pass ``Accident``."""
+    folder = tmp_path / "catalog"
+    folder.mkdir()
+    for name in ("accident_passes.py", "accident_passes.yaml"):
+        shutil.copy(HERE / name, folder)
+    return folder / "accident_passes.yaml"
+
+
+def tune(
+    network: Path, catalog: Path, toolchain: Toolchain, *, run: Path, signals: Sequence[int]
+) -> passsearch.TuneResult:
+    """Search with the pass ``Accident``, which meets these signals."""
+    catalog.with_name("signals.txt").write_text(" ".join(str(int(number)) for number in signals))
+    return short_plans.tune(
+        network,
+        toolchain=toolchain.name,
+        objective="compile_time",
+        trials=8,
+        confirm=0,
+        passes=["LegalizeOps", "Accident"],
+        catalogs=[catalog],
+        out=run,
+    )
+
+
+def kinds(result: passsearch.TuneResult) -> set[str]:
+    return {failure["kind"] for failure in result.document["failed"] if failure["step"] == "Accident"}
+
+
+@pytest.mark.parametrize("number", FROM_OUTSIDE, ids=lambda number: number.name)
+def test_a_signal_from_outside_is_tried_again_and_costs_nothing(
+    relax: Toolchain, tiny_network: Path, catalog: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    result = tune(tiny_network, catalog, relax, run=tmp_path / "run", signals=[number])
+    assert kinds(result) == set()
+    assert result.document["space"]["closed"]
+
+
+def test_a_signal_of_the_programs_own_making_that_comes_again_is_a_crash(
+    relax: Toolchain, tiny_network: Path, catalog: Path, tmp_path: Path
+) -> None:
+    result = tune(tiny_network, catalog, relax, run=tmp_path / "run", signals=[signal.SIGSEGV] * 2)
+    assert kinds(result) == {"crash"}
+
+
+def test_an_accident_that_comes_again_is_forgotten_by_the_next_start(
+    relax: Toolchain, tiny_network: Path, catalog: Path, tmp_path: Path
+) -> None:
+    first = tune(tiny_network, catalog, relax, run=tmp_path / "run", signals=[signal.SIGKILL] * 2)
+    assert kinds(first) == {"oom"}
+    continued = tune(tiny_network, catalog, relax, run=tmp_path / "run", signals=[])
+    assert kinds(continued) == set()
+    another = tune(tiny_network, catalog, relax, run=tmp_path / "another", signals=[])
+    assert kinds(another) == set()
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[None]:
+    """Mount a small file system on a folder; the test is skipped where that is not allowed."""
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=False)
+    if mounted.returncode:
+        pytest.skip("mounting a file system needs root")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file system needs root")
+def test_a_full_disk_ends_the_run_in_one_line_and_no_other_run_hears_of_it(
+    relax: Toolchain, tiny_network: Path, tmp_path: Path
+) -> None:
+    options = {"toolchain": relax.name, "trials": 1, "confirm": 0, "passes": ["LegalizeOps"]}
+    with small_disk(tmp_path / "disk", "64k"), pytest.raises(EnvironmentFault) as full:
+        short_plans.tune(tiny_network, out=tmp_path / "disk" / "run", **options)  # type: ignore[arg-type]
+    assert "MiB left" in str(full.value) and "the same command then continues" in str(full.value)
+    result = short_plans.tune(tiny_network, out=tmp_path / "run", **options)  # type: ignore[arg-type]
+    assert result.document["failed"] == []
+
+
+def test_a_failed_baseline_is_tried_again_by_the_next_start(
+    relax: Toolchain, tiny_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"toolchain": relax.name, "trials": 1, "confirm": 0, "passes": ["LegalizeOps"]}
+    monkeypatch.setenv("CC", "false")  # a linker that fails
+    with pytest.raises(passsearch.errors.PassSearchError):
+        short_plans.tune(tiny_network, out=tmp_path / "run", **options)  # type: ignore[arg-type]
+    monkeypatch.delenv("CC")
+    assert short_plans.tune(tiny_network, out=tmp_path / "run", **options).document["failed"] == []  # type: ignore[arg-type]
+
+
+def test_a_machine_with_room_is_well(tmp_path: Path) -> None:
+    assert machine_trouble([tmp_path, tmp_path / "not" / "there"]) == ""
+    if shutil.disk_usage("/dev/shm").total < LEAST_DISK_BYTES:
+        assert "left" in machine_trouble([Path("/dev/shm")])
