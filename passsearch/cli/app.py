@@ -6,13 +6,14 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from io import TextIOWrapper
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 # These modules import the other rooms inside their functions, so that `--help` and mistakes are answered at once.
+from passsearch import __version__
 from passsearch.cli import catalog, explore, machine, network, run
-from passsearch.cli.log_output import CommandLog, log_options
+from passsearch.cli.log_output import CommandLog, LogFile, Verbose
 from passsearch.cli.output import print_error
 from passsearch.errors import PassSearchError
 
@@ -23,6 +24,17 @@ EXIT_STATUS = (
     "Exit status: 0 done, 1 done with a negative answer, 2 mistake in the command or its files, "
     "3 problem of the machine, 130 interrupted."
 )
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        typer.echo(f"passsearch {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+]
 
 _log = logging.getLogger(__name__)
 
@@ -37,11 +49,12 @@ def application() -> typer.Typer:
         help="Find the compiler passes, and their order, that serve a network best on its device, and prove the gain.",
         epilog=EXIT_STATUS,
         no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
         add_completion=False,
         rich_markup_mode=None,  # plain help: rich takes longer to import than all of the CLI
         pretty_exceptions_enable=False,
     )
-    app.callback()(log_options)
+    app.callback()(_global_options)
     app.command()(machine.doctor)
     app.add_typer(machine.toolchain_commands(), name="toolchain")
     app.command()(network.analyze)
@@ -88,6 +101,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+def _global_options(verbose: Verbose = 0, log_file: LogFile = None, version: Version = False) -> None:
+    """Declare the options; their callbacks do the work."""
+
+
 def _run(words: list[str], command_log: CommandLog) -> int:
     command = typer.main.get_command(application())
     _add_log_options(command)
@@ -99,7 +116,7 @@ def _run(words: list[str], command_log: CommandLog) -> int:
 def _add_log_options(root: Any) -> None:
     """Make the log options valid after the name of a command as well as before it."""
     for command in _subcommands(root):
-        command.params.extend(root.params)
+        command.params.extend(option for option in root.params if option.name != "version")
 
 
 def _subcommands(group: Any) -> Iterator[Any]:

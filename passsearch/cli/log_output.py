@@ -113,7 +113,3 @@ LogFile: TypeAlias = Annotated[
         help="Append the full log, with timestamps, to this file.",
     ),
 ]
-
-
-def log_options(verbose: Verbose = 0, log_file: LogFile = None) -> None:
-    """Declare the options; their callbacks do the work."""

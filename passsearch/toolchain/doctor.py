@@ -113,7 +113,8 @@ def _check_toolchains() -> Iterator[Finding]:
     for name in DIALECTS:
         if all(toolchain.dialect != name for toolchain in toolchains):
             command = f"passsearch toolchain install {name}"
-            yield Finding(f"dialect {name}", False, "no toolchain", f"Run: {command}")
+            # A search uses one toolchain, so a missing dialect is only a fault where there is no toolchain at all.
+            yield Finding(f"dialect {name}", None if toolchains else False, "no toolchain", f"Run: {command}")
 
 
 def _check_toolchain(toolchain: Toolchain) -> Finding:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from passsearch import cli
+from passsearch import __version__, cli
 from passsearch.dialects import DIALECTS
 from passsearch.errors import EnvironmentFault
 
@@ -79,6 +79,18 @@ def test_help_lists_the_commands(passsearch: Run) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(passsearch: Run, command: str) -> None:
     assert passsearch(command, "--help").out.startswith(f"Usage: passsearch {command} ")
+
+
+@pytest.mark.parametrize("words", [(), ("tune",), ("toolchain", "list")])
+def test_h_is_short_for_help(passsearch: Run, words: tuple[str, ...]) -> None:
+    answer = passsearch(*words, "-h")
+
+    assert answer.code == 0
+    assert answer.out == passsearch(*words, "--help").out
+
+
+def test_version_is_printed(passsearch: Run) -> None:
+    assert passsearch("--version") == (0, f"passsearch {__version__}\n", "")
 
 
 def test_help_loads_nothing_heavy_and_is_quick() -> None:

@@ -46,3 +46,12 @@ def test_every_failed_check_has_a_remedy(data_folder: Path) -> None:
 
 def test_findings_are_json(data_folder: Path) -> None:
     assert set(diagnose()[0].to_json()) == {"name", "ok", "detail", "remedy"}
+
+
+def test_one_toolchain_suffices(data_folder: Path, toolchain: Toolchain) -> None:
+    register(toolchain)
+
+    missing = [finding for name, finding in _findings().items() if name.startswith("dialect ")]
+
+    assert missing
+    assert all(finding.ok is None and "toolchain install" in finding.remedy for finding in missing)
