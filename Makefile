@@ -23,7 +23,9 @@ demo: $(DIALECT)
 
 # Files of tests run side by side, as most of their time is one process's. PROCESSES=0 runs them one after the other.
 PROCESSES ?= 2
-test: lint relay relax $(VENV)/test.stamp
+# With CUDA the tests build for GPUs too, which needs no GPU; it downloads 108 MB more.
+test: lint relay $(VENV)/test.stamp
+	$(BIN)/passsearch toolchain install relax --with cuda
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile
 
 # Not part of `test`: needs Python 3.10 or 3.11 and 3 GB for the frameworks.

@@ -17,6 +17,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from passsearch.errors import PassSearchError
 from passsearch.measure import nvml
 from passsearch.toolchain import Toolchain, get_toolchain
+from passsearch.toolchain.install import installed_frameworks
 
 ToolchainOf: TypeAlias = Callable[[str], Toolchain]
 
@@ -68,6 +69,14 @@ def relay(toolchain_of: ToolchainOf) -> Toolchain:
 def relax(toolchain_of: ToolchainOf) -> Toolchain:
     """The installed toolchain with Relax; `make test` installs one."""
     return toolchain_of("relax")
+
+
+@pytest.fixture(scope="session")
+def cuda_relax(relax: Toolchain) -> Toolchain:
+    """The Relax toolchain with CUDA's libraries; `make test` installs them."""
+    if "cuda" not in installed_frameworks(relax):
+        pytest.skip("needs: passsearch toolchain install relax --with cuda")
+    return relax
 
 
 @pytest.fixture(scope="session")

@@ -54,7 +54,7 @@ def install(
         typer.Option(
             "--with",
             metavar="FRAMEWORKS",
-            help=f"Frameworks whose model files it shall read, separated by commas: {_FRAMEWORKS}.",
+            help=f"Frameworks whose model files it shall read, and `cuda`, separated by commas: {_FRAMEWORKS}.",
         ),
     ] = None,
     python: Annotated[

@@ -25,7 +25,7 @@ class CompilerWheel:
 
 @dataclass(frozen=True)
 class Framework:
-    """A framework that can be installed into a toolchain, so that the dialect's importers can read its files.
+    """What can be installed into a toolchain beside TVM: a framework, so that importers can read its files, or CUDA.
 
     Attributes:
         name: The framework's name as the user types it.

@@ -10,6 +10,10 @@ import platform
 import sys
 from typing import Any
 
+# From this file's folder, which `main` removes from the path afterwards.
+import cuda_libraries
+import linker
+
 MARK = "passsearch-probe:"
 
 
@@ -32,6 +36,7 @@ def describe() -> "dict[str, object]":
     info = {key: str(value) for key, value in dict(tvm.support.libinfo()).items()}
     # TVM 0.2x loads the runtime of CUDA only where there is a driver, and generates its code without.
     cuda = bool(tvm.runtime.enabled("cuda")) or info.get("USE_CUDA", "OFF").upper() not in ("OFF", "0", "FALSE", "")
+    fault = cuda_fault() if cuda else ""
     llvm = info.get("LLVM_VERSION") or str(call(codegen, "llvm_version_major", ""))
     return {
         "python_version": platform.python_version(),
@@ -41,9 +46,24 @@ def describe() -> "dict[str, object]":
         "targets": [str(name) for name in call(codegen, "llvm_get_targets", [])],
         "cuda": cuda,
         "cuda_device": bool(cuda and tvm.cuda(0).exist),
+        "cuda_fault": fault,
         "default_triple": str(call(codegen, "llvm_get_system_triple", "")),
         "host_triple": host_triple(),
     }
+
+
+def cuda_fault() -> str:
+    """Return why this interpreter cannot compile or run CUDA code, or an empty text."""
+    from tvm import base
+
+    # Older versions have one library, which links what it needs of CUDA.
+    if not hasattr(base, "_LOADED_LIBS"):
+        return ""
+    try:
+        cuda_libraries.prepare(linker.find_linker())
+    except OSError as error:
+        return str(error)
+    return str(cuda_libraries.driver_fault())
 
 
 def call(module: Any, name: str, default: Any) -> Any:

@@ -109,7 +109,8 @@ def _check_toolchains() -> Iterator[Finding]:
     except PassSearchError as error:
         yield Finding("toolchains", False, str(error), "Follow the advice in this message.")
         return
-    yield from map(_check_toolchain, toolchains)
+    for toolchain in toolchains:
+        yield from _check_toolchain(toolchain)
     for name in DIALECTS:
         if all(toolchain.dialect != name for toolchain in toolchains):
             command = f"passsearch toolchain install {name}"
@@ -117,20 +118,34 @@ def _check_toolchains() -> Iterator[Finding]:
             yield Finding(f"dialect {name}", None if toolchains else False, "no toolchain", f"Run: {command}")
 
 
-def _check_toolchain(toolchain: Toolchain) -> Finding:
+def _check_toolchain(toolchain: Toolchain) -> Iterator[Finding]:
     name = f"toolchain {toolchain.name}"
     remedy = f"Run: passsearch toolchain remove {toolchain.name}, and install or add it again."
     try:
         # The registry holds an older answer; a driver or a shared library may have changed since.
-        current = probe(toolchain.python).to_toolchain(toolchain.name, toolchain.python)
+        result = probe(toolchain.python)
+        current = result.to_toolchain(toolchain.name, toolchain.python)
     except PassSearchError as error:
-        return Finding(name, False, str(error), remedy)
+        yield Finding(name, False, str(error), remedy)
+        return
     if not is_current(toolchain):
         update = f"Run: passsearch toolchain install {toolchain.dialect}"
-        return Finding(name, False, "made by another version of passsearch", update)
-    if not current.llvm_version and not current.targets:
-        return Finding(name, False, f"TVM {current.tvm_version} without LLVM", "Use a TVM that was built with LLVM.")
-    return Finding(name, True, _describe_toolchain(current))
+        yield Finding(name, False, "made by another version of passsearch", update)
+    elif not current.llvm_version and not current.targets:
+        yield Finding(name, False, f"TVM {current.tvm_version} without LLVM", "Use a TVM that was built with LLVM.")
+    else:
+        yield Finding(name, True, _describe_toolchain(current))
+    if current.cuda:
+        yield check_cuda(toolchain.name, result.cuda_fault, has_driver=bool(_nvidia_driver()))
+
+
+def check_cuda(name: str, fault: str, *, has_driver: bool) -> Finding:
+    """Return whether a toolchain compiles for CUDA; where no GPU is, it need not."""
+    finding = f"cuda code of {name}"
+    if not fault:
+        return Finding(finding, True, "compiled here, with and without a device")
+    detail, _, remedy = fault.rpartition(". ")
+    return Finding(finding, False if has_driver else None, detail, remedy)
 
 
 def _describe_toolchain(toolchain: Toolchain) -> str:
@@ -166,10 +181,16 @@ def _check_governor() -> Finding:
 
 
 def _check_gpu() -> Finding:
-    driver = _first_line("/proc/driver/nvidia/version")
-    if driver or shutil.which("nvidia-smi"):
-        return Finding("nvidia driver", True, driver or "nvidia-smi found")
+    driver = _nvidia_driver()
+    if driver:
+        return Finding("nvidia driver", True, driver)
     return Finding("nvidia driver", None, "none: no GPU targets, and no power or temperature of a GPU")
+
+
+def _nvidia_driver() -> str:
+    """Return what is known of the NVIDIA driver; empty if there is none."""
+    found = "nvidia-smi found" if shutil.which("nvidia-smi") else ""
+    return _first_line("/proc/driver/nvidia/version") or found
 
 
 def _check_energy_counter() -> Finding:

@@ -23,7 +23,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """The answer of a probe; the attributes mean the same as those of ``Toolchain``."""
+    """The answer of a probe; the attributes mean the same as those of ``Toolchain``, except one.
+
+    Attributes:
+        cuda_fault: Reason why CUDA code cannot be compiled, or cannot run with the driver, and the next step; empty if
+            it can or if TVM was built without CUDA. It depends on the machine's drivers, so no record keeps it.
+    """
 
     python_version: str
     tvm_version: str
@@ -34,6 +39,7 @@ class ProbeResult:
     cuda_device: bool
     default_triple: str
     host_triple: str
+    cuda_fault: str = ""
 
     def to_toolchain(self, name: str, python: Path) -> Toolchain:
         """Return the toolchain record of the interpreter that gave this answer.
@@ -42,7 +48,8 @@ class ProbeResult:
             UserError: No dialect supports this TVM version.
         """
         dialect = dialect_for_version(self.tvm_version).name
-        return Toolchain(name=name, python=absolute(python), dialect=dialect, **vars(self))
+        answers = {key: value for key, value in vars(self).items() if key != "cuda_fault"}
+        return Toolchain(name=name, python=absolute(python), dialect=dialect, **answers)
 
 
 def absolute(python: Path) -> Path:

@@ -29,10 +29,10 @@ class Recipe:
     @property
     def lock(self) -> Path:
         """Lock file of the packages that TVM needs."""
-        # A framework with a lock file pins versions of shared packages (numpy, protobuf) to what it accepts. TVM then
-        # needs the second base lock file, whose versions suit all frameworks of the dialect together.
-        any_framework_pins = any(not framework.requirement for framework in self.dialect.frameworks)
-        suffix = "-frameworks" if self.frameworks and any_framework_pins else ""
+        # Frameworks that pin versions of shared packages (numpy, protobuf) to what they accept need another base lock
+        # file, whose versions suit all frameworks of the dialect together. Not every dialect has such frameworks.
+        has_second_base = any(self.dialect.requirements.glob("py*-frameworks.txt"))
+        suffix = "-frameworks" if self.frameworks and has_second_base else ""
         return self.dialect.requirements / f"{self.host.tag}{suffix}.txt"
 
     @property

@@ -23,10 +23,12 @@ def blind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("blind")
-def test_compile_time_is_searched_without_the_device(relax: Toolchain, small_network: Path, tmp_path: Path) -> None:
+def test_compile_time_is_searched_without_the_device(
+    cuda_relax: Toolchain, small_network: Path, tmp_path: Path
+) -> None:
     result = short_plans.tune(
         small_network,
-        toolchain=relax.name,
+        toolchain=cuda_relax.name,
         target=A100,
         objective="compile_time",
         trials=3,
@@ -40,7 +42,7 @@ def test_compile_time_is_searched_without_the_device(relax: Toolchain, small_net
     assert best["outputs"]["deviation"] is None and "not compared: no GPU here" in str(result)
     folder = result.export(tmp_path / "deploy")
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    command = [str(relax.python), str(folder / "build_model.py")]
+    command = [str(cuda_relax.python), str(folder / "build_model.py")]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "outputs not checked" in done.stdout

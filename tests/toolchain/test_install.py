@@ -93,7 +93,8 @@ def installer(host: HostPython, toolchain: Toolchain) -> Installer:
         (folder / "lib" / "python3.0" / "site-packages").mkdir(parents=True)
         return python
 
-    result = ProbeResult(**{name: getattr(toolchain, name) for name in ProbeResult.__dataclass_fields__})
+    names = ProbeResult.__dataclass_fields__.keys() & Toolchain.__dataclass_fields__.keys()
+    result = ProbeResult(**{name: getattr(toolchain, name) for name in names})
     packages: list[str] = []
     steps = InstallSteps(
         create_environment=create_environment,

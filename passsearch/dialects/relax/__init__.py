@@ -19,6 +19,7 @@ DIALECT = Dialect(
         HERE / "lowering.py",
         HERE.with_name("rebuild_checks.py"),
         HERE.with_name("linker.py"),
+        HERE.with_name("cuda_libraries.py"),
     ),
     saver="passsearch.dialects.relax.ir_file:save",
     opener="passsearch.dialects.relax.compiled:open_network",
@@ -32,5 +33,9 @@ DIALECT = Dialect(
     default_baseline="default",
     isolated_imports={"exported": ("torch",)},
     requirements=HERE / "requirements",
-    frameworks=(Framework("torch", disk_bytes=1_200_000_000, requirement="torch==2.13.0"),),
+    frameworks=(
+        # Compiles and runs for CUDA on a machine with and without a device.
+        Framework("cuda", disk_bytes=600_000_000),
+        Framework("torch", disk_bytes=1_200_000_000, requirement="torch==2.13.0"),
+    ),
 )

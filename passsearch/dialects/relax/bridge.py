@@ -10,6 +10,7 @@ from tvm.base import _LOADED_LIBS
 from tvm.support.cc import create_shared
 
 from passsearch.core import BuildOptions, ModuleSummary, PassSpec, TensorType
+from passsearch.dialects import cuda_libraries
 from passsearch.dialects.build_clock import BuildClock
 from passsearch.dialects.contract import Artifact, CompileError, Kernel, ModelSource
 from passsearch.dialects.relax import importer, ir_file
@@ -38,6 +39,7 @@ from passsearch.dialects.shared import (
     parse_target,
     require_linker,
 )
+from passsearch.errors import EnvironmentFault
 
 
 class RelaxBridge(JsonFiles):
@@ -46,6 +48,7 @@ class RelaxBridge(JsonFiles):
     def __init__(self, target: str) -> None:
         self.target = parse_target(target, parse=_make_target, errors=COMPILER_ERRORS)
         self.constants = Constants()
+        self._cuda_fault = _prepare_cuda(self.target)
 
     def threads(self) -> int:
         """Return the number of tasks a parallel loop is split into."""
@@ -102,6 +105,9 @@ class RelaxBridge(JsonFiles):
 
     def build(self, module: tvm.IRModule, options: BuildOptions, folder: Path) -> Artifact:
         """Lower, generate code, and link it with the virtual machine's program and the weights into one library."""
+        # A missing library is no fault of the candidate, so it must not become a ``CompileError``.
+        if self._cuda_fault:
+            raise EnvironmentFault(self._cuda_fault)
         clock = BuildClock()
         try:
             # Relax has no opt level of its own; the level of the options selects a pipeline in ``lower``.
@@ -149,6 +155,17 @@ class RelaxBridge(JsonFiles):
     def open(self, artifact: Artifact, device: str) -> VirtualMachineExecutable:
         """Load a built network onto a device."""
         return VirtualMachineExecutable(artifact, device)
+
+
+def _prepare_cuda(target: tvm.target.Target) -> str:
+    """Load what compiles for a CUDA target; return why that is impossible, or an empty text."""
+    if target.kind.name != "cuda":
+        return ""
+    try:
+        cuda_libraries.prepare(require_linker())
+    except OSError as error:
+        return str(error)
+    return ""
 
 
 def _make_target(text: str) -> tvm.target.Target:

@@ -1,15 +1,18 @@
 """Build a network with exactly the passes of pipeline.json; check the IR after each pass, then the outputs.
 
-Reads pipeline.json, network.json, rebuild_checks.py, linker.py, lowering.py and the passes' sources beside this file;
-needs TVM and numpy only. Once every check has passed, --out gets network.so for TVM's virtual machine.
+Reads pipeline.json, network.json, rebuild_checks.py, linker.py, lowering.py, cuda_libraries.py and the passes' sources
+beside this file; needs TVM and numpy only. Once every check has passed, --out gets network.so for TVM's virtual
+machine.
 Exits with 1 if the IR or the outputs differ from the recorded ones.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
+import cuda_libraries
 import lowering
 import rebuild_checks
 import tvm
@@ -52,6 +55,8 @@ class Relax:
         )
         # Before the build, which takes longer than to find out that the machine has no linker.
         compiler = rebuild_checks.require_linker()
+        if target.kind.name == "cuda":
+            prepare_cuda(compiler)
         with target, context:
             lowered = lowering.lower(module, level=options["opt_level"], target=target)
             relax.build(lowered, target, relax_pipeline=None).export_library(str(folder / NETWORK), cc=compiler)
@@ -61,6 +66,14 @@ class Relax:
         device = tvm.device("cpu" if "cpu" in target.keys else target.kind.name, 0)
         machine = relax.VirtualMachine(tvm.runtime.load_module(str(folder / NETWORK)), device)
         return flatten(machine["main"](*[tvm.runtime.tensor(array, device) for array in inputs.values()]))
+
+
+def prepare_cuda(compiler: str) -> None:
+    """Load what compiles for CUDA, or say what is missing and exit."""
+    try:
+        cuda_libraries.prepare(compiler)
+    except OSError as error:
+        sys.exit(str(error))
 
 
 def flatten(outputs: Any) -> list[Any]:

@@ -117,7 +117,9 @@ class IsolatedKernel(KernelExecutable):
 
     def build(self) -> None:
         """Generate the kernel's code, in memory."""
-        library = tvm.tirx.build(tvm.IRModule({"kernel": self._function}), target=self._target)
+        # The function that compiles CUDA code reads the architecture from the current target.
+        with self._target:
+            library = tvm.tirx.build(tvm.IRModule({"kernel": self._function}), target=self._target)
         self._run, self._arguments = library["kernel"], self._copies.sets(self._call)
 
     def run(self) -> None:

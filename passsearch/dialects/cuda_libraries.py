@@ -1,0 +1,186 @@
+"""The libraries that TVM needs to compile for CUDA and to run the result: find them, load them, name what is missing.
+
+Needs TVM and the standard library only, Python 3.8 on: an exported deployment holds a copy beside its script.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+DRIVER = "libcuda.so.1"
+"""The driver's library. It comes with the driver, never from a package."""
+
+RUNTIME = "tvm_runtime_cuda"
+"""TVM's name for its library that makes, loads and starts CUDA kernels."""
+
+MEND = "Run: passsearch toolchain install relax --with cuda"
+
+_BINDINGS_MODE, _COMPILER_MODE = "nvrtc", "nvcc"
+_MISSING = re.compile(r"(\S+): cannot open shared object file")
+_STAND_IN = "int {0}(void) {{ return 100; }}\n"
+"""A function of the driver that answers CUDA_ERROR_NO_DEVICE."""
+
+
+def prepare(compiler: str) -> None:
+    """Make this process able to compile CUDA code, on a machine without a device too.
+
+    TVM hands the source of kernels to NVRTC or nvcc only where its CUDA runtime is loaded; elsewhere it stores the
+    source, which is then compiled on every start. The runtime needs the driver's library. On a machine without one, a
+    library that reports that there is no device takes its place in this process.
+
+    Args:
+        compiler: Path of the C compiler, which makes that library.
+
+    Raises:
+        OSError: A library is missing or does not fit; the message is one line with the next step.
+    """
+    _set_paths()
+    mode = os.environ.setdefault("TVM_CUDA_COMPILE_MODE", _BINDINGS_MODE if _has_bindings() else _COMPILER_MODE)
+    if mode == _BINDINGS_MODE:
+        _load_nvrtc()
+    elif shutil.which("nvcc") is None:
+        raise OSError(f"CUDA code cannot be compiled: neither cuda-bindings nor nvcc is here. {MEND}")
+    load_runtime(compiler)
+
+
+def load_runtime(compiler: str) -> None:
+    """Load TVM's CUDA runtime, which ``import tvm`` skips without a word if a library of it is missing.
+
+    Raises:
+        OSError: As ``prepare``.
+    """
+    import tvm
+    from tvm.base import _LOADED_LIBS
+
+    if tvm.get_global_func("ffi.Module.create.cuda", allow_missing=True) is not None:
+        return
+    library = Path(_LOADED_LIBS["tvm_runtime"]._name).resolve().with_name(f"lib{RUNTIME}.so")
+    if not library.is_file():
+        raise OSError("CUDA code cannot be compiled: this TVM was built without CUDA. Use one that has it.")
+    # Its two CUDA libraries may be missing, one after the other.
+    for _ in range(2):
+        missing = _load(library)
+        if not missing:
+            return
+        _provide(missing, library, compiler)
+    missing = _load(library)
+    if missing:
+        raise OSError(f"TVM's CUDA runtime does not find `{missing}`. {MEND}")
+
+
+def _load(library: Path) -> str:
+    """Load TVM's CUDA runtime, or return the name of a library that it does not find."""
+    from tvm.base import _LOADED_LIBS
+
+    try:
+        _LOADED_LIBS[RUNTIME] = ctypes.CDLL(str(library))
+    except OSError as error:
+        missing = _MISSING.match(str(error))
+        if missing is None:
+            raise OSError(f"TVM's CUDA runtime does not load: {error}. {MEND}") from error
+        return missing.group(1)
+    return ""
+
+
+def driver_fault() -> str:
+    """Return why the driver cannot run this CUDA runtime, or an empty text; no driver at all is no fault."""
+    path = _find("lib", "libcudart.so.13")
+    try:
+        runtime = ctypes.CDLL(str(path or "libcudart.so.13"))
+    except OSError:
+        return ""
+    return describe_driver(_version(runtime.cudaDriverGetVersion), _version(runtime.cudaRuntimeGetVersion))
+
+
+def describe_driver(driver: int, runtime: int) -> str:
+    """Return why a driver of a CUDA version (12080 is 12.8) cannot run a runtime of another, or an empty text."""
+    if driver == 0 or driver // 1000 >= runtime // 1000:
+        return ""
+    have, need = f"{driver // 1000}.{driver % 1000 // 10}", f"{runtime // 1000}.0"
+    return f"The NVIDIA driver supports CUDA {have}, TVM's runtime needs {need}. Update the driver to 580 or later."
+
+
+def _version(function: Any) -> int:
+    number = ctypes.c_int(0)
+    function(ctypes.byref(number))
+    return number.value
+
+
+def _roots() -> list[Path]:
+    """Return the folders that may hold CUDA 13: of packages first, then those of the machine."""
+    packages = [Path(entry or ".") / "nvidia" / "cu13" for entry in sys.path]
+    machine = [os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), "/usr/local/cuda"]
+    return [*packages, *(Path(folder) for folder in machine if folder)]
+
+
+def _find(folder: str, name: str) -> Path | None:
+    """Return the first of this file or folder; toolkits name the folder of libraries ``lib64``, packages ``lib``."""
+    candidates = (root / each / name for root in _roots() for each in (folder, folder + "64"))
+    return next((path for path in candidates if path.exists()), None)
+
+
+def _set_paths() -> None:
+    """Tell TVM where the headers are."""
+    header, parts = _find("include", "cuda_runtime.h"), _find("include", "cccl")
+    if header is not None:
+        os.environ["CUDA_PATH"] = str(header.parents[1])
+    options = os.environ.get("TVM_CUDA_NVRTC_EXTRA_OPTS", "")
+    if parts is not None and str(parts) not in options:
+        os.environ["TVM_CUDA_NVRTC_EXTRA_OPTS"] = f"{options} '-I{parts}'".strip()
+
+
+def _has_bindings() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("cuda") is not None and find_spec("cuda.bindings") is not None
+
+
+def _load_nvrtc() -> None:
+    """Load NVRTC before the worker forks, so that no build pays for it."""
+    library = _find("lib", "libnvrtc.so.13")
+    if library is not None:
+        # NVRTC opens its own second library by name only, and its folder is on no search path.
+        for part in (*sorted(library.parent.glob("libnvrtc-builtins.so.13.*")), library):
+            ctypes.CDLL(str(part), ctypes.RTLD_GLOBAL)
+    try:
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise OSError(f"CUDA code cannot be compiled: NVRTC does not load ({reason}). {MEND}") from error
+    if _find("include", "cccl") is None:
+        raise OSError(f"CUDA code cannot be compiled: the headers of nvidia-cuda-cccl are missing. {MEND}")
+
+
+def _provide(name: str, runtime: Path, compiler: str) -> None:
+    """Load a library that TVM's CUDA runtime did not find."""
+    if name == DRIVER:
+        _load_stand_in(runtime, compiler)
+        return
+    path = _find("lib", name)
+    if path is None:
+        raise OSError(f"TVM's CUDA runtime needs `{name}`, which is not on this machine. {MEND}")
+    ctypes.CDLL(str(path))
+
+
+def _load_stand_in(runtime: Path, compiler: str) -> None:
+    """Load a library under the driver's name, with the functions that TVM's runtime refers to."""
+    # Names in the runtime's table of symbols; a function that nothing calls does no harm.
+    names = sorted(set(re.findall(rb"\0(cu[A-Z]\w+)(?=\0)", runtime.read_bytes())))
+    source = "".join(_STAND_IN.format(name.decode()) for name in names)
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / DRIVER
+        command = [compiler, "-shared", "-fPIC", "-x", "c", "-", f"-Wl,-soname,{DRIVER}", "-o", str(library)]
+        done = subprocess.run(command, input=source, text=True, capture_output=True)
+        if done.returncode:
+            raise OSError(f"`{compiler}` could not make a library: {done.stderr.strip().splitlines()[-1][:200]}")
+        ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)

@@ -1,0 +1,76 @@
+"""What is missing for CUDA is named with its next step; no device is needed."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from passsearch.dialects import cuda_libraries
+from passsearch.dialects.linker import find_linker
+from passsearch.toolchain.doctor import check_cuda
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process with no CUDA, whatever the machine has."""
+    for name in ("TVM_CUDA_COMPILE_MODE", "TVM_CUDA_NVRTC_EXTRA_OPTS", "CUDA_PATH"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(cuda_libraries, "_roots", list)
+    monkeypatch.setattr(cuda_libraries, "_has_bindings", lambda: False)
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+
+
+@pytest.mark.usefixtures("bare")
+def test_without_a_compiler_for_kernels_the_command_is_named() -> None:
+    with pytest.raises(OSError, match=r"neither cuda-bindings nor nvcc is here. Run: passsearch toolchain install"):
+        cuda_libraries.prepare("cc")
+
+
+@pytest.mark.usefixtures("bare")
+def test_a_missing_runtime_is_named() -> None:
+    with pytest.raises(OSError, match=r"needs `libcudart.so.13`, which is not on this machine. Run: "):
+        cuda_libraries._provide("libcudart.so.13", Path("runtime"), "cc")
+
+
+def test_files_are_found_in_packages_and_in_toolkits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package, toolkit = tmp_path / "package", tmp_path / "toolkit"
+    for folder in (package / "nvidia" / "cu13" / "include" / "cccl", toolkit / "lib64"):
+        folder.mkdir(parents=True)
+    (toolkit / "lib64" / "libcudart.so.13").touch()
+    monkeypatch.setattr(sys, "path", [str(package)])
+    monkeypatch.setenv("CUDA_PATH", str(toolkit))
+    assert cuda_libraries._find("include", "cccl") == package / "nvidia" / "cu13" / "include" / "cccl"
+    assert cuda_libraries._find("lib", "libcudart.so.13") == toolkit / "lib64" / "libcudart.so.13"
+
+
+def test_the_stand_in_reports_no_device(tmp_path: Path) -> None:
+    runtime = tmp_path / "runtime.so"
+    runtime.write_bytes(b"x\0cuModuleLoadData\0cudaMalloc\0cuLaunchKernelEx\0")
+    # A process of its own: a library of this name, once loaded, stays.
+    code = (
+        "import ctypes, sys; from pathlib import Path; from passsearch.dialects import cuda_libraries as c;"
+        f"c._load_stand_in(Path({str(runtime)!r}), {find_linker()!r});"
+        f"print(ctypes.CDLL({cuda_libraries.DRIVER!r}).cuModuleLoadData())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "100", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("driver", "fault"),
+    [(0, ""), (13000, ""), (13020, ""), (14000, ""), (12080, "supports CUDA 12.8, TVM's runtime needs 13.0")],
+)
+def test_a_driver_for_an_older_cuda_is_named(driver: int, fault: str) -> None:
+    text = cuda_libraries.describe_driver(driver, 13000)
+    assert fault in text and bool(text) == bool(fault)
+
+
+def test_a_fault_is_an_error_only_where_a_driver_is() -> None:
+    fault = "TVM's CUDA runtime needs `libcudart.so.13`, which is not on this machine. Run: x"
+    with_driver, without = (check_cuda("relax", fault, has_driver=each) for each in (True, False))
+    assert (with_driver.ok, without.ok) == (False, None)
+    assert with_driver.remedy == "Run: x" and with_driver.detail.endswith("on this machine")
+    assert check_cuda("relax", "", has_driver=True).ok is True

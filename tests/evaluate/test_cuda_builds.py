@@ -1,0 +1,56 @@
+"""Networks built for CUDA where there is no device: every sequence of the catalog for GPUs gives device code."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import passsearch
+from passsearch.core import Failure
+from passsearch.toolchain import Toolchain
+
+
+@pytest.fixture
+def cubins(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module ``benchmarks/cubins.py``."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    return import_module("cubins")
+
+
+@pytest.fixture
+def builds(cubins: Any) -> Any:
+    """The module ``benchmarks/cuda_builds.py``."""
+    return import_module("cuda_builds")
+
+
+def check_every_sequence(network: object, toolchain: Toolchain, *, builds: Any, cubins: Any, arch: str) -> None:
+    target = f"cuda -arch={arch}"
+    candidates = builds.candidates()
+    assert len(candidates) >= 5
+    with passsearch.session(network, toolchain=toolchain.name, target=target, remember=False) as evaluator:
+        for candidate in candidates:
+            state = evaluator.reach(candidate.pipeline)
+            assert not isinstance(state, Failure), f"{candidate.name}: {state}"
+            built = evaluator.build(state, candidate)
+            assert not isinstance(built, Failure), f"{candidate.name}: {built}"
+            (cubin,) = cubins.read_cubins(built.folder / "network.so")
+            assert cubin.arch == arch and cubin.kernels and 0 < cubin.code_bytes < cubin.bytes, candidate.name
+
+
+def test_every_gpu_sequence_gives_device_code(
+    cuda_relax: Toolchain, small_network: Path, builds: Any, cubins: Any
+) -> None:
+    check_every_sequence(small_network, cuda_relax, builds=builds, cubins=cubins, arch="sm_90")
+
+
+def test_every_gpu_sequence_gives_device_code_for_attention(cuda_relax: Toolchain, builds: Any, cubins: Any) -> None:
+    check_every_sequence("zoo:bert_tiny", cuda_relax, builds=builds, cubins=cubins, arch="sm_80")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2", "bert_base", "ssd_resnet50"])
+def test_every_gpu_sequence_gives_device_code_for_a_real_network(
+    cuda_relax: Toolchain, builds: Any, cubins: Any, name: str
+) -> None:
+    check_every_sequence(f"zoo:{name}", cuda_relax, builds=builds, cubins=cubins, arch="sm_80")
