@@ -60,6 +60,9 @@ class Builder:
         key = f"{state}|{options_key(candidate.build)}"
         folder = self._folder / key.replace("|", "-").replace("+", "x")
         fact = self._facts.recall("build", key)
+        # The imported network itself is built again: memory must not end a run. Baselines are built from it.
+        if fact is not None and "failure" in fact and state == self._applier.graph.root:
+            fact = None
         # An earlier search may have given this build up because its reference was faster than today's.
         if fact is None or (fact.get("is_cut") and fact["run_s"] <= longest_s):
             fact = self._build(state, candidate.build, folder=folder, longest_s=longest_s)

@@ -18,6 +18,9 @@ SHARED_KINDS = frozenset(
 LASTING_FAILURES = frozenset({None, "compile_error", "crash", "wrong_result"})
 """Kinds of failures that hold for later runs too. A full disk or a busy machine does not."""
 
+PASSING_FAILURES = frozenset({"infra", "oom", "unstable"})
+"""Kinds of failures that are not even remembered by their own run: the same command tries again."""
+
 Record = TypeVar("Record")
 
 _log = logging.getLogger(__name__)
@@ -47,6 +50,8 @@ class FactStore:
     def recall(self, kind: str, key: str) -> Fact | None:
         """Return a recorded fact, or ``None``. A timeout under a shorter deadline than today's does not count."""
         fact = self._run_log.recall(kind, key)
+        if fact is not None and _is_passing(kind, fact):  # runs of earlier versions recorded them
+            fact = None
         if fact is None and self._cache is not None and kind in SHARED_KINDS:
             fact = self._cache.recall(kind, key)
             # Copied, so that the run can be continued from its own log, and so that the log knows when the run first
@@ -68,6 +73,8 @@ class FactStore:
             in_cache = self._cache.writable
         if failure is not None:
             _log.info("%s %s failed: %s", kind, key or "(network)", fact["failure"]["reason"])
+        if _is_passing(kind, fact):
+            return fact
         # The fact cache has synced the fact to disk already; a second fsync would cost as long again.
         return self._run_log.record(kind, key, fact={**fact, "spent": self._spent}, durable=not in_cache)
 
@@ -84,6 +91,10 @@ class FactStore:
     @property
     def _spent(self) -> dict[str, float]:
         return {stage: round(seconds, 3) for stage, seconds in self._seconds.items()}
+
+
+def _is_passing(kind: str, fact: Fact) -> bool:
+    return kind != "steady" and fact.get("failure", {}).get("kind") in PASSING_FAILURES
 
 
 def read_fact(fact: Fact, record: Callable[[Fact], Record]) -> Record | Failure:

@@ -1,6 +1,7 @@
 """The compiler processes of one session: one that compiles, one that times, and short-lived ones for fresh requests."""
 
 import logging
+import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -11,10 +12,18 @@ from typing import Any
 from filelock import FileLock
 
 from passsearch.core import Failure
-from passsearch.errors import WorkerDied
+from passsearch.errors import EnvironmentFault, WorkerDied
+from passsearch.evaluate.machine_health import machine_problem
 from passsearch.evaluate.session import Session
 from passsearch.store import STATES
+from passsearch.toolchain import cache_folder
 from passsearch.worker import Worker
+
+MOST_ATTEMPTS = 3
+"""Number of times a request is sent, at most, until two attempts agree."""
+
+REPEATABLE = frozenset({"compile_error", "crash"})
+"""Kinds of failures that belong to a candidate if they happen again in a fresh process on a machine that is well."""
 
 ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "variants"})
 """Requests that run kernels."""
@@ -27,6 +36,7 @@ class WorkerPool:
 
     Attributes:
         seconds: Wall time of the requests by stage: ``apply``, ``build``, ``measure``.
+        accidents: Number of attempts that failed by an accident of the machine.
         device_turn: Lock that is held while kernels run on the device. A process that has it may take it again.
     """
 
@@ -43,6 +53,8 @@ class WorkerPool:
         self._compiler: Worker | None = None
         self._timer: Worker | None = None
         self._compiler_thread = current_thread()
+        self.accidents = 0
+        self._confirmed: set[tuple[str, str, str]] = set()
         self.seconds = {"apply": 0.0, "build": 0.0, "measure": 0.0}
 
     def compiler(self) -> Worker:
@@ -67,7 +79,18 @@ class WorkerPool:
 
     def start(self, *, threads: int) -> Worker:
         """Start a worker whose kernels may use this many threads."""
+        for attempt in range(1, MOST_ATTEMPTS + 1):
+            try:
+                return self._start_once(threads)
+            except EnvironmentFault as error:  # a busy machine may take longer than the deadline of a start
+                if attempt == MOST_ATTEMPTS:
+                    raise
+                _log.warning("a worker did not start (%s); trying again", error)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _start_once(self, threads: int) -> Worker:
         session = self._session
+        self._folder.mkdir(parents=True, exist_ok=True)  # it may have been deleted meanwhile
         return Worker(
             session.toolchain.python,
             bridge=session.dialect.bridge,
@@ -102,6 +125,9 @@ class WorkerPool:
     ) -> dict[str, Any]:
         """Send a request; an error of the candidate becomes a typed failure in the answer.
 
+        A failure is the candidate's only if it happens again in a fresh process while the machine is well. Otherwise it
+        gets the kind ``infra``.
+
         Args:
             worker: Returns the worker to ask, started if need be.
             stage: Stage that the time is charged to.
@@ -109,6 +135,42 @@ class WorkerPool:
             step: Pass that a failure names.
             extra_s: Time that the deadline is extended by, for requests that are long by intent.
         """
+        failures: list[str] = []
+        for _ in range(MOST_ATTEMPTS):
+            answer = self._ask_once(worker, stage, request=request, step=step, extra_s=extra_s)
+            if answer.get("failure", {}).get("kind") not in REPEATABLE | {"infra"}:
+                break
+            answer = self._with_problem(answer)
+            kind, reason = answer["failure"]["kind"], answer["failure"]["reason"]
+            # A pass that fails on many states for one reason is repeated for the first of them only.
+            cause = (request["verb"], step, reason)
+            if kind in REPEATABLE and (kind in failures or (step and cause in self._confirmed)):
+                self._confirmed.add(cause)
+                return answer
+            failures.append(kind)
+            _log.info("%s %s failed (%s); trying again in a fresh process", request["verb"], step, reason)
+            self.close()
+        self.accidents += len(failures)
+        return {"failure": {**answer["failure"], "kind": "infra"}} if len(failures) == MOST_ATTEMPTS else answer
+
+    def _with_problem(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Return a failure as the machine's if the machine is not well."""
+        failure = answer["failure"]
+        folders = (self._folder, cache_folder(), Path(tempfile.gettempdir()))
+        problem = machine_problem(folders, reason=failure["reason"])
+        if not problem:
+            return answer
+        return {"failure": {**failure, "kind": "infra", "reason": f"{failure['reason']} ({problem})"}}
+
+    def _ask_once(
+        self,
+        worker: Callable[[], Worker],
+        stage: str,
+        *,
+        request: Mapping[str, Any],
+        step: str = "",
+        extra_s: float = 0.0,
+    ) -> dict[str, Any]:
         with self._turn_for(request):
             # After the lock: waiting for another search on the same device is charged to no stage.
             start = monotonic()
@@ -133,15 +195,21 @@ class WorkerPool:
         """
         started: list[Worker] = []
 
+        begin = 0.0
+
         def start() -> Worker:
+            nonlocal begin
+            for earlier in started:  # a request that is sent again must not share the device with its first process
+                earlier.close()
+            begin = monotonic()
             started.append(self.start(threads=1 if stage == "build" else self._session.threads))
-            return started[0]
+            return started[-1]
 
         # The lock is taken here and again in `ask`, so that `wall_s` has the start of the process in it and no waiting.
         with self._turn_for(request):
-            begin = monotonic()
             try:
-                return {**self.ask(start, stage, request=request, extra_s=extra_s), "wall_s": monotonic() - begin}
+                answer = self.ask(start, stage, request=request, extra_s=extra_s)
+                return {**answer, "wall_s": monotonic() - begin}
             finally:
                 for worker in started:
                     worker.close()

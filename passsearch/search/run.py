@@ -10,7 +10,7 @@ from typing import TypeAlias
 from zlib import crc32
 
 from passsearch.core import Candidate, Failure, Json
-from passsearch.errors import PassSearchError, UserError
+from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, MeasurementPlans, Session, WorkerEvaluator, dialect_digest
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
 from passsearch.search.confirm import LEAST_REPETITIONS, confirm, require_repetitions
@@ -254,7 +254,15 @@ class _Execution:
             return finalists[0], self._confirm(finalists[0], search.scoring), False
         except BaselineFailed as error:
             detail = f"{error.failure.kind} in {error.failure.stage}: {error.failure.reason}"
-            raise UserError(f"The baseline fails on this network, {detail}.") from error
+            if error.failure.kind in ("infra", "oom"):
+                raise EnvironmentFault(
+                    f"The machine kept the baseline from being measured, {detail}. Make room on the disk and in memory "
+                    "and give the same command again. See: passsearch doctor"
+                ) from error
+            raise UserError(
+                f"The baseline fails on this network, {detail}. It was tried anew, not remembered; the compiler's "
+                f"output is in `{self._folder.artifacts / 'workers.log'}`."
+            ) from error
         except KeyboardInterrupt:
             best = next(iter(search.ranked()), search.scoring.baseline) if search.scoring else None
             return best, None, True

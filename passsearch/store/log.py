@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import shutil
 import time
 import zlib
 from collections.abc import Mapping
@@ -11,14 +12,17 @@ from typing import Any, TypeAlias
 
 Fact: TypeAlias = Mapping[str, Any]
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
 _log = logging.getLogger(__name__)
 
 
 class Log:
     """Facts by kind and key; a run that is started again reads them and continues where it stopped.
 
-    A line of the file is ``crc32 JSON``. The readable part ends at the first line with a wrong checksum, which is what
-    remains when the process or the machine dies during a write. Everything from that line on is cut off.
+    A line of the file is ``crc32 JSON``. A damaged line is skipped and stays in the file. An incomplete last line, which
+    is what remains when the process or the machine dies during a write, is cut off. Before a writable log changes
+    a damaged file, it keeps one copy with the ending ``.damaged``.
     """
 
     def __init__(self, path: Path, *, writable: bool = True) -> None:
@@ -34,6 +38,7 @@ class Log:
         self._written_s: dict[tuple[str, str], float] = {}
         self._elapsed_s: dict[int, float] = {}  # duration of every start of the run, by its number
         self._recalled_s: float | None = None
+        self._skipped = 0
         readable_bytes = self._read()
         self._start_number = max(self._elapsed_s, default=-1) + 1
         self._start = time.monotonic()
@@ -111,18 +116,24 @@ class Log:
         self._written_s[kind, key] = sum(self._elapsed_s.values())
 
     def _read(self) -> int:
-        """Read every complete line and return the length of the readable part in bytes."""
+        """Read every whole line and return the length of the file in bytes without an incomplete last line."""
         if not self._path.exists():
             return 0
-        readable_bytes = 0
-        for line in self._path.read_bytes().splitlines(keepends=True):
+        data = self._path.read_bytes()
+        mark = BYTE_ORDER_MARK if data.startswith(BYTE_ORDER_MARK) else b""
+        readable_bytes = len(mark)
+        # Not `splitlines`, which also splits at a lone carriage return: damage may contain one.
+        for line in data.removeprefix(mark).split(b"\n")[:-1]:
             entry = _parse_line(line)
+            readable_bytes += len(line) + 1
             if entry is None:
-                break
+                self._skipped += 1
+                continue
             # The last line of a start overwrites the earlier ones, so this becomes the duration of the start.
             self._elapsed_s[entry["start"]] = entry["elapsed_s"]
             self._store(entry["kind"], entry["key"], fact=entry["fact"])
-            readable_bytes += len(line)
+        if self._skipped:
+            _log.warning("%s: skipped %d damaged lines; their facts are measured again", self._path, self._skipped)
         _log.debug("read %d facts from %s", len(self._facts), self._path)
         return readable_bytes
 
@@ -130,15 +141,22 @@ class Log:
         """Cut off a damaged end; facts appended after it could never be read again."""
         assert self._file is not None
         damaged_bytes = self._path.stat().st_size - readable_bytes
+        if self._skipped or damaged_bytes:
+            copy = self._path.with_name(self._path.name + ".damaged")
+            # Skipped lines stay, so a later start meets them again; the first copy has the most in it.
+            if not copy.exists():
+                shutil.copyfile(self._path, copy)
+                _log.warning("a copy of the damaged file is `%s`", copy)
         if damaged_bytes:
-            _log.warning("%s is damaged after byte %d; cut off %d bytes", self._path, readable_bytes, damaged_bytes)
+            _log.warning("%s ends within a line; cut off %d bytes", self._path, damaged_bytes)
             self._file.truncate(readable_bytes)
 
 
 def _parse_line(line: bytes) -> dict[str, Any] | None:
     """Return the entry of a line, ``None`` if the line is incomplete or damaged."""
-    checksum, _, body = line.rstrip(b"\n").partition(b" ")
-    if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(body):
+    # An editor may have changed the ends of lines.
+    checksum, _, body = line.rstrip(b"\r").partition(b" ")
+    if checksum != b"%08x" % zlib.crc32(body):
         return None
     entry: dict[str, Any] = json.loads(body)
     return entry

@@ -47,7 +47,7 @@ def test_an_exception_is_an_answer_with_its_last_line(worker: Worker) -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind", "reason"),
-    [("crash", "crash", "killed by SIGSEGV"), ("out-of-memory", "oom", "killed by SIGKILL")],
+    [("crash", "crash", "killed by SIGSEGV"), ("out-of-memory", "infra", "killed by SIGKILL")],
 )
 def test_a_worker_that_dies_is_reported_by_kind(
     worker: Worker, caplog: pytest.LogCaptureFixture, name: str, kind: str, reason: str
