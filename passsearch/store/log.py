@@ -20,9 +20,9 @@ _log = logging.getLogger(__name__)
 class Log:
     """Facts by kind and key; a run that is started again reads them and continues where it stopped.
 
-    A line of the file is ``crc32 JSON``. A damaged line is skipped and stays in the file. An incomplete last line, which
-    is what remains when the process or the machine dies during a write, is cut off. Before a writable log changes
-    a damaged file, it keeps one copy with the ending ``.damaged``.
+    A line of the file is ``crc32 JSON``. A damaged line is skipped and stays in the file. An incomplete last line, as a
+    process or machine that dies during a write leaves it, is cut off. A writable log first copies a damaged file, once,
+    to a name with the ending ``.damaged``.
     """
 
     def __init__(self, path: Path, *, writable: bool = True) -> None:
