@@ -2,9 +2,12 @@
 
 import logging
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import Annotated, Any
 
@@ -19,6 +22,9 @@ from passsearch.errors import PassSearchError
 
 # 130 is what a shell reports for a process that Ctrl-C ended: 128 + SIGINT.
 DONE, USAGE, FAULT, INTERRUPTED = 0, 2, 3, 130
+ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Signals by which schedulers and closed terminals end a process; a command ends as it does after Ctrl-C."""
+
 DEBUG_VARIABLE = "PASSSEARCH_DEBUG"
 EXIT_STATUS = (
     "Exit status: 0 done, 1 done with a negative answer, 2 mistake in the command or its files, "
@@ -81,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _replace_unprintable()
     words = list(sys.argv[1:] if arguments is None else arguments)
     start = time.monotonic()
-    with CommandLog(words) as command_log:
+    with CommandLog(words) as command_log, interruptible():
         try:
             status = _run(words, command_log)
         except (KeyboardInterrupt, typer.Abort):
@@ -103,6 +109,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _global_options(verbose: Verbose = 0, log_file: LogFile = None, version: Version = False) -> None:
     """Declare the options; their callbacks do the work."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Treat the signals that end a process like Ctrl-C: the result is written and workers and states are removed."""
+    # Only the main thread may set handlers; a signal that is ignored (`nohup`) stays so.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    earlier = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+    for number, handler in earlier.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
 
 
 def _run(words: list[str], command_log: CommandLog) -> int:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from tempfile import gettempdir
 from threading import current_thread
@@ -12,8 +12,8 @@ from typing import Any
 from filelock import FileLock
 
 from passsearch.core import Failure
-from passsearch.errors import WorkerDied
-from passsearch.evaluate.machine import machine_trouble
+from passsearch.errors import EnvironmentFault, WorkerDied
+from passsearch.evaluate.machine_health import machine_problem
 from passsearch.evaluate.session import Session
 from passsearch.store import STATES
 from passsearch.toolchain import cache_folder
@@ -21,6 +21,9 @@ from passsearch.worker import Worker
 
 ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "variants", "places"})
 """Requests that run kernels."""
+
+MOST_STARTS = 3
+"""Number of times that a worker is started until it answers."""
 
 RETRIED = frozenset({"crash", "oom", "infra"})
 """Kinds of failures that are tried once more, as the machine may have caused them."""
@@ -76,7 +79,16 @@ class WorkerPool:
 
     def start(self, *, threads: int) -> Worker:
         """Start a worker whose kernels may use this many threads."""
+        for _ in range(MOST_STARTS - 1):
+            # A busy machine may take longer than the deadline of a start.
+            with suppress(EnvironmentFault):
+                return self._start_once(threads)
+            _log.warning("a worker did not start; trying again")
+        return self._start_once(threads)
+
+    def _start_once(self, threads: int) -> Worker:
         session = self._session
+        self._folder.mkdir(parents=True, exist_ok=True)  # it may have been deleted meanwhile
         return Worker(
             session.toolchain.python,
             bridge=session.dialect.bridge,
@@ -135,9 +147,10 @@ class WorkerPool:
 
     def _trouble(self, answer: Mapping[str, Any]) -> str:
         """Return what is wrong with the machine after a failed request; empty if nothing is or nothing failed."""
-        if answer.get("failure", {}).get("kind") not in DOUBTFUL:
+        failure = answer.get("failure", {})
+        if failure.get("kind") not in DOUBTFUL:
             return ""
-        return machine_trouble((self._folder, Path(gettempdir()), cache_folder()))
+        return machine_problem((self._folder, Path(gettempdir()), cache_folder()), reason=failure["reason"])
 
     def _ask_once(
         self, worker: Callable[[], Worker], stage: str, *, request: Mapping[str, Any], step: str, extra_s: float

@@ -258,7 +258,10 @@ class _Execution:
                 raise EnvironmentFault(
                     f"The baseline was not measured, {detail}. Make room; the same command then continues."
                 ) from error
-            raise UserError(f"The baseline fails on this network, {detail}.") from error
+            raise UserError(
+                f"The baseline fails on this network, {detail}. It was tried anew, not remembered; the compiler's "
+                f"output is in `{self._folder.artifacts / 'workers.log'}`."
+            ) from error
         except KeyboardInterrupt:
             best = next(iter(search.ranked()), search.scoring.baseline) if search.scoring else None
             return best, None, True

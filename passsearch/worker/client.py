@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import os
+import secrets
 import selectors
 import signal
 import subprocess
@@ -15,14 +16,14 @@ from typing import Any
 
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 
-OWN_SIGNALS = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGBUS, signal.SIGTRAP})
-"""Signals that a program's own error causes. Every other one was sent by somebody else."""
-
 _log = logging.getLogger(__name__)
 
 START_DEADLINE_S = 120.0
 EXIT_REPORT_DEADLINE_S = 10.0
 """Time in which a worker must report that the fork that was just killed has ended."""
+
+OWN_SIGNALS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGBUS)
+"""Signals that a program brings on itself."""
 
 STATE_MEMORY_SHARE = 0.4
 """Share of the machine's memory that the states of all workers may fill; beyond it the oldest states are dropped."""
@@ -83,7 +84,7 @@ class Worker:
             EnvironmentFault: The interpreter or its compiler does not start.
         """
         self._process = _start_process(python, threads=threads, log=log, paths=paths, gpu=gpu)
-        self._buffer = b""
+        self._buffer, self._request = b"", ""
         _log.info("Started worker %d with `%s` for target `%s`.", self._process.pid, python, target)
         budget_bytes = int(_memory_bytes() * STATE_MEMORY_SHARE / worker_count)
         settings = {"bridge": bridge, "target": target, "budget_bytes": budget_bytes, "first": dict(first)}
@@ -109,7 +110,7 @@ class Worker:
 
         Raises:
             WorkerDied: No answer in time (kind ``timeout``), or the process or its fork died (``crash``, ``oom``, or
-                ``infra`` if somebody else ended it).
+                ``infra`` where a signal came from outside).
             UserError: The worker refuses the request.
             EnvironmentFault: The toolchain cannot serve the request.
         """
@@ -143,7 +144,8 @@ class Worker:
     def _send(self, request: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._request = secrets.token_hex(8)
+            self._process.stdin.write(json.dumps({**request, "request": self._request}).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise self._exit_error() from None
@@ -162,8 +164,19 @@ class Worker:
                     raise self._exit_error()
                 self._buffer += chunk
         line, self._buffer = self._buffer.split(b"\n", 1)
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        return self._parse(line)
+
+    def _parse(self, line: bytes) -> dict[str, Any]:
+        """Return the answer in a line of the pipe; only the server knows the request's own number."""
+        try:
+            answer = json.loads(line)
+        except (ValueError, RecursionError):
+            answer = None
+        if isinstance(answer, dict) and answer.pop("request", None) == self._request:
+            return answer
+        # What follows cannot be trusted either: a pass that found the pipe may write more to it.
+        self.close()
+        raise WorkerDied("something else than the worker wrote to the pipe of its answers", kind="crash")
 
     def _receive_from_fork(self, fork: int, *, end_s: float, deadline_s: float) -> dict[str, Any]:
         """Return the fork's answer; after the deadline the fork's process group is killed and the worker lives on."""
@@ -229,7 +242,8 @@ def _describe_exit(signal_number: int) -> str:
 
 
 def _failure_kind(signal_number: int) -> str:
-    # Nothing here sends SIGKILL before the deadline. If the signal comes anyway, the kernel ran out of memory.
+    # Nothing here sends SIGKILL before the deadline. If the signal comes anyway, the kernel ran out of memory. All
+    # others come from outside too: from a scheduler, a user or a limit.
     if signal_number == signal.SIGKILL:
         return "oom"
-    return "crash" if not signal_number or signal_number in OWN_SIGNALS else "infra"
+    return "crash" if signal_number in (0, *OWN_SIGNALS) else "infra"

@@ -304,12 +304,12 @@ def _answer_in_fork(verbs: Verbs, request: Request, *, pipe: TextIO) -> Answer |
         # Returns when the parent process closes its end, after it has written the child's id. Without this, a quick
         # child answers before its announcement, and every later answer belongs to the wrong request.
         os.read(announced, 1)
-        _write(pipe, _answer(verbs, request))
+        _write(pipe, _answer(verbs, request), request=request)
         os._exit(0)  # skips the exit handlers, which belong to the parent process
     # Both processes set the group, so that it exists before its id is announced, whichever runs first.
     with contextlib.suppress(OSError):
         os.setpgid(child, child)
-    _write(pipe, {"forked": child})
+    _write(pipe, {"forked": child}, request=request)
     for end in (announce, announced):
         os.close(end)
     _, status = os.waitpid(child, 0)
@@ -324,8 +324,9 @@ def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _write(pipe: TextIO, answer: Answer) -> None:
-    pipe.write(json.dumps(answer) + "\n")
+def _write(pipe: TextIO, answer: Answer, *, request: Request) -> None:
+    # The number of the request shows that this is its answer and not what a pass wrote to the pipe.
+    pipe.write(json.dumps({**answer, "request": request.get("request")}) + "\n")
     pipe.flush()
 
 
@@ -343,7 +344,7 @@ def _serve(verbs: Verbs, *, pipe: TextIO) -> None:
         forks = request["verb"] in FORKING_VERBS
         answer = _answer_in_fork(verbs, request, pipe=pipe) if forks else _answer(verbs, request)
         if answer is not None:
-            _write(pipe, answer)
+            _write(pipe, answer, request=request)
 
 
 def main() -> None:
@@ -361,9 +362,9 @@ def main() -> None:
             _import_first(framework, advice)
         bridge: Bridge = getattr(import_module(module), name)(settings["target"])
     except UserError as error:
-        _write(pipe, {"user_error": str(error)})
+        _write(pipe, {"user_error": str(error)}, request=settings)
         return
-    _write(pipe, {"ready": True, "seconds": time.perf_counter() - start})
+    _write(pipe, {"ready": True, "seconds": time.perf_counter() - start}, request=settings)
     folder = Path(settings["states"]) if settings.get("states") else None
     _serve(Verbs(StateCache(bridge, budget_bytes=settings["budget_bytes"], folder=folder)), pipe=pipe)
 

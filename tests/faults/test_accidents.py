@@ -7,13 +7,18 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import short_plans
 
 import passsearch
 from passsearch.errors import EnvironmentFault
-from passsearch.evaluate.machine import LEAST_DISK_BYTES, machine_trouble
+from passsearch.evaluate import Session
+from passsearch.evaluate.facts import FactStore
+from passsearch.evaluate.machine_health import machine_problem
+from passsearch.store import Log
 from passsearch.toolchain import Toolchain
 
 HERE = Path(__file__).parent
@@ -98,7 +103,7 @@ def test_a_full_disk_ends_the_run_in_one_line_and_no_other_run_hears_of_it(
     options = {"toolchain": relax.name, "trials": 1, "confirm": 0, "passes": ["LegalizeOps"]}
     with small_disk(tmp_path / "disk", "64k"), pytest.raises(EnvironmentFault) as full:
         short_plans.tune(tiny_network, out=tmp_path / "disk" / "run", **options)  # type: ignore[arg-type]
-    assert "MiB left" in str(full.value) and "the same command then continues" in str(full.value)
+    assert "is full" in str(full.value) and "the same command then continues" in str(full.value)
     result = short_plans.tune(tiny_network, out=tmp_path / "run", **options)  # type: ignore[arg-type]
     assert result.document["failed"] == []
 
@@ -114,7 +119,18 @@ def test_a_failed_baseline_is_tried_again_by_the_next_start(
     assert short_plans.tune(tiny_network, out=tmp_path / "run", **options).document["failed"] == []  # type: ignore[arg-type]
 
 
-def test_a_machine_with_room_is_well(tmp_path: Path) -> None:
-    assert machine_trouble([tmp_path, tmp_path / "not" / "there"]) == ""
-    if shutil.disk_usage("/dev/shm").total < LEAST_DISK_BYTES:
-        assert "left" in machine_trouble([Path("/dev/shm")])
+def test_the_disk_and_the_reason_tell_whether_the_machine_is_well(tmp_path: Path) -> None:
+    assert not machine_problem([tmp_path / "not made yet"], reason="no schedule")
+    assert machine_problem([tmp_path], reason="ld: no space left on device")
+
+
+@pytest.mark.parametrize("kind", ["infra", "oom", "unstable"])
+def test_accidents_hold_for_one_start(kind: str, tmp_path: Path) -> None:
+    fact = {"failure": {"kind": kind, "stage": "build", "step": "", "reason": "killed"}}
+    session = cast("Session", SimpleNamespace(deadline_s=5.0))
+    with Log(tmp_path / "log") as log:
+        facts = FactStore(session, log, cache=None, seconds={})
+        facts.record("build", "key", fact=fact)
+        assert facts.recall("build", "key") is not None
+    with Log(tmp_path / "log") as log:
+        assert FactStore(session, log, cache=None, seconds={}).recall("build", "key") is None

@@ -1,5 +1,6 @@
 """A bridge without a compiler, whose every import of a model behaves as its path says."""
 
+import contextlib
 import os
 import signal
 import time
@@ -21,6 +22,11 @@ class StubBridge:
             os.kill(os.getpid(), signal.SIGSEGV)
         if source.path.name == "out-of-memory":
             os.kill(os.getpid(), signal.SIGKILL)
+        if source.path.name in ("garbage", "forgery"):
+            text = "{" if source.path.name == "garbage" else '{"state": "forged"}'
+            for descriptor in range(3, 10):
+                with contextlib.suppress(OSError):
+                    os.write(descriptor, text.encode() + b"\n")
         if source.path.name == "hang":
             time.sleep(60)
         raise ValueError("a backtrace\nthe cause")

@@ -1,0 +1,29 @@
+"""The signals of schedulers and closed terminals end a command as Ctrl-C does."""
+
+import os
+import signal
+
+import pytest
+
+from passsearch.cli import app
+
+
+@pytest.mark.parametrize("number", app.ENDING_SIGNALS)
+def test_a_signal_that_ends_the_process_is_an_interruption(
+    number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cleaned_up = []
+
+    def run(*_: object) -> int:
+        try:
+            os.kill(os.getpid(), number)
+            signal.pause()
+        finally:
+            cleaned_up.append(True)
+        return 0
+
+    monkeypatch.setattr(app, "_run", run)
+    before = signal.getsignal(number)
+    assert app.main(["doctor"]) == app.INTERRUPTED
+    assert cleaned_up and "all results until now are kept" in capsys.readouterr().err
+    assert signal.getsignal(number) is before
