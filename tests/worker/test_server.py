@@ -18,7 +18,7 @@ def test_a_fork_that_answers_at_once_is_announced_first() -> None:
     command = [sys.executable, str(PROGRAMS / "fork_with_slow_parent.py")]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     announcement, answer = map(json.loads, run.stdout.splitlines())
-    assert list(announcement) == ["forked"] and answer == {"answered": True}
+    assert "forked" in announcement and answer["answered"]
 
 
 @pytest.mark.parametrize("verb", ["apply", "build", "census", "hash", "save"])
