@@ -52,11 +52,13 @@ class Cost:
         calls: Number of calls by digest of the kernel.
         seconds: Seconds of one call by digest, each kernel with its fastest schedule.
         schedules: The pass that schedules each kernel fastest, by name of the kernel.
+        default_s: Seconds of all calls, each kernel with the schedule that the pipeline gives all.
     """
 
     calls: Mapping[str, int]
     seconds: Mapping[str, float]
     schedules: Mapping[str, PassSpec]
+    default_s: float
 
     @property
     def total_s(self) -> float:
@@ -240,7 +242,7 @@ class Composer:
         variants = sum(map(len, self._times.values()))
         composition = Composition(
             pipeline=self._schedule(pipeline, cost),
-            begin_s=begin.total_s,
+            begin_s=begin.default_s,
             predicted_s=cost.total_s,
             kernels=len(self._times),
             variants=variants,
@@ -266,7 +268,7 @@ class Composer:
         if network is None:
             return None
         calls: Counter[str] = Counter()
-        seconds, schedules = {}, {}
+        seconds, schedules, default_s = {}, {}, 0.0
         for kernel in network.kernels:
             if not self._time(network, kernel, [step]):
                 _log.info("kernel %s has no schedule that runs", kernel.name)
@@ -275,7 +277,8 @@ class Composer:
             fastest = _fastest(times, step)
             calls[kernel.digest] += kernel.calls
             seconds[kernel.digest], schedules[kernel.name] = times[fastest], fastest
-        return Cost(calls, seconds, schedules)
+            default_s += kernel.calls * times.get(step, times[fastest])
+        return Cost(calls, seconds, schedules, default_s)
 
     def _scheduling_place(self, pipeline: Pipeline) -> int | None:
         """Return the place of the pass that schedules kernels."""

@@ -175,6 +175,14 @@ def test_a_value_of_a_region_that_is_slow_in_its_place_is_not_used() -> None:
     assert compose(NetworkProfiler(TIMES, places)) == compose(TableProfiler({**TIMES, "large4": {}}))
 
 
+def test_the_prediction_is_compared_with_the_schedule_of_the_pipeline_before() -> None:
+    profiler = NetworkProfiler(SCHEDULES, {"large0": {0: 5.0, 8: 4.2, 14: 4.4}, "small0": {0: 2.0}})
+    composer = Composer(profiler, ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
+    composition = composer.compose(BEGIN)
+    assert composition is not None
+    assert (composition.begin_s, composition.predicted_s) == (pytest.approx(12.0), pytest.approx(10.4))
+
+
 def test_only_schedules_that_were_timed_in_their_places_are_used() -> None:
     rows = (8, 14, 16)
     schedules = {f"ScheduleCPU{{keep_weights=true,rows={number}}}": 4.0 - 0.1 * number for number in rows}
