@@ -256,7 +256,8 @@ class _Execution:
             detail = f"{error.failure.kind} in {error.failure.stage}: {error.failure.reason}"
             if error.failure.kind in ("infra", "oom"):
                 raise EnvironmentFault(
-                    f"The baseline was not measured, {detail}. Make room; the same command then continues."
+                    f"The machine kept the baseline from being measured, {detail}. Once that is mended, the same "
+                    "command continues. See: passsearch doctor"
                 ) from error
             raise UserError(
                 f"The baseline fails on this network, {detail}. It was tried anew, not remembered; the compiler's "

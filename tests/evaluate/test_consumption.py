@@ -11,7 +11,7 @@ from short_plans import SHORT
 
 from passsearch.api.common import refuse_unreadable, silent
 from passsearch.core import Objective
-from passsearch.errors import UserError
+from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import Session, WorkerEvaluator, open_session
 from passsearch.frontends import resolve
 from passsearch.measure import SensorReading, Sensors, WindowPlan
@@ -95,9 +95,9 @@ def test_without_a_meter_energy_is_null_with_a_reason(session: Session, tmp_path
     assert row["energy_j"] is None and row["unavailable"]["energy_j"] == "no counter"
 
 
-def test_a_meter_that_fails_is_a_failure_of_the_candidate_and_no_crash(session: Session, tmp_path: Path) -> None:
+def test_a_meter_that_fails_is_a_fault_of_the_machine_and_no_crash(session: Session, tmp_path: Path) -> None:
     broken = replace(session, probe_sensors=metered(SilentMeter()))
-    with pytest.raises(UserError, match="the device did not report its energy"):
+    with pytest.raises(EnvironmentFault, match="the device did not report its energy"):
         tune(broken, tmp_path / "run", trials=1)
 
 
