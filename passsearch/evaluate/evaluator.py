@@ -177,8 +177,10 @@ class WorkerEvaluator:
 
     def in_places(self, candidates: Sequence[Candidate]) -> tuple[Mapping[str, float], ...]:
         """Time all kernels of candidates where their network calls them; see ``KernelProfiler.in_places``."""
+        if self.session.cannot_run_reason:
+            return ()
         built = [self._build_files(candidate) for candidate in candidates]
-        if self.session.cannot_run_reason or any(isinstance(each, Failure) for each in built):
+        if any(isinstance(each, Failure) for each in built):
             return ()
         artifacts = [each for each in built if isinstance(each, Built)]
         key = "|".join(artifact.digest for artifact in artifacts)

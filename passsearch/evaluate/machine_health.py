@@ -5,6 +5,8 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+import psutil
+
 LEAST_FREE_BYTES = 16 << 20
 """Disk space and memory below which a failure says nothing about a candidate."""
 
@@ -41,7 +43,4 @@ def _folder_problem(folder: Path) -> str:
 
 
 def _memory_problem() -> str:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:") and int(line.split()[1]) << 10 < LEAST_FREE_BYTES:
-            return "memory is short"
-    return ""
+    return "memory is short" if psutil.virtual_memory().available < LEAST_FREE_BYTES else ""

@@ -22,7 +22,7 @@ TINY = 1e-30
 """Smallest scale of a relative deviation; keeps outputs that are all zero from a division by zero."""
 
 REFERENCE_S = 10.0
-"""Seconds after which the reference runs on no further inputs. TVM's unscheduled BERT takes half a minute for each."""
+"""Seconds after which the reference runs on no further inputs. TVM's unscheduled BERT takes twenty for each."""
 
 
 def verify(
