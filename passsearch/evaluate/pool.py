@@ -180,6 +180,8 @@ class WorkerPool:
         started: list[Worker] = []
 
         def start() -> Worker:
+            for earlier in started:  # a request that is sent again must not share the device with its first process
+                earlier.close()
             started.append(self.start(threads=1 if stage == "build" else self._session.threads))
             return started[-1]
 
