@@ -6,7 +6,7 @@ random on Winograd's algorithm and on cuts of fusion. For every pipeline there a
 
 * the sum over all calls of kernels, each of which was timed alone (what a search begins with),
 * the sum over all calls, each of which was timed in its place in the network (what it corrects that with),
-* the network's, timed beside the sequence as any candidate of a search.
+* the network's, beside all others of the ten, in five processes.
 
 The difference of the second and the third is what calls themselves cost, fitted as seconds for each call.
 ``benchmarks/results/composition.json`` gets all rows; ``--table`` prints Markdown from it.
@@ -17,7 +17,7 @@ import logging
 import math
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -30,7 +30,7 @@ from scipy import stats
 import passsearch
 from passsearch.core import BuildOptions, Candidate, Failure, Json, PassSpec, Pipeline
 from passsearch.dialects.contract import Kernel
-from passsearch.evaluate import Built, NetworkKernels, WorkerEvaluator
+from passsearch.evaluate import NetworkKernels, TimedArtifacts, TimingRequest, WorkerEvaluator
 
 RESULTS = Path(__file__).parent / "results" / "composition.json"
 NETWORKS = {
@@ -44,6 +44,8 @@ NETWORKS = {
 """The sequence to change, by network."""
 SCHEDULE, WINOGRAD, CUT = "ScheduleCPU", "Winograd", "CutFusion"
 BUILD = BuildOptions(opt_level=0)
+PROCESSES = 5
+"""Number of processes that time the pipelines of a network."""
 
 _log = logging.getLogger(__name__)
 
@@ -93,18 +95,12 @@ def random_pipelines(evaluator: WorkerEvaluator, sequence: str, *, number: int, 
 def _with_regions(evaluator: WorkerEvaluator, pipeline: Pipeline, name: str, rng: random.Random) -> Pipeline:
     """Return a pipeline in which a pass has a random value for each of its regions."""
     entry = evaluator.session.catalog.entry(name)
-    parameter = entry.regional_parameter
-    assert parameter
-    names = [step.name for step in pipeline.passes]
-    place = next(names.index(other) for other in (name, *entry.before) if other in names)
-    before, after = pipeline.passes[:place], pipeline.passes[place + (names[place] == name) :]
-    regions = evaluator.regions(_state(evaluator, Pipeline(before)), parameter.regions)
+    place, parameter = entry.place_in(pipeline), entry.regional_parameter
+    assert parameter and place is not None
+    regions = evaluator.regions(_state(evaluator, Pipeline(pipeline.passes[:place])), parameter.regions)
     if isinstance(regions, Failure) or not regions:
         return pipeline
-    values = {region.key: rng.choice(parameter.region_values) for region in regions}
-    listed = [*sorted(int(key) for key, value in values.items() if value)] if parameter.type == "list" else values
-    argument: Json = listed  # type: ignore[assignment]
-    return Pipeline((*before, PassSpec.of(name, **{parameter.name: argument}), *after))
+    return entry.decide(pipeline, {region.key: rng.choice(parameter.region_values) for region in regions})
 
 
 def _set(values: Mapping[str, Json]) -> dict[str, Json]:
@@ -119,33 +115,37 @@ def _state(evaluator: WorkerEvaluator, pipeline: Pipeline) -> str:
     return state
 
 
-def measure(evaluator: WorkerEvaluator, pipelines: Iterator[Pipeline]) -> list[dict[str, Any]]:
-    """Return a row for each pipeline that builds and runs."""
+def measure(evaluator: WorkerEvaluator, pipelines: Iterable[Pipeline]) -> list[dict[str, Any]]:
+    """Return a row for each different network; all of them are timed side by side, in several processes."""
     rows: list[dict[str, Any]] = []
-    reference: Built | None = None
+    built: dict[str, Candidate] = {}  # by digest
+    folders: list[Path] = []
     for pipeline in pipelines:
         candidate = Candidate(pipeline, BUILD)
-        built = evaluator.build(_state(evaluator, pipeline), candidate)
-        if isinstance(built, Failure):
-            _log.warning("%s: %s", pipeline, built.reason)
-            rows.append({"pipeline": str(pipeline), "failure": built.to_json()})
-            continue
-        reference = reference or built
-        samples = evaluator.sample(reference, built)
-        assert not isinstance(samples, Failure)
-        alone_s, calls = predict(evaluator, pipeline)
-        (places,) = evaluator.in_places([candidate])
+        artifact = evaluator.build(_state(evaluator, pipeline), candidate)
+        if isinstance(artifact, Failure):
+            _log.warning("%s: %s", pipeline, artifact.reason)
+            rows.append({"pipeline": str(pipeline), "failure": artifact.to_json()})
+        elif artifact.digest not in built:
+            built[artifact.digest] = candidate
+            folders.append(artifact.folder)
+    candidates = [*built.values()]
+    artifacts = TimedArtifacts(folders[0], tuple(folders[1:]))
+    timed = evaluator.time_fresh(TimingRequest("|".join(built), artifacts, evaluator.plans.final_rounds, PROCESSES))
+    assert not isinstance(timed, Failure)
+    measured = [[process.baseline, *process.candidates] for process in timed.processes]
+    places = evaluator.in_places(candidates)
+    for number, candidate in enumerate(candidates):
+        alone_s, calls = predict(evaluator, candidate.pipeline)
         row = {
-            "pipeline": str(pipeline),
+            "pipeline": str(candidate.pipeline),
             "calls": calls,
             "alone_s": alone_s,
-            "places_s": math.fsum(places.values()),
-            "measured_s": median(samples.candidate),
+            "places_s": math.fsum(places[number].values()),
+            "measured_s": [median(process[number]) for process in measured],
         }
         _log.info("%s", {name: value for name, value in row.items() if name != "pipeline"})
         rows.append(row)
-        if built is not reference:
-            evaluator.discard(built)
     return rows
 
 
@@ -173,7 +173,11 @@ def _alone_s(
 
 
 def table(networks: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return Markdown: by network the rank correlations and errors of both sums, then the errors of all networks."""
+    """Return Markdown: by network the rank correlations and errors of both sums, then the errors of all networks.
+
+    "One process" is the rank correlation of a measurement in one process with those of all others: no prediction can be
+    expected to do better than that.
+    """
     rows = {name: [row for row in each["rows"] if row.get("alone_s")] for name, each in networks.items()}
     everything = [row for each in rows.values() for row in each]
     if not everything:
@@ -182,24 +186,39 @@ def table(networks: Mapping[str, Mapping[str, Any]]) -> str:
     lines = [
         f"{1e6 * per_call_s:.1f} us for each call beside the kernel itself",
         "",
-        "| network | pipelines | slowest / fastest | rank correlation alone | in places | error alone | in places |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| network | pipelines | slowest / fastest | rank correlation alone | in places | one process | error alone "
+        "| in places |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, each in [*rows.items(), ("all", everything)]:
-        measured = [row["measured_s"] for row in each]
+        measured = [median(row["measured_s"]) for row in each]
         sums = [[row[kind] + per_call_s * row["calls"] for row in each] for kind in ("alone_s", "places_s")]
         # Between networks the order is no achievement.
         is_one = name in rows
-        ranks = [f"{stats.spearmanr(predicted, measured).statistic:.3f}" if is_one else "" for predicted in sums]
+        ranks = [f"{_rank(predicted, measured):.3f}" if is_one else "" for predicted in sums]
+        ranks.append(f"{agreement(each):.3f}" if is_one else "")
         errors = [f"{100 * _median_error(predicted, measured):.1f} %" for predicted in sums]
         cells = [name, str(len(each)), f"{max(measured) / min(measured):.2f}", *ranks, *errors]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
+def agreement(rows: Sequence[Mapping[str, Any]]) -> float:
+    """Return how well one process orders pipelines as the others do: the median rank correlation over processes."""
+    processes = [*zip(*(row["measured_s"] for row in rows), strict=True)]
+    others = [
+        [*map(median, zip(*processes[:place], *processes[place + 1 :], strict=True))] for place in range(len(processes))
+    ]
+    return median(_rank(one, other) for one, other in zip(processes, others, strict=True))
+
+
+def _rank(predicted: Sequence[float], measured: Sequence[float]) -> float:
+    return float(stats.spearmanr(predicted, measured).statistic)
+
+
 def fitted_call_s(rows: Sequence[Mapping[str, Any]]) -> float:
     """Return the seconds that a call costs beside its kernel: the median over pipelines."""
-    return float(np.median([(row["measured_s"] - row["places_s"]) / row["calls"] for row in rows]))
+    return float(np.median([(median(row["measured_s"]) - row["places_s"]) / row["calls"] for row in rows]))
 
 
 def _median_error(predicted: Sequence[float], measured: Sequence[float]) -> float:

@@ -14,6 +14,7 @@ SHORT = replace(
     search_rounds=replace(_PLANS.search_rounds, rounds=5, run_s=0.001),
     shortlist_rounds=replace(_PLANS.shortlist_rounds, rounds=5, run_s=0.001),
     final_rounds=replace(_PLANS.final_rounds, rounds=5, run_s=0.001),
+    places=replace(_PLANS.places, processes=1, rounds=2),
     processes=1,
     comparison_processes=3,
     least_processes=1,

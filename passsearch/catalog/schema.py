@@ -153,6 +153,41 @@ class CatalogEntry:
         """The parameter that decides on single regions of a network; ``None`` if the pass has no such parameter."""
         return next((parameter for parameter in self.parameters if parameter.regions), None)
 
+    def place_in(self, pipeline: Pipeline) -> int | None:
+        """Return the place of the pass in a pipeline, or else where to insert it; ``None`` if it fits nowhere."""
+        names = [step.name for step in pipeline.passes]
+        return next((names.index(name) for name in (self.name, *self.before) if name in names), None)
+
+    def decide(self, pipeline: Pipeline, values: Mapping[str, Json]) -> Pipeline:
+        """Return a pipeline in which the pass, at its place, has these values of regions and no others.
+
+        Args:
+            pipeline: A pipeline that the pass fits into.
+            values: Values by name of the region.
+        """
+        place, parameter = self.place_in(pipeline), self.regional_parameter
+        assert parameter and place is not None
+        # A list has the numbers of the regions that are true.
+        is_list = parameter.type == "list"
+        argument: Json = [*sorted(int(key) for key, value in values.items() if value)] if is_list else dict(values)
+        after = pipeline.passes[place:]
+        after = after[1:] if after[0].name == self.name else after
+        return Pipeline((*pipeline.passes[:place], PassSpec.of(self.name, **{parameter.name: argument}), *after))
+
+    def kernel_schedule(self, step: PassSpec, kernel: str) -> PassSpec:
+        """Return the pass as it schedules one kernel.
+
+        Args:
+            step: The pass in a pipeline.
+            kernel: Name of the kernel.
+        """
+        parameter, arguments = self.kernel_parameter, dict(step.argument_values)
+        settings = arguments.pop(parameter.name, None) if parameter else None
+        own = settings.get(kernel, {}) if isinstance(settings, Mapping) else {}
+        values = {**arguments, **own} if isinstance(own, Mapping) else arguments
+        # ``None`` stands for a default, which the catalog does not write.
+        return PassSpec.of(self.name, **{name: value for name, value in values.items() if value is not None})
+
     def variants(self) -> tuple[PassSpec, ...]:
         """Return the specs that a search tries: every combination of alternatives, without arguments for defaults."""
         free = [parameter for parameter in self.parameters if parameter.alternatives]

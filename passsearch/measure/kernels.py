@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from passsearch.core import TensorType
-from passsearch.dialects.contract import Executable, KernelCalls, KernelExecutable, random_inputs
+from passsearch.dialects.contract import Array, Executable, KernelCalls, KernelExecutable, random_inputs
 from passsearch.measure.processor import CpuTimes
 from passsearch.measure.rounds import FOREIGN_LIMIT, MIN_COUNTED_S
 
@@ -58,40 +58,60 @@ class PlacePlan:
     """Plan by which all kernels of several networks are timed in their places.
 
     Attributes:
-        rounds: Largest number of rounds; in each of them every network runs once.
+        processes: Number of processes, each of which loads the networks to other places in memory.
+        rounds: Largest number of rounds in a process; in each of them every network has its turn.
         least_rounds: Smallest number.
+        runs: Number of runs in a row that a turn has: another network's weights may have taken the caches before it.
         longest_s: Time after which no further round begins, in seconds.
+        attempts: Number of times that all rounds run if other processes use the cores.
     """
 
-    rounds: int = 40
-    least_rounds: int = 3
-    longest_s: float = 6.0
+    processes: int = 3
+    rounds: int = 15
+    least_rounds: int = 2
+    runs: int = 3
+    longest_s: float = 2.0
+    attempts: int = 3
 
 
 def time_places(
-    executables: Sequence[Executable], plan: PlacePlan, *, types: Mapping[str, TensorType]
+    executables: Sequence[Executable], plan: PlacePlan, *, types: Mapping[str, TensorType], cores: Sequence[int] = ()
 ) -> list[dict[str, float] | None]:
     """Run networks in turns and return the seconds of each one's kernels, by name: the sum over their calls.
 
-    A call's time is the fastest of all rounds, as disturbances only add time. The result is ``None`` for a runtime
-    that does not tell kernels apart.
+    A call's time is the fastest of all runs, as disturbances and cold caches only add time. The result is ``None`` for
+    a runtime that does not tell kernels apart.
 
     Args:
         executables: The networks.
-        plan: The plan.
+        plan: The plan of one process.
         types: Their inputs.
+        cores: Cores that the process is pinned to. If others used them, all rounds run again.
     """
     inputs = random_inputs(types, seed=0)
-    # Not counted: the first run starts threads and fills tables.
-    fastest: list[KernelCalls | None] = [executable.run_by_kernel(inputs) for executable in executables]
+    fastest = [executable.run_by_kernel(inputs) for executable in executables]
+    for _ in range(plan.attempts):
+        before = CpuTimes.read(cores)
+        _run_in_turns(executables, plan, inputs, fastest)
+        if not _is_disturbed(before, CpuTimes.read(cores)):
+            break
+    return [None if calls is None else _sums(calls) for calls in fastest]
+
+
+def _run_in_turns(
+    executables: Sequence[Executable],
+    plan: PlacePlan,
+    inputs: Mapping[str, Array],
+    fastest: list[KernelCalls | None],
+) -> None:
+    """Update the fastest calls of each network."""
     begin = time.perf_counter()
     for turn in range(plan.rounds):
         if turn >= plan.least_rounds and time.perf_counter() - begin > plan.longest_s:
-            break
+            return
         for place, executable in enumerate(executables):
-            calls = executable.run_by_kernel(inputs)
-            fastest[place] = calls if turn == 0 else _faster_calls(fastest[place], calls)
-    return [None if calls is None else _sums(calls) for calls in fastest]
+            for _ in range(plan.runs):
+                fastest[place] = _faster_calls(fastest[place], executable.run_by_kernel(inputs))
 
 
 def _faster_calls(first: KernelCalls | None, second: KernelCalls | None) -> KernelCalls | None:

@@ -15,16 +15,17 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import cast
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from passsearch.catalog import CatalogEntry, Parameter
+from passsearch.catalog import CatalogEntry
 from passsearch.core import BuildOptions, Candidate, Failure, Json, PassSpec, Pipeline
-from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import KernelProfiler, NetworkKernels
+from passsearch.search.kernel_times import KernelTimes, OutOfTime
 
 COMPOSED = "composed"
 """Name of a candidate whose regions and kernels were decided on one by one."""
@@ -128,10 +129,6 @@ class Composition:
         }
 
 
-class OutOfTime(Exception):
-    """The search ended before all kernels were timed."""
-
-
 class Composer:
     """Composes one pipeline."""
 
@@ -154,9 +151,7 @@ class Composer:
         self._profiler, self._is_over, self._build = profiler, is_over, build or BuildOptions()
         self._scheduling = {entry.name: entry for entry in entries if entry.kernel_parameter}
         self._regional = [entry for entry in entries if entry.regional_parameter]
-        self._times: dict[str, dict[PassSpec, float]] = {}  # of kernels alone, by digest of the kernel
-        self._places: defaultdict[str, dict[PassSpec, float]] = defaultdict(dict)  # of kernels in their network
-        self._has_corrections = False  # no other schedule will be timed in its place
+        self._times = KernelTimes(profiler, is_over=is_over)
         self._combinations = 0.0
 
     def compose(self, pipeline: Pipeline) -> Composition | None:
@@ -184,45 +179,15 @@ class Composer:
             pipelines = (begin, composition.pipeline)
             times = self._profiler.in_places([Candidate(pipeline, self._build) for pipeline in pipelines])
             for pipeline, seconds in zip(pipelines, times, strict=False):
-                self._learn(pipeline, seconds)
+                network, step = self._kernels(pipeline)
+                assert network
+                self._times.learn(network, partial(self._scheduling[step.name].kernel_schedule, step), seconds)
                 _log.info("kernels take %.3g s in their places", math.fsum(seconds.values()))
             timed.add(composition.pipeline)
             composition = self._compose(begin) or composition
         # A prediction for another place is good enough to try a schedule, and no reason to keep it.
-        self._has_corrections = True
+        self._times.are_corrected = True
         return self._compose(begin) or composition
-
-    def _learn(self, pipeline: Pipeline, seconds: Mapping[str, float]) -> None:
-        """Remember the times of kernels in their places, each under the pass that scheduled it.
-
-        Args:
-            pipeline: The pipeline of the network.
-            seconds: Seconds of all calls by name of the kernel.
-        """
-        network, step = self._kernels(pipeline)
-        parameter = self._scheduling[step.name].kernel_parameter
-        assert network and parameter
-        arguments = {name: value for name, value in step.argument_values.items() if name != parameter.name}
-        settings = cast("Mapping[str, Mapping[str, Json]]", step.argument_values.get(parameter.name) or {})
-        for kernel in network.kernels:
-            if kernel.name in seconds:
-                # ``None`` stands for the default, which the catalog does not write.
-                changed = {**arguments, **settings.get(kernel.name, {})}
-                scheduled = PassSpec.of(step.name, **{name: each for name, each in changed.items() if each is not None})
-                places = self._places[kernel.digest]
-                places[scheduled] = min(places.get(scheduled, math.inf), seconds[kernel.name] / kernel.calls)
-
-    def _seconds(self, digest: str) -> Mapping[PassSpec, float]:
-        """Return the times of a kernel, in its place where it was timed there.
-
-        A schedule that was not timed there is taken to lose as little as any other, so that it is tried next if that
-        makes it the fastest. After all corrections it is out of the question.
-        """
-        alone, places = self._times[digest], self._places.get(digest, {})
-        if places and self._has_corrections:
-            return places
-        factor = min((seconds / alone[step] for step, seconds in places.items() if step in alone), default=1.0)
-        return {step: places.get(step, factor * seconds) for step, seconds in alone.items()}
 
     def _compose(self, pipeline: Pipeline) -> Composition | None:
         begin, begin_pipeline = self.cost(pipeline), pipeline
@@ -231,21 +196,20 @@ class Composer:
             return None
         decisions: list[Decision] = []
         # In the order of the pipeline: what a pass finds depends on the decisions before it.
-        for entry in sorted(self._regional, key=lambda entry: _place(begin_pipeline, entry) or 0):
+        for entry in sorted(self._regional, key=lambda entry: entry.place_in(begin_pipeline) or 0):
             pipeline, made = self._decide_regions(pipeline, entry)
             decisions += made
         self._tune(pipeline)
         cost = self.cost(pipeline)
         if cost is None:
             return None
-        self._combinations += sum(math.log10(len(self._times[digest])) for digest in cost.calls)
-        variants = sum(map(len, self._times.values()))
+        self._combinations += sum(math.log10(len(self._times.alone[digest])) for digest in cost.calls)
         composition = Composition(
             pipeline=self._schedule(pipeline, cost),
             begin_s=begin.default_s,
             predicted_s=cost.total_s,
-            kernels=len(self._times),
-            variants=variants,
+            kernels=len(self._times.alone),
+            variants=sum(map(len, self._times.alone.values())),
             combinations=self._combinations,
             decisions=tuple(decisions),
         )
@@ -270,10 +234,10 @@ class Composer:
         calls: Counter[str] = Counter()
         seconds, schedules, default_s = {}, {}, 0.0
         for kernel in network.kernels:
-            if not self._time(network, kernel, [step]):
+            if not self._times.take(network, kernel, [step]):
                 _log.info("kernel %s has no schedule that runs", kernel.name)
                 return None
-            times = self._seconds(kernel.digest)
+            times = self._times.best_known(kernel.digest)
             fastest = _fastest(times, step)
             calls[kernel.digest] += kernel.calls
             seconds[kernel.digest], schedules[kernel.name] = times[fastest], fastest
@@ -299,8 +263,9 @@ class Composer:
         if network is None:
             return
         steps = list(self._steps(step))
-        timed = [kernel for kernel in network.kernels if self._times[kernel.digest]]
-        seconds = {kernel.digest: min(self._times[kernel.digest].values()) for kernel in timed}
+        alone = self._times.alone
+        timed = [kernel for kernel in network.kernels if alone[kernel.digest]]
+        seconds = {kernel.digest: min(alone[kernel.digest].values()) for kernel in timed}
         peak = max((kernel.operations / seconds[kernel.digest] for kernel in timed), default=0.0)
         lost_s = {
             kernel: kernel.calls * (seconds[kernel.digest] - kernel.operations / peak)
@@ -311,7 +276,7 @@ class Composer:
         for kernel in sorted(lost_s, key=lambda kernel: -lost_s[kernel]):
             if lost_s[kernel] < LEAST_LOSS * total_s or self._is_over():
                 return
-            self._time(network, kernel, steps)
+            self._times.take(network, kernel, steps)
 
     def _steps(self, step: PassSpec) -> Iterator[PassSpec]:
         """Yield the pass with every combination of its values for kernels, the step itself first."""
@@ -327,26 +292,13 @@ class Composer:
             if arguments != kept:
                 yield PassSpec.of(step.name, **arguments)
 
-    def _time(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> Mapping[PassSpec, float]:
-        """Return the times of a kernel, with these schedules among them if they run."""
-        times = self._times.setdefault(kernel.digest, {})
-        missing = [step for step in steps if step not in times]
-        if missing:
-            if self._is_over():
-                raise OutOfTime
-            times.update(self._profiler.variants(network, kernel, missing))
-        return times
-
     def _decide_regions(self, pipeline: Pipeline, entry: CatalogEntry) -> tuple[Pipeline, list[Decision]]:
         """Return the pipeline with the best value for every region that a pass decides on."""
-        place, parameter = _place(pipeline, entry), entry.regional_parameter
+        place, parameter = entry.place_in(pipeline), entry.regional_parameter
         assert parameter
         if place is None:
             return pipeline, []
-        before, after = pipeline.passes[:place], pipeline.passes[place:]
-        if after[0].name == entry.name:
-            after = after[1:]
-        state = self._profiler.reach(Pipeline(before))
+        state = self._profiler.reach(Pipeline(pipeline.passes[:place]))
         regions = state if isinstance(state, Failure) else self._profiler.regions(state, parameter.regions)
         if isinstance(regions, Failure) or not regions:
             return pipeline, []
@@ -354,17 +306,12 @@ class Composer:
         for region in regions:
             kinds[region.like].append(region.key)
 
-        def decided(values: Mapping[str, Json]) -> Pipeline:
-            return Pipeline(
-                (*before, PassSpec.of(entry.name, **{parameter.name: _argument(parameter, values)}), *after)
-            )
-
         begin = self.cost(pipeline)
         assert begin is not None
         decisions: list[Decision] = []
         try:
             for keys, value in product(kinds.values(), parameter.region_values[1:]):
-                cost = self.cost(decided(dict.fromkeys(keys, value)))
+                cost = self.cost(entry.decide(pipeline, dict.fromkeys(keys, value)))
                 if cost is not None:
                     decisions.append(_decision(entry.name, tuple(keys), value, begin=begin, cost=cost))
         except OutOfTime:
@@ -372,7 +319,7 @@ class Composer:
         timed = Counter(each.regions for each in decisions)
         self._combinations += sum(math.log10(1 + number) for number in timed.values())
         chosen = choose([each for each in decisions if each.saved_s > LEAST_SHARE * begin.total_s], begin.calls)
-        together = decided({key: each.value for each in chosen for key in each.regions})
+        together = entry.decide(pipeline, {key: each.value for each in chosen for key in each.regions})
         cost = self.cost(together) if chosen else None
         # Alone each of them saved time; together they may fail, or kernels may be fused in another way.
         return (pipeline, []) if cost is None or cost.total_s > begin.total_s else (together, chosen)
@@ -419,20 +366,6 @@ def choose(decisions: Sequence[Decision], calls: Mapping[str, int]) -> list[Deci
     if solution.x is None:
         raise ArithmeticError(f"the best decisions were not found: {solution.message}")
     return [each for each, is_chosen in zip(decisions, solution.x, strict=True) if is_chosen > 0.5]
-
-
-def _place(pipeline: Pipeline, entry: CatalogEntry) -> int | None:
-    """Return the place of a pass in a pipeline, or else where to insert it; ``None`` if it fits nowhere."""
-    names = [step.name for step in pipeline.passes]
-    places = (names.index(name) for name in (entry.name, *entry.before) if name in names)
-    return next(places, None)
-
-
-def _argument(parameter: Parameter, values: Mapping[str, Json]) -> Json:
-    """Return the argument that gives regions their values; a list has the numbers of the regions that are true."""
-    if parameter.type != "list":
-        return dict(values)
-    return [*sorted(int(key) for key, value in values.items() if value)]
 
 
 def _decision(step: str, regions: tuple[str, ...], value: Json, *, begin: Cost, cost: Cost) -> Decision:

@@ -179,9 +179,9 @@ class Verbs:
     def do_places(self, request: Request) -> Answer:
         """Time all kernels of artifacts, which run in turns, where the network calls them."""
         executables = [self._open(folder, request) for folder in request["folders"]]
-        pin_process(self._bridge.threads())
-        plan = kernels.PlacePlan(**request["plan"])
-        return {"kernels": kernels.time_places(executables, plan, types=_types(request["inputs"]))}
+        cores = pin_process(self._bridge.threads())
+        plan, types = kernels.PlacePlan(**request["plan"]), _types(request["inputs"])
+        return {"kernels": kernels.time_places(executables, plan, types=types, cores=cores)}
 
     def _variant(self, kernel: Module, step: Request, copies: ArgumentCopies) -> KernelExecutable | str:
         """Return a kernel as one pass schedules it, or the reason why that failed."""

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from short_plans import SHORT
+
 import passsearch
-from passsearch.core import Failure, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.evaluate import NetworkKernels, WorkerEvaluator
 from passsearch.toolchain import Toolchain
 
@@ -33,6 +35,16 @@ def test_kernels_are_listed_and_timed_alone(relax: Toolchain) -> None:
         assert set(times) == set(SCHEDULES)
         assert all(0 < seconds < 1 for seconds in times.values())
         assert times[SCHEDULES[1]] == times[SCHEDULES[2]]  # one schedule by two names is timed once
+
+
+def test_all_kernels_of_a_network_are_timed_in_their_places(relax: Toolchain) -> None:
+    with passsearch.session("zoo:resnet_tiny", toolchain=relax.name, plans=SHORT) as evaluator:
+        names = {kernel.name for kernel in kernels_of(evaluator, f"{BEFORE},{LOOPS}").kernels}
+        pipeline = Pipeline.parse(f"{BEFORE},{LOOPS},ScheduleCPU,StaticPlanBlockMemory")
+        (seconds,) = evaluator.in_places([Candidate(pipeline, BuildOptions(opt_level=0))])
+        # The build makes views of kernels that only reshape.
+        assert {name for name in names if "reshape" not in name} <= set(seconds) <= names
+        assert all(0 < value < 1 for value in seconds.values())
 
 
 def test_a_schedule_that_fails_is_left_out(relax: Toolchain) -> None:

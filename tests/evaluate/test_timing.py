@@ -18,7 +18,7 @@ from passsearch.evaluate import (
 )
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.timing import Timing
-from passsearch.measure import RoundPlan, Sensors
+from passsearch.measure import PlacePlan, RoundPlan, Sensors
 from passsearch.search import confirm
 from passsearch.store import Fact
 
@@ -48,6 +48,24 @@ def test_timing_takes_twenty_seconds_or_as_long_as_compiling(compile_s: float, p
     timed = timing.in_several(TimingRequest("key", artifacts, RoundPlan(), least_s=compile_s))
     assert len(timed["processes"]) == len(timed["conditions"]) == processes
     assert timed["wall_s"] == 5.0 * processes
+
+
+class PlacesPool:
+    """Knows kernels of artifacts by folder; each process is slower than the last one."""
+
+    def __init__(self) -> None:
+        self._processes = 0
+
+    def ask_new(self, _: str, request: dict[str, Any], **__: object) -> Fact:
+        self._processes += 1
+        kernels = [{folder: 1.0 * self._processes, "add": 2.0 / self._processes} for folder in request["folders"]]
+        return {"kernels": kernels, "wall_s": 1.0}
+
+
+def test_a_kernel_in_its_place_has_the_time_of_the_fastest_process() -> None:
+    timing = Timing(SESSION, network=NETWORK, pool=cast(WorkerPool, PlacesPool()))
+    fact = timing.in_places(["a", "b"], PlacePlan(processes=2))
+    assert fact == {"kernels": [{"a": 1.0, "add": 1.0}, {"b": 1.0, "add": 1.0}], "wall_s": 2.0}
 
 
 class CompilingEvaluator:

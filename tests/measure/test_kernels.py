@@ -1,8 +1,8 @@
-"""Variants of a kernel run in turns, and those that are far slower leave early."""
+"""Variants of a kernel run in turns, and those that are far slower leave early; networks run in turns, too."""
 
 import time
 
-from passsearch.measure.kernels import VariantPlan, time_variants
+from passsearch.measure.kernels import PlacePlan, VariantPlan, time_places, time_variants
 
 
 class SleepingKernel:
@@ -32,3 +32,36 @@ def test_the_fastest_run_counts_and_far_slower_variants_leave_after_the_first_ro
 
 def test_no_variant_is_no_time() -> None:
     assert time_variants([], VariantPlan(attempts=1)) == []
+
+
+class ScriptedNetwork:
+    """A network with two kernels; the first run of every turn finds cold caches."""
+
+    def __init__(self, *, names: tuple[str, ...] = ("dense", "add"), runs_in_turn: int = 2) -> None:
+        self.names, self.runs_in_turn, self.runs = names, runs_in_turn, 0
+
+    def run_by_kernel(self, _: object) -> list[tuple[str, float]]:
+        self.runs += 1
+        # The run before the first turn is cold as well.
+        is_cold = self.runs == 1 or (self.runs - 2) % self.runs_in_turn == 0
+        return [(name, 4.0 if is_cold else 1.0 + place) for place, name in enumerate(self.names)]
+
+
+PLAN = PlacePlan(rounds=3, least_rounds=3, runs=2, attempts=1)
+
+
+def test_a_kernel_in_its_place_is_timed_with_the_caches_that_its_own_network_leaves() -> None:
+    networks = [ScriptedNetwork(), ScriptedNetwork(names=("dense", "dense", "add"))]
+    assert time_places(networks, PLAN, types={}) == [  # type: ignore[arg-type]
+        {"dense": 1.0, "add": 2.0},
+        {"dense": 1.0 + 2.0, "add": 3.0},
+    ]
+    assert [network.runs for network in networks] == [1 + 3 * 2] * 2
+
+
+def test_a_runtime_that_does_not_tell_kernels_apart_has_no_times_in_places() -> None:
+    class Whole(ScriptedNetwork):
+        def run_by_kernel(self, _: object) -> None:  # type: ignore[override]
+            return None
+
+    assert time_places([Whole()], PLAN, types={}) == [None]  # type: ignore[list-item]
