@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -247,7 +247,8 @@ def random_inputs(types: Mapping[str, TensorType], *, seed: int) -> dict[str, Ar
     rng = np.random.default_rng(seed)
     inputs: dict[str, Array] = {}
     for name, kind in types.items():
-        shape = tuple(1 if size is None else size for size in kind.shape)
+        # An import leaves no size open.
+        shape = cast("tuple[int, ...]", kind.shape)
         is_float = kind.dtype.startswith(("float", "bfloat"))
         # An integer input may be an index or a mask; 0 and 1 are valid as both.
         values = rng.standard_normal(shape) if is_float else rng.integers(0, 2, shape)

@@ -155,11 +155,15 @@ def read_ir_file(path: Path, *, ir: str) -> tuple[tvm.IRModule, Mapping[str, Any
         ir: Name of the IR for error messages.
 
     Raises:
-        UserError: The file holds an object that is no module.
+        UserError: The file holds an object that is no module, or the module has no function ``main``.
     """
     module = tvm.ir.load_json(path.read_text())
     if not isinstance(module, tvm.IRModule):
         raise UserError(f"`{path}` holds a {type(module).__name__}; a {ir} module is needed.")
+    names = sorted(variable.name_hint for variable in module.get_global_vars())
+    if "main" not in names:
+        functions = ", ".join(f"`{name}`" for name in names) or "no function"
+        raise UserError(f"`{path.name}` has {functions} but no `main`; save a module whose `main` is to be tuned")
     parameters = parameter_file(path)
     return module, tvm.runtime.load_param_dict(parameters.read_bytes()) if parameters.exists() else {}
 

@@ -15,7 +15,7 @@ def from_path(path: Path, request: ModelRequest, *, name: str | None = None, too
     """Return the JSON file of a module, with the parameter file beside it if there is one.
 
     Raises:
-        UserError: The file holds no module, or the user states inputs or a batch, which a module fixes itself.
+        UserError: The file holds no module.
     """
     try:
         content = json.loads(path.read_bytes())
@@ -26,18 +26,25 @@ def from_path(path: Path, request: ModelRequest, *, name: str | None = None, too
     # Old versions of TVM write `root`, new ones `root_index`. Other JSON graphs, such as MXNet's, have `nodes` too.
     if not isinstance(content, dict) or "nodes" not in content or not {"root", "root_index"} & set(content):
         raise UserError(f"`{request.source}` holds no compiler module; save one with tvm.ir.save_json.")
-    if request.inputs or request.batch is not None:
-        raise UserError(f"`{request.source}` fixes its own inputs; leave the inputs and the batch out.")
     files = [file for file in (path, path.with_suffix(".params")) if file.exists()]
-    return ModelFile(path, "ir", name or path.stem, request.source, digest_files(files), toolchain=toolchain)
+    # Only the compiler can read which inputs the module has, so it checks these.
+    return ModelFile(
+        path,
+        "ir",
+        name or path.stem,
+        request.source,
+        digest_files(files),
+        inputs=dict(request.inputs),
+        batch=request.batch,
+        toolchain=toolchain,
+    )
 
 
 def from_module(model: object, request: ModelRequest) -> ModelFile:
     """Save a module in memory, or a pair of a module and its parameters by name.
 
     Raises:
-        UserError: No dialect supports this compiler's version, the dialect cannot save the object, or the user states
-            inputs or a batch.
+        UserError: No dialect supports this compiler's version, or the dialect cannot save the object.
         EnvironmentFault: The folder cannot be written.
     """
     module, params = model if isinstance(model, tuple) and len(model) == 2 else (model, None)

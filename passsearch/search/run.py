@@ -66,6 +66,7 @@ class Run:
             "dialect_code": dialect_digest(session.toolchain.dialect),
             "catalogs": session.catalogs_sha256,
             "threads": session.threads,
+            "device": self._device_kind,
             "target": session.target,
             "toolchain": session.toolchain.name,
             "tvm_version": session.toolchain.tvm_version,
@@ -91,6 +92,13 @@ class Run:
         if self.session.plans != MeasurementPlans():
             settings["plans"] = repr(asdict(self.session.plans))
         return settings
+
+    @property
+    def _device_kind(self) -> dict[str, Json]:
+        """What two devices of one kind have in common: a run may go on, on another node with the same card."""
+        device = self.session.sensors.device
+        keys = ("name", "cores") if self.session.device_kind == "cpu" else ("name", "memory_bytes")
+        return {key: device[key] for key in keys if key in device}
 
     @property
     def _objective_names(self) -> str:

@@ -39,6 +39,8 @@ REQUIRED_KEYS = (
 """Keys that readers of a result rely on; a result without one of them is refused, and the key is named."""
 LIMIT_KEYS = frozenset({"trials", "timeout_s"})
 """Settings that may differ when a run is continued: they only limit how far it goes."""
+LATER_KEYS = frozenset({"device"})
+"""Settings that earlier versions did not write; a run without them takes over those of the call that continues it."""
 
 _log = logging.getLogger(__name__)
 
@@ -107,8 +109,9 @@ class RunFolder:
         file = self.path / "run.json"
         if file.exists():
             earlier = _read_settings(file)
-            for key in sorted(set(earlier) | set(settings)):
-                if key not in LIMIT_KEYS and earlier.get(key) != settings.get(key):
+            free = LIMIT_KEYS | (LATER_KEYS - set(earlier))
+            for key in sorted((set(earlier) | set(settings)) - free):
+                if earlier.get(key) != settings.get(key):
                     raise UserError(
                         f"The run `{self.path}` was started with {key} = `{earlier.get(key)}`, now it is "
                         f"`{settings.get(key)}`; give the same settings to continue it, or another --out."

@@ -122,10 +122,10 @@ def test_a_compiler_module_is_read_with_its_parameters(tmp_path, root):
     assert alone.sha256 != together.sha256
 
 
-@pytest.mark.parametrize("options", [{"batch": 1}, {"inputs": {"x": TensorType((1,), "float32")}}])
-def test_a_compiler_module_fixes_its_inputs(tmp_path, options):
-    with pytest.raises(UserError, match="fixes its own inputs; leave"):
-        resolve(write_ir(tmp_path / "module.json"), folder=tmp_path, **options)
+def test_sizes_of_a_compiler_module_go_to_the_compiler(tmp_path):
+    types = {"x": TensorType((1,), "float32")}
+    model = resolve(write_ir(tmp_path / "module.json"), folder=tmp_path, inputs=types, batch=1)
+    assert (model.inputs, model.batch) == (types, 1)
 
 
 @pytest.mark.parametrize(

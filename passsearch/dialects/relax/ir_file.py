@@ -8,18 +8,52 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
 
+from passsearch.core import DeclaredInput
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, write_ir_file
+from passsearch.errors import UserError
 
 
 def read(source: ModelSource) -> tvm.IRModule:
-    """Return the module of an IR file, its parameters bound.
+    """Return the module of an IR file, its parameters and its open sizes bound.
 
     Raises:
-        UserError: The file holds an object that is no module.
+        UserError: The file holds no module with a main, main takes more than tensors, or a size stays open.
     """
     module, params = read_ir_file(source.path, ir="Relax")
-    return relax.transform.BindParams("main", dict(params))(module) if params else module
+    if params:
+        module = relax.transform.BindParams("main", dict(params))(module)
+    return _bind_sizes(module, source)
+
+
+def _bind_sizes(module: tvm.IRModule, source: ModelSource) -> tvm.IRModule:
+    """Return the module with the sizes that the user gives in place of symbolic ones."""
+    variables: dict[str, tvm.tirx.Var] = {}
+    declared = []
+    for parameter in module["main"].params:
+        if not isinstance(parameter.ty, relax.TensorType):
+            raise UserError(f"`{parameter.name}` of `main` is no tensor ({parameter.ty}); tune a main of tensors")
+        shape = parameter.ty.shape.values if isinstance(parameter.ty.shape, relax.ShapeExpr) else None
+        variables |= {size.name: size for size in shape or () if isinstance(size, tvm.tirx.Var)}
+        sizes = None if shape is None else tuple(map(_dimension, shape))
+        declared.append(DeclaredInput(str(parameter.name), sizes, str(parameter.ty.dtype)))
+    types = source.bind_inputs(declared)
+    if not variables:
+        return module
+    bound = {
+        variables[name]: size
+        for entry in declared
+        for name, size in zip(entry.shape or (), types[entry.name].shape, strict=False)
+        if isinstance(name, str)
+    }
+    return relax.transform.BindSymbolicVars(bound, "main")(module)
+
+
+def _dimension(size: object) -> int | str | None:
+    """Return a fixed size, the name of an open one, or ``None`` for one that is computed from others."""
+    if isinstance(size, tvm.tirx.IntImm):
+        return int(size)
+    return str(size.name) if isinstance(size, tvm.tirx.Var) else None
 
 
 def save(module: object, path: Path, *, params: Mapping[str, object] | None = None) -> None:

@@ -8,17 +8,38 @@ import numpy as np
 import tvm
 from tvm import relay
 
+from passsearch.core import DeclaredInput
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, write_ir_file
+from passsearch.errors import UserError
 
 
 def read(source: ModelSource) -> tvm.IRModule:
-    """Return the module of an IR file, its parameters bound.
+    """Return the module of an IR file, its parameters and its open sizes bound.
 
     Raises:
-        UserError: The file holds an object that is no module.
+        UserError: The file holds no module with a main, main takes more than tensors, or a size stays open.
     """
-    return bind(*read_ir_file(source.path, ir="Relay"))
+    module = bind(*read_ir_file(source.path, ir="Relay"))
+    main = module["main"]
+    declared = []
+    for parameter in main.params:
+        kind = parameter.checked_type
+        if not isinstance(kind, relay.TensorType):
+            raise UserError(f"`{parameter.name_hint}` of `main` is no tensor ({kind}); tune a main of tensors")
+        sizes = tuple(int(size) if isinstance(size, tvm.tir.IntImm) else None for size in kind.shape)
+        declared.append(DeclaredInput(parameter.name_hint, sizes, kind.dtype))
+    types = source.bind_inputs(declared)
+    if not any(entry.is_open() for entry in declared):
+        return module
+    closed = {
+        old: relay.var(old.name_hint, shape=types[old.name_hint].shape, dtype=old.checked_type.dtype)
+        for old in main.params
+    }
+    module["main"] = relay.Function(
+        [*closed.values()], relay.bind(main.body, closed), None, main.type_params, main.attrs
+    )
+    return relay.transform.InferType()(module)
 
 
 def save(module: object, path: Path, *, params: Mapping[str, object] | None = None) -> None:
