@@ -47,6 +47,10 @@ class Compiler:
         finally:
             pool.close()
 
+    def interrupt(self) -> None:
+        """End the process; a request in another thread fails."""
+        self._pool.interrupt()
+
     def apply(self, state: str, step: PassSpec, *, identify: bool = False) -> Fact:
         """Apply one pass to one state; return ``seconds`` with ``state`` or ``failure``.
 

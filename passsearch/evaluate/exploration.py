@@ -146,8 +146,12 @@ class Exploration:
             ):
                 try:
                     self._work(compilers, pool, begin=begin)
-                finally:
-                    pool.shutdown(wait=False, cancel_futures=True)  # after Ctrl-C nothing new starts
+                except BaseException:
+                    # After Ctrl-C nothing new starts, and nobody waits for a pass that hangs.
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    for compiler in compilers:
+                        compiler.interrupt()
+                    raise
         finally:
             self.growth.seconds = monotonic() - begin
         _log.info("exploration ended (%s): %d states", self.growth.ended, len(self._depths))

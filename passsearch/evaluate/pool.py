@@ -55,6 +55,7 @@ class WorkerPool:
         self._compiler: Worker | None = None
         self._timer: Worker | None = None
         self._compiler_thread = current_thread()
+        self._interruptions = 0
         self.seconds = {"apply": 0.0, "build": 0.0, "measure": 0.0}
 
     def compiler(self) -> Worker:
@@ -112,6 +113,13 @@ class WorkerPool:
                 worker.close()
         self._compiler = self._timer = None
 
+    def interrupt(self) -> None:
+        """Let the requests that other threads wait for fail at once; the next request starts new workers."""
+        self._interruptions += 1
+        for worker in (self._compiler, self._timer):
+            if worker is not None:
+                worker.kill()
+
     def ask(
         self,
         worker: Callable[[], Worker],
@@ -133,7 +141,10 @@ class WorkerPool:
             step: Pass that a failure names.
             extra_s: Time that the deadline is extended by, for requests that are long by intent.
         """
+        interruptions = self._interruptions
         answer = self._ask_once(worker, stage, request=request, step=step, extra_s=extra_s)
+        if self._interruptions != interruptions:
+            return answer
         kind, trouble = answer.get("failure", {}).get("kind"), self._trouble(answer)
         if kind not in RETRIED and not trouble:
             return answer
@@ -157,11 +168,14 @@ class WorkerPool:
     ) -> dict[str, Any]:
         with self._turn_for(request):
             # After the lock: waiting for another search on the same device is charged to no stage.
-            start = monotonic()
+            start, interruptions = monotonic(), self._interruptions
             try:
+                asked = worker()
+                if self._interruptions != interruptions:  # while it started
+                    raise WorkerDied("the search was interrupted", kind="infra")
                 # A worker that died is replaced by the next request and not here: the request that killed it would kill
                 # the next one too.
-                answer = worker().ask(request, deadline_s=self._session.deadline_s + extra_s)
+                answer = asked.ask(request, deadline_s=self._session.deadline_s + extra_s)
             except WorkerDied as error:
                 answer = {"error": {"kind": error.kind, "reason": str(error)}}
             finally:

@@ -114,6 +114,9 @@ class StepCompiler(Protocol):
     def apply(self, state: str, step: PassSpec, *, identify: bool = False) -> Fact:
         """Return ``seconds`` with ``state`` or ``failure``."""
 
+    def interrupt(self) -> None:
+        """Let an application that another thread waits for fail at once."""
+
 
 class Explorer(Protocol):
     """Grows a state graph edge by edge, and remembers what was explored.

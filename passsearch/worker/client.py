@@ -131,10 +131,14 @@ class Worker:
             raise EnvironmentFault(answer["environment_fault"])
         return answer
 
-    def close(self) -> None:
-        """Kill the process and everything it started; does nothing if the process has ended."""
+    def kill(self) -> None:
+        """Kill the process and everything it started, while another thread may wait for its answer."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Kill the process and everything it started; does nothing if the process has ended."""
+        self.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
