@@ -3,7 +3,7 @@
 import logging
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import BuildFact, Built, FreshCompile, Network
 from passsearch.evaluate.session import Session
 from passsearch.evaluate.verify import Agreement, VerifyFact, judge, wrong_result
-from passsearch.store import Fact
+from passsearch.store import STATES, Fact
 
 VERIFIED = ("peak_rss", "deviation", "case", "leads", "run_s", "is_cut", "cases")
 """Keys of a verification that go into the fact of a build."""
@@ -110,6 +110,13 @@ class Builder:
     def discard(self, built: Built) -> None:
         """Delete the files of an artifact; ``restore`` makes them again."""
         _delete(built.folder)
+
+    def keep_only(self, kept: Collection[Built]) -> None:
+        """Delete the files of all artifacts but these; each is as large as the network's weights."""
+        names = {built.folder.name for built in kept} | {STATES}
+        for folder in self._folder.iterdir():
+            if folder.is_dir() and folder.name not in names:
+                _delete(folder)
 
     def compile_fresh(
         self, key: str, candidate: Candidate, *, timing_key: str, kinds: Sequence[str]

@@ -3,8 +3,9 @@
 import logging
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,10 @@ class WorkerEvaluator:
         """Delete the files of an artifact; ``restore`` makes them again."""
         self.builder.discard(built)
 
+    def keep_only(self, kept: Collection[Built]) -> None:
+        """Delete the files of all artifacts but these."""
+        self.builder.keep_only(kept)
+
     def sample(self, reference: Built, candidate: Built) -> CandidateSamples | Failure:
         """Time a candidate of a search against a reference, interleaved in one process.
 
@@ -160,8 +165,16 @@ class WorkerEvaluator:
         """Time artifacts against each other in new processes."""
         if self.session.cannot_run_reason:
             return TimedSamples((), 0.0)
-        fact = self._facts.recall_or_record("timed", request.key, lambda: self._timing.in_several(request))
+        fact = self._facts.recall_or_record("timed", request.key, lambda: self._time(request))
         return read_fact(fact, lambda answer: TimedSamples.from_fact(answer, request.artifacts))
+
+    def _time(self, request: TimingRequest) -> Fact:
+        for built in request.restored:
+            restored = self.restore(built)
+            # The build has succeeded before, so the failure is the machine's.
+            if isinstance(restored, Failure):
+                return {"failure": replace(restored, kind="infra").to_json()}
+        return self._timing.in_several(request)
 
     def kernels(self, state: str) -> NetworkKernels | Failure:
         """Return the kernels of a state; see ``KernelProfiler.kernels``."""

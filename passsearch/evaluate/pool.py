@@ -17,13 +17,16 @@ from passsearch.evaluate.machine_health import machine_problem
 from passsearch.evaluate.session import Session
 from passsearch.store import STATES
 from passsearch.toolchain import cache_folder
-from passsearch.worker import Worker
+from passsearch.worker import Worker, shorten_log
 
 ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "variants", "places"})
 """Requests that run kernels."""
 
 MOST_STARTS = 3
 """Number of times that a worker is started until it answers."""
+
+LOG, MOST_LOG_BYTES = "workers.log", 16 << 20
+"""File with the output of the compiler, and the size above which it loses its beginning."""
 
 RETRIED = frozenset({"crash", "oom", "infra"})
 """Kinds of failures that are tried once more, as the machine may have caused them."""
@@ -95,7 +98,7 @@ class WorkerPool:
             bridge=session.dialect.bridge,
             target=session.target,
             threads=threads,
-            log=self._folder / "workers.log",
+            log=self._folder / LOG,
             paths=session.paths,
             gpu=session.gpu,
             states=self._folder / STATES,
@@ -180,6 +183,7 @@ class WorkerPool:
                 answer = {"error": {"kind": error.kind, "reason": str(error)}}
             finally:
                 self.seconds[stage] += monotonic() - start
+                shorten_log(self._folder / LOG, most_bytes=MOST_LOG_BYTES)
         _log.debug("%s %s took %.2f s", request["verb"], step or request.get("state", ""), monotonic() - start)
         if "error" in answer:
             kind, reason = answer["error"]["kind"], answer["error"]["reason"]

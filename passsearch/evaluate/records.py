@@ -175,6 +175,7 @@ class TimingRequest:
             ``MeasurementPlans.least_timing_s``, within the bounds of the plans.
         least_s: Time that timing may take, if it is longer than ``MeasurementPlans.least_timing_s``.
         turn: Number of the first process; it decides the order in which artifacts are loaded.
+        restored: Artifacts whose files are made again, if they are gone, before they are timed.
     """
 
     key: str
@@ -183,6 +184,7 @@ class TimingRequest:
     processes: int | None = None
     least_s: float = 0.0
     turn: int = 0
+    restored: tuple["Built", ...] = ()
 
 
 @dataclass(frozen=True)

@@ -177,6 +177,8 @@ class _Execution:
         self._report("looking for the passes that made outputs wrong", self._options.trials)
         document["reproducers"] = self._reproducers(document)
         self._folder.write_result(document)
+        # A continued run makes the others again where it needs them.
+        self._evaluator.keep_only([self._search.scoring.baseline.built, best.built])
         return document
 
     def _document(

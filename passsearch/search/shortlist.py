@@ -3,10 +3,9 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from passsearch.core import Failure, Interval
-from passsearch.evaluate import Built, Evaluator, TimedArtifacts, TimedSamples, TimingRequest
+from passsearch.evaluate import Evaluator, TimedArtifacts, TimedSamples, TimingRequest
 from passsearch.measure import MIN_GAIN, Ratio, one_process_ratio, process_ratio
 from passsearch.search.records import Reference, Scored
 from passsearch.search.scoring import Scoring
@@ -62,11 +61,9 @@ def _measure_again(
 ) -> list[Scored]:
     """Measure candidates in new processes; return them unchanged if that fails."""
     others = [scored for scored in candidates if scored.built.key != reference.built.key]
-    artifacts = [reference.built, *(scored.built for scored in others)]
-    folders = [built.folder for built in map(evaluator.restore, artifacts) if isinstance(built, Built)]
-    if not others or len(folders) < len(artifacts):
+    if not others:
         return candidates
-    timings = _time(evaluator, scoring, others, folders=folders)
+    timings = _time(evaluator, scoring, others, reference=reference)
     # The search's own ratios remain, and the confirmation decides in any case.
     if isinstance(timings, Failure) or not timings.processes:
         _log.debug("the shortlist keeps the ratios of the search: nothing was timed")
@@ -77,13 +74,16 @@ def _measure_again(
 
 
 def _time(
-    evaluator: Evaluator, scoring: Scoring, candidates: Sequence[Scored], *, folders: Sequence[Path]
+    evaluator: Evaluator, scoring: Scoring, candidates: Sequence[Scored], *, reference: Reference
 ) -> TimedSamples | Failure:
     key = "shortlist:" + ";".join(scored.built.key for scored in candidates)
     # Other orders of visits and depths of the stack than in the search, by whose samples these candidates are the best.
     plan = replace(evaluator.plans.shortlist_rounds, seed=scoring.options.seed + 1)
-    artifacts = TimedArtifacts(folders[0], tuple(folders[1:]))
-    return evaluator.time_fresh(TimingRequest(key, artifacts, plan, processes=evaluator.plans.processes))
+    built = (reference.built, *(scored.built for scored in candidates))
+    artifacts = TimedArtifacts(built[0].folder, tuple(each.folder for each in built[1:]))
+    return evaluator.time_fresh(
+        TimingRequest(key, artifacts, plan, processes=evaluator.plans.processes, restored=built)
+    )
 
 
 def _promising(scoring: Scoring, candidates: list[Scored]) -> list[Scored]:

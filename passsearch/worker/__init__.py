@@ -4,7 +4,7 @@
 import this package, so it must not import anything but the standard library.
 """
 
-from passsearch.worker.client import Worker
+from passsearch.worker.client import Worker, shorten_log
 from passsearch.worker.script import run_script
 
-__all__ = ["Worker", "run_script"]
+__all__ = ["Worker", "run_script", "shorten_log"]

@@ -236,6 +236,19 @@ def _start_process(
         )
 
 
+def shorten_log(log: Path, *, most_bytes: int) -> None:
+    """Reduce a log that is too long to its end; processes that append to it go on there."""
+    with contextlib.suppress(FileNotFoundError):
+        if log.stat().st_size <= most_bytes:
+            return
+        with log.open("a+b") as file:
+            file.seek(-most_bytes // 2, os.SEEK_END)
+            end = file.read()
+            # Not a new file: the processes have this one open.
+            file.truncate(0)
+            file.write(end)
+
+
 def _memory_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 

@@ -130,7 +130,10 @@ def test_a_finished_run_measures_nothing_when_it_is_started_again(
     job: Job, tuned: passsearch.TuneResult, tiny_network: Path
 ) -> None:
     facts = (tuned.run / "log.jsonl").read_text().count("\n")
+    folders = {folder.name for folder in (tuned.run / "artifacts").iterdir() if folder.is_dir()}
+    assert len(folders) <= 2, "the baseline and the winner stay"
     again = tune_and_confirm(job, tiny_network, tuned.run)
+    assert {folder.name for folder in (tuned.run / "artifacts").iterdir() if folder.is_dir()} == folders
     assert (tuned.run / "log.jsonl").read_text().count("\n") == facts
     assert again.best.pipeline == tuned.best.pipeline
     assert again.document["verdict"] == tuned.document["verdict"]

@@ -19,7 +19,7 @@ def test_a_run_continues_only_with_equal_settings(tmp_path: Path) -> None:
 def test_a_run_is_not_continued_on_another_device_unless_it_never_said_which(tmp_path: Path) -> None:
     RunFolder(tmp_path / "old", {"seed": 1}).close()
     RunFolder(tmp_path / "old", {"seed": 1, "device": {"name": "A100"}}).close()
-    with pytest.raises(UserError, match="device = .*A100.*, now it is .*H100"):
+    with pytest.raises(UserError, match=r"device = .*A100.*, now it is .*H100"):
         RunFolder(tmp_path / "old", {"seed": 1, "device": {"name": "H100"}})
 
 

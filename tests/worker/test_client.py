@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
-from passsearch.worker import Worker
+from passsearch.worker import Worker, shorten_log
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -81,3 +81,15 @@ def test_a_target_that_the_compiler_refuses_is_the_users_mistake(tmp_path: Path)
 def test_a_compiler_that_does_not_start_is_the_environments_fault(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match=r"does not start \(killed by SIGSEGV\).*worker.log"):
         start(tmp_path, target="crash")
+
+
+def test_a_long_log_keeps_its_end_while_a_process_appends_to_it(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    with log.open("ab", buffering=0) as process:
+        process.write(b"begin" + 100 * b"x" + b"end")
+        shorten_log(log, most_bytes=1000)
+        assert log.stat().st_size == 108
+        shorten_log(log, most_bytes=20)
+        process.write(b"!")
+    assert log.read_bytes() == b"xxxxxxxend!"
+    shorten_log(tmp_path / "missing.log", most_bytes=20)
