@@ -34,6 +34,9 @@ FAR_MARGIN = 0.1
 FEWEST_MEASURED = 2
 """Number of measured states from which the process can predict."""
 
+MOST_LEARNT_FROM = 512
+"""Largest number of measured states that the process learns from: its time grows with their cube."""
+
 # A grid and not a gradient: 36 fits of a few dozen points are quick, always end, and need no starting point.
 LENGTHS, LEVEL_CORRELATIONS, NOISES = (0.5, 1.0, 2.0, 4.0), (0.1, 0.5, 0.9), (1e-4, 1e-2, 1e-1)
 """Grid of the process's parameters: length scale in median distances, correlation between two opt levels, noise."""
@@ -57,7 +60,8 @@ class GraphSampler(optuna.samplers.BaseSampler):
             seed: Seed of the random choices.
         """
         self._distributions, self._op_counts = distributions, op_counts
-        self._counts: dict[int, Mapping[str, int]] = {}
+        self._counts: list[Mapping[str, int]] = []  # by number of the state
+        self._features: Vector = np.zeros((0, 0))  # a row for each state
         self._rng = np.random.default_rng(seed)
 
     def reseed_rng(self) -> None:
@@ -104,8 +108,10 @@ class GraphSampler(optuna.samplers.BaseSampler):
         raise NotImplementedError
 
     def _promise(self, measured: Mapping[Choice, FrozenTrial], candidates: Sequence[Choice]) -> Vector:
-        features = self._features([*measured, *candidates])
-        levels = np.array([level for _, level in [*measured, *candidates]])
+        measured = self._informative(measured)
+        points = [*measured, *candidates]
+        features = self._known_features()[[state for state, _ in points]]
+        levels = np.array([level for _, level in points])
         trials = list(measured.values())
         # The gain before it was lowered for lost throughput: a lowered value swamps the differences among all others.
         values = np.array([trial.user_attrs.get(GAIN, trial.values[0]) for trial in trials])
@@ -122,17 +128,29 @@ class GraphSampler(optuna.samplers.BaseSampler):
         keeps: Vector = norm.cdf(above / spread)
         return improvement * keeps
 
-    def _features(self, choices: Sequence[Choice]) -> Vector:
-        for state, _ in choices:
-            if state not in self._counts:
-                self._counts[state] = self._op_counts(state)
-        names = sorted({name for state, _ in choices for name in self._counts[state]})
-        counts = np.array([[self._counts[state].get(name, 0) for name in names] for state, _ in choices], float)
+    def _informative(self, measured: Mapping[Choice, FrozenTrial]) -> Mapping[Choice, FrozenTrial]:
+        """Return the trials to learn from: all of them, or the better half of so many and others at random."""
+        if len(measured) <= MOST_LEARNT_FROM:
+            return measured
+        ranked = sorted(measured, key=lambda choice: -measured[choice].values[0])
+        better, rest = ranked[: MOST_LEARNT_FROM // 2], ranked[MOST_LEARNT_FROM // 2 :]
+        others = self._rng.choice(len(rest), MOST_LEARNT_FROM - len(better), replace=False)
+        return {choice: measured[choice] for choice in [*better, *(rest[place] for place in sorted(others))]}
+
+    def _known_features(self) -> Vector:
+        """Return a row of features for every state of the graph."""
+        kinds: Any = self._distributions()
+        number = kinds[STATE].high + 1
+        if len(self._features) == number:
+            return self._features
+        self._counts += [self._op_counts(state) for state in range(len(self._counts), number)]
+        names = sorted({name for counts in self._counts for name in counts})
+        counts = np.array([[each.get(name, 0) for name in names] for each in self._counts], float)
         # Logs, because one convolution more matters less among fifty than among two.
         scaled = np.log1p(counts)
         spread = scaled.std(axis=0) if names else np.ones(0)
-        features: Vector = scaled[:, spread > 0] / spread[spread > 0]
-        return features
+        self._features = scaled[:, spread > 0] / spread[spread > 0]
+        return self._features
 
 
 def _improvement(mean: Vector, deviation: Vector, *, best: float) -> Vector:
@@ -155,20 +173,27 @@ def _posterior(features: Vector, levels: npt.NDArray[Any], *, values: Vector) ->
     same_level = levels[:, None] == levels[None, :number]
     centre, scale = values.mean(), max(values.std(), 1e-6)
     targets = (values - centre) / scale
-    best: tuple[float, Any] | None = None
-    for length, correlation, noise in product(LENGTHS, LEVEL_CORRELATIONS, NOISES):
-        # Matérn 5/2, as usual for functions that are less smooth than a squared exponential assumes (Rasmussen and
-        # Williams, Gaussian processes for machine learning, 2006, section 4.2).
-        near = np.sqrt(5) * distances / (length * typical)
-        kernel = (1 + near + near**2 / 3) * np.exp(-near) * np.where(same_level, 1.0, correlation)
-        lower = cholesky(kernel[:number] + noise * np.eye(number), lower=True)
-        weights = cho_solve((lower, True), targets)
-        likelihood = -0.5 * targets @ weights - np.log(np.diag(lower)).sum()
-        if best is None or likelihood > best[0]:
-            best = (likelihood, (kernel[number:], lower, weights))
-    assert best is not None
-    across, lower, weights = best[1]
+    fits = []
+    for length in LENGTHS:
+        similar = _matern(distances[:number], length * typical)
+        for correlation, noise in product(LEVEL_CORRELATIONS, NOISES):
+            kernel = similar * np.where(same_level[:number], 1.0, correlation)
+            lower = cholesky(kernel + noise * np.eye(number), lower=True)
+            weights = cho_solve((lower, True), targets)
+            likelihood = -0.5 * targets @ weights - np.log(np.diag(lower)).sum()
+            fits.append((likelihood, length, correlation, lower, weights))
+    _, length, correlation, lower, weights = max(fits, key=lambda fit: fit[0])
+    across = _matern(distances[number:], length * typical) * np.where(same_level[number:], 1.0, correlation)
     solved = cho_solve((lower, True), across.T)
     variance = np.maximum(1.0 - (across * solved.T).sum(axis=1), 1e-9)
     mean: Vector = centre + scale * (across @ weights)
     return mean, scale * np.sqrt(variance)
+
+
+def _matern(distances: Vector, length: float) -> Vector:
+    """Return the covariance Matérn 5/2."""
+    # As usual for functions that are less smooth than a squared exponential assumes (Rasmussen and Williams, Gaussian
+    # processes for machine learning, 2006, section 4.2).
+    near = np.sqrt(5) * distances / length
+    covariance: Vector = (1 + near + near**2 / 3) * np.exp(-near)
+    return covariance

@@ -14,6 +14,7 @@ from passsearch.evaluate import Edge, StateGraph
 from passsearch.search import BUILDS, Space
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.samplers import STRATEGIES, make_strategy, values_under_constraint
+from passsearch.search.samplers import graph as graph_sampler
 
 CATALOG = load("relay")
 NAMES = ("SimplifyInference", "AlterOpLayout", "FoldConstant", "FuseOps")
@@ -66,7 +67,11 @@ def test_every_strategy_proposes_candidates_of_its_space(name: str) -> None:
     assert len({str(trial.params) for trial in study.trials}) > 5
 
 
-def test_the_graph_strategy_asks_for_everything_once_and_for_the_best_soon() -> None:
+@pytest.mark.parametrize("most", [graph_sampler.MOST_LEARNT_FROM, 8], ids=["all", "few"])
+def test_the_graph_strategy_asks_for_everything_once_and_for_the_best_soon(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph_sampler, "MOST_LEARNT_FROM", most)
     places = []
     for seed in range(10):
         states, held = states_space()
