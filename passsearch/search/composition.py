@@ -94,6 +94,8 @@ class Composition:
         pipeline: The pipeline, with the decisions as arguments of its passes.
         begin_s: Predicted seconds of the pipeline that it was made of, each kernel with its default schedule.
         predicted_s: Predicted seconds of the composed pipeline.
+        bound_s: Seconds that no other choice of schedules and, pass by pass, of regions is predicted to be below; less
+            than ``predicted_s`` because gains within the noise are left out.
         kernels: Number of kernels that were timed.
         variants: Number of schedules of these kernels that were timed.
         combinations: Number of pipelines that the times decide between, as a power of ten.
@@ -103,6 +105,7 @@ class Composition:
     pipeline: Pipeline
     begin_s: float
     predicted_s: float
+    bound_s: float
     kernels: int
     variants: int
     combinations: float
@@ -114,6 +117,7 @@ class Composition:
             "pipeline": str(self.pipeline),
             "begin_s": self.begin_s,
             "predicted_s": self.predicted_s,
+            "bound_s": self.bound_s,
             "kernels": self.kernels,
             "variants": self.variants,
             "combinations_log10": round(self.combinations, 1),
@@ -153,6 +157,7 @@ class Composer:
         self._regional = [entry for entry in entries if entry.regional_parameter]
         self._times = KernelTimes(profiler, is_over=is_over)
         self._combinations = 0.0
+        self._unused_s = 0.0  # gains that were left out as too small
 
     def compose(self, pipeline: Pipeline) -> Composition | None:
         """Return the best pipeline made of this one; ``None`` if no pass of it schedules kernels or time is up."""
@@ -191,7 +196,7 @@ class Composer:
 
     def _compose(self, pipeline: Pipeline) -> Composition | None:
         begin, begin_pipeline = self.cost(pipeline), pipeline
-        self._combinations = 0.0
+        self._combinations = self._unused_s = 0.0
         if begin is None:
             return None
         decisions: list[Decision] = []
@@ -208,6 +213,7 @@ class Composer:
             pipeline=self._schedule(pipeline, cost),
             begin_s=begin.default_s,
             predicted_s=cost.total_s,
+            bound_s=cost.total_s - self._unused_s - self._unused_schedules_s(cost),
             kernels=len(self._times.alone),
             variants=sum(map(len, self._times.alone.values())),
             combinations=self._combinations,
@@ -221,6 +227,11 @@ class Composer:
             composition.begin_s,
         )
         return composition
+
+    def _unused_schedules_s(self, cost: Cost) -> float:
+        """Return the seconds that schedules would save which are faster by no more than the noise."""
+        fastest = {digest: min(self._times.best_known(digest).values()) for digest in cost.calls}
+        return math.fsum(number * (cost.seconds[digest] - fastest[digest]) for digest, number in cost.calls.items())
 
     def cost(self, pipeline: Pipeline) -> Cost | None:
         """Return the predicted time of a pipeline; ``None`` if it fails or a kernel has no schedule that runs.
@@ -322,7 +333,10 @@ class Composer:
         together = entry.decide(pipeline, {key: each.value for each in chosen for key in each.regions})
         cost = self.cost(together) if chosen else None
         # Alone each of them saved time; together they may fail, or kernels may be fused in another way.
-        return (pipeline, []) if cost is None or cost.total_s > begin.total_s else (together, chosen)
+        made = chosen if cost is not None and cost.total_s <= begin.total_s else []
+        saving = choose([each for each in decisions if each.saved_s > 0], begin.calls)
+        self._unused_s += math.fsum(each.saved_s for each in saving) - math.fsum(each.saved_s for each in made)
+        return (together if made else pipeline), made
 
     def _schedule(self, pipeline: Pipeline, cost: Cost) -> Pipeline:
         """Return the pipeline whose scheduling pass has the fastest schedule of every kernel as an argument."""

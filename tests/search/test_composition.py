@@ -202,3 +202,12 @@ def test_a_region_gets_one_value() -> None:
     small, large = decision("a", 1.0, {"k": 1}, value=2), decision("a", 2.0, {"k": 1}, value=4)
     assert choose([small, large], {"k": 9}) == [large]
     assert choose([], {}) == []
+
+
+def test_the_bound_is_lower_than_the_prediction_by_the_gains_that_are_left_out_as_noise() -> None:
+    schedules = {"ScheduleCPU": 3.0, "ScheduleCPU{keep_weights=true,rows=8}": 2.99}  # 0.3 %, called twice
+    profiler = TableProfiler({**TIMES, "large4": schedules, "small4": {"ScheduleCPU": 1.9995}})  # 0.0005 of 8 saved
+    composition = Composer(profiler, ENTRIES, is_over=lambda: False).compose(BEGIN)  # type: ignore[arg-type]
+    assert composition is not None
+    assert composition.predicted_s == pytest.approx(8.0)
+    assert composition.predicted_s - composition.bound_s == pytest.approx(2 * 0.01 + 0.0005)
