@@ -78,17 +78,32 @@ def load(dialect: str, *extra_files: Path | str) -> Catalog:
     rules: list[Mapping[str, Json]] = []
     documents = [*_shipped_documents(dialect), *(_user_document(Path(path)) for path in extra_files)]
     for origin, document in documents:
-        sections = _sections(origin, document)
-        for entry in read_rows(sections["passes"], origin=origin, what="pass", read=_entry):
+        entries, named, own_rules = _read_document(origin, document)
+        for entry in entries:
             _add(passes, entry)
-        for sequence in read_rows(sections["sequences"], origin=origin, what="sequence", read=_sequence):
+        for sequence in named:
             _add(sequences, sequence)
-        # The analysis parses rules when they are used. This room may not import it.
-        rules += read_rows(sections["classes"], origin=origin, what="class", read=lambda fields: fields.values)
+        rules += own_rules
     catalog = Catalog(dialect, passes, sequences, tuple(rules))
     # References are checked last, because a pass may refer to a pass or class of a later file.
     _check_references(catalog)
     return catalog
+
+
+def _read_document(
+    origin: str, document: Json
+) -> tuple[list[CatalogEntry], list[NamedSequence], list[Mapping[str, Json]]]:
+    """Return the passes, sequences and class rules of one file."""
+    try:
+        sections = _sections(origin, document)
+        return (
+            read_rows(sections["passes"], origin=origin, what="pass", read=_entry),
+            read_rows(sections["sequences"], origin=origin, what="sequence", read=_sequence),
+            # The analysis parses rules when they are used. This room may not import it.
+            read_rows(sections["classes"], origin=origin, what="class", read=lambda fields: fields.values),
+        )
+    except RecursionError:
+        raise UserError(f"`{origin}` is nested too deeply; write its values flat.") from None
 
 
 def _shipped_documents(dialect: str) -> Iterator[tuple[str, Json]]:
@@ -246,7 +261,7 @@ def _sequence(fields: Fields) -> NamedSequence:
     try:
         pipeline = Pipeline.parse(fields.text("pipeline"))
     except UserError as error:
-        raise fields.fault("pipeline", fields.values["pipeline"], allowed=str(error)) from None
+        raise fields.fault("pipeline", fields.values.get("pipeline"), allowed=str(error)) from None
     is_baseline = fields.flag("baseline", default=False)
     return NamedSequence(
         name=fields.text("name"),

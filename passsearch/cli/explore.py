@@ -12,7 +12,7 @@ from passsearch.cli.network import check_environment, parse_inputs
 from passsearch.cli.options import AsJson, Batch, Catalogs, Deadline, Fresh, Inputs, Model, Target, ToolchainName
 from passsearch.cli.output import print_note, print_result, split_names
 from passsearch.cli.progress import ProgressBar
-from passsearch.core import DEADLINE_S
+from passsearch.core import DEADLINE_S, parse_json
 from passsearch.errors import UserError
 
 NEGATIVE = 1
@@ -122,7 +122,7 @@ def read_certificate(path: Path) -> Mapping[str, Any]:
     """
     command = "passsearch explore MODEL --out FILE"
     try:
-        document = json.loads(path.read_text())
+        document = parse_json(path.read_text())
     except OSError as error:
         raise UserError(f"Cannot read the certificate `{path}`: {error.strerror}; make one with: {command}") from None
     except ValueError:

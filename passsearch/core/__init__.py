@@ -22,7 +22,7 @@ from passsearch.core.measurement import (
     Objective,
     strict_limit,
 )
-from passsearch.core.passes import Json, PassSpec, Pipeline
+from passsearch.core.passes import Json, PassSpec, Pipeline, parse_json
 from passsearch.core.suggestion import suggest_name
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
 
@@ -60,6 +60,7 @@ __all__ = [
     "bind_inputs",
     "format_input",
     "parse_input",
+    "parse_json",
     "resolve_inputs",
     "strict_limit",
     "suggest_name",

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from passsearch.errors import UserError
 
@@ -119,7 +119,7 @@ def _parse_arguments(text: str, position: int) -> tuple[dict[str, Json], int]:
         try:
             # A JSON value may contain commas and braces itself, so only a JSON decoder finds its end.
             value, end = json.JSONDecoder().raw_decode(text, equals + 1)
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, RecursionError):
             raise _syntax_error(text, equals + 1) from None
         arguments[text[position:equals].strip()] = value
         if text[end : end + 1] == "}":
@@ -134,3 +134,15 @@ def _syntax_error(text: str, position: int) -> UserError:
         f"A pipeline reads `Name,Name{{key=json}},…`; cannot read `{text[position : position + 40]}` "
         f"at character {position + 1}. See: passsearch catalog list"
     )
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return a JSON document.
+
+    Raises:
+        ValueError: The text is not JSON, or nested more deeply than Python can read.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

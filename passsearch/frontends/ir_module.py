@@ -1,10 +1,10 @@
 """Front end for compiler modules: their files, and modules in memory."""
 
-import json
 import sys
 from importlib import import_module
 from pathlib import Path
 
+from passsearch.core import parse_json
 from passsearch.dialects import dialect_for_version
 from passsearch.errors import UserError
 from passsearch.frontends.model_file import ModelFile, digest_files, save_group
@@ -18,7 +18,7 @@ def from_path(path: Path, request: ModelRequest, *, name: str | None = None, too
         UserError: The file holds no module.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = parse_json(path.read_bytes())
     except ValueError as error:
         raise UserError(
             f"Cannot read `{request.source}` as a compiler module ({error}); save it with tvm.ir.save_json."

@@ -1,7 +1,6 @@
 """Front end for MXNet's symbol and parameter files; it reads them without MXNet."""
 
 import ast
-import json
 import re
 import struct
 from collections.abc import Iterator, Mapping
@@ -9,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import DeclaredInput
+from passsearch.core import DeclaredInput, parse_json
 from passsearch.errors import UserError
 from passsearch.frontends.model_file import ModelFile, digest_files
 from passsearch.frontends.request import ModelRequest
@@ -81,7 +80,7 @@ def _declared_inputs(path: Path, params: Path) -> list[DeclaredInput]:
 def _variables(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield names and attributes of the graph's variables: its inputs and parameters."""
     try:
-        nodes = json.loads(path.read_bytes())["nodes"]
+        nodes = parse_json(path.read_bytes())["nodes"]
         for node in nodes:
             if node["op"] == "null":
                 yield node["name"], node.get("attrs", {})

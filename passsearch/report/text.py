@@ -256,7 +256,7 @@ def _contradiction(fastest: Mapping[str, Any] | None, ordinary: Mapping[str, Any
 
 def _outputs(outputs: Mapping[str, Any]) -> str:
     if outputs["deviation"] is None:
-        return f"not compared: {outputs['unavailable']['deviation']}"
+        return f"not compared: {lookup(outputs, 'unavailable', 'deviation') or MISSING}"
     deviation = (
         f"best deviates by {outputs['deviation']:.2g} of the largest value, {outputs['tolerance']:.2g} is allowed"
     )

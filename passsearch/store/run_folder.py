@@ -11,8 +11,10 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from passsearch.core import parse_json
 from passsearch.errors import UserError
 from passsearch.store.log import Log
+from passsearch.store.result_schema import schema_problem
 
 SCHEMA = "passsearch/1"
 NETWORK = "network.json"
@@ -21,22 +23,6 @@ NETWORK = "network.json"
 STATES = "states"
 """Name of the folder, among the artifacts, with the IRs that compile workers share while they run."""
 
-REQUIRED_KEYS = (
-    "model",
-    "target",
-    "toolchain",
-    "device",
-    "fingerprint",
-    "classes",
-    "space",
-    "baseline",
-    "best",
-    "verdict",
-    "pareto",
-    "failures",
-    "seconds",
-)
-"""Keys that readers of a result rely on; a result without one of them is refused, and the key is named."""
 LIMIT_KEYS = frozenset({"trials", "timeout_s"})
 """Settings that may differ when a run is continued: they only limit how far it goes."""
 LATER_KEYS = frozenset({"device"})
@@ -102,8 +88,10 @@ class RunFolder:
 
     def close(self) -> None:
         """Close the log and release the lock."""
-        self.log.close()
-        self._lock.release()
+        try:
+            self.log.close()
+        finally:  # on a full disk too, so that a notebook can open the run again
+            self._lock.release()
 
     def _check_settings(self, settings: Mapping[str, Any]) -> None:
         file = self.path / "run.json"
@@ -134,7 +122,7 @@ def _make_writable_folder(path: Path) -> None:
 
 def _read_settings(file: Path) -> dict[str, Any]:
     try:
-        settings: dict[str, Any] = json.loads(file.read_text())
+        settings: dict[str, Any] = parse_json(file.read_text())
     except ValueError as error:
         raise UserError(f"`{file}` is damaged ({error}); choose another --out.") from error
     return settings
@@ -152,7 +140,7 @@ def read_result(run: Path) -> dict[str, Any]:
     """Return the result of a finished run.
 
     Raises:
-        UserError: There is no result, its schema is another one, or a key is missing.
+        UserError: There is no result, its schema is another one, or a key is missing or has a wrong value.
     """
     file = run / "result.json"
     if not file.exists():
@@ -160,17 +148,16 @@ def read_result(run: Path) -> dict[str, Any]:
             f"No result in `{run}`; a run folder with result.json is needed. See: passsearch tune --out RUN"
         )
     try:
-        result: dict[str, Any] = json.loads(file.read_text())
-    except json.JSONDecodeError as error:
+        result: dict[str, Any] = parse_json(file.read_text())
+    except ValueError as error:
         raise UserError(f"`{file}` is not JSON: {error}. Run the same `passsearch tune` again.") from error
     schema = result.get("schema") if isinstance(result, dict) else None
     if schema != SCHEMA:
         raise UserError(
             f"`{file}` has schema `{schema}`; this version reads `{SCHEMA}`. Tune again with another --out."
         )
-    missing = [key for key in REQUIRED_KEYS if key not in result]
-    if missing:
-        raise UserError(f"`{file}` lacks `{missing[0]}`; run the same `passsearch tune` again.")
+    if problem := schema_problem(result):
+        raise UserError(f"`{file}`: {problem}; run the same `passsearch tune` again.")
     return result
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from passsearch.core import Json
+from passsearch.core import Json, parse_json
 from passsearch.dialects import DIALECTS
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.toolchain.folders import data_folder, toolchains_folder
@@ -206,7 +206,7 @@ def _path() -> Path:
 
 def _read() -> tuple[Toolchain, ...]:
     try:
-        document = json.loads(_path().read_text(encoding="utf-8"))
+        document = parse_json(_path().read_text(encoding="utf-8"))
         return tuple(Toolchain.from_json(row) for row in document["toolchains"])
     except FileNotFoundError:
         return ()

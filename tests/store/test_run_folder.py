@@ -1,5 +1,6 @@
 """A run folder is locked, keeps its settings, and says why a result cannot be read."""
 
+import errno
 import logging
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(None, "No result"), ("{", "not JSON"), ("{}", "schema"), ('{"schema": "passsearch/1"}', "lacks `model`")],
+    [(None, "No result"), ("{", "not JSON"), ("{}", "schema"), ('{"schema": "passsearch/1"}', "'model' is a required")],
 )
 def test_unreadable_results_say_why(tmp_path: Path, content: str | None, words: str) -> None:
     if content is not None:
@@ -64,3 +65,15 @@ def test_a_run_without_facts_leaves_no_folder(tmp_path: Path) -> None:
     run.log.record("edge", "a", fact={"state": "b"})
     run.abandon()
     assert (tmp_path / "run" / "log.jsonl").exists()
+
+
+def test_a_full_disk_while_the_log_closes_leaves_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunFolder(tmp_path / "run", {})
+
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(run.log, "close", full)
+    with pytest.raises(OSError, match="No space"):
+        run.close()
+    RunFolder(tmp_path / "run", {}).close()
