@@ -6,6 +6,7 @@ from typing import Any
 
 from passsearch.core import BuildOptions, Pipeline
 from passsearch.dialects import dialect
+from passsearch.errors import UserError
 from passsearch.export.deployment import Deployment, write_deployment
 from passsearch.store import NETWORK, read_deployment
 
@@ -22,10 +23,18 @@ def export_run(document: Mapping[str, Any], run: Path, *, to: Path) -> Path:
         The absolute path of the deployment folder.
 
     Raises:
-        UserError: The run was interrupted before its winner was confirmed, or its network file is missing.
+        UserError: The run was interrupted before its winner was confirmed, its network file is missing, or its result
+            was edited.
     """
     deployment = read_deployment(document, run)
     toolchain, best = document["toolchain"], document["best"]
+    pipeline = Pipeline.parse(best["pipeline"])
+    without = [step.name for step in pipeline.passes if step.name not in deployment["factories"]]
+    if without or len(deployment["states"]) != len(pipeline.passes) + 1:
+        reason = f"has no factory of `{without[0]}`" if without else "does not list one state after each pass"
+        raise UserError(
+            f"The result of `{run}` was edited: `deployment` {reason}; run the same `passsearch tune` again."
+        )
     model = {key: document["model"][key] for key in ("name", "source", "sha256", "batch")}
     return write_deployment(
         to,
@@ -34,7 +43,7 @@ def export_run(document: Mapping[str, Any], run: Path, *, to: Path) -> Path:
             tvm_version=toolchain["tvm_version"],
             tvm_commit=toolchain.get("tvm_commit", ""),
             target=document["target"],
-            pipeline=Pipeline.parse(best["pipeline"]),
+            pipeline=pipeline,
             factories=deployment["factories"],
             build=BuildOptions.from_json(best["build"]),
             network=run / NETWORK,

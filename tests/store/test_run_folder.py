@@ -76,4 +76,6 @@ def test_a_full_disk_while_the_log_closes_leaves_no_lock(tmp_path: Path, monkeyp
     monkeypatch.setattr(run.log, "close", full)
     with pytest.raises(OSError, match="No space"):
         run.close()
+    monkeypatch.undo()
+    run.log.close()
     RunFolder(tmp_path / "run", {}).close()

@@ -1,0 +1,30 @@
+"""A run whose result was edited is refused in a line before anything is written."""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from passsearch.errors import UserError
+from passsearch.export import export_run
+from passsearch.store import NETWORK
+
+RESULT = json.loads((Path(__file__).parents[1] / "data" / "results" / "resnet_tiny-relax.json").read_text())
+EDITS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "another pipeline": (lambda result: result["best"].update(pipeline="Unknown"), "has no factory of `Unknown`"),
+    "fewer states": (lambda result: result["deployment"]["states"].pop(), "one state after each pass"),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edited_result_is_not_exported(name: str, tmp_path: Path) -> None:
+    edit, words = EDITS[name]
+    (tmp_path / NETWORK).write_text("{}")
+    result = copy.deepcopy(RESULT)
+    edit(result)
+    with pytest.raises(UserError, match=words):
+        export_run(result, tmp_path, to=tmp_path / "deployment")
+    assert not (tmp_path / "deployment").exists()
