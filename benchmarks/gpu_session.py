@@ -27,8 +27,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import psutil
-from gpu_steps import Row, Settings, describe_machine, measure, run_small, run_tests, search, time_pytorch
+from gpu_pack import PACK, add_to_path, install
+from gpu_steps import Row, Settings, describe_machine, measure, run_small, run_tests, search, time_pytorch, write
 from gpu_tables import tables
 
 ROOT = Path(__file__).parents[1]
@@ -63,14 +63,14 @@ def make_plan(networks: Sequence[str]) -> list[Step]:
     """Return the steps, most valuable first."""
     begin = [Step(("machine",), 15, describe_machine), Step(("small",), 30, run_small)]
     first, *others = [_network_steps(name) for name in networks]
-    return [*begin, *first, Step(("tests",), 45, run_tests), *(step for steps in others for step in steps)]
+    return [*begin, *first, Step(("tests",), 30, run_tests), *(step for steps in others for step in steps)]
 
 
 def _network_steps(name: str) -> list[Step]:
     return [
-        Step(("networks", name, "search"), 60, partial(search, name)),
-        Step(("networks", name, "measure"), 70, partial(measure, name)),
-        Step(("networks", name, "pytorch"), 40, partial(time_pytorch, name)),
+        Step(("networks", name, "search"), 55, partial(search, name)),
+        Step(("networks", name, "measure"), 65, partial(measure, name)),
+        Step(("networks", name, "pytorch"), 55, partial(time_pytorch, name)),
     ]
 
 
@@ -134,34 +134,36 @@ def run_step(step: Step, settings: Settings, *, seconds: float) -> Row:
     print(f"{step.name}: {seconds:.0f} s", file=sys.stderr, flush=True)
     if seconds < LEAST_S:
         return {"unavailable": f"{max(seconds, 0.0):.0f} s were left for it"}
-    start_s, file = time.monotonic(), settings.folder / "row.json"
-    file.unlink(missing_ok=True)
+    start_s = time.monotonic()
+    settings.row.unlink(missing_ok=True)
     # A fork, because imports take seconds; no thread runs here, and no driver is in use.
-    process = multiprocessing.get_context("fork").Process(target=_work, args=(step, settings, seconds, file))
+    process = multiprocessing.get_context("fork").Process(target=_work, args=(step, settings, seconds))
     process.start()
     process.join(seconds)
     is_late = process.is_alive()
     _end(process)
-    if file.exists():
-        row: Row = json.loads(file.read_text())
-    else:
+    row: Row = json.loads(settings.row.read_text()) if settings.row.exists() else {}
+    if is_late or process.exitcode:
         reason = f"was ended after {seconds:.0f} s" if is_late else f"ended with status {process.exitcode}"
-        row = {"unavailable": f"its process {reason}"}
+        row |= {"unavailable": f"its process {reason}"}
     return {**row, "step_s": round(time.monotonic() - start_s, 1)}
 
 
-def _work(step: Step, settings: Settings, seconds: float, file: Path) -> None:
+def _work(step: Step, settings: Settings, seconds: float) -> None:
     """Write the row of a step to a file; whatever goes wrong is the reason why there is no row."""
     try:
         row = step.work(settings, seconds)
     except Exception as error:  # noqa: BLE001 -- time on the machine is short, and the later steps do not need this one
         traceback.print_exc()
-        row = {"unavailable": f"{type(error).__name__}: {error}"[:500]}
-    write(file, row)
+        row = json.loads(settings.row.read_text()) if settings.row.exists() else {}
+        row |= {"unavailable": f"{type(error).__name__}: {error}"[:500]}
+    settings.keep(row)
 
 
 def _end(process: multiprocessing.Process) -> None:
     """End a step's process and all that it started."""
+    import psutil  # the interpreter that makes the environment may lack it
+
     if process.is_alive():
         root = psutil.Process(process.pid)
         for each in [*root.children(recursive=True), root]:
@@ -172,26 +174,14 @@ def _end(process: multiprocessing.Process) -> None:
     process.join()
 
 
-def write(file: Path, document: dict[str, Any]) -> None:
-    """Write JSON, so that the file is complete at every moment."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial_file = file.with_suffix(".partial")
-    partial_file.write_text(json.dumps(document, indent=1) + "\n")
-    partial_file.replace(file)
-
-
 def run_in_environment(options: argparse.Namespace) -> int:
-    """Run the same command in a temporary environment with the wheels; return its exit status."""
+    """Run the same command in a temporary environment with the packages of a pack; return its exit status."""
     start_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="passsearch-") as folder:
-        python = Path(folder) / "bin" / "python"
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        query = "import sysconfig; print(sysconfig.get_path('purelib'))"
-        packages = Path(subprocess.check_output([str(python), "-c", query], text=True).strip())
+        python = install(options.wheels / PACK, Path(folder) / "environment")
         # Like --system-site-packages, but with the packages of this interpreter, which may be a virtual environment.
-        (packages / "beside.pth").write_text("\n".join([*site.getsitepackages(), str(ROOT)]) + "\n")
-        wheels = sorted(map(str, options.wheels.glob("*.whl")))
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", *wheels], check=True)
+        own = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
+        add_to_path(python, *own, str(ROOT))
         minutes = options.minutes - (time.monotonic() - start_s) / 60
         arguments = ["--target", options.target, "--minutes", str(minutes), "--out", str(options.out.absolute())]
         arguments += ["--pytorch", str(options.pytorch or sys.executable)]

@@ -14,7 +14,16 @@ ROOT = Path(__file__).parents[1]
 SMALL = "bert_tiny"
 """Network that shows whether anything runs."""
 
-METRICS = ("latency_s", "throughput_per_s", "compile_s", "power_w", "energy_j", "memory_bytes", "temperature_c")
+METRICS = (
+    "latency_s",
+    "throughput_per_s",
+    "compile_s",
+    "power_w",
+    "energy_j",
+    "memory_bytes",
+    "temperature_c",
+    "utilisation",
+)
 TESTS = ("tests/gpu", "tests/measure/test_nvml.py")
 SEARCH_SHARE = 0.8
 """Share of its time after which a search ends; reporting takes the rest."""
@@ -44,9 +53,26 @@ class Settings:
     pytorch: Path
 
     @property
+    def row(self) -> Path:
+        """File of the row that the current step makes."""
+        return self.folder / "row.json"
+
+    def keep(self, row: Row) -> None:
+        """Write the row so far, which counts if the step is ended before it has made all of it."""
+        write(self.row, row)
+
+    @property
     def device(self) -> str:
         """Device that kernels run on."""
         return "cuda:0" if self.target else "cpu"
+
+
+def write(file: Path, document: Mapping[str, Any]) -> None:
+    """Write JSON, so that the file is complete at every moment."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial_file = file.with_suffix(".partial")
+    partial_file.write_text(json.dumps(document, indent=1) + "\n")
+    partial_file.replace(file)
 
 
 def describe_machine(settings: Settings, seconds: float) -> Row:
@@ -188,7 +214,7 @@ def _paper_rows(network: str) -> list[Row]:
 
 
 def time_pytorch(network: str, settings: Settings, seconds: float) -> Row:
-    """Time PyTorch, eager and compiled, in turns with the artifacts of the step before."""
+    """Time eager PyTorch in turns with the artifacts of the step before, then compiled PyTorch beside eager."""
     if not _has_pytorch(settings.pytorch):
         return {"unavailable": f"{settings.pytorch} has no PyTorch; see --pytorch"}
     from against_engines import artifact, rows, visible_gpu
@@ -219,9 +245,16 @@ def time_pytorch(network: str, settings: Settings, seconds: float) -> Row:
         limit = evaluator.builder.limit(session.dialect.baseline)
         plan = EnginePlan(session.threads, processes=1, rounds=6, limit=limit)
         folder, types = settings.folder / network / "engines", evaluator.network.inputs
-        comparison = compare([*specs, eager, compiled], reference=eager, types=types, plan=plan, folder=folder)
-        table = rows(comparison, plan=plan, sequence=eager.name)
-    return {"rows": {name: {key: row[key] for key in row if key != "visits"} for name, row in table.items()}}
+
+        def compare_with(others: list[EngineSpec]) -> Row:
+            comparison = compare([*others, eager], reference=eager, types=types, plan=plan, folder=folder)
+            table = rows(comparison, plan=plan, sequence=eager.name)
+            return {name: {key: row[key] for key in row if key != "visits"} for name, row in table.items()}
+
+        row = compare_with(specs)
+        # Inductor may take longer than the step.
+        settings.keep({"rows": row})
+        return {"rows": {**compare_with([compiled]), **row}}
 
 
 def _has_pytorch(python: Path) -> bool:

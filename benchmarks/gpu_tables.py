@@ -18,6 +18,7 @@ METRICS = (
     "energy J",
     "memory MiB",
     "temperature °C",
+    "utilisation %",
 )
 
 
@@ -67,11 +68,13 @@ def _metric_rows(networks: Mapping[str, Any]) -> Iterator[list[str]]:
 
 def _consumed(row: Mapping[str, Any]) -> list[str]:
     power, memory, temperature = row["power_w"], row["memory_bytes"]["device"], row["temperature_c"]
+    utilisation = row["utilisation"]
     return [
         _number(power and power["median"]),
         _number(row["energy_j"]),
         _number(memory and memory / 2**20),
         _number(temperature and temperature["median"]),
+        _number(utilisation and 100 * utilisation["median"]),
     ]
 
 

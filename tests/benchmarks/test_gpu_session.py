@@ -20,6 +20,7 @@ from passsearch.toolchain import Toolchain
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu_session.py"
 METRICS = {"throughput_per_s", "latency_s", "compile_s", "power_w", "energy_j", "memory_bytes", "temperature_c"}
+METRICS |= {"utilisation"}
 
 
 @pytest.fixture
@@ -45,6 +46,7 @@ def fail(settings: Any, seconds: float) -> dict[str, Any]:
 def hang(settings: Any, seconds: float) -> dict[str, Any]:
     """Start a program that outlives its parent, and wait for ever."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    settings.keep({"answer": "half"})
     settings.out.with_name("child").write_text(str(child.pid))
     time.sleep(600)
     return {}
@@ -61,7 +63,7 @@ def test_a_step_that_dies_hangs_or_fails_costs_its_own_row_only(module: Any, tmp
     assert steps["first"]["answer"] == steps["last"]["answer"] == 42
     assert "ended with status -9" in steps["died"]["unavailable"]
     assert steps["failed"]["unavailable"] == "KeyError: 'no such thing'"
-    assert "was ended after" in steps["hung"]["unavailable"]
+    assert "was ended after" in steps["hung"]["unavailable"] and steps["hung"]["answer"] == "half"
     child = int((tmp_path / "child").read_text())
     assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
 
