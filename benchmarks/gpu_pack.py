@@ -2,9 +2,9 @@
 
 ``FOLDER/pack.tar.xz`` gets the wheels of TVM, of what it needs for CUDA, and of passsearch's own requirements, for the
 Python version of this interpreter or of ``--python``. Three things make it small: the wheels lose files that no session
-loads (``DROPPED``), packages are left out that no session loads (``UNUSED``) or that a machine with PyTorch has
-(``OF_PYTORCH``), and everything is one solid xz stream with a filter for x86 code. ``--complete`` omits no package.
-The weight of each package is printed.
+loads (``DROPPED``), packages are left out that no session loads (``UNUSED``) or that the machine has (``--beside``, by
+default what PyTorch brings), and everything is one solid xz stream with a filter for x86 code. ``--complete`` leaves no
+package out. The weight of each package is printed.
 
 Then the pack proves itself (``--no-proof`` skips it): it is installed into an empty environment without an index,
 beside a folder that stands for PyTorch's packages, and ``passsearch`` builds a network for CUDA there.
@@ -56,7 +56,6 @@ DROPPED = (
     "*.pyi",
     "*.a",
     "cuda/*.cpp",
-    "cuda/bindings/driver.*.so",
     "cuda/bindings/runtime.*.so",
     "cuda/bindings/cufile.*.so",
     "*.alt.so.*",
@@ -76,13 +75,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--python", default="{}.{}".format(*sys.version_info), help="version there (%(default)s)")
+    parser.add_argument("--beside", default=",".join(sorted(OF_PYTORCH)), help="packages there (%(default)s)")
     parser.add_argument("--complete", action="store_true", help="leave no package out")
     parser.add_argument("--no-proof", action="store_true", help="do not install the pack")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="passsearch-") as folder:
         wheels = download(Path(folder), options.python)
-        beside = [] if options.complete else [wheel for wheel in wheels if name_of(wheel) in OF_PYTORCH]
+        present = options.beside.split(",")
+        beside = [] if options.complete else [wheel for wheel in wheels if name_of(wheel) in present]
         unused = [] if options.complete else [wheel for wheel in wheels if name_of(wheel) in UNUSED]
         pack = options.folder / PACK
         for name, size in compress([wheel for wheel in wheels if wheel not in (*beside, *unused)], pack):
@@ -209,13 +210,16 @@ def add_to_path(python: Path, *folders: str) -> None:
 
 
 PROOF = """
-import passsearch, glob
+from pathlib import Path
+
+import passsearch
 from cubins import read_cubins
+
 with passsearch.session("zoo:bert_tiny", toolchain="this", target="cuda -arch=sm_80", remember=False) as evaluator:
     built = evaluator.build(evaluator.graph.root, evaluator.session.dialect.baseline)
-    [library] = glob.glob(f"{built.folder}/*.so")
-    cubins = read_cubins(__import__("pathlib").Path(library))
-    print("built from the pack:", *(f"{cubin.arch}, {len(cubin.kernels)} kernels" for cubin in cubins))
+    [library] = Path(built.folder).glob("*.so")
+    for cubin in read_cubins(library):
+        print(f"built from the pack: {len(cubin.kernels)} kernels for {cubin.arch}")
 """
 
 
