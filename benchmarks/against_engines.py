@@ -33,7 +33,7 @@ from provenance import provenance
 import passsearch
 from passsearch.core import Candidate, Failure, Pipeline
 from passsearch.errors import PassSearchError
-from passsearch.evaluate import WorkerEvaluator
+from passsearch.evaluate import Session, WorkerEvaluator
 from passsearch.measure import Ratio, mean_ratio, process_ratio
 
 RESULTS = Path(__file__).parent / "results" / "engines"
@@ -63,6 +63,11 @@ def exact_onnxruntime(python: Path, model: Path) -> EngineSpec:
     return EngineSpec("onnxruntime without optimisations", "onnxruntime", python, model, settings={"optimise": False})
 
 
+def visible_gpu(session: Session) -> dict[str, str]:
+    """Return the environment variable that leaves the session's GPU alone visible; empty without a GPU."""
+    return {"CUDA_VISIBLE_DEVICES": session.gpu} if session.gpu else {}
+
+
 def artifact(evaluator: WorkerEvaluator, name: str, candidate: Candidate, folder: Path, **about: Any) -> EngineSpec:
     """Return TVM's runtime with a built network."""
     session = evaluator.session
@@ -71,9 +76,9 @@ def artifact(evaluator: WorkerEvaluator, name: str, candidate: Candidate, folder
         "tvm",
         session.toolchain.python,
         folder,
-        settings={"bridge": session.dialect.bridge, "target": session.target},
+        settings={"bridge": session.dialect.bridge, "target": session.target, "device": session.device},
         # The toolchain's interpreter has TVM but not passsearch.
-        environment={"PYTHONPATH": str(CHECKOUT)},
+        environment={"PYTHONPATH": str(CHECKOUT), **visible_gpu(session)},
         about={"pipeline": str(candidate.pipeline), "build": candidate.build.to_json(), **about},
     )
 

@@ -1,150 +1,193 @@
 """Makes all measurements on a GPU machine in ten minutes: ``python benchmarks/gpu_session.py --wheels FOLDER``.
 
-Tunes networks and writes, for TVM's default pipeline and for the result, throughput, latency, compile time, power,
-energy, memory and temperature, with the noise floor. Then it runs the tests marked ``gpu`` and records the readings of
-the device's meter meanwhile. The JSON is written after every step, so it is complete up to the point where time ends.
+The plan (``--plan`` prints it) has the most valuable step first and a time for each. For each network it searches, then
+measures TVM's default, the catalog's best sequence and the search's winner side by side, and times PyTorch beside them
+where it is installed; the tests marked ``gpu`` run after the first network. Every step is a process that is ended when
+its time is over, and time that a step leaves goes to the later ones. The JSON is written after every step: a session
+that is cut off loses its current step only.
 
-Needs a checkout, an NVIDIA driver and ``nvcc``, and no internet. With ``--wheels`` it makes an environment from the
-wheels in that folder and the packages of this interpreter; without, this interpreter must have TVM. ``--target host``
-does the same on the CPU.
+Needs a checkout, an NVIDIA driver and a C compiler, and no internet. With ``--wheels`` it makes an environment from the
+folder that ``gpu_pack.py`` wrote and the packages of this interpreter; without, it uses ``--toolchain``. ``--target
+host`` does the same on the CPU.
 """
 
 import argparse
 import json
+import multiprocessing
 import os
-import re
 import site
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+from gpu_pack import PACK, add_to_path, install
+from gpu_steps import Row, Settings, describe_machine, measure, run_small, run_tests, search, time_pytorch, write
+from gpu_tables import tables
 
 ROOT = Path(__file__).parents[1]
-NETWORKS = ("resnet18", "mobilenet_v2", "bert_base")
-METRICS = ("latency_s", "throughput_per_s", "compile_s", "power_w", "energy_j", "memory_bytes", "temperature_c")
-SEARCH_SHARE = 0.35
-"""Share of a network's time for the search; importing, the baselines and the confirmation take the rest."""
-TESTS_S = 90.0
-"""Time for the tests."""
+NETWORKS = ("resnet50", "bert_base", "mobilenet_v2")
+LEAST_S = 3.0
+"""Shortest time in which a step can do anything."""
+
+Work: TypeAlias = Callable[[Settings, float], Row]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of the session.
+
+    Attributes:
+        place: Keys of its row in the JSON.
+        seconds: Its time in a session of ten minutes.
+        work: Makes the row, from the settings and the seconds that it may take.
+    """
+
+    place: tuple[str, ...]
+    seconds: float
+    work: Work
+
+    @property
+    def name(self) -> str:
+        """The name that is printed."""
+        return " ".join(self.place)
+
+
+def make_plan(networks: Sequence[str]) -> list[Step]:
+    """Return the steps, most valuable first."""
+    begin = [Step(("machine",), 15, describe_machine), Step(("small",), 30, run_small)]
+    first, *others = [_network_steps(name) for name in networks]
+    return [*begin, *first, Step(("tests",), 60, run_tests), *(step for steps in others for step in steps)]
+
+
+def _network_steps(name: str) -> list[Step]:
+    return [
+        Step(("networks", name, "search"), 50, partial(search, name)),
+        Step(("networks", name, "measure"), 60, partial(measure, name)),
+        Step(("networks", name, "pytorch"), 55, partial(time_pytorch, name)),
+    ]
 
 
 def main() -> None:
     """Measure everything, in a new environment if there are wheels."""
+    options = _parse()
+    end_s = time.monotonic() + 60 * options.minutes
+    plan = make_plan(options.networks)
+    if options.plan:
+        print("\n".join(f"{60 * options.minutes * share:4.0f} s  {step.name}" for step, share in _shares(plan)))
+    elif options.wheels:
+        sys.exit(run_in_environment(options))
+    else:
+        document = run_session(plan, options, end_s=end_s)
+        print(json.dumps(document, indent=1), tables(document), sep="\n")
+
+
+def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("networks", nargs="*", default=NETWORKS, help="of the zoo (%(default)s)")
-    parser.add_argument("--wheels", type=Path, help="folder with the wheels of TVM and of what is missing here")
-    parser.add_argument("--toolchain", help="name of an installed toolchain (this interpreter)")
+    parser.add_argument("--wheels", type=Path, metavar="FOLDER", help="folder that gpu_pack.py wrote")
+    parser.add_argument("--toolchain", default="this", help="name of an installed toolchain (%(default)s interpreter)")
     parser.add_argument("--target", default="cuda", help="TVM's target, or `host` (%(default)s)")
     parser.add_argument("--minutes", type=float, default=10.0, help="for all of it (%(default)s)")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "gpu_session.json")
-    options = parser.parse_args()
-    end_s = time.monotonic() + 60 * options.minutes
-    if options.wheels:
-        sys.exit(run_in_environment(options))
+    parser.add_argument(
+        "--pytorch", type=Path, metavar="PYTHON", help="interpreter with PyTorch, numpy and onnx (this)"
+    )
+    parser.add_argument("--plan", action="store_true", help="print the steps with their times, and do nothing")
+    return parser.parse_args()
+
+
+def _shares(steps: Sequence[Step]) -> list[tuple[Step, float]]:
+    total_s = sum(step.seconds for step in steps)
+    return [(step, step.seconds / total_s) for step in steps]
+
+
+def run_session(plan: Sequence[Step], options: argparse.Namespace, *, end_s: float) -> dict[str, Any]:
+    """Run the steps one by one and write the JSON after each."""
     sys.path.insert(0, str(ROOT))  # passsearch of this checkout, whatever is installed
-    document: dict[str, Any] = {"networks": {}, "tests": None}
-    for place, name in enumerate(options.networks):
-        seconds = (end_s - TESTS_S - time.monotonic()) / (len(options.networks) - place)
-        row = tune_network(name, options, seconds=seconds)
-        document |= row.pop("machine", {})
-        document["networks"][name] = row
-        write(options.out, document)
-    document["tests"] = run_tests_recorded(options, seconds=end_s - time.monotonic())
-    write(options.out, document)
-    print(json.dumps(document, indent=1))
+    document: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "minutes": options.minutes}
+    with tempfile.TemporaryDirectory(prefix="passsearch-", ignore_cleanup_errors=True) as folder:
+        target = None if options.target == "host" else options.target
+        python = options.pytorch or Path(sys.executable)
+        settings = Settings(options.toolchain, target, Path(folder), options.out.absolute(), python)
+        for place, step in enumerate(plan):
+            _, share = _shares(plan[place:])[0]
+            _add(document, step.place, run_step(step, settings, seconds=share * (end_s - time.monotonic())))
+            write(options.out, document)
+    return document
+
+
+def _add(document: dict[str, Any], place: tuple[str, ...], row: Row) -> None:
+    for key in place[:-1]:
+        document = document.setdefault(key, {})
+    document[place[-1]] = row
+
+
+def run_step(step: Step, settings: Settings, *, seconds: float) -> Row:
+    """Return the row of a step, or the reason why there is none; the step's processes are ended after its time."""
+    print(f"{step.name}: {seconds:.0f} s", file=sys.stderr, flush=True)
+    if seconds < LEAST_S:
+        return {"unavailable": f"{max(seconds, 0.0):.0f} s were left for it"}
+    start_s = time.monotonic()
+    settings.row.unlink(missing_ok=True)
+    # A fork, because imports take seconds; no thread runs here, and no driver is in use.
+    process = multiprocessing.get_context("fork").Process(target=_work, args=(step, settings, seconds))
+    process.start()
+    process.join(seconds)
+    is_late = process.is_alive()
+    _end(process)
+    row: Row = json.loads(settings.row.read_text()) if settings.row.exists() else {}
+    if is_late or process.exitcode:
+        reason = f"was ended after {seconds:.0f} s" if is_late else f"ended with status {process.exitcode}"
+        row |= {"unavailable": f"its process {reason}"}
+    return {**row, "step_s": round(time.monotonic() - start_s, 1)}
+
+
+def _work(step: Step, settings: Settings, seconds: float) -> None:
+    """Write the row of a step to a file; whatever goes wrong is the reason why there is no row."""
+    try:
+        row = step.work(settings, seconds)
+    except Exception as error:  # noqa: BLE001 -- time on the machine is short, and the later steps do not need this one
+        traceback.print_exc()
+        row = json.loads(settings.row.read_text()) if settings.row.exists() else {}
+        row |= {"unavailable": f"{type(error).__name__}: {error}"[:500]}
+    settings.keep(row)
+
+
+def _end(process: multiprocessing.Process) -> None:
+    """End a step's process and all that it started."""
+    import psutil  # the interpreter that makes the environment may lack it
+
+    if process.is_alive():
+        root = psutil.Process(process.pid)
+        for each in [*root.children(recursive=True), root]:
+            try:
+                each.kill()
+            except psutil.NoSuchProcess:  # noqa: PERF203 -- it ended by itself
+                continue
+    process.join()
 
 
 def run_in_environment(options: argparse.Namespace) -> int:
-    """Run the same command in a temporary environment with the wheels; return its exit code."""
+    """Run the same command in a temporary environment with the packages of a pack; return its exit status."""
     start_s = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="passsearch-") as folder:
-        python = Path(folder) / "bin" / "python"
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        query = "import sysconfig; print(sysconfig.get_path('purelib'))"
-        packages = Path(subprocess.check_output([str(python), "-c", query], text=True).strip())
+        python = install(options.wheels / PACK, Path(folder) / "environment")
         # Like --system-site-packages, but with the packages of this interpreter, which may be a virtual environment.
-        (packages / "beside.pth").write_text("\n".join([*site.getsitepackages(), str(ROOT)]) + "\n")
-        wheels = sorted(map(str, options.wheels.glob("*.whl")))
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", *wheels], check=True)
+        own = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
+        add_to_path(python, *own, str(ROOT))
         minutes = options.minutes - (time.monotonic() - start_s) / 60
         arguments = ["--target", options.target, "--minutes", str(minutes), "--out", str(options.out.absolute())]
+        arguments += ["--pytorch", str(options.pytorch or sys.executable)]
         folders = {"PASSSEARCH_DATA_DIR": f"{folder}/data", "XDG_CACHE_HOME": f"{folder}/cache"}
         command = [str(python), __file__, *options.networks, *arguments]
         return subprocess.run(command, env={**os.environ, **folders}).returncode
-
-
-def tune_network(name: str, options: argparse.Namespace, *, seconds: float) -> dict[str, Any]:
-    """Tune one network and return the measurements of its baseline and its best, or the reason why there are none."""
-    # Imported here, because the interpreter that makes the environment may lack its packages.
-    import passsearch
-    from passsearch.errors import PassSearchError
-
-    if seconds < TESTS_S:
-        return {"unavailable": f"{seconds:.0f} s were left for it"}
-    target = None if options.target == "host" else options.target
-    with tempfile.TemporaryDirectory(prefix="passsearch-") as folder:
-        try:
-            result = passsearch.tune(
-                f"zoo:{name}",
-                toolchain=options.toolchain or "this",
-                target=target,
-                timeout=SEARCH_SHARE * seconds,
-                out=Path(folder) / "run",
-                progress=lambda text, done, total: print(f"{name}: {text} {done}/{total}", file=sys.stderr, flush=True),
-            )
-        except PassSearchError as error:
-            return {"unavailable": str(error)}
-    document = result.document
-    machine = {key: document[key] for key in ("device", "target", "toolchain")}
-    numbers = {key: document[key] for key in ("verdict", "ratios", "space", "failures", "seconds")}
-    numbers["space"] = {key: value for key, value in numbers["space"].items() if not isinstance(value, list)}
-    rows = {"default": measurement_row(document["baseline"]), "tuned": measurement_row(document["best"])}
-    return {"machine": {"date": time.strftime("%Y-%m-%d"), **machine}, **rows, **numbers}
-
-
-def measurement_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the metrics of one build without the raw samples; a metric without value is null beside its reason."""
-    values = {key: row[key] for key in METRICS}
-    if values["latency_s"]:
-        values["latency_s"] = {key: value for key, value in values["latency_s"].items() if key != "samples"}
-    return {"pipeline": row["pipeline"], **values, "unavailable": row["unavailable"], "conditions": row["conditions"]}
-
-
-def run_tests_recorded(options: argparse.Namespace, *, seconds: float) -> dict[str, Any]:
-    """Run the tests and, if the device has a meter, write its readings beside the JSON."""
-    from passsearch.measure import probe, recording
-
-    meter = probe("cpu" if options.target == "host" else "cuda:0").meter
-    if meter is None:
-        return run_tests(seconds=seconds)
-    with recording(meter) as trace:
-        outcome = run_tests(seconds=seconds)
-    trace.write(options.out.with_suffix(".trace.jsonl"))
-    return outcome
-
-
-def run_tests(*, seconds: float) -> dict[str, Any]:
-    """Run the tests marked ``gpu`` and return their counts, and the reason of every test that did not pass."""
-    seconds = max(0.0, seconds)  # a network may have taken longer than its share
-    command: Sequence[str] = [sys.executable, "-m", "pytest", "-q", "-rsfE", "-p", "no:cacheprovider", "-m", "gpu"]
-    try:
-        tests = subprocess.run([*command, "tests"], cwd=ROOT, capture_output=True, text=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return {"unavailable": f"they did not end within {seconds:.0f} s"}
-    lines = tests.stdout.splitlines()
-    if not lines:
-        return {"unavailable": tests.stderr[-500:]}
-    counts = {kind: int(count) for count, kind in re.findall(r"(\d+) (passed|failed|skipped|error)", lines[-1])}
-    return {**counts, "reasons": [line for line in lines if line.startswith(("SKIPPED", "FAILED", "ERROR"))]}
-
-
-def write(file: Path, document: dict[str, Any]) -> None:
-    """Write the results so far."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

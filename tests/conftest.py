@@ -107,6 +107,8 @@ def nvml_library(monkeypatch: pytest.MonkeyPatch) -> Any:
     library.nvmlDeviceGetClockInfo.return_value = 1410
     library.nvmlDeviceGetCurrentClocksEventReasons.return_value = pynvml.nvmlClocksEventReasonSwPowerCap
     library.nvmlDeviceGetComputeRunningProcesses.return_value = []
+    library.nvmlDeviceGetUtilizationRates.return_value = SimpleNamespace(gpu=97, memory=40)
+    library.nvmlDeviceGetMigMode.side_effect = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     monkeypatch.setattr(nvml, "pynvml", library)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return library
@@ -132,6 +134,7 @@ def play(nvml_library: Any) -> Callable[[Any, Callable[[], float]], None]:
         nvml_library.nvmlDeviceGetClockInfo.side_effect = lambda *_: int(recording.at(clock())["clock_mhz"])
         unsupported = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
         nvml_library.nvmlDeviceGetTotalEnergyConsumption.side_effect = unsupported
+        nvml_library.nvmlDeviceGetUtilizationRates.side_effect = unsupported
         nvml_library.nvmlDeviceGetCurrentClocksEventReasons.side_effect = unsupported
 
     return begin

@@ -13,10 +13,10 @@ from passsearch.dialects.contract import Artifact
 class Tvm:
     """An artifact in TVM's runtime."""
 
-    def __init__(self, folder: str, *, inputs: Inputs, bridge: str, target: str) -> None:
+    def __init__(self, folder: str, *, inputs: Inputs, bridge: str, target: str, device: str) -> None:
         module, _, name = bridge.partition(":")
         compiler = getattr(import_module(module), name)(target)
-        self._executable = compiler.open(Artifact(Path(folder), bytes=0, plan_bytes=None), "cpu")
+        self._executable = compiler.open(Artifact(Path(folder), bytes=0, plan_bytes=None), device)
         self._inputs = inputs
         self.threads = compiler.threads()
         self.versions = {"tvm": tvm.__version__}
@@ -31,7 +31,7 @@ class Tvm:
         self._executable.run_repeatedly(1)
 
 
-def open_engine(model: str, *, threads: int, inputs: Inputs, bridge: str, target: str) -> Tvm:
+def open_engine(model: str, *, threads: int, inputs: Inputs, bridge: str, target: str, device: str = "cpu") -> Tvm:
     """Load an artifact.
 
     Args:
@@ -40,6 +40,7 @@ def open_engine(model: str, *, threads: int, inputs: Inputs, bridge: str, target
         inputs: Inputs of every inference.
         bridge: The dialect's bridge, as ``module:Class``.
         target: TVM's target.
+        device: Device that runs it.
     """
     del threads
-    return Tvm(model, inputs=inputs, bridge=bridge, target=target)
+    return Tvm(model, inputs=inputs, bridge=bridge, target=target, device=device)

@@ -97,6 +97,7 @@ class Measurement:
         power_w: ``median`` and ``max`` in watts, over long windows.
         temperature_c: ``median`` and ``max`` in degrees Celsius, over the same windows.
         energy_j: Joules per inference.
+        utilisation: ``median`` and ``max`` of the share of the time in which a GPU ran a kernel, over the same windows.
         unavailable: Reason why a metric is ``None``, by metric.
         conditions: Threads, affinity, load and clocks during the measurement.
     """
@@ -110,6 +111,7 @@ class Measurement:
     power_w: Mapping[str, float] | None = None
     temperature_c: Mapping[str, float] | None = None
     energy_j: float | None = None
+    utilisation: Mapping[str, float] | None = None
     unavailable: Mapping[str, str] = field(default_factory=dict)
     conditions: Mapping[str, Json] = field(default_factory=dict)
 

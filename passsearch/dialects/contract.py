@@ -166,6 +166,9 @@ class Bridge(Protocol):
     def threads(self) -> int:
         """Return the number of threads a parallel kernel uses in this process; some builds use fewer than allowed."""
 
+    def free_device_bytes(self, device: str) -> int | None:
+        """Return the free memory of a GPU, which all its processes share; ``None`` for a CPU, or if it is unknown."""
+
     def load(self, source: ModelSource) -> Module:
         """Import a network; parameters are bound, types inferred."""
 

@@ -92,7 +92,7 @@ def _load(library: Path) -> str:
 
 def driver_fault() -> str:
     """Return why the driver cannot run this CUDA runtime, or an empty text; no driver at all is no fault."""
-    path = _find("lib", "libcudart.so.13")
+    path = _find_library("libcudart.so.13")
     try:
         runtime = ctypes.CDLL(str(path or "libcudart.so.13"))
     except OSError:
@@ -127,6 +127,16 @@ def _find(folder: str, name: str) -> Path | None:
     return next((path for path in candidates if path.exists()), None)
 
 
+def _find_library(name: str) -> Path | None:
+    """Return a library of CUDA 13; PyTorch's packages have one folder for each, and conda has one for all."""
+    found = _find("lib", name)
+    if found is not None:
+        return found
+    packages = [folder for entry in sys.path for folder in sorted((Path(entry or ".") / "nvidia").glob("*/lib"))]
+    candidates = (folder / name for folder in (*packages, Path(sys.prefix) / "lib"))
+    return next((path for path in candidates if path.exists()), None)
+
+
 def _set_paths() -> None:
     """Tell TVM where the headers are."""
     header, parts = _find("include", "cuda_runtime.h"), _find("include", "cccl")
@@ -145,7 +155,7 @@ def _has_bindings() -> bool:
 
 def _load_nvrtc() -> None:
     """Load NVRTC before the worker forks, so that no build pays for it."""
-    library = _find("lib", "libnvrtc.so.13")
+    library = _find_library("libnvrtc.so.13")
     if library is not None:
         # NVRTC opens its own second library by name only, and its folder is on no search path.
         for part in (*sorted(library.parent.glob("libnvrtc-builtins.so.13.*")), library):
@@ -166,7 +176,7 @@ def _provide(name: str, runtime: Path, compiler: str) -> None:
     if name == DRIVER:
         _load_stand_in(runtime, compiler)
         return
-    path = _find("lib", name)
+    path = _find_library(name)
     if path is None:
         raise OSError(f"TVM's CUDA runtime needs `{name}`, which is not on this machine. {MEND}")
     ctypes.CDLL(str(path))

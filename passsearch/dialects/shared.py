@@ -125,6 +125,14 @@ def parse_device(name: str) -> tuple[str, int]:
     return kind, int(index or 0)
 
 
+def free_device_bytes(name: str) -> int | None:
+    """Return the free memory of ``cuda:0``; ``None`` for a CPU, or for a TVM that does not ask the driver for it."""
+    kind, index = parse_device(name)
+    # TVM 0.16 has no such attribute.
+    free_bytes = getattr(tvm.device(kind, index), "available_global_memory", None)
+    return None if free_bytes is None else int(free_bytes)
+
+
 class _ParallelGroup(ctypes.Structure):
     """``TVMParallelGroupEnv`` of tvm/runtime/c_backend_api.h."""
 

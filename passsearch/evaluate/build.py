@@ -16,7 +16,7 @@ from passsearch.evaluate.session import Session
 from passsearch.evaluate.verify import Agreement, VerifyFact, judge, wrong_result
 from passsearch.store import STATES, Fact
 
-VERIFIED = ("peak_rss", "deviation", "case", "leads", "run_s", "is_cut", "cases")
+VERIFIED = ("peak_rss", "device_bytes", "deviation", "case", "leads", "run_s", "is_cut", "cases")
 """Keys of a verification that go into the fact of a build."""
 
 _log = logging.getLogger(__name__)
@@ -92,6 +92,7 @@ class Builder:
             peak_rss=record.verification.peak_rss if record.verification else None,
             agreement=agreement,
             run_s=record.run_s,
+            device_bytes=record.verification.device_bytes if record.verification else None,
         )
 
     def _judge(self, record: BuildFact, candidate: Candidate) -> Agreement | Failure:

@@ -209,7 +209,7 @@ class WorkerEvaluator:
         return built if isinstance(built, Failure) else self.restore(built)
 
     def measure_consumption(self, key: str, folders: Sequence[str], *, plan: WindowPlan) -> Consumed | Failure | None:
-        """Measure power, energy, temperature and device memory; see ``Evaluator.measure_consumption``."""
+        """Measure power, energy, temperature and utilisation; see ``Evaluator.measure_consumption``."""
         if self.session.sensors.meter is None or self.session.cannot_run_reason:
             return None
         fact = self._facts.recall("consumed", key)

@@ -67,7 +67,7 @@ class Evaluator(Protocol):
         """Time artifacts against each other in new processes."""
 
     def measure_consumption(self, key: str, folders: Sequence[str], *, plan: WindowPlan) -> Consumed | Failure | None:
-        """Measure power, energy, temperature and device memory of artifacts in a new process.
+        """Measure power, energy, temperature and utilisation while artifacts run in a new process.
 
         Return ``None`` without a meter, or where no result is recorded and the files no longer exist.
         """

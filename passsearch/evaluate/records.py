@@ -105,6 +105,7 @@ class Built:
         peak_rss: Memory the artifact adds to a process that runs it, in bytes.
         agreement: Agreement of its outputs with the reference.
         run_s: Seconds of its first inference; ``None`` where it is unknown.
+        device_bytes: Memory of a GPU that the artifact takes: weights, code, activations and workspace.
     """
 
     state: str
@@ -119,6 +120,7 @@ class Built:
     peak_rss: int | None
     agreement: Agreement = field(default_factory=Agreement)
     run_s: float | None = None
+    device_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ class VerifyFact:
             the artifact has another class. ``None`` where outputs are no class scores.
         peak_rss: Memory the artifact adds to a process that runs it, in bytes.
         cases: Number of inputs that were compared; ``None`` in logs from before it was recorded.
+        device_bytes: Memory of a GPU that the artifact takes; ``None`` on a CPU, and in logs from before it was
+            recorded.
     """
 
     deviation: float
@@ -32,6 +34,7 @@ class VerifyFact:
     leads: tuple[float, ...] | None = None
     peak_rss: int | None = None
     cases: int | None = None
+    device_bytes: int | None = None
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "VerifyFact":
@@ -43,6 +46,7 @@ class VerifyFact:
             leads=None if leads is None else tuple(leads),
             peak_rss=fact.get("peak_rss"),
             cases=fact.get("cases"),
+            device_bytes=fact.get("device_bytes"),
         )
 
     @property

@@ -1,4 +1,4 @@
-"""Power, energy, temperature and device memory of one artifact, over the windows it ran in."""
+"""Power, energy, temperature and utilisation of one artifact, over the windows it ran in."""
 
 import math
 from collections.abc import Mapping
@@ -14,19 +14,19 @@ CONSUMPTION_OBJECTIVES = ("power", "energy")
 
 @dataclass(frozen=True)
 class Consumption:
-    """Energy, power, temperature and device memory of one artifact; ``None`` where the device did not report it.
+    """Energy, power, temperature and utilisation of one artifact; ``None`` where the device did not report it.
 
     Attributes:
         energy_j: Energy per inference, one value a window.
         power_w: ``median`` and ``max`` over all windows.
         temperature_c: ``median``, ``max``, ``start`` and ``end``.
-        memory_bytes: Largest device memory in use.
+        utilisation: ``median`` and ``max`` of the share of the time in which a GPU ran a kernel.
     """
 
     energy_j: tuple[float, ...] | None
     power_w: Mapping[str, float] | None
     temperature_c: Mapping[str, float] | None
-    memory_bytes: int | None
+    utilisation: Mapping[str, float] | None = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Consumption":
@@ -36,7 +36,7 @@ class Consumption:
             None if energy_j is None else tuple(energy_j),
             data["power_w"],
             data["temperature_c"],
-            data["memory_bytes"],
+            data.get("utilisation"),  # logs from before it was read
         )
 
     def to_json(self) -> dict[str, Json]:
@@ -45,7 +45,7 @@ class Consumption:
             "energy_j": None if self.energy_j is None else list(self.energy_j),
             "power_w": None if self.power_w is None else dict(self.power_w),
             "temperature_c": None if self.temperature_c is None else dict(self.temperature_c),
-            "memory_bytes": self.memory_bytes,
+            "utilisation": None if self.utilisation is None else dict(self.utilisation),
         }
 
     def has(self, objective: str) -> bool:

@@ -1,16 +1,15 @@
 """NVIDIA GPUs by NVML (package nvidia-ml-py). The only importer of pynvml."""
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import psutil
 import pynvml
 
 from passsearch.core import Json
 from passsearch.errors import EnvironmentFault
+from passsearch.measure.gpu_processes import GpuProcesses, has_drivers_ids
 from passsearch.measure.telemetry import SensorReading
 
 Value = TypeVar("Value")
@@ -25,54 +24,78 @@ SLOWDOWNS = {
 """NVML's reasons for lower clocks that make a round count as disturbed, with their names in results."""
 
 
+SLICE = "MIG-"
+"""Begin of the UUID of a part of a GPU, which CUDA treats as a GPU of its own (Multi-Instance GPU)."""
+
+OF_WHOLE_CARD = ("power_w", "energy_j", "utilisation")
+"""Metrics that NVML has for whole cards only, so that they say nothing of one slice."""
+
+
 class NvmlMeter:
-    """The sensors of one GPU.
+    """The sensors of one GPU, or of the card that a slice of a GPU is on.
 
     Attributes:
         unavailable: Reason why a metric cannot be read, by metric.
         reports_disturbances: Always true: the driver reports slowdowns and foreign processes.
     """
 
-    def __init__(self, uuid: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, uuid: str, *, clock: Callable[[], float] = time.monotonic, knows_ids: bool | None = None
+    ) -> None:
         """Read every metric once; a metric that fails is unavailable from then on.
 
         Args:
-            uuid: The GPU's UUID, ``GPU-…``; see ``list_gpus``. An index would not do: CUDA and NVML count differently.
+            uuid: The UUID, ``GPU-…`` or ``MIG-…``; see ``list_gpus``. An index would not do: CUDA and NVML count
+                differently.
             clock: Returns the monotonic time in seconds.
+            knows_ids: True if the driver lists processes by the ids of this namespace; detected if ``None``.
 
         Raises:
             EnvironmentFault: The driver does not respond or does not know the GPU.
         """
-        self._handle = _call_driver(lambda: _open_gpu(uuid))
+        self._gpu, self._handle = _call_driver(lambda: _open_gpu(uuid))
         self._clock = clock
+        self._processes = GpuProcesses(knows_ids=has_drivers_ids() if knows_ids is None else knows_ids)
         self.unavailable: dict[str, str] = {}
+        if uuid.startswith(SLICE):
+            reason = "this is a slice of a GPU, and the card's sensor counts the other slices too"
+            self.unavailable |= dict.fromkeys(OF_WHOLE_CARD, reason)
         # NVML counts millijoules, milliwatts and megahertz.
         self._energy_j = self._sensor(
             "energy_j", lambda: 1e-3 * pynvml.nvmlDeviceGetTotalEnergyConsumption(self._handle)
         )
         self._power_w = self._sensor("power_w", lambda: 1e-3 * pynvml.nvmlDeviceGetPowerUsage(self._handle))
         self._temperature_c = self._sensor("temperature_c", self._read_temperature_c)
-        self._memory_and_foreign = self._sensor("memory_bytes.device", self._read_memory_and_foreign)
+        self._utilisation = self._sensor(
+            "utilisation", lambda: 1e-2 * pynvml.nvmlDeviceGetUtilizationRates(self._handle).gpu
+        )
+        self._foreign = self._sensor("foreign", self._count_foreign)
         self._slowdowns = self._sensor("throttled", self._read_slowdowns)
         self._clock_hz = self._sensor("clocks", self._read_clock_hz)
         self.reports_disturbances = True
 
+    def begin(self) -> None:
+        """Remember which processes are on the GPU before ours are."""
+        with contextlib.suppress(pynvml.NVMLError):
+            self._processes.begin(self._list_processes())
+
     def read(self) -> SensorReading:
         """Read all sensors now; a sensor that fails this time is ``None`` in this reading."""
-        memory_bytes, foreign = self._memory_and_foreign() or (None, None)
         return SensorReading(
             self._clock(),
             energy_j=self._energy_j(),
             power_w=self._power_w(),
             temperature_c=self._temperature_c(),
-            memory_bytes=memory_bytes,
+            utilisation=self._utilisation(),
             slowdowns=self._slowdowns(),
-            foreign=foreign,
+            foreign=self._foreign(),
             clock_hz=self._clock_hz(),
         )
 
     def _sensor(self, metric: str, read: Callable[[], Value]) -> Callable[[], Value | None]:
         """Return a function that reads one sensor and never fails."""
+        if metric in self.unavailable:
+            return lambda: None
         try:
             read()
         except pynvml.NVMLError as error:
@@ -98,23 +121,17 @@ class NvmlMeter:
             reason for name, reason in SLOWDOWNS.items() if bits & getattr(pynvml, f"nvmlClocksEventReason{name}")
         )
 
-    def _read_memory_and_foreign(self) -> tuple[int | None, int | None]:
-        """Return the bytes that our processes use and the number of foreign processes; ``None`` if not available."""
-        processes = list(pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle))
-        if not processes:
-            return 0, 0
-        our_pids = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
-        used_bytes = [process.usedGpuMemory for process in processes if process.pid in our_pids]
-        if not used_bytes:
-            # In a container the driver may list processes by the host's ids. Our processes then look like foreign ones,
-            # so a list without any of ours says nothing.
-            return None, None
-        memory_bytes = None if None in used_bytes else int(sum(used_bytes))
-        return memory_bytes, len(processes) - len(used_bytes)
+    def _list_processes(self) -> list[int]:
+        return [process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(self._gpu)]
+
+    def _count_foreign(self) -> int | None:
+        return self._processes.count_foreign(self._list_processes())
 
 
 def list_gpus() -> list[Mapping[str, Json]]:
     """Return name, UUID, memory, architecture (``sm_80``) and driver of every GPU, in NVML's order (by bus id).
+
+    A GPU that is divided into slices stands for its slices: CUDA cannot use it as a whole.
 
     Raises:
         EnvironmentFault: The driver does not respond.
@@ -124,22 +141,41 @@ def list_gpus() -> list[Mapping[str, Json]]:
 
 def _describe_gpus() -> list[Mapping[str, Json]]:
     pynvml.nvmlInit()
-    return [_describe_gpu(pynvml.nvmlDeviceGetHandleByIndex(index)) for index in range(pynvml.nvmlDeviceGetCount())]
+    cards = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    return [_describe_gpu(gpu, card) for card in cards for gpu in (_slices(card) or [card])]
 
 
-def _describe_gpu(handle: Any) -> Mapping[str, Json]:
+def _slices(card: Any) -> list[Any]:
+    """Return the slices that a GPU is divided into; empty for most GPUs."""
+    slices: list[Any] = []
+    try:
+        if not pynvml.nvmlDeviceGetMigMode(card)[0]:
+            return slices
+        number = pynvml.nvmlDeviceGetMaxMigDeviceCount(card)
+    except pynvml.NVMLError:  # this GPU has no such mode
+        return slices
+    for index in range(number):
+        with contextlib.suppress(pynvml.NVMLError):  # numbers without a slice
+            slices.append(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(card, index))
+    return slices
+
+
+def _describe_gpu(handle: Any, card: Any) -> Mapping[str, Json]:
     return {
         "name": pynvml.nvmlDeviceGetName(handle),
         "uuid": pynvml.nvmlDeviceGetUUID(handle),
         "memory_bytes": int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-        "arch": "sm_{}{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(handle)),
+        "arch": "sm_{}{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(card)),
         "driver": pynvml.nvmlSystemGetDriverVersion(),
     }
 
 
-def _open_gpu(uuid: str) -> Any:
+def _open_gpu(uuid: str) -> tuple[Any, Any]:
+    """Return a GPU, and the card with its sensors, which is the same unless the GPU is a slice."""
     pynvml.nvmlInit()
-    return pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    gpu = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    is_slice = uuid.startswith(SLICE)
+    return gpu, pynvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(gpu) if is_slice else gpu
 
 
 def _call_driver(call: Callable[[], Value]) -> Value:

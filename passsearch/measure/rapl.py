@@ -64,6 +64,9 @@ class RaplMeter:
             self.unavailable["temperature_c"] = "this system shows no temperature of the processor"
         self._last: SensorReading | None = None
 
+    def begin(self) -> None:
+        """Do nothing: counters of processors name no processes."""
+
     def read(self) -> SensorReading:
         """Read the sensors now; power is the mean since the last reading."""
         now_s, last = time.monotonic(), self._last

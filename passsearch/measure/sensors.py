@@ -14,7 +14,7 @@ from passsearch.measure.processor import clocks_hz, throttle_count
 from passsearch.measure.rapl import RaplMeter
 from passsearch.measure.telemetry import Meter
 
-METRICS = ("power_w", "energy_j", "temperature_c", "memory_bytes.device", "throttled")
+METRICS = ("power_w", "energy_j", "temperature_c", "utilisation", "throttled")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,11 @@ def probe(device: str = "cpu") -> Sensors:
 
 def _probe_cpu() -> Sensors:
     meter = RaplMeter()
-    unavailable = {**meter.unavailable, "memory_bytes.device": "the target is the CPU; see peak_rss"}
+    unavailable = {
+        **meter.unavailable,
+        "memory_bytes.device": "the target is the CPU; see peak_rss",
+        "utilisation": "the target is the CPU; see conditions",
+    }
     if throttle_count([0]) is None:
         unavailable["throttled"] = "this system does not count the cores' thermal throttling"
     if not clocks_hz([0]):
@@ -75,7 +79,7 @@ def _select_gpu(gpus: Sequence[Mapping[str, Json]], index: int) -> Mapping[str, 
     name = names[index] if index < len(names) else ""
     for place, gpu in enumerate(gpus):
         # CUDA accepts the beginning of a UUID, too.
-        if name == str(place) or (name.startswith("GPU-") and str(gpu["uuid"]).startswith(name)):
+        if name == str(place) or (name.startswith(("GPU-", "MIG-")) and str(gpu["uuid"]).startswith(name)):
             return gpu
     raise EnvironmentFault(
         f"There is no GPU {index}: NVML sees {len(gpus)}, CUDA_VISIBLE_DEVICES is `{visible or ''}`. "

@@ -1,4 +1,4 @@
-"""Readings of a device while artifacts run on it: power, energy, temperature, memory, slowdowns.
+"""Readings of a device while artifacts run on it: power, energy, temperature, utilisation, slowdowns.
 
 The parent process reads the meter, a worker runs the artifacts. Both use the system-wide monotonic clock, so the
 worker's spans are matched with the readings afterwards. A trace loaded from a file behaves like one just recorded.
@@ -33,9 +33,10 @@ class SensorReading:
         energy_j: Energy used since an unknown moment; only differences have a meaning.
         power_w: Power now, or averaged by the device.
         temperature_c: Temperature of the hottest sensor.
-        memory_bytes: Memory that our processes use.
         slowdowns: Reasons why the device reduced its clocks; empty if it did not.
         foreign: Number of foreign processes on the device.
+        utilisation: Share of the time in which the device ran a kernel, over the driver's last period (a sixth of a
+            second to a second).
         clock_hz: Clock of the compute units.
     """
 
@@ -43,10 +44,10 @@ class SensorReading:
     energy_j: float | None = None
     power_w: float | None = None
     temperature_c: float | None = None
-    memory_bytes: int | None = None
     slowdowns: tuple[str, ...] | None = None
     foreign: int | None = None
     clock_hz: int | None = None
+    utilisation: float | None = None
 
     @property
     def is_disturbed(self) -> bool:
@@ -64,6 +65,9 @@ class Meter(Protocol):
     @property
     def reports_disturbances(self) -> bool:
         """True if the meter reports slowdowns or foreign processes."""
+
+    def begin(self) -> None:
+        """Prepare for readings; called while none of our processes is on the device."""
 
     def read(self) -> SensorReading:
         """Read all sensors now."""
@@ -117,7 +121,11 @@ class Trace:
 
 @contextmanager
 def recording(meter: Meter, *, period_s: float = PERIOD_S) -> Iterator[Trace]:
-    """Read a meter periodically in a thread, while the body of the ``with`` statement runs."""
+    """Read a meter periodically in a thread, while the body of the ``with`` statement runs.
+
+    The body starts all our processes that use the device.
+    """
+    meter.begin()
     # One reading before and one after the body, so that readings enclose every span inside it.
     trace, done = Trace([meter.read()]), threading.Event()
 
@@ -198,14 +206,13 @@ def _consumption_of(windows: Sequence[Mapping[str, Any]], trace: Trace) -> Consu
         if energy_j is not None
     ]
     temperatures_c = [reading.temperature_c for reading in readings if reading.temperature_c is not None]
-    memory = [reading.memory_bytes for reading in readings if reading.memory_bytes is not None]
     ends = {"start": temperatures_c[0], "end": temperatures_c[-1]} if temperatures_c else {}
     return Consumption(
         # All windows or none: ratios pair the windows of two artifacts.
         energy_j=tuple(per_inference_j) if len(per_inference_j) == len(windows) else None,
         power_w=_median_and_max([reading.power_w for reading in readings if reading.power_w is not None]),
         temperature_c={**(_median_and_max(temperatures_c) or {}), **ends} or None,
-        memory_bytes=max(memory, default=None),
+        utilisation=_median_and_max([reading.utilisation for reading in readings if reading.utilisation is not None]),
     )
 
 

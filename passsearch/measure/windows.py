@@ -37,7 +37,7 @@ class WindowPlan:
 
     windows: int = 3
     window_s: float = 5.0
-    settle_s: float = 1.0
+    settle_s: float = 1.5
     seed: int = 0
 
 

@@ -200,7 +200,7 @@ def _compile_all(evaluator: Evaluator, pairing: _Pairing, *, turn: int) -> list[
 def _measure_consumption(
     evaluator: Evaluator, pairing: _Pairing, *, artifacts: TimedArtifacts, turn: int
 ) -> Consumed | Failure | None:
-    # Three windows of 5 s for each of three artifacts take 57 s. Only an objective is worth that in every repetition.
+    # Three windows of 5 s for each of three artifacts take 62 s. Only an objective is worth that in every repetition.
     if turn > 0 and not pairing.is_consumed:
         return None
     plans = evaluator.plans

@@ -13,6 +13,7 @@ NOT_READ = "read over long windows, of the baseline and the winner only"
 NOT_RUN = ("latency_s", "throughput_per_s", "memory_bytes.peak_rss")
 """Metrics that need a process which runs the artifact."""
 
+NOT_COUNTED = "this TVM does not report the free memory of the device"
 NOT_REPORTED = "the device did not report it while the windows ran"
 
 
@@ -39,20 +40,18 @@ def make_measurement(
         conditions: Conditions while it was timed.
         consumption: Consumption in each repetition.
     """
-    power_w, temperature_c = (
-        _over_repetitions([getattr(reading, name) for reading in consumption]) for name in ("power_w", "temperature_c")
+    power_w, temperature_c, utilisation = (
+        _over_repetitions([getattr(reading, name) for reading in consumption])
+        for name in ("power_w", "temperature_c", "utilisation")
     )
     # The median, because a burst of other work in one window would move a mean.
     energies = [value for reading in consumption for value in reading.energy_j or ()]
     energy_j = median(energies) if energies else None
-    device_bytes = max(
-        (reading.memory_bytes for reading in consumption if reading.memory_bytes is not None), default=None
-    )
     readings = {
         "power_w": power_w,
         "temperature_c": temperature_c,
         "energy_j": energy_j,
-        "memory_bytes.device": device_bytes,
+        "utilisation": utilisation,
     }
     return Measurement(
         process_latency_s=tuple(tuple(samples) for samples in processes if samples),
@@ -64,7 +63,8 @@ def make_measurement(
         power_w=power_w,
         temperature_c=temperature_c,
         energy_j=energy_j,
-        memory_bytes={"plan": built.plan_bytes, "peak_rss": built.peak_rss, "device": device_bytes},
+        utilisation=utilisation,
+        memory_bytes={"plan": built.plan_bytes, "peak_rss": built.peak_rss, "device": built.device_bytes},
         unavailable=_unavailable(built, session, readings=readings, was_read=bool(consumption)),
     )
 
@@ -76,6 +76,8 @@ def _unavailable(built: Built, session: Session, *, readings: Mapping[str, objec
     reasons = {**missing, **session.sensors.unavailable}
     if session.cannot_run_reason:
         reasons |= dict.fromkeys(NOT_RUN, session.cannot_run_reason)
+    if built.device_bytes is None:
+        reasons.setdefault("memory_bytes.device", session.cannot_run_reason or NOT_COUNTED)
     if built.plan_bytes is None:
         reasons["memory_bytes.plan"] = "the compiler planned none"
     return reasons
@@ -109,6 +111,7 @@ def measurement_document(measurement: Measurement) -> dict[str, Json]:
         "power_w": _json(measurement.power_w),
         "energy_j": measurement.energy_j,
         "temperature_c": _json(measurement.temperature_c),
+        "utilisation": _json(measurement.utilisation),
         "unavailable": dict(measurement.unavailable),
         "conditions": dict(measurement.conditions),
     }

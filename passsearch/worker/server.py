@@ -126,10 +126,11 @@ class Verbs:
         return {"bytes": Path(request["path"]).stat().st_size}
 
     def do_verify(self, request: Request) -> Answer:
-        """Compare one artifact's outputs with the reference; answers also the memory it adds to this process."""
-        before_bytes = resident_bytes()
+        """Compare one artifact's outputs with the reference; answers also the memory it adds here and on the device."""
+        before_bytes, free_bytes = resident_bytes(), self._bridge.free_device_bytes(request["device"])
+        executable = self._open(request["folder"], request)
         answer = outputs.verify(
-            self._open(request["folder"], request),
+            executable,
             types=_types(request["inputs"]),
             cases=request["cases"],
             outputs=Path(request["outputs"]),
@@ -137,7 +138,10 @@ class Verbs:
             longest_s=request.get("longest_s") or math.inf,
         )
         peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts it in KiB
-        return {**answer, "peak_rss": max(0, peak_bytes - before_bytes)}
+        # The executable still holds the memory that it ran in: TVM's allocator returns none.
+        left_bytes = self._bridge.free_device_bytes(request["device"])
+        device_bytes = None if free_bytes is None or left_bytes is None else max(0, free_bytes - left_bytes)
+        return {**answer, "peak_rss": max(0, peak_bytes - before_bytes), "device_bytes": device_bytes}
 
     def do_measure(self, request: Request) -> Answer:
         """Time all artifacts by a plan."""

@@ -1,13 +1,18 @@
 """The measurements of a GPU machine, made on the CPU."""
 
+import argparse
 import json
+import os
 import runpy
+import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from passsearch.measure import Trace, nvml, sensors
@@ -15,6 +20,72 @@ from passsearch.toolchain import Toolchain
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu_session.py"
 METRICS = {"throughput_per_s", "latency_s", "compile_s", "power_w", "energy_j", "memory_bytes", "temperature_c"}
+METRICS |= {"utilisation"}
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module ``benchmarks/gpu_session.py``."""
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    return import_module("gpu_session")
+
+
+def answer(settings: Any, seconds: float) -> dict[str, Any]:
+    return {"answer": 42, "target": settings.target}
+
+
+def die(settings: Any, seconds: float) -> dict[str, Any]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+def fail(settings: Any, seconds: float) -> dict[str, Any]:
+    raise KeyError("no such thing")
+
+
+def hang(settings: Any, seconds: float) -> dict[str, Any]:
+    """Start a program that outlives its parent, and wait for ever."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    settings.keep({"answer": "half"})
+    settings.out.with_name("child").write_text(str(child.pid))
+    time.sleep(600)
+    return {}
+
+
+def test_a_step_that_dies_hangs_or_fails_costs_its_own_row_only(module: Any, tmp_path: Path) -> None:
+    works = {"first": answer, "died": die, "failed": fail, "hung": hang, "last": answer}
+    # A tenth of the others' time for the one that hangs, so that it alone is ended.
+    plan = [module.Step(("steps", name), 1.0 if work is hang else 10.0, work) for name, work in works.items()]
+    out = tmp_path / "session.json"
+    options = argparse.Namespace(minutes=1.0, target="host", toolchain="this", out=out, pytorch=None)
+    module.run_session(plan, options, end_s=time.monotonic() + 40.0)
+    steps = json.loads(out.read_text())["steps"]
+    assert steps["first"]["answer"] == steps["last"]["answer"] == 42
+    assert "ended with status -9" in steps["died"]["unavailable"]
+    assert steps["failed"]["unavailable"] == "KeyError: 'no such thing'"
+    assert "was ended after" in steps["hung"]["unavailable"] and steps["hung"]["answer"] == "half"
+    child = int((tmp_path / "child").read_text())
+    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+
+
+def test_results_are_written_after_every_step(module: Any, tmp_path: Path) -> None:
+    out, seen = tmp_path / "session.json", tmp_path / "seen.json"
+
+    def look(settings: Any, seconds: float) -> dict[str, Any]:
+        seen.write_text(out.read_text())
+        return {}
+
+    plan = [module.Step(("machine",), 1.0, answer), module.Step(("look",), 1.0, look)]
+    options = argparse.Namespace(minutes=1.0, target="host", toolchain="this", out=out, pytorch=None)
+    module.run_session(plan, options, end_s=time.monotonic() + 60.0)
+    assert json.loads(seen.read_text())["machine"]["answer"] == 42
+
+
+def test_the_plan_begins_with_the_machine_and_takes_ten_minutes_in_all(module: Any) -> None:
+    plan = module.make_plan(["resnet50", "bert_base", "mobilenet_v2"])
+    assert [step.name for step in plan[:3]] == ["machine", "small", "networks resnet50 search"]
+    assert plan.index(next(step for step in plan if step.name == "tests")) < 7
+    assert sum(step.seconds for step in plan) <= 600
 
 
 def session(toolchain: Toolchain, out: Path, *options: str) -> dict[str, Any]:
@@ -27,20 +98,20 @@ def session(toolchain: Toolchain, out: Path, *options: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_every_metric_of_default_and_tuned_is_read_or_null_with_a_reason(relax: Toolchain, tmp_path: Path) -> None:
-    document = session(relax, tmp_path / "session.json", "--target", "host", "--minutes", "4")
+    document = session(relax, tmp_path / "session.json", "--target", "host", "--minutes", "6")
     network = document["networks"]["bert_tiny"]
-    for row in (network["default"], network["tuned"]):
+    for row in (network["measure"]["rows"]["default"], network["measure"]["rows"]["tuned"]):
         assert row.keys() >= METRICS and row["throughput_per_s"] > 0 and row["compile_s"] > 0
         assert all(row[metric] is not None or row["unavailable"][metric] for metric in METRICS)
-    assert network["verdict"]["noise_floor"] is not None
+    assert network["measure"]["noise_floor"] is not None
     assert document["tests"].keys() & {"passed", "skipped"}
 
 
 @pytest.mark.toolchain
-def test_a_network_without_time_is_unavailable_with_a_reason(relax: Toolchain, tmp_path: Path) -> None:
+def test_a_session_without_time_has_a_reason_for_every_step(relax: Toolchain, tmp_path: Path) -> None:
     document = session(relax, tmp_path / "session.json", "--target", "host", "--minutes", "0")
-    assert "were left" in document["networks"]["bert_tiny"]["unavailable"]
-    assert "did not end" in document["tests"]["unavailable"]
+    for row in (document["machine"], document["networks"]["bert_tiny"]["measure"], document["tests"]):
+        assert "were left" in row["unavailable"]
 
 
 @pytest.mark.slow
@@ -58,11 +129,12 @@ def test_the_results_are_the_readings_of_the_gpu_meter(
     meter = nvml.NvmlMeter(nvml_library.nvmlDeviceGetUUID(0))
     monkeypatch.setattr(sensors, "_probe_cpu", lambda: sensors.Sensors({"name": "recorded"}, meter.unavailable, meter))
     out = tmp_path / "session.json"
-    options = ["bert_tiny", "--toolchain", relax.name, "--out", str(out), "--target", "host", "--minutes", "6"]
+    options = ["bert_tiny", "--toolchain", relax.name, "--out", str(out), "--target", "host", "--minutes", "9"]
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), *options])
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
     runpy.run_path(str(SCRIPT), run_name="__main__")
-    network = json.loads(out.read_text())["networks"]["bert_tiny"]
-    for row in (network["default"], network["tuned"]):
+    rows = json.loads(out.read_text())["networks"]["bert_tiny"]["measure"]["rows"]
+    for row in (rows["default"], rows["tuned"]):
         assert 415 < row["power_w"]["median"] <= row["power_w"]["max"] < 422
         assert 64 <= row["temperature_c"]["start"] <= row["temperature_c"]["max"] <= 68
         assert row["energy_j"] is None and row["unavailable"]["energy_j"] == "NVML: Not Supported"

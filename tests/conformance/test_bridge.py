@@ -18,6 +18,7 @@ from passsearch.errors import UserError, WorkerDied
 from passsearch.export import Deployment, write_deployment
 from passsearch.measure import probe
 from passsearch.toolchain import Toolchain, host_target
+from passsearch.toolchain import probe as probe_toolchain
 from passsearch.worker import Worker
 
 
@@ -278,8 +279,8 @@ def test_a_cpu_has_no_events_and_emulated_events_agree_with_the_clock(
 
 @pytest.mark.gpu
 def test_a_gpu_is_timed_by_its_events(case: Case, small_network: Path, tmp_path: Path) -> None:
-    if not case.toolchain.cuda_device:
-        pytest.skip(f"toolchain `{case.toolchain.name}` saw no CUDA device when it was added")
+    if not (case.toolchain.cuda and probe_toolchain(case.toolchain.python).cuda_device):
+        pytest.skip(f"toolchain `{case.toolchain.name}` finds no CUDA device")
     target = f"cuda -arch={probe('cuda:0').device['arch']}"
     times = measure_with_both_clocks(case.toolchain, small_network, folder=tmp_path, target=target, device="cuda:0")
     assert times["as_declared"] is not None

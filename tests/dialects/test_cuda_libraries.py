@@ -46,6 +46,20 @@ def test_files_are_found_in_packages_and_in_toolkits(tmp_path: Path, monkeypatch
     assert cuda_libraries._find("lib", "libcudart.so.13") == toolkit / "lib64" / "libcudart.so.13"
 
 
+def test_libraries_are_found_in_the_folders_of_pytorchs_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime, nvrtc = (tmp_path / "nvidia" / name / "lib" for name in ("cuda_runtime", "cuda_nvrtc"))
+    for folder, name in ((runtime, "libcudart.so.13"), (nvrtc, "libnvrtc.so.13"), (runtime, "libcudart.so.12")):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "nothing"), str(tmp_path)])
+    monkeypatch.setattr(cuda_libraries, "_roots", list)
+    assert cuda_libraries._find_library("libcudart.so.13") == runtime / "libcudart.so.13"
+    assert cuda_libraries._find_library("libnvrtc.so.13") == nvrtc / "libnvrtc.so.13"
+    assert cuda_libraries._find_library("libcublas.so.13") is None
+
+
 def test_the_stand_in_reports_no_device(tmp_path: Path) -> None:
     runtime = tmp_path / "runtime.so"
     runtime.write_bytes(b"x\0cuModuleLoadData\0cudaMalloc\0cuLaunchKernelEx\0")

@@ -33,9 +33,12 @@ class ConstantPowerMeter:
     def __init__(self) -> None:
         self.unavailable: dict[str, str] = {}
 
+    def begin(self) -> None:
+        pass
+
     def read(self) -> SensorReading:
         now_s = time.monotonic()
-        return SensorReading(now_s, energy_j=WATTS * now_s, power_w=WATTS, temperature_c=40.0, memory_bytes=1 << 20)
+        return SensorReading(now_s, energy_j=WATTS * now_s, power_w=WATTS, temperature_c=40.0, utilisation=0.75)
 
 
 class SilentMeter(ConstantPowerMeter):
@@ -79,7 +82,8 @@ def test_energy_is_an_objective_and_is_confirmed(session: Session, tmp_path: Pat
     assert 0.1 < best["energy_j"] / (WATTS * best["latency_s"]["median"]) < 50
     assert best["power_w"] == {"median": WATTS, "max": WATTS}
     assert best["temperature_c"] == {"median": 40.0, "max": 40.0, "start": 40.0, "end": 40.0}
-    assert best["memory_bytes"]["device"] == 1 << 20
+    assert best["utilisation"] == {"median": 0.75, "max": 0.75}
+    assert best["memory_bytes"]["device"] is None and "memory_bytes.device" in best["unavailable"]
     assert verdict["objective"] == "energy" and verdict["confirmed"] and verdict["interval"]
     assert document["ratios"]["power"]["ratio"] == 1.0
     assert not {"energy_j", "power_w", "temperature_c"} & set(best["unavailable"])

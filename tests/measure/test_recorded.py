@@ -23,7 +23,7 @@ def play_card(recordings: Any, nvml_library: Any, play: Any) -> Play:
         recording, now_s = recordings.load(card), 0.0
         play(recording, lambda: now_s)
         meter, trace = nvml.NvmlMeter(nvml_library.nvmlDeviceGetUUID(0), clock=lambda: now_s), Trace()
-        assert meter.unavailable.keys() == {"energy_j", "throttled"}
+        assert meter.unavailable.keys() == {"energy_j", "throttled", "utilisation"}
         while now_s < 2 * recording.load_s:
             trace.readings.append(meter.read())
             now_s += PERIOD_S
@@ -54,5 +54,5 @@ def test_a_window_begins_after_the_time_that_the_driver_averages_over(
     before_window, inside_window = (trace.within(span) for span in ((0.0, 0.5), recording.spans[0]))
     instant_w = median(recording.at(reading.time_s)["instant_w"] for reading in inside_window)
     assert all((reading.power_w or 0) < 0.75 * instant_w for reading in before_window)
-    assert all((reading.power_w or 0) > 0.8 * instant_w for reading in inside_window)
+    assert all((reading.power_w or 0) > 0.98 * instant_w for reading in inside_window)
     assert (under_load.power_w or {})["median"] == pytest.approx(instant_w, rel=0.002)

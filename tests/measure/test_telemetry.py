@@ -39,17 +39,17 @@ def test_a_window_that_no_readings_enclose_has_no_energy() -> None:
 
 
 def test_consumption_is_per_inference_and_by_artifact() -> None:
-    trace = constant_power(temperature_c=60.0, memory_bytes=1 << 20)
+    trace = constant_power(temperature_c=60.0, utilisation=0.9)
     first, second = consumption(windows((0, 1, 6, 100), (1, 7, 12, 50), (0, 14, 19, 100)), trace)
     assert first.energy_j == (pytest.approx(2.5),) * 2 and second.energy_j == (pytest.approx(5.0),)
     assert first.power_w == {"median": 50.0, "max": 50.0}
     assert first.temperature_c == {"median": 60.0, "max": 60.0, "start": 60.0, "end": 60.0}
-    assert first.memory_bytes == 1 << 20
+    assert first.utilisation == {"median": 0.9, "max": 0.9}
 
 
 def test_a_metric_that_was_not_read_is_none_and_not_zero() -> None:
     (row,) = consumption(windows((0, 1, 6, 100)), Trace([SensorReading(float(s)) for s in range(9)]))
-    assert row == Consumption(None, None, None, None)
+    assert row == Consumption(None, None, None)
 
 
 def test_a_turn_with_a_disturbed_window_is_dropped_for_all_artifacts() -> None:
@@ -60,13 +60,13 @@ def test_a_turn_with_a_disturbed_window_is_dropped_for_all_artifacts() -> None:
 
 
 def test_a_consumption_of_zero_has_no_ratio() -> None:
-    assert not Consumption(None, None, None, None).has("energy")
-    zero = Consumption((0.0,), {"median": 0.0}, None, None)
+    assert not Consumption(None, None, None).has("energy")
+    zero = Consumption((0.0,), {"median": 0.0}, None)
     assert not zero.has("energy") and not zero.has("power")
 
 
 def test_half_the_energy_is_twice_as_good() -> None:
-    baseline, candidate = (Consumption((value, 1.1 * value), {"median": 70.0}, None, None) for value in (4.0, 2.0))
+    baseline, candidate = (Consumption((value, 1.1 * value), {"median": 70.0}, None) for value in (4.0, 2.0))
     assert baseline.log_ratio(candidate, objective="energy") == pytest.approx(0.6931, abs=1e-3)
     assert baseline.log_ratio(candidate, objective="power") == 0.0
 
@@ -114,6 +114,9 @@ class Counter:
     def __init__(self) -> None:
         self.unavailable: dict[str, str] = {}
         self._start_s = time.monotonic()
+
+    def begin(self) -> None:
+        pass
 
     def read(self) -> SensorReading:
         now_s = time.monotonic()

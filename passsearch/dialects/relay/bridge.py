@@ -30,6 +30,7 @@ from passsearch.dialects.shared import (
     check_input_names,
     count_parallel_tasks,
     error_line,
+    free_device_bytes,
     load_function,
     parse_target,
     require_linker,
@@ -55,6 +56,10 @@ class RelayBridge(JsonFiles):
     def threads(self) -> int:
         """Return the number of tasks a parallel loop is split into."""
         return count_parallel_tasks(tvm._ffi.base._LIB)
+
+    def free_device_bytes(self, device: str) -> int | None:
+        """Return the free memory of a GPU."""
+        return free_device_bytes(device)
 
     def load(self, source: ModelSource) -> tvm.IRModule:
         """Import a network, bind its parameters, infer the types."""

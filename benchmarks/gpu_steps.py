@@ -1,0 +1,308 @@
+"""The steps of ``gpu_session.py``. Each returns a row of the JSON and runs in a process of its own."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+ROOT = Path(__file__).parents[1]
+SMALL = "bert_tiny"
+"""Network that shows whether anything runs."""
+
+METRICS = (
+    "latency_s",
+    "throughput_per_s",
+    "compile_s",
+    "power_w",
+    "energy_j",
+    "memory_bytes",
+    "temperature_c",
+    "utilisation",
+)
+TESTS = ("tests/measure/test_nvml.py", "tests/conformance/test_bridge.py", "tests/gpu")
+"""Quick ones first."""
+SEARCH_SHARE = 0.8
+"""Share of its time after which a search ends; reporting takes the rest."""
+
+PAPER_NETWORKS = {"resnet50": "ResNet50_V2", "bert_base": "BERT", "mobilenet_v2": "MobileNet_V2"}
+"""Names in table 6 of the paper."""
+
+Row: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings that all steps share.
+
+    Attributes:
+        toolchain: Name of the toolchain.
+        target: TVM's target; the host if ``None``.
+        folder: Folder for files that later steps read.
+        out: File of the results.
+        pytorch: Interpreter that may have PyTorch.
+    """
+
+    toolchain: str
+    target: str | None
+    folder: Path
+    out: Path
+    pytorch: Path
+
+    @property
+    def row(self) -> Path:
+        """File of the row that the current step makes."""
+        return self.folder / "row.json"
+
+    def keep(self, row: Row) -> None:
+        """Write the row so far, which counts if the step is ended before it has made all of it."""
+        write(self.row, row)
+
+    @property
+    def device(self) -> str:
+        """Device that kernels run on."""
+        return "cuda:0" if self.target else "cpu"
+
+
+def write(file: Path, document: Mapping[str, Any]) -> None:
+    """Write JSON, so that the file is complete at every moment."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial_file = file.with_suffix(".partial")
+    partial_file.write_text(json.dumps(document, indent=1) + "\n")
+    partial_file.replace(file)
+
+
+def describe_machine(settings: Settings, seconds: float) -> Row:
+    """Return the device, its sensors, and what is missing on this machine."""
+    del seconds
+    from passsearch.measure import probe
+    from passsearch.toolchain import diagnose
+
+    sensors = probe(settings.device)
+    findings = [finding.to_json() for finding in diagnose()]
+    return {"device": dict(sensors.device), "unavailable_metrics": dict(sensors.unavailable), "doctor": findings}
+
+
+def run_small(settings: Settings, seconds: float) -> Row:
+    """Build, verify and time one small network, which shows at once whether anything runs."""
+    del seconds
+    import passsearch
+
+    document = passsearch.compare(
+        f"zoo:{SMALL}", ["default"], toolchain=settings.toolchain, target=settings.target, processes=1
+    )
+    row = measurement_row(document["rows"][0])
+    return {"target": document["target"], "toolchain": document["toolchain"], **row}
+
+
+def search(network: str, settings: Settings, seconds: float) -> Row:
+    """Search one network; return how the catalog's sequences did and what the winner is."""
+    import passsearch
+    from passsearch.evaluate import MeasurementPlans
+
+    def report(text: str, done: int, total: int) -> None:
+        print(f"{network}: {text} {done}/{total}", file=sys.stderr, flush=True)
+
+    result = passsearch.tune(
+        f"zoo:{network}",
+        toolchain=settings.toolchain,
+        target=settings.target,
+        trials=10_000,
+        timeout=SEARCH_SHARE * seconds,
+        # The next step measures the winner by samples of its own.
+        confirm=0,
+        plans=MeasurementPlans(processes=1, confirm_share=0.2),
+        out=settings.folder / network / "run",
+        progress=report,
+    )
+    document = result.document
+    space = {key: value for key, value in document["space"].items() if not isinstance(value, list)}
+    kept = ("target", "toolchain", "device", "failures", "failed", "seconds")
+    best = {key: document["best"][key] for key in ("name", "pipeline", "build", "source")}
+    return {**{key: document[key] for key in kept}, "space": space, "sequences": _sequences(document), "best": best}
+
+
+def _sequences(document: Mapping[str, Any]) -> Row:
+    """Return throughput, as a multiple of the default's, and compile time of every named candidate."""
+    return {
+        trial["name"]: {"throughput": trial["ratio"]["ratio"], "compile_s": trial["compile_s"]}
+        for trial in document["trials"]
+        if trial["name"] and trial["ratio"]
+    }
+
+
+def measure(network: str, settings: Settings, seconds: float) -> Row:
+    """Measure the default, the catalog's best sequence and the search's winner side by side, in two processes."""
+    from passsearch.search import ComparisonOptions, Side, compare_candidates
+
+    with _open(network, settings, seconds) as evaluator:
+        candidates = _candidates(network, settings, evaluator.session)
+        options = ComparisonOptions(processes=2)
+
+        def report(text: str, done: int, total: int) -> None:
+            print(f"{network}: {text} {done}/{total}", file=sys.stderr, flush=True)
+
+        document = compare_candidates([Side(evaluator, list(candidates.values()))], options, progress=report)
+    rows = {label: measurement_row(row) for label, row in zip(candidates, document["rows"], strict=True)}
+    kept = {key: document[key] for key in ("target", "device", "noise_floor", "processes", "pairs")}
+    return {"rows": rows, **kept, "paper": _paper_rows(network)}
+
+
+@contextmanager
+def _open(network: str, settings: Settings, seconds: float) -> Iterator[Any]:
+    """Yield the evaluator of a network; the steps of one network share its folder, and so its builds."""
+    import passsearch
+    from passsearch.evaluate import MeasurementPlans
+    from passsearch.measure import WindowPlan
+
+    # One window for each of four artifacts, in less than half of the step.
+    windows = WindowPlan(windows=1, window_s=min(5.0, seconds / 12))
+    with passsearch.session(
+        f"zoo:{network}",
+        toolchain=settings.toolchain,
+        target=settings.target,
+        plans=MeasurementPlans(final_windows=windows),
+        folder=settings.folder / network / "measure",
+        remember=False,
+    ) as evaluator:
+        yield evaluator
+
+
+def _candidates(network: str, settings: Settings, session: Any) -> dict[str, Any]:
+    """Return the default and, where the search has ended, the best sequence and the winner."""
+    from passsearch.core import BuildOptions, Candidate, Pipeline
+    from passsearch.search import named_candidate
+
+    candidates = {"default": session.dialect.baseline}
+    file = settings.folder / network / "run" / "result.json"
+    if not file.exists():
+        return candidates
+    document = json.loads(file.read_text())
+    sequences = {name: row for name, row in _sequences(document).items() if name in session.catalog.sequences}
+    if sequences:
+        name = max(sequences, key=lambda name: sequences[name]["throughput"])
+        candidates["sequence"] = named_candidate(session, name)
+    best = document["best"]
+    candidates["tuned"] = Candidate(Pipeline.parse(best["pipeline"]), BuildOptions.from_json(best["build"]), "tuned")
+    return candidates
+
+
+def measurement_row(row: Mapping[str, Any]) -> Row:
+    """Return the metrics of one build without the raw samples; a metric without value is null beside its reason."""
+    kept = {key: row[key] for key in ("name", "pipeline", "ratio", "outputs") if key in row}
+    if "failure" in row:
+        return {**kept, "failure": row["failure"]}
+    values = {key: row[key] for key in METRICS}
+    if values["latency_s"]:
+        values["latency_s"] = {key: value for key, value in values["latency_s"].items() if key != "samples"}
+    return {**kept, **values, "unavailable": row["unavailable"], "conditions": row["conditions"]}
+
+
+def _paper_rows(network: str) -> list[Row]:
+    """Return the paper's table 6 for this network: power, temperature and memory, each as median and maximum."""
+    paper = json.loads((ROOT / "reproduction" / "cf22" / "paper.json").read_text())
+    keys = ("power_w", "temperature_c", "memory_mib")
+    return [
+        {"device": device, "framework": framework, "selection": selection}
+        | {key: numbers[2 * place : 2 * place + 2] for place, key in enumerate(keys)}
+        for device, name, framework, selection, *numbers in paper["table6"]
+        if name == PAPER_NETWORKS.get(network)
+    ]
+
+
+def time_pytorch(network: str, settings: Settings, seconds: float) -> Row:
+    """Time eager PyTorch in turns with the artifacts of the step before, then compiled PyTorch beside eager."""
+    if not _has_pytorch(settings.pytorch):
+        return {"unavailable": f"{settings.pytorch} has no PyTorch; see --pytorch"}
+    from against_engines import artifact, rows, visible_gpu
+    from engines.client import EngineSpec
+    from engines.rounds import EnginePlan, compare
+
+    with _open(network, settings, seconds) as evaluator:
+        session = evaluator.session
+        variables = {"TORCHINDUCTOR_CACHE_DIR": str(settings.folder / network / "inductor"), **visible_gpu(session)}
+        eager, compiled = (
+            EngineSpec(
+                name,
+                "torch",
+                settings.pytorch,
+                session.model.path,
+                settings={"inductor": name != "torch", "device": session.device},
+                environment=variables,
+            )
+            for name in ("torch", "torch.compile")
+        )
+        built = {
+            f"tvm {label}": (candidate, _folder(evaluator, candidate))
+            for label, candidate in _candidates(network, settings, session).items()
+        }
+        specs = [
+            artifact(evaluator, label, candidate, folder) for label, (candidate, folder) in built.items() if folder
+        ]
+        limit = evaluator.builder.limit(session.dialect.baseline)
+        plan = EnginePlan(session.threads, processes=1, rounds=6, limit=limit)
+        folder, types = settings.folder / network / "engines", evaluator.network.inputs
+
+        def compare_with(others: list[EngineSpec]) -> Row:
+            comparison = compare([*others, eager], reference=eager, types=types, plan=plan, folder=folder)
+            table = rows(comparison, plan=plan, sequence=eager.name)
+            return {name: {key: row[key] for key in row if key != "visits"} for name, row in table.items()}
+
+        row = compare_with(specs)
+        # Inductor may take longer than the step.
+        settings.keep({"rows": row})
+        return {"rows": {**compare_with([compiled]), **row}}
+
+
+def _has_pytorch(python: Path) -> bool:
+    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+    return subprocess.run([str(python), "-c", code]).returncode == 0
+
+
+def _folder(evaluator: Any, candidate: Any) -> Path | None:
+    """Return the folder of a candidate's artifact, or ``None`` if it does not build."""
+    from passsearch.core import Failure
+    from passsearch.search import analyze_network, with_prerequisites
+
+    analysis = analyze_network(evaluator.session, evaluator.network.summary)
+    candidate = with_prerequisites(evaluator.session, analysis, candidate)
+    state = evaluator.reach(candidate.pipeline)
+    built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
+    return None if isinstance(built, Failure) else Path(evaluator.restore(built).folder)
+
+
+def run_tests(settings: Settings, seconds: float) -> Row:
+    """Run the tests marked ``gpu``; if the device has a meter, its readings are written beside the JSON meanwhile."""
+    from passsearch.measure import probe, recording
+
+    meter = probe(settings.device).meter
+    if meter is None:
+        return _run_pytest(seconds)
+    with recording(meter) as trace:
+        row = _run_pytest(seconds)
+    trace.write(settings.out.with_suffix(".trace.jsonl"))
+    return row
+
+
+def _run_pytest(seconds: float) -> Row:
+    """Return the counts of the tests, and the reason of every test that did not pass; those that ran, if time ends."""
+    limit_s = 0.9 * seconds
+    command: Sequence[str] = [sys.executable, "-m", "pytest", "-v", "-rsfE", "-p", "no:cacheprovider", "-m", "gpu"]
+    variables = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    row: Row = {}
+    try:
+        done = subprocess.run([*command, *TESTS], cwd=ROOT, env=variables, capture_output=True, timeout=limit_s)
+        text = (done.stdout or done.stderr).decode(errors="replace")
+    except subprocess.TimeoutExpired as error:
+        text = (error.stdout or b"").decode(errors="replace")
+        row["unavailable"] = f"they did not end within {limit_s:.0f} s"
+    outcomes = Counter(re.findall(r"^\S+::.* (PASSED|FAILED|SKIPPED|ERROR)\b", text, re.MULTILINE))
+    row |= {outcome.lower(): count for outcome, count in outcomes.items()}
+    reasons = [line for line in text.splitlines() if line.startswith(("SKIPPED", "FAILED", "ERROR"))]
+    return {**row, "reasons": reasons or ([] if outcomes else [text[-500:]])}
