@@ -25,6 +25,7 @@ from passsearch.core.measurement import (
 from passsearch.core.passes import Json, PassSpec, Pipeline
 from passsearch.core.suggestion import suggest_name
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
+from passsearch.core.trust import TRUST_LOG, require_trust
 
 __all__ = [
     "CODEGEN",
@@ -37,6 +38,7 @@ __all__ = [
     "OBJECTIVES",
     "PASSES",
     "STRICT_LIMITS",
+    "TRUST_LOG",
     "UNKNOWN_CLASS",
     "WRITING",
     "ArchitectureClass",
@@ -60,6 +62,7 @@ __all__ = [
     "bind_inputs",
     "format_input",
     "parse_input",
+    "require_trust",
     "resolve_inputs",
     "strict_limit",
     "suggest_name",

@@ -1,31 +1,45 @@
 """Export of a finished run. No compiler is needed: the run has recorded everything."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from passsearch.catalog import checked_factories, load
 from passsearch.core import BuildOptions, Pipeline
 from passsearch.dialects import dialect
 from passsearch.export.deployment import Deployment, write_deployment
-from passsearch.store import NETWORK, read_deployment
+from passsearch.store import NETWORK, RESULT, read_deployment
 
 
-def export_run(document: Mapping[str, Any], run: Path, *, to: Path) -> Path:
+def export_run(
+    document: Mapping[str, Any], run: Path, *, to: Path, catalogs: Sequence[Path] = (), trust: bool = False
+) -> Path:
     """Write the deployment folder of a run's winner.
 
     Args:
         document: The run's result.
         run: The run folder.
         to: The folder to write.
+        catalogs: YAML files with the user's own passes.
+        trust: True to use passes that only the run folder names.
 
     Returns:
         The absolute path of the deployment folder.
 
     Raises:
-        UserError: The run was interrupted before its winner was confirmed, or its network file is missing.
+        UserError: The run was interrupted before its winner was confirmed, its network file is missing, or it names
+            passes that are in no catalog.
     """
     deployment = read_deployment(document, run)
     toolchain, best = document["toolchain"], document["best"]
+    pipeline = Pipeline.parse(best["pipeline"])
+    # The folder holds the passes' code, which runs where it is deployed, so it must be code that the user knows.
+    catalog = load(toolchain["dialect"], *catalogs)
+    paths: list[str] = deployment.get("paths", [])
+    factories = checked_factories(
+        pipeline, deployment["factories"], catalog, file=run / RESULT, trust=trust, paths=paths
+    )
+    own_paths = tuple(str(path.resolve().parent) for path in catalogs)
     model = {key: document["model"][key] for key in ("name", "source", "sha256", "batch")}
     return write_deployment(
         to,
@@ -34,8 +48,8 @@ def export_run(document: Mapping[str, Any], run: Path, *, to: Path) -> Path:
             tvm_version=toolchain["tvm_version"],
             tvm_commit=toolchain.get("tvm_commit", ""),
             target=document["target"],
-            pipeline=Pipeline.parse(best["pipeline"]),
-            factories=deployment["factories"],
+            pipeline=pipeline,
+            factories=factories,
             build=BuildOptions.from_json(best["build"]),
             network=run / NETWORK,
             model=model,
@@ -44,6 +58,6 @@ def export_run(document: Mapping[str, Any], run: Path, *, to: Path) -> Path:
             output_digests=tuple(deployment["expected"]),
             tolerance=deployment["tolerance"],
             seed=deployment["seed"],
-            import_paths=tuple(deployment.get("paths", ())),
+            import_paths=(*own_paths, *(paths if trust else ())),
         ),
     )

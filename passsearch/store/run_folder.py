@@ -15,6 +15,9 @@ from passsearch.errors import UserError
 from passsearch.store.log import Log
 
 SCHEMA = "passsearch/1"
+RESULT = "result.json"
+"""File name of the result in a run folder."""
+
 NETWORK = "network.json"
 """File name of the imported network's IR, in a run folder and in a deployment."""
 
@@ -83,7 +86,7 @@ class RunFolder:
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Write ``result.json`` completely or not at all."""
-        write_json(self.path / "result.json", result)
+        write_json(self.path / RESULT, result)
 
     def abandon(self) -> None:
         """Close the folder and, if its log is empty, remove it: a mistaken command must not block the corrected one."""
@@ -151,7 +154,7 @@ def read_result(run: Path) -> dict[str, Any]:
     Raises:
         UserError: There is no result, its schema is another one, or a key is missing.
     """
-    file = run / "result.json"
+    file = run / RESULT
     if not file.exists():
         raise UserError(
             f"No result in `{run}`; a run folder with result.json is needed. See: passsearch tune --out RUN"
@@ -175,11 +178,21 @@ def read_deployment(result: Mapping[str, Any], run: Path) -> dict[str, Any]:
     """Return what a finished run recorded for rebuilding its winner: pass factories, inputs, IR hashes, outputs.
 
     Raises:
-        UserError: The run was interrupted before its winner was confirmed, or its network file is missing.
+        UserError: The run was interrupted before its winner was confirmed, its network file is missing, or its
+            factories or import paths are no texts.
     """
     deployment = result.get("deployment")
     if not deployment:
         raise UserError(f"The run `{run}` has no finished winner; continue it: passsearch tune … --out {run}")
+    factories, paths = deployment.get("factories"), deployment.get("paths", [])
+    if not isinstance(factories, dict) or not _are_texts([*factories.values()]):
+        raise UserError(f"`{run / RESULT}`: `deployment.factories` must be texts by pass; run `passsearch tune` again.")
+    if not _are_texts(paths):
+        raise UserError(f"`{run / RESULT}`: `deployment.paths` must be a list of texts; run `passsearch tune` again.")
     if not (run / NETWORK).exists():
         raise UserError(f"`{run / NETWORK}` is gone; continue the run: passsearch tune … --out {run}")
     return dict(deployment)
+
+
+def _are_texts(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)

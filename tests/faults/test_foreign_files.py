@@ -1,0 +1,74 @@
+"""Files of other users are data: no command runs code from them unless the user trusts them."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign_runs import MODULE, foreign_run
+
+from passsearch import cli
+from passsearch.dialects import DIALECTS
+from passsearch.toolchain import Toolchain
+
+DIALECT = next(iter(DIALECTS))
+FACTORIES = ["os:system", f"{MODULE}:Mine", "subprocess:call"]
+USERS_CATALOG = f"""
+passes:
+  - {{name: Mine, summary: one that the user knows, factory: "{MODULE}:Mine", opt_level: 0}}
+"""
+
+Command = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """A function that runs one command in this process, and returns the exit status and what it printed."""
+
+    def run(*words: object) -> tuple[int, str]:
+        status = cli.main([str(word) for word in words])
+        printed = capsys.readouterr()
+        return status, printed.err + printed.out
+
+    return run
+
+
+def run_of(folder: Path, toolchain: str, dialect: str = DIALECT, **settings: Any) -> Path:
+    return foreign_run(folder / "run", folder / "canary", dialect=dialect, toolchain=toolchain, **settings)
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_export_refuses_passes_that_only_the_run_names(command: Command, tmp_path: Path, factory: str) -> None:
+    run = run_of(tmp_path, "any", factory=factory)
+    status, printed = command("export", run, "--to", tmp_path / "deploy")
+    assert status == 2 and factory in printed and "--trust" in printed
+    assert not (tmp_path / "deploy").exists() and not (tmp_path / "canary").exists()
+
+
+def test_export_with_trust_names_the_code_first(command: Command, tmp_path: Path) -> None:
+    run = run_of(tmp_path, "any", factory=f"{MODULE}:Mine")
+    status, printed = command("export", run, "--to", tmp_path / "deploy", "--trust")
+    assert status == 0 and (tmp_path / "deploy" / f"{MODULE}.py").exists()
+    assert printed.index("which runs: pass `Mine`") < printed.index("Wrote")
+    assert not (tmp_path / "canary").exists(), "an export copies the module and does not import it"
+
+
+def test_export_takes_the_code_of_the_users_catalog_and_not_that_of_the_run(command: Command, tmp_path: Path) -> None:
+    run = run_of(tmp_path, "any", factory=f"{MODULE}:Mine")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "mine.yaml").write_text(USERS_CATALOG)
+    (tmp_path / "own" / f"{MODULE}.py").write_text("def Mine():\n    return 'the code of the user'\n")
+    status, _ = command("export", run, "--to", tmp_path / "deploy", "--catalog", tmp_path / "own" / "mine.yaml")
+    assert status == 0 and "the code of the user" in (tmp_path / "deploy" / f"{MODULE}.py").read_text()
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_audit_refuses_passes_that_only_the_run_names(
+    command: Command, relax: Toolchain, tmp_path: Path, factory: str
+) -> None:
+    run = run_of(tmp_path, relax.name, relax.dialect, factory=factory)
+    status, printed = command("audit", run)
+    assert status == 2 and factory in printed and "`Mine`" in printed and "result.json" in printed
+    assert "--catalog FILE" in printed and "--trust" in printed
+    assert not (tmp_path / "canary").exists() and MODULE not in sys.modules
