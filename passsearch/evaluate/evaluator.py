@@ -68,6 +68,7 @@ class WorkerEvaluator:
             UserError: The network cannot be imported.
             EnvironmentFault: The compiler does not start.
         """
+        folder = folder.absolute()  # workers have another working folder
         folder.mkdir(parents=True, exist_ok=True)
         source = loadable_model(session, cache_folder() / "models").to_request()
         self.session, self.plans = session, session.plans

@@ -59,7 +59,7 @@ class RunFolder:
         Raises:
             UserError: The folder belongs to a run with other settings, is in use, or cannot be written.
         """
-        self.path = path
+        self.path = path = path.absolute()  # workers, which write to it, have another working folder
         _make_writable_folder(path)
         self._lock = FileLock(str(path / ".lock"))
         try:

@@ -81,3 +81,19 @@ def test_a_target_that_the_compiler_refuses_is_the_users_mistake(tmp_path: Path)
 def test_a_compiler_that_does_not_start_is_the_environments_fault(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match=r"does not start \(killed by SIGSEGV\).*worker.log"):
         start(tmp_path, target="crash")
+
+
+def test_no_file_of_the_working_folder_is_run_and_the_worker_has_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    # `logging` is what Python 3.11 would take from there, `runpy` what 3.10 would.
+    for module in ("runpy", "logging", "json", "numpy", "sitecustomize", "passsearch"):
+        (foreign / f"{module}.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w').close()\n")
+    monkeypatch.chdir(foreign)
+    worker = start(Path())
+    (folder,) = worker.ask(check("folder"), deadline_s=30)["problems"]
+    assert Path(folder) != foreign and Path(folder).stat().st_mode & 0o777 == 0o700 and not list(Path(folder).iterdir())
+    worker.close()
+    assert not Path(folder).exists() and not (tmp_path / "canary").exists()
