@@ -2,6 +2,7 @@
 
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
 from passsearch.core.candidate import BuildOptions, Candidate
+from passsearch.core.file_name import safe_file_name
 from passsearch.core.inputs import DeclaredInput, Dimension, bind_inputs, format_input, parse_input, resolve_inputs
 from passsearch.core.measurement import (
     CODEGEN,
@@ -64,6 +65,7 @@ __all__ = [
     "parse_input",
     "require_trust",
     "resolve_inputs",
+    "safe_file_name",
     "strict_limit",
     "suggest_name",
 ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import BuildOptions, Candidate, Failure, strict_limit
+from passsearch.core import BuildOptions, Candidate, Failure, safe_file_name, strict_limit
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.pool import WorkerPool
@@ -59,7 +59,8 @@ class Builder:
         # The key has no limit in it: the deviation is a fact of the build, and two candidates with the same IR may have
         # different limits.
         key = f"{state}|{options_key(candidate.build)}"
-        folder = self._folder / key.replace("|", "-").replace("+", "x")
+        # A log of another user may name any state.
+        folder = self._folder / safe_file_name(key.replace("|", "-").replace("+", "x"))
         fact = self._facts.recall("build", key)
         # A failure of the imported network itself would end every later run, so it is not taken from the log or cache.
         if fact is not None and "failure" in fact and state == self._applier.graph.root and key not in self._attempts:

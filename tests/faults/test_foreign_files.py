@@ -3,14 +3,21 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from foreign_runs import MODULE, foreign_run
+from onnx import TensorProto, helper
 
 from passsearch import cli
+from passsearch.catalog import load
+from passsearch.core import Objective
 from passsearch.dialects import DIALECTS
-from passsearch.toolchain import Toolchain
+from passsearch.evaluate import Session
+from passsearch.frontends import resolve
+from passsearch.search import Run, RunOptions
+from passsearch.toolchain import Toolchain, cache_folder
 
 DIALECT = next(iter(DIALECTS))
 FACTORIES = ["os:system", f"{MODULE}:Mine", "subprocess:call"]
@@ -72,3 +79,19 @@ def test_audit_refuses_passes_that_only_the_run_names(
     assert status == 2 and factory in printed and "`Mine`" in printed and "result.json" in printed
     assert "--catalog FILE" in printed and "--trust" in printed
     assert not (tmp_path / "canary").exists() and MODULE not in sys.modules
+
+
+@pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", "a\nb", ""])
+def test_a_name_in_a_network_leaves_no_folder(name: str, tmp_path: Path) -> None:
+    node = helper.make_node("Relu", ["a"], ["b"])
+    values = [helper.make_tensor_value_info(value, TensorProto.FLOAT, [1]) for value in "ab"]
+    model = helper.make_model(helper.make_graph([node], name or "g", values[:1], values[1:]))
+    model.graph.name = name
+    file = resolve(model, folder=tmp_path / "models")
+    words = {"tvm_version": "0.1", "tvm_commit": "", "python": "python", "host_triple": "x86_64-linux"}
+    compiler = SimpleNamespace(name="any", dialect=DIALECT, **words)
+    session = Session(file, cast(Toolchain, compiler), "llvm", load(DIALECT))
+    assert file.path.parent == tmp_path / "models"
+    assert session.cache_path.parent == cache_folder() / "memory"
+    options = RunOptions((Objective.parse("throughput"),), 1)
+    assert Run(session, options).default_folder(tmp_path).parent == tmp_path
