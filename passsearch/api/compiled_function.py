@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +11,7 @@ from zlib import crc32
 
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
-from passsearch.evaluate import device_of
+from passsearch.evaluate import device_of, is_sealed, seal
 from passsearch.export import ARTIFACT_FOLDER, SCRIPT, export_run
 from passsearch.frontends import temporary_subfolder
 from passsearch.toolchain import get_toolchain
@@ -53,7 +54,7 @@ def compiled_function(
     # A continued run may find another winner, so the folder is named after the winner.
     winner = f"{document['best']['pipeline']}|{document['best']['build']}"
     folder = run.absolute() / f"{COMPILED}-{crc32(winner.encode()):08x}"
-    if not folder.exists():
+    if not is_sealed(folder):
         _build(document, run, folder=folder, catalogs=catalogs, trust=trust)
     home, _, function = compiler.opener.partition(":")
     function_of_tensors: Callable[..., Any] = getattr(import_module(home), function)(
@@ -80,4 +81,6 @@ def _build(document: Mapping[str, Any], run: Path, *, folder: Path, catalogs: Se
         # Standard output may be the JSON document of the command that calls this.
         if run_script(python, script, to_stderr=True):
             raise UserError(f"The script that builds the winner of `{run}` failed; its messages stand above.")
+        shutil.rmtree(folder, ignore_errors=True)
         os.replace(script.parent / ARTIFACT_FOLDER, folder)
+    seal(folder)

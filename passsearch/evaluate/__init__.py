@@ -28,6 +28,7 @@ from passsearch.evaluate.records import (
     TimedSamples,
     TimingRequest,
 )
+from passsearch.evaluate.seal import is_sealed, seal
 from passsearch.evaluate.session import OUTPUT_CASES, Session, device_of, open_session
 from passsearch.evaluate.state_graph import Edge, EdgeKey, StateGraph
 from passsearch.evaluate.verify import DEVIATION, Agreement
@@ -71,6 +72,8 @@ __all__ = [
     "check_entries",
     "device_of",
     "dialect_digest",
+    "is_sealed",
     "open_session",
     "recorded_edges",
+    "seal",
 ]

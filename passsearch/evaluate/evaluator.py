@@ -70,6 +70,8 @@ class WorkerEvaluator:
         """
         folder = folder.absolute()  # workers have another working folder
         folder.mkdir(parents=True, exist_ok=True)
+        # What an earlier start left after a kill; another user may have written it, and states become machine code.
+        shutil.rmtree(folder / STATES, ignore_errors=True)
         source = loadable_model(session, cache_folder() / "models").to_request()
         self.session, self.plans = session, session.plans
         self.folder, self._pool = folder, WorkerPool(session, folder)
@@ -203,7 +205,7 @@ class WorkerEvaluator:
         fact = self._facts.recall("consumed", key)
         if fact is None:
             # Folders do not say how to build them again. The caller can restore the artifacts and ask once more.
-            if not all(Path(folder).exists() for folder in folders):
+            if not all(self.builder.has(Path(folder)) for folder in folders):
                 return None
             fact = self._facts.record("consumed", key, fact=self._timing.consumption(folders, plan))
         return read_fact(fact, Consumed.from_fact)

@@ -57,7 +57,7 @@ class RunFolder:
             settings: All that decides the run's result; a run is continued only with equal settings.
 
         Raises:
-            UserError: The folder belongs to a run with other settings, is in use, or cannot be written.
+            UserError: The folder belongs to a run with other settings, is in use, cannot be written, or has links.
         """
         self.path = path = path.absolute()  # workers, which write to it, have another working folder
         _make_writable_folder(path)
@@ -130,6 +130,9 @@ def _make_writable_folder(path: Path) -> None:
         raise UserError(f"Cannot make the run folder `{path}`: {error.strerror}; choose another with --out.") from error
     if not os.access(path, os.W_OK):
         raise UserError(f"Cannot write to the run folder `{path}`; choose another with --out.")
+    # A run makes no links. Those of another user's folder could lead writing, and deleting, out of it.
+    if link := next((entry for entry in path.rglob("*") if entry.is_symlink()), None):
+        raise UserError(f"`{link}` is a link, and a run folder has none; choose another --out.")
 
 
 def _read_settings(file: Path) -> dict[str, Any]:

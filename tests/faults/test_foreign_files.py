@@ -1,5 +1,6 @@
 """Files of other users are data: no command runs code from them unless the user trusts them."""
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import short_plans
 from foreign_runs import MODULE, foreign_run
 from onnx import TensorProto, helper
 
@@ -14,9 +16,11 @@ from passsearch import cli
 from passsearch.catalog import load
 from passsearch.core import Objective
 from passsearch.dialects import DIALECTS
+from passsearch.errors import UserError
 from passsearch.evaluate import Session
 from passsearch.frontends import resolve
 from passsearch.search import Run, RunOptions
+from passsearch.store import RunFolder
 from passsearch.toolchain import Toolchain, cache_folder
 
 DIALECT = next(iter(DIALECTS))
@@ -95,3 +99,31 @@ def test_a_name_in_a_network_leaves_no_folder(name: str, tmp_path: Path) -> None
     assert session.cache_path.parent == cache_folder() / "memory"
     options = RunOptions((Objective.parse("throughput"),), 1)
     assert Run(session, options).default_folder(tmp_path).parent == tmp_path
+
+
+def test_tune_builds_again_what_a_run_folder_brings(
+    relax: Toolchain, tiny_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"toolchain": relax.name, "confirm": 0, "passes": ["LegalizeOps", "FuseOps"]}
+    run, canary = tmp_path / "run", tmp_path / "canary"
+    short_plans.tune(tiny_network, trials=1, out=run, **options)
+    source = tmp_path / "library.c"
+    source.write_text(
+        f'#include <stdio.h>\n__attribute__((constructor)) void go(void) {{ fclose(fopen("{canary}", "w")); }}'
+    )
+    artifacts = list((run / "artifacts").rglob("*.so"))
+    assert artifacts
+    for file in artifacts:
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", file, source], check=True)
+    result = short_plans.tune(tiny_network, trials=3, out=run, **options)
+    assert not canary.exists() and not result.document["failed"]
+    assert len(result.document["trials"]) > 1
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "artifacts"])
+def test_tune_refuses_a_run_folder_with_links(name: str, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match=f"{name}` is a link"):
+        RunFolder(tmp_path / "run", {})
+    assert not (tmp_path / "elsewhere").exists()
