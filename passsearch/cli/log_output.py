@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from passsearch import __version__
-from passsearch.core import TRUST_LOG
+from passsearch.core import TRUST_LOG, printable
 from passsearch.errors import UserError
 
 # Only this logger: those of other libraries (numba, matplotlib, …) would bury what the user looks for.
@@ -82,7 +82,7 @@ class _StderrHandler(logging.Handler):
         self.setFormatter(formatter)
 
     def emit(self, record: logging.LogRecord) -> None:
-        sys.stderr.write(f"{self.format(record)}\n")
+        sys.stderr.write(printable(self.format(record), keep="\n\t") + "\n")
 
 
 def _set_verbosity(context: typer.Context, verbosity: int) -> None:

@@ -24,6 +24,7 @@ from passsearch.core.measurement import (
     strict_limit,
 )
 from passsearch.core.passes import Json, PassSpec, Pipeline
+from passsearch.core.printable import printable
 from passsearch.core.suggestion import suggest_name
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
 from passsearch.core.trust import TRUST_LOG, require_trust
@@ -63,6 +64,7 @@ __all__ = [
     "bind_inputs",
     "format_input",
     "parse_input",
+    "printable",
     "require_trust",
     "resolve_inputs",
     "safe_file_name",

@@ -1,5 +1,6 @@
 """Files of other users are data: no command runs code from them unless the user trusts them."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import short_plans
 from foreign_runs import MODULE, foreign_run
 from onnx import TensorProto, helper
 
-from passsearch import cli
+from passsearch import TuneResult, cli
 from passsearch.catalog import load
 from passsearch.core import Objective
 from passsearch.dialects import DIALECTS
@@ -127,3 +128,34 @@ def test_tune_refuses_a_run_folder_with_links(name: str, tmp_path: Path) -> None
     with pytest.raises(UserError, match=f"{name}` is a link"):
         RunFolder(tmp_path / "run", {})
     assert not (tmp_path / "elsewhere").exists()
+
+
+ESCAPE = "\x1b]0;pwned\x07\x1b[2J\u202e"
+
+
+def poisoned(value: Any, text: str) -> Any:
+    """Return a document in which every text ends in another one."""
+    if isinstance(value, dict):
+        return {key: poisoned(item, text) for key, item in value.items()}
+    if isinstance(value, list):
+        return [poisoned(item, text) for item in value]
+    return value + text if isinstance(value, str) else value
+
+
+def test_names_neither_reach_the_terminal_as_escapes_nor_the_page_as_html(command: Command, tmp_path: Path) -> None:
+    run = run_of(tmp_path, "any", factory="x:Y")
+    document = json.loads((run / "result.json").read_text())
+    names = {key: poisoned(document[key], f"{ESCAPE}<script>") for key in ("model", "device", "fingerprint", "failed")}
+    (run / "result.json").write_text(json.dumps({**document, **names}))
+    status, printed = command("report", run, "--html", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert status == 0 and "pwned" in printed and "pwned" in page
+    assert not set(ESCAPE[:1] + ESCAPE[-1] + "\x07") & set(printed + page)
+    assert "<script" not in page
+    assert not set("\x1b\u202e") & set(str(TuneResult.read(run)))
+
+
+def test_a_name_in_an_error_is_written_out(command: Command, tmp_path: Path) -> None:
+    run = run_of(tmp_path, "any", factory=f"os:{ESCAPE}")
+    status, printed = command("export", run, "--to", tmp_path / "deploy", "-v")
+    assert status == 2 and "\x1b" not in printed and r"\x1b]0;pwned" in printed
