@@ -2,7 +2,8 @@
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from zlib import crc32
 
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
-from passsearch.evaluate import device_of
+from passsearch.evaluate import device_of, is_sealed, seal
 from passsearch.export import ARTIFACT_FOLDER, SCRIPT, export_run
 from passsearch.frontends import temporary_subfolder
 from passsearch.toolchain import get_toolchain
@@ -22,8 +23,16 @@ COMPILED = "compiled"
 _log = logging.getLogger(__name__)
 
 
-def compiled_function(document: Mapping[str, Any], run: Path) -> Callable[..., Any]:
+def compiled_function(
+    document: Mapping[str, Any], run: Path, *, catalogs: Sequence[Path] = (), trust: bool = False
+) -> Callable[..., Any]:
     """Load the winner of a run; the first call builds it by its exported script, all checks included.
+
+    Args:
+        document: The run's result.
+        run: The run folder.
+        catalogs: YAML files with the user's own passes.
+        trust: True to use passes that only the run folder names.
 
     Raises:
         UserError: This interpreter does not have the TVM that compiled it, or the script's checks fail.
@@ -45,8 +54,8 @@ def compiled_function(document: Mapping[str, Any], run: Path) -> Callable[..., A
     # A continued run may find another winner, so the folder is named after the winner.
     winner = f"{document['best']['pipeline']}|{document['best']['build']}"
     folder = run.absolute() / f"{COMPILED}-{crc32(winner.encode()):08x}"
-    if not folder.exists():
-        _build(document, run, folder=folder)
+    if not is_sealed(folder):
+        _build(document, run, folder=folder, catalogs=catalogs, trust=trust)
     home, _, function = compiler.opener.partition(":")
     function_of_tensors: Callable[..., Any] = getattr(import_module(home), function)(
         folder, device_of(document["target"])
@@ -62,14 +71,16 @@ def _own_version() -> str:
         return ""
 
 
-def _build(document: Mapping[str, Any], run: Path, *, folder: Path) -> None:
+def _build(document: Mapping[str, Any], run: Path, *, folder: Path, catalogs: Sequence[Path], trust: bool) -> None:
     _log.info("building the winner of %s by its exported script", run)
     # In a process of its own: a compiler that crashes must not end the user's notebook.
     python = get_toolchain(document["toolchain"]["name"]).python
     # The folder gets its name when it is complete; an interrupted build is made again.
     with temporary_subfolder(run.absolute()) as temporary:
-        script = export_run(document, run, to=temporary / "deploy") / SCRIPT
+        script = export_run(document, run, to=temporary / "deploy", catalogs=catalogs, trust=trust) / SCRIPT
         # Standard output may be the JSON document of the command that calls this.
         if run_script(python, script, to_stderr=True):
             raise UserError(f"The script that builds the winner of `{run}` failed; its messages stand above.")
+        shutil.rmtree(folder, ignore_errors=True)
         os.replace(script.parent / ARTIFACT_FOLDER, folder)
+    seal(folder)

@@ -16,14 +16,15 @@ from passsearch.api.common import (
     silent,
 )
 from passsearch.api.compiled_function import compiled_function
-from passsearch.core import DEADLINE_S, BuildOptions, Objective, TensorType
+from passsearch.catalog import checked_factories
+from passsearch.core import DEADLINE_S, BuildOptions, Objective, Pipeline, TensorType
 from passsearch.errors import UserError
-from passsearch.evaluate import MeasurementPlans, open_session
+from passsearch.evaluate import MeasurementPlans, check_saved_network, open_session
 from passsearch.export import export_run
 from passsearch.frontends import ModelFile, digest_files
 from passsearch.report import result_html, result_text
 from passsearch.search import OUTPUT_CASES, Document, Run, RunOptions, audit_run, require_repetitions
-from passsearch.store import NETWORK, read_deployment, read_result
+from passsearch.store import NETWORK, RESULT, read_deployment, read_result
 from passsearch.toolchain import cache_folder
 
 Objectives: TypeAlias = str | Sequence[str]
@@ -54,14 +55,23 @@ class TuneResult:
         run: The run folder.
     """
 
-    def __init__(self, document: Mapping[str, Any], run: Path) -> None:
-        self.document = document
-        self.run = run
+    def __init__(
+        self, document: Mapping[str, Any], run: Path, *, catalogs: Sequence[str | Path] = (), trust: bool = False
+    ) -> None:
+        """Keep a result with the catalogs and the trust by which its passes are exported and loaded; see ``read``."""
+        self.document, self.run = document, run
+        self._allowed: Any = {"catalogs": catalog_paths(catalogs), "trust": trust}
 
     @classmethod
-    def read(cls, run: str | Path) -> "TuneResult":
-        """Read the result of an earlier run."""
-        return cls(read_result(Path(run)), Path(run))
+    def read(cls, run: str | Path, *, catalogs: Sequence[str | Path] = (), trust: bool = False) -> "TuneResult":
+        """Read the result of an earlier run.
+
+        Args:
+            run: The run folder.
+            catalogs: YAML files with the user's own passes, for ``export`` and ``compiled``.
+            trust: True to let these two use passes that only the run folder names.
+        """
+        return cls(read_result(Path(run)), Path(run), catalogs=catalogs, trust=trust)
 
     @property
     def best(self) -> Best:
@@ -77,7 +87,7 @@ class TuneResult:
 
     def export(self, to: str | Path) -> Path:
         """Write the deployment script, the pipeline file and the network; needs no compiler."""
-        return export_run(self.document, self.run, to=Path(to))
+        return export_run(self.document, self.run, to=Path(to), **self._allowed)
 
     @cached_property
     def compiled(self) -> Callable[..., Any]:
@@ -88,7 +98,7 @@ class TuneResult:
         Raises:
             UserError: This interpreter does not have the TVM that compiled it, or the script's checks fail.
         """
-        return compiled_function(self.document, self.run)
+        return compiled_function(self.document, self.run, **self._allowed)
 
     def __str__(self) -> str:
         return result_text(self.document)
@@ -119,6 +129,7 @@ def tune(
     passes: Sequence[str] | None = None,
     additional: Sequence[str] = (),
     catalogs: Sequence[str | Path] = (),
+    trust: bool = False,
     sampler: str = "auto",
     remember: bool = True,
     plans: MeasurementPlans | None = None,
@@ -148,6 +159,7 @@ def tune(
         passes: The only passes to search, whatever the classes say.
         additional: Further passes to search, which the catalog leaves to the user's intent.
         catalogs: YAML files with the user's own passes.
+        trust: True to run code that the network's file brings.
         sampler: Strategy: auto, graph, nsga2 or random.
         remember: True to use and extend the facts that runs on this network, compiler and device share. The
             confirmation of the winner is always measured anew.
@@ -160,7 +172,7 @@ def tune(
     """
     objectives = _objectives(objective)
     session = open_session(
-        model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain),
+        model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain, trust=trust),
         toolchain=toolchain,
         target=target,
         catalogs=catalog_paths(catalogs),
@@ -187,7 +199,7 @@ def tune(
     folder = Path(out) if out is not None else run.default_folder(cache_folder() / "runs")
     if out is None:
         _log.info("no run folder was named; the run is in %s", folder)
-    return TuneResult(run.execute(folder, progress or silent), folder)
+    return TuneResult(run.execute(folder, progress or silent), folder, catalogs=catalogs)
 
 
 def audit(
@@ -196,6 +208,8 @@ def audit(
     toolchain: str | None = None,
     confirm: int = 3,
     deadline: float = DEADLINE_S,
+    catalogs: Sequence[str | Path] = (),
+    trust: bool = False,
     plans: MeasurementPlans | None = None,
     progress: Progress | None = None,
 ) -> Document:
@@ -209,30 +223,45 @@ def audit(
         toolchain: Name of the toolchain; the run's own by default.
         confirm: Fewest fresh compiles of winner and baseline; up to nine are made while the verdict is not clear.
         deadline: Seconds one request to a worker may take.
+        catalogs: YAML files with the user's own passes.
+        trust: True to run passes that only the run folder names, from the import paths that it names, and what its
+            network calls.
         plans: Plans by which artifacts are timed.
         progress: Callback; gets the current step in words.
 
     Raises:
-        UserError: The run has no finished winner.
+        UserError: The run has no finished winner, or it names passes that are in no catalog.
         EnvironmentFault: Its toolchain is not installed.
     """
     folder = Path(run)
     document = read_result(folder)
     recorded = read_deployment(document, folder)
     require_repetitions(confirm)
-    # The run's own factories, paths and limit instead of the catalog's: the catalog may have changed since, and an
-    # audit must rebuild what the run built. The inputs are those that no search has used.
+    check_saved_network(folder / NETWORK, trust=trust)
+    session = open_session(
+        _saved_network(document, folder),
+        toolchain=toolchain or document["toolchain"]["name"],
+        target=document["target"],
+        catalogs=catalog_paths(catalogs),
+        tolerance=recorded["tolerance"],
+        deadline_s=deadline,
+        plans=plans,
+    )
+    paths: list[str] = recorded.get("paths", [])
+    factories = checked_factories(
+        Pipeline.parse(document["best"]["pipeline"]),
+        recorded["factories"],
+        session.catalog,
+        file=folder / RESULT,
+        trust=trust,
+        paths=paths,
+    )
+    # The run's own factories and limit instead of the catalog's: the catalog may have changed since, and an audit must
+    # rebuild what the run built. The inputs are those that no search has used.
     session = replace(
-        open_session(
-            _saved_network(document, folder),
-            toolchain=toolchain or document["toolchain"]["name"],
-            target=document["target"],
-            tolerance=recorded["tolerance"],
-            deadline_s=deadline,
-            plans=plans,
-        ),
-        own_factories=recorded["factories"],
-        paths=tuple(recorded.get("paths", ())),
+        session,
+        own_factories=factories,
+        paths=(*session.paths, *(paths if trust else ())),
         output_cases=OUTPUT_CASES,
     )
     refuse_unreadable((Objective.parse(document["verdict"]["objective"]),), session)

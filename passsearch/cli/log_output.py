@@ -12,10 +12,13 @@ from typing import Annotated, TypeAlias
 import typer
 
 from passsearch import __version__
+from passsearch.core import TRUST_LOG, printable
 from passsearch.errors import UserError
 
 # Only this logger: those of other libraries (numba, matplotlib, …) would bury what the user looks for.
 _LOGGER = logging.getLogger("passsearch")
+_TRUST_LOGGER = logging.getLogger(TRUST_LOG)
+_PLAIN_FORMAT = logging.Formatter("%(message)s")
 _STDERR_FORMAT = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
 # With the thread, because the workers of a search are driven by several threads at once.
 _FILE_FORMAT = logging.Formatter("%(asctime)s %(levelname)s %(threadName)s %(name)s: %(message)s")
@@ -28,13 +31,17 @@ class CommandLog(ExitStack):
         super().__init__()
         self._arguments = arguments
         self._verbosity = 0
-        self._stderr = _StderrHandler()
+        self._stderr, self._trust = _StderrHandler(_STDERR_FORMAT), _StderrHandler(_PLAIN_FORMAT)
         self.callback(_LOGGER.setLevel, _LOGGER.level)
+        # The code that a trusted file runs is named without --verbose too.
+        _TRUST_LOGGER.addHandler(self._trust)
+        self.callback(_TRUST_LOGGER.removeHandler, self._trust)
 
     def log_to_stderr(self, verbosity: int) -> None:
         """Print the log to standard error: from INFO if the sum over all calls is 1, from DEBUG if it is 2 or more."""
         self._verbosity += verbosity
         if self._verbosity:
+            _TRUST_LOGGER.removeHandler(self._trust)  # else its lines would be printed twice
             self._attach(self._stderr, logging.INFO if self._verbosity == 1 else logging.DEBUG)
 
     def log_to_file(self, path: Path) -> None:
@@ -70,12 +77,12 @@ class _StderrHandler(logging.Handler):
     would keep the earlier stream and write into the bar.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, formatter: logging.Formatter) -> None:
         super().__init__()
-        self.setFormatter(_STDERR_FORMAT)
+        self.setFormatter(formatter)
 
     def emit(self, record: logging.LogRecord) -> None:
-        sys.stderr.write(f"{self.format(record)}\n")
+        sys.stderr.write(printable(self.format(record), keep="\n\t") + "\n")
 
 
 def _set_verbosity(context: typer.Context, verbosity: int) -> None:

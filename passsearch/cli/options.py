@@ -26,6 +26,9 @@ Catalogs: TypeAlias = Annotated[
     list[Path] | None,
     typer.Option("--catalog", metavar="FILE", help="YAML file with your own passes; repeatable."),
 ]
+Trust: TypeAlias = Annotated[
+    bool, typer.Option("--trust", help="Run code that comes with a file; what it runs is printed first.")
+]
 Inputs: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(

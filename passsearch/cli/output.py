@@ -6,16 +6,18 @@ from typing import Any
 
 import typer
 
+from passsearch.core import printable
+
 
 def print_result(document: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     """Print a result, as one JSON document or as text."""
     # NaN is not JSON, and strict parsers refuse the whole document for it: better an error here.
-    typer.echo(json.dumps(document, indent=1, allow_nan=False) if as_json else text.rstrip("\n"))
+    typer.echo(json.dumps(document, indent=1, allow_nan=False) if as_json else printable(text.rstrip("\n"), keep="\n"))
 
 
 def print_note(line: str) -> None:
     """Print a line that is not part of the result."""
-    typer.echo(line, err=True)
+    typer.echo(printable(line), err=True)
 
 
 def print_error(message: str) -> None:

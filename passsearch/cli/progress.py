@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from passsearch.cli.output import print_note
+from passsearch.core import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -30,14 +31,14 @@ class ProgressBar:
         if text != self._phase:
             _log.info("phase: %s (%d of %d)", text, done, total)
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, description=text, completed=done, total=max(total, done, 1))
+            self._bar.update(self._task, description=_plain(text), completed=done, total=max(total, done, 1))
         elif text != self._phase:
             print_note(text)
         self._phase = text
 
     def _show_note(self, text: str) -> None:
         if self._bar is not None:
-            self._bar.console.print(text)
+            self._bar.console.print(_plain(text))
         else:
             print_note(text)
 
@@ -51,6 +52,13 @@ class ProgressBar:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def _plain(text: str) -> str:
+    """Return a text that rich prints as it is: brackets are no markup, control characters are written out."""
+    from rich.markup import escape
+
+    return escape(printable(text))
 
 
 def _bar() -> "Progress":

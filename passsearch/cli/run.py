@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from passsearch.cli.options import AsJson, Deadline, Run, ToolchainName
+from passsearch.cli.options import AsJson, Catalogs, Deadline, Run, ToolchainName, Trust
 from passsearch.cli.output import print_error, print_note, print_result
 from passsearch.cli.progress import ProgressBar
 from passsearch.core import DEADLINE_S
@@ -24,6 +24,8 @@ def export(
     replay: Annotated[
         bool, typer.Option("--replay", help="Run the exported script once, with the run's toolchain.")
     ] = False,
+    catalogs: Catalogs = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
     """Write a script that rebuilds the winner without passsearch.
@@ -33,7 +35,7 @@ def export(
     from passsearch.api import TuneResult
     from passsearch.export import SCRIPT
 
-    result = TuneResult.read(run)
+    result = TuneResult.read(run, catalogs=catalogs or (), trust=trust)
     folder = result.export(to)
     status = _replay(result, folder / SCRIPT, quiet=as_json) if replay else None
     document = {"folder": str(folder), "script": str(folder / SCRIPT), "replay_exit_status": status}
@@ -54,6 +56,8 @@ def audit(
         typer.Option(min=2, metavar="N", help="Fewest fresh compiles; more if the verdict is unclear."),
     ] = 3,
     deadline: Deadline = DEADLINE_S,
+    catalogs: Catalogs = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
     """Rebuild a run's winner and measure it again.
@@ -68,7 +72,15 @@ def audit(
             # A comparison without any pipeline measures the baseline and its twin, the same build.
             document = api.compare(subject, [], toolchain=toolchain, deadline=deadline, progress=progress)
         else:
-            document = api.audit(subject, toolchain=toolchain, confirm=confirm, deadline=deadline, progress=progress)
+            document = api.audit(
+                subject,
+                toolchain=toolchain,
+                confirm=confirm,
+                deadline=deadline,
+                catalogs=catalogs or (),
+                trust=trust,
+                progress=progress,
+            )
     print_result(document, comparison_text(document) if aa else audit_text(document), as_json=as_json)
     # The baseline against itself makes no claim that could fail.
     return 0 if aa or document["signed_off"] else NEGATIVE

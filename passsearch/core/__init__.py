@@ -2,6 +2,7 @@
 
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
 from passsearch.core.candidate import BuildOptions, Candidate
+from passsearch.core.file_name import safe_file_name
 from passsearch.core.inputs import DeclaredInput, Dimension, bind_inputs, format_input, parse_input, resolve_inputs
 from passsearch.core.measurement import (
     CODEGEN,
@@ -23,8 +24,10 @@ from passsearch.core.measurement import (
     strict_limit,
 )
 from passsearch.core.passes import Json, PassSpec, Pipeline, parse_json
+from passsearch.core.printable import printable
 from passsearch.core.suggestion import suggest_name
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
+from passsearch.core.trust import TRUST_LOG, require_trust
 
 __all__ = [
     "CODEGEN",
@@ -37,6 +40,7 @@ __all__ = [
     "OBJECTIVES",
     "PASSES",
     "STRICT_LIMITS",
+    "TRUST_LOG",
     "UNKNOWN_CLASS",
     "WRITING",
     "ArchitectureClass",
@@ -61,7 +65,10 @@ __all__ = [
     "format_input",
     "parse_input",
     "parse_json",
+    "printable",
+    "require_trust",
     "resolve_inputs",
+    "safe_file_name",
     "strict_limit",
     "suggest_name",
 ]

@@ -12,6 +12,7 @@ from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.evaluator import WorkerEvaluator
 from passsearch.evaluate.exploration import Exploration, Growth, Limits
 from passsearch.evaluate.kernel_store import NetworkKernels, Region
+from passsearch.evaluate.model_import import check_saved_network
 from passsearch.evaluate.plans import MeasurementPlans
 from passsearch.evaluate.protocols import Evaluator, Explorer, KernelProfiler
 from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
@@ -28,6 +29,7 @@ from passsearch.evaluate.records import (
     TimedSamples,
     TimingRequest,
 )
+from passsearch.evaluate.seal import is_sealed, seal
 from passsearch.evaluate.session import OUTPUT_CASES, Session, device_of, open_session
 from passsearch.evaluate.state_graph import Edge, EdgeKey, StateGraph
 from passsearch.evaluate.verify import DEVIATION, Agreement
@@ -69,8 +71,11 @@ __all__ = [
     "TimingRequest",
     "WorkerEvaluator",
     "check_entries",
+    "check_saved_network",
     "device_of",
     "dialect_digest",
+    "is_sealed",
     "open_session",
     "recorded_edges",
+    "seal",
 ]

@@ -7,11 +7,12 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import BuildOptions, Candidate, Failure, strict_limit
+from passsearch.core import BuildOptions, Candidate, Failure, safe_file_name, strict_limit
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import BuildFact, Built, FreshCompile, Network
+from passsearch.evaluate.seal import is_sealed, seal
 from passsearch.evaluate.session import Session
 from passsearch.evaluate.verify import Agreement, VerifyFact, judge, wrong_result
 from passsearch.store import STATES, Fact
@@ -36,6 +37,9 @@ class Builder:
         self._session, self._network, self._facts = session, network, facts
         self._pool, self._applier, self._folder = pool, applier, folder
         self.reference = folder / "reference.npz"
+        if not is_sealed(self.reference):
+            self.reference.unlink(missing_ok=True)
+        self._own: set[Path] = set()  # artifacts that this start has built, or whose seal it has checked
         self._verified: dict[str, Fact] = {}  # by digest of the binary
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
         # The limit follows from the coarsest type the network computes in; docs/measurement.md has the numbers.
@@ -59,7 +63,8 @@ class Builder:
         # The key has no limit in it: the deviation is a fact of the build, and two candidates with the same IR may have
         # different limits.
         key = f"{state}|{options_key(candidate.build)}"
-        folder = self._folder / key.replace("|", "-").replace("+", "x")
+        # A log of another user may name any state.
+        folder = self._folder / safe_file_name(key.replace("|", "-").replace("+", "x"))
         fact = self._facts.recall("build", key)
         # A failure of the imported network itself would end every later run, so it is not taken from the log or cache.
         if fact is not None and "failure" in fact and state == self._applier.graph.root and key not in self._attempts:
@@ -104,9 +109,15 @@ class Builder:
 
     def restore(self, built: Built) -> Built | Failure:
         """Make sure that the files exist: a resumed run may have lost them, a search may have deleted them."""
-        if built.folder.exists():
+        if self.has(built.folder):
             return built
         return read_fact(self._build(built.state, built.options, folder=built.folder), lambda _: built)
+
+    def has(self, folder: Path) -> bool:
+        """Return whether the files of an artifact exist and a run of this user has written them."""
+        if folder not in self._own and is_sealed(folder):
+            self._own.add(folder)
+        return folder in self._own and folder.exists()
 
     def discard(self, built: Built) -> None:
         """Delete the files of an artifact; ``restore`` makes them again."""
@@ -123,12 +134,13 @@ class Builder:
         self, key: str, candidate: Candidate, *, timing_key: str, kinds: Sequence[str]
     ) -> FreshCompile | Failure:
         """Compile a candidate in a process of its own; see ``Evaluator.compile_fresh``."""
-        fact = self._facts.recall("fresh", key)
+        fact, folder = self._facts.recall("fresh", key), self._folder / safe_file_name(key)
         # A confirmation deletes the files once they are timed. A resumed run compiles again only if they were not.
-        lost = fact is not None and "failure" not in fact and not Path(fact["folder"]).exists()
+        lost = fact is not None and "failure" not in fact and not self.has(folder)
         if fact is None or (lost and any(self._facts.recall(kind, timing_key) is None for kind in kinds)):
-            fact = self._facts.record("fresh", key, fact=self._compile_fresh(key, candidate))
-        return read_fact(fact, FreshCompile.from_fact)
+            fact = self._facts.record("fresh", key, fact=self._compile_fresh(folder, candidate))
+        # Not the folder that the log names: the log may be another user's, or the run folder may have moved.
+        return read_fact({**fact, "folder": str(folder)}, FreshCompile.from_fact)
 
     def expected_outputs(self, built: Built, *, seed: int) -> list[Any] | None:
         """Return digests of an artifact's outputs on random inputs; empty where nothing runs, ``None`` if it fails."""
@@ -162,7 +174,12 @@ class Builder:
             return verified
         shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)
+        self._keep(folder)
         return {**answer, **{name: verified.get(name) for name in VERIFIED}}
+
+    def _keep(self, folder: Path) -> None:
+        seal(folder)
+        self._own.add(folder)
 
     def _verify(self, folder: Path, *, longest_s: float) -> Fact:
         """Compare outputs with the reference, or make the reference; a mismatch is a failure of the build."""
@@ -174,6 +191,8 @@ class Builder:
             "longest_s": None if math.isinf(longest_s) else longest_s,
         }
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
+        if request["reference"] is None and self.reference.exists():
+            seal(self.reference)
         # The worker reports another type, shape or integer as infinite. No candidate's limit admits that, so it is a
         # failure of the build and needs no judgement by candidate.
         if "failure" not in answer and not math.isfinite(answer["deviation"]):
@@ -185,8 +204,7 @@ class Builder:
         inputs = self._network.inputs_to_json()
         return {"verb": verb, "folder": str(folder), "device": self._session.device, "inputs": inputs}
 
-    def _compile_fresh(self, key: str, candidate: Candidate) -> Fact:
-        folder = self._folder / key
+    def _compile_fresh(self, folder: Path, candidate: Candidate) -> Fact:
         shutil.rmtree(folder, ignore_errors=True)
         _log.info("compiling %s in a new process", candidate.name or candidate.pipeline)
         answer = self._pool.ask_new("build", self._applier.compiler.compile_request(candidate, folder))
@@ -197,6 +215,7 @@ class Builder:
         if answer["state"] != self._applier.reach(candidate.pipeline):
             reason = "a fresh process reached another IR by the same pipeline"
             return {"failure": Failure("unstable", "apply", "", reason).to_json()}
+        self._keep(folder)
         return {**answer, "folder": str(folder)}
 
 

@@ -27,6 +27,7 @@ from passsearch.evaluate.records import (
     TimedSamples,
     TimingRequest,
 )
+from passsearch.evaluate.seal import seal
 from passsearch.evaluate.session import Session
 from passsearch.evaluate.state_graph import StateGraph
 from passsearch.evaluate.timing import Timing
@@ -69,7 +70,10 @@ class WorkerEvaluator:
             UserError: The network cannot be imported.
             EnvironmentFault: The compiler does not start.
         """
+        folder = folder.absolute()  # workers have another working folder
         folder.mkdir(parents=True, exist_ok=True)
+        # What an earlier start left after a kill; another user may have written it, and states become machine code.
+        shutil.rmtree(folder / STATES, ignore_errors=True)
         source = loadable_model(session, cache_folder() / "models").to_request()
         self.session, self.plans = session, session.plans
         self.folder, self._pool = folder, WorkerPool(session, folder)
@@ -215,7 +219,7 @@ class WorkerEvaluator:
         fact = self._facts.recall("consumed", key)
         if fact is None:
             # Folders do not say how to build them again. The caller can restore the artifacts and ask once more.
-            if not all(Path(folder).exists() for folder in folders):
+            if not all(self.builder.has(Path(folder)) for folder in folders):
                 return None
             fact = self._facts.record("consumed", key, fact=self._timing.consumption(folders, plan))
         return read_fact(fact, Consumed.from_fact)
@@ -254,6 +258,7 @@ class WorkerEvaluator:
         expected = self.builder.expected_outputs(restored, seed=DEPLOYMENT_SEED)
         if expected is None or not self.applier.save(self.graph.root, folder / NETWORK):
             return None
+        seal(folder / NETWORK)
         return {
             "states": self.applier.hashes(candidate.pipeline),
             "expected": expected,

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from passsearch.catalog import Catalog, load
-from passsearch.core import DEADLINE_S, Candidate
+from passsearch.core import DEADLINE_S, Candidate, safe_file_name
 from passsearch.dialects import Dialect, dialect
 from passsearch.dialects.contract import SCALES
 from passsearch.errors import UserError
@@ -152,7 +152,7 @@ class Session:
             "phases": {name: list(phases) for name, phases in self.phases_by_pass.items()},
         }
         # The folder keeps its old name, because users' caches are in it.
-        return cache_folder() / "memory" / f"{self.model.name}-{_digest(identity)}.jsonl"
+        return cache_folder() / "memory" / f"{safe_file_name(self.model.name)}-{_digest(identity)}.jsonl"
 
     @property
     def kernel_cache_path(self) -> Path:

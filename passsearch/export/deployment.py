@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any, TypeVar
 
-from passsearch.core import BuildOptions, Json, Pipeline
+from passsearch.core import BuildOptions, Json, Pipeline, printable
 from passsearch.dialects import Dialect, dialect
 from passsearch.errors import UserError
 from passsearch.store import NETWORK, write_json
@@ -252,7 +252,7 @@ def _summary(deployment: Deployment) -> list[str]:
         f"Build: TVM's own pipeline at opt_level {deployment.build.opt_level}",
     ]
     # A line break in a name would end the comment, and the rest of the name would run as code.
-    return [" ".join(line.split()) for line in lines]
+    return [printable(" ".join(line.split())) for line in lines]
 
 
 def _pass_records(deployment: Deployment, sources: Mapping[str, _Source]) -> list[dict[str, Any]]:
@@ -269,7 +269,11 @@ def _write_files(folder: Path, deployment: Deployment, *, sources: Mapping[str, 
     assert len(deployment.ir_hashes) == len(deployment.pipeline) + 1
     script, *support_files = deployment.dialect.script
     write_json(folder / PIPELINE, _record(deployment, sources))
-    (folder / SCRIPT).write_text("".join(f"# {line}\n" for line in _summary(deployment)) + script.read_text())
+    # The first line is fixed: Python reads a file's encoding from its first two comments (PEP 263), and a name with
+    # `coding: utf_7` in it could turn a comment into code.
+    head = ["-*- coding: utf-8 -*-", *_summary(deployment)]
+    text = "".join(f"# {line}\n" for line in head) + script.read_text(encoding="utf-8")
+    (folder / SCRIPT).write_text(text, encoding="utf-8")
     for file in support_files:
         shutil.copyfile(file, folder / file.name)
     shutil.copyfile(deployment.network, folder / NETWORK)

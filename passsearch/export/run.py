@@ -1,32 +1,39 @@
 """Export of a finished run. No compiler is needed: the run has recorded everything."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from passsearch.catalog import checked_factories, load
 from passsearch.core import BuildOptions, Pipeline
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
+from passsearch.evaluate import check_saved_network
 from passsearch.export.deployment import Deployment, write_deployment
-from passsearch.store import NETWORK, read_deployment
+from passsearch.store import NETWORK, RESULT, read_deployment
 
 
-def export_run(document: Mapping[str, Any], run: Path, *, to: Path) -> Path:
+def export_run(
+    document: Mapping[str, Any], run: Path, *, to: Path, catalogs: Sequence[Path] = (), trust: bool = False
+) -> Path:
     """Write the deployment folder of a run's winner.
 
     Args:
         document: The run's result.
         run: The run folder.
         to: The folder to write.
+        catalogs: YAML files with the user's own passes.
+        trust: True to use passes that only the run folder names, and a network that calls other code.
 
     Returns:
         The absolute path of the deployment folder.
 
     Raises:
-        UserError: The run was interrupted before its winner was confirmed, its network file is missing, or its result
-            was edited.
+        UserError: The run was interrupted before its winner was confirmed, its network file is missing, its result was
+            edited, it names passes that are in no catalog, or its network calls other code.
     """
     deployment = read_deployment(document, run)
+    check_saved_network(run / NETWORK, trust=trust)
     toolchain, best = document["toolchain"], document["best"]
     pipeline = Pipeline.parse(best["pipeline"])
     without = [step.name for step in pipeline.passes if step.name not in deployment["factories"]]
@@ -35,6 +42,13 @@ def export_run(document: Mapping[str, Any], run: Path, *, to: Path) -> Path:
         raise UserError(
             f"The result of `{run}` was edited: `deployment` {reason}; run the same `passsearch tune` again."
         )
+    # The folder holds the passes' code, which runs where it is deployed, so it must be code that the user knows.
+    catalog = load(toolchain["dialect"], *catalogs)
+    paths: list[str] = deployment.get("paths", [])
+    factories = checked_factories(
+        pipeline, deployment["factories"], catalog, file=run / RESULT, trust=trust, paths=paths
+    )
+    own_paths = tuple(str(path.resolve().parent) for path in catalogs)
     model = {key: document["model"][key] for key in ("name", "source", "sha256", "batch")}
     return write_deployment(
         to,
@@ -44,7 +58,7 @@ def export_run(document: Mapping[str, Any], run: Path, *, to: Path) -> Path:
             tvm_commit=toolchain.get("tvm_commit", ""),
             target=document["target"],
             pipeline=pipeline,
-            factories=deployment["factories"],
+            factories=factories,
             build=BuildOptions.from_json(best["build"]),
             network=run / NETWORK,
             model=model,
@@ -53,6 +67,6 @@ def export_run(document: Mapping[str, Any], run: Path, *, to: Path) -> Path:
             output_digests=tuple(deployment["expected"]),
             tolerance=deployment["tolerance"],
             seed=deployment["seed"],
-            import_paths=tuple(deployment.get("paths", ())),
+            import_paths=(*own_paths, *(paths if trust else ())),
         ),
     )

@@ -3,7 +3,6 @@
 import hashlib
 import logging
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from passsearch.core import Json, TensorType
+from passsearch.core import Json, TensorType, safe_file_name
 from passsearch.errors import EnvironmentFault
 
 Format: TypeAlias = Literal["onnx", "torchscript", "tensorflow", "tflite", "mxnet", "exported", "ir"]
@@ -73,8 +72,7 @@ def digest_files(paths: Iterable[Path]) -> str:
 
 def cache_file_name(name: str, digest: str, *, suffix: str) -> str:
     """Return a file name made of a readable name and the digest of everything that decides the content."""
-    readable = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._") or "network"
-    return f"{readable[:60]}-{digest[:16]}{suffix}"
+    return f"{safe_file_name(name)}-{digest[:16]}{suffix}"
 
 
 def save_bytes(folder: Path, data: bytes, *, name: str, suffix: str) -> Path:

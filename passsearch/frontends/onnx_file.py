@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,7 +57,7 @@ def read(path: Path) -> OnnxFile:
     """Read the declarations of an ONNX file; weights in other files are not loaded.
 
     Raises:
-        UserError: The file is not ONNX, holds no operator, or a file with its weights is missing.
+        UserError: The file is not ONNX, holds no operator, or a file with its weights is missing or in another folder.
     """
     import onnx
     from google.protobuf.message import DecodeError
@@ -70,7 +70,13 @@ def read(path: Path) -> OnnxFile:
     # Protobuf accepts many files of other kinds, as a model in which every field is empty.
     if not model.graph.node:
         raise UserError(f"Cannot read `{path}` as ONNX (no operator in it); export the network again.")
-    external = tuple(sorted({path.parent / name for name in _external_files(model)}))
+    names = sorted(set(_external_files(model)))
+    for name in names:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise UserError(
+                f"`{path}` keeps weights in `{name}`, which is not in its folder; export the network again."
+            )
+    external = tuple(path.parent / name for name in names)
     for file in external:
         if not file.is_file():
             raise UserError(f"`{path}` keeps weights in `{file.name}`, which is missing; put it beside the model.")
@@ -95,9 +101,22 @@ def _external_files(model: onnx.ModelProto) -> Iterator[str]:
     """Yield the names of the files that hold weights, relative to the model's folder."""
     from onnx import TensorProto
 
-    for tensor in model.graph.initializer:
+    for tensor in _tensors(model.graph.initializer, [*model.graph.node, *_nodes_of_functions(model)]):
         if tensor.data_location == TensorProto.EXTERNAL:
             yield from (entry.value for entry in tensor.external_data if entry.key == "location")
+
+
+def _tensors(weights: Iterable[onnx.TensorProto], nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    """Yield weights, and the tensors in the attributes of operators, those of loops and branches included."""
+    yield from weights
+    for attribute in (attribute for node in nodes for attribute in node.attribute):
+        yield from (attribute.t, *attribute.tensors)
+        for graph in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
+            yield from _tensors(graph.initializer, graph.node)
+
+
+def _nodes_of_functions(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    yield from (node for function in model.functions for node in function.node)
 
 
 def _declared_inputs(model: onnx.ModelProto) -> tuple[DeclaredInput, ...]:

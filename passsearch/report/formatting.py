@@ -1,7 +1,10 @@
 """Numbers, intervals and pipelines as text; a missing or ``null`` value becomes a dash."""
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
+
+from passsearch.core import printable
 
 MISSING = "–"
 
@@ -12,6 +15,11 @@ def lookup(document: Mapping[str, Any] | None, *keys: str) -> Any:
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
+
+
+def html_text(text: str) -> str:
+    """Return a text as HTML that shows exactly its characters; what does not print is written out."""
+    return escape(printable(text, keep="\n"))
 
 
 def format_count(value: int | None) -> str:

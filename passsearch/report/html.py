@@ -1,10 +1,9 @@
 """Results as self-contained HTML: a table, and a plot of intervals drawn as SVG."""
 
 from collections.abc import Iterable, Mapping
-from html import escape
 from typing import Any
 
-from passsearch.report.formatting import format_pipeline, lookup
+from passsearch.report.formatting import format_pipeline, html_text, lookup
 from passsearch.report.interval_plot import interval_plot
 from passsearch.report.rows import baseline_name, column_titles, front_rows, level_rows, result_rows
 from passsearch.report.text import FRONT_TITLE, LEVELS_TITLE, attribution_lines, evidence_lines, setup_lines
@@ -27,7 +26,7 @@ _STYLE = """
 def result_html(document: Mapping[str, Any]) -> str:
     """Return a run's result as an HTML fragment for notebooks."""
     rows, floor = result_rows(document), lookup(document, "verdict", "noise_floor")
-    verdict = escape(verdict_text(document))
+    verdict = html_text(verdict_text(document))
     return "\n".join(
         (
             f'<div class="passsearch"><style>{_STYLE}</style>',
@@ -38,7 +37,7 @@ def result_html(document: Mapping[str, Any]) -> str:
             _levels(document),
             _pareto_front(document),
             _paragraphs(attribution_lines(document)),
-            f"<p>best: <code>{escape(format_pipeline(document.get('best')))}</code></p>",
+            f"<p>best: <code>{html_text(format_pipeline(document.get('best')))}</code></p>",
             f"<details><summary>Evidence</summary>{_paragraphs(evidence_lines(document))}</details>",
             "</div>",
         )
@@ -47,7 +46,7 @@ def result_html(document: Mapping[str, Any]) -> str:
 
 def result_page(document: Mapping[str, Any]) -> str:
     """Return a run's result as a complete HTML page."""
-    title = escape(f"passsearch: {lookup(document, 'model', 'name') or 'a run'}")
+    title = html_text(f"passsearch: {lookup(document, 'model', 'name') or 'a run'}")
     # Without a script and without a link: the page can be mailed, archived and opened offline.
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -57,7 +56,7 @@ def result_page(document: Mapping[str, Any]) -> str:
 
 
 def _paragraphs(lines: Iterable[tuple[str, str]]) -> str:
-    return "\n".join(f"<p>{escape(title)}: {escape(text)}</p>" for title, text in lines)
+    return "\n".join(f"<p>{html_text(title)}: {html_text(text)}</p>" for title, text in lines)
 
 
 def _levels(document: Mapping[str, Any]) -> str:
@@ -80,11 +79,11 @@ def _pareto_front(document: Mapping[str, Any]) -> str:
 
 
 def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    head = "".join(f"<th>{html_text(title)}</th>" for title in titles)
     body = "\n".join(_table_row(cells) for cells in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
 
 
 def _table_row(cells: tuple[str, ...]) -> str:
     css_class = ' class="best"' if cells[0] == "best" else ""
-    return f"<tr{css_class}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+    return f"<tr{css_class}>" + "".join(f"<td>{html_text(cell)}</td>" for cell in cells) + "</tr>"

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
-from passsearch.report.formatting import MISSING, format_number, lookup
+from passsearch.report.formatting import MISSING, format_number, html_text, lookup
 from passsearch.report.rows import Row
 
 WIDTH, TOP, ROW_HEIGHT = 720, 34, 24
@@ -38,7 +37,7 @@ def interval_plot(rows: Sequence[Row], *, baseline: str, noise_floor: float | No
     titles = f"throughput relative to {baseline}", "compile time in seconds"
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" '
-        f'aria-label="{escape(" and ".join(titles))}" font-family="system-ui, sans-serif" font-size="12" '
+        f'aria-label="{html_text(" and ".join(titles))}" font-family="system-ui, sans-serif" font-size="12" '
         'fill="currentColor">',
         _label(_THROUGHPUT_X[0], 14, text=titles[0]),
         _label(_COMPILE_X[0], 14, text=titles[1]),
@@ -122,4 +121,4 @@ def _colour(row: Row) -> str:
 
 
 def _label(x: float, y: float, *, text: str, anchor: str = "start") -> str:
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(text)}</text>'
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{html_text(text)}</text>'

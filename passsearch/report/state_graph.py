@@ -1,8 +1,9 @@
 """A drawing of a state graph as SVG, one column per number of passes, without a plotting library."""
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any
+
+from passsearch.report.formatting import html_text
 
 COLUMN_WIDTH, ROW_HEIGHT, MARGIN, LEGEND_HEIGHT = 150, 26, 50, 18
 PALETTE = ("#1b6ca8", "#c8553d", "#1a7f5a", "#8a5fb0", "#b8860b", "#3a9ca8", "#a83279", "#6b7a2f", "#555f6e", "#d07b2a")
@@ -28,9 +29,9 @@ def state_graph_svg(document: Mapping[str, Any]) -> str:
     title = f"{document['model']['name']}: {len(positions)} states, {'closed' if document['closed'] else 'not closed'}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img" aria-label="{escape(title)}" font-family="system-ui, sans-serif" font-size="12">',
+        f'role="img" aria-label="{html_text(title)}" font-family="system-ui, sans-serif" font-size="12">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{MARGIN}" y="24">{escape(title)}; column: fewest passes that lead to a state</text>',
+        f'<text x="{MARGIN}" y="24">{html_text(title)}; column: fewest passes that lead to a state</text>',
         *(_edge_svg(positions[source], positions[target], colour=colours[step]) for source, target, step in edges),
         *(_state_svg(state, x=x, y=y) for state, (x, y) in positions.items()),
         *(
@@ -115,4 +116,4 @@ def _state_svg(state: int, *, x: float, y: float) -> str:
 
 def _legend_svg(step: str, colour: str, *, y: float) -> str:
     line = f'<path d="M{MARGIN} {y - 4}h26" stroke="{colour}" stroke-width="3"/>'
-    return f'{line}<text x="{MARGIN + 34}" y="{y}">{escape(step)}</text>'
+    return f'{line}<text x="{MARGIN + 34}" y="{y}">{html_text(step)}</text>'

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from passsearch.core import CONSTANTS
+from passsearch.core import CONSTANTS, printable
 from passsearch.report.formatting import (
     MISSING,
     format_count,
@@ -60,7 +60,7 @@ def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str
         _pareto_front(document, width),
         _paragraphs(evidence_lines(document), width),
     ]
-    return "\n\n".join(part for part in parts if part)
+    return printable("\n\n".join(part for part in parts if part), keep="\n")
 
 
 def comparison_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
@@ -86,7 +86,7 @@ def comparison_text(document: Mapping[str, Any], *, width: int | None = None) ->
         _pairs(document, width),
         _paragraphs(tail, width),
     ]
-    return "\n\n".join(part for part in parts if part)
+    return printable("\n\n".join(part for part in parts if part), keep="\n")
 
 
 def _pairs(document: Mapping[str, Any], width: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 from zlib import crc32
 
-from passsearch.core import Candidate, Failure, Json
+from passsearch.core import Candidate, Failure, Json, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, MeasurementPlans, Session, WorkerEvaluator, dialect_digest
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
@@ -108,7 +108,7 @@ class Run:
         """Return a folder of this run's own, found again by the same call."""
         # Growing settings are left out: the same call with more trials continues the run.
         identity = repr(sorted((key, value) for key, value in self.settings.items() if key not in LIMIT_KEYS))
-        return parent / f"{self.session.model.name}-{crc32(identity.encode()):08x}"
+        return parent / f"{safe_file_name(self.session.model.name)}-{crc32(identity.encode()):08x}"
 
     def execute(self, folder: Path, progress: Progress) -> Document:
         """Start or continue the run and return its result; an interruption ends it early with what is known.

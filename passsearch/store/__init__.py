@@ -5,6 +5,7 @@ from passsearch.store.log import Fact, Log
 from passsearch.store.run_folder import (
     LIMIT_KEYS,
     NETWORK,
+    RESULT,
     SCHEMA,
     STATES,
     RunFolder,
@@ -16,6 +17,7 @@ from passsearch.store.run_folder import (
 __all__ = [
     "LIMIT_KEYS",
     "NETWORK",
+    "RESULT",
     "SCHEMA",
     "STATES",
     "Fact",

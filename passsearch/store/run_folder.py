@@ -17,6 +17,9 @@ from passsearch.store.log import Log
 from passsearch.store.result_schema import schema_problem
 
 SCHEMA = "passsearch/1"
+RESULT = "result.json"
+"""File name of the result in a run folder."""
+
 NETWORK = "network.json"
 """File name of the imported network's IR, in a run folder and in a deployment."""
 
@@ -42,9 +45,9 @@ class RunFolder:
             settings: All that decides the run's result; a run is continued only with equal settings.
 
         Raises:
-            UserError: The folder belongs to a run with other settings, is in use, or cannot be written.
+            UserError: The folder belongs to a run with other settings, is in use, cannot be written, or has links.
         """
-        self.path = path
+        self.path = path = path.absolute()  # workers, which write to it, have another working folder
         _make_writable_folder(path)
         self._lock = FileLock(str(path / ".lock"))
         try:
@@ -71,7 +74,7 @@ class RunFolder:
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Write ``result.json`` completely or not at all."""
-        write_json(self.path / "result.json", result)
+        write_json(self.path / RESULT, result)
 
     def abandon(self) -> None:
         """Close the folder and, if its log is empty, remove it: a mistaken command must not block the corrected one."""
@@ -118,6 +121,9 @@ def _make_writable_folder(path: Path) -> None:
         raise UserError(f"Cannot make the run folder `{path}`: {error.strerror}; choose another with --out.") from error
     if not os.access(path, os.W_OK):
         raise UserError(f"Cannot write to the run folder `{path}`; choose another with --out.")
+    # A run makes no links. Those of another user's folder could lead writing, and deleting, out of it.
+    if link := next((entry for entry in path.rglob("*") if entry.is_symlink()), None):
+        raise UserError(f"`{link}` is a link, and a run folder has none; choose another --out.")
 
 
 def _read_settings(file: Path) -> dict[str, Any]:
@@ -142,7 +148,7 @@ def read_result(run: Path) -> dict[str, Any]:
     Raises:
         UserError: There is no result, its schema is another one, or a key is missing or has a wrong value.
     """
-    file = run / "result.json"
+    file = run / RESULT
     if not file.exists():
         raise UserError(
             f"No result in `{run}`; a run folder with result.json is needed. See: passsearch tune --out RUN"
@@ -165,11 +171,21 @@ def read_deployment(result: Mapping[str, Any], run: Path) -> dict[str, Any]:
     """Return what a finished run recorded for rebuilding its winner: pass factories, inputs, IR hashes, outputs.
 
     Raises:
-        UserError: The run was interrupted before its winner was confirmed, or its network file is missing.
+        UserError: The run was interrupted before its winner was confirmed, its network file is missing, or its
+            factories or import paths are no texts.
     """
     deployment = result.get("deployment")
     if not deployment:
         raise UserError(f"The run `{run}` has no finished winner; continue it: passsearch tune … --out {run}")
+    factories, paths = deployment.get("factories"), deployment.get("paths", [])
+    if not isinstance(factories, dict) or not _are_texts([*factories.values()]):
+        raise UserError(f"`{run / RESULT}`: `deployment.factories` must be texts by pass; run `passsearch tune` again.")
+    if not _are_texts(paths):
+        raise UserError(f"`{run / RESULT}`: `deployment.paths` must be a list of texts; run `passsearch tune` again.")
     if not (run / NETWORK).exists():
         raise UserError(f"`{run / NETWORK}` is gone; continue the run: passsearch tune … --out {run}")
     return dict(deployment)
+
+
+def _are_texts(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)

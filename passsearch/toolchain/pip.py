@@ -130,7 +130,8 @@ class Pip:
             self._install(options, name=requirement, wheels=f"the wheels of {requirement} and of what it needs")
 
     def _install(self, options: Sequence[str], *, name: str, wheels: str) -> None:
-        command = [str(self.python), "-m", "pip", "install", *_OPTIONS, *options]
+        # With -I a `pip.py` in the working folder is not run.
+        command = [str(self.python), "-I", "-m", "pip", "install", *_OPTIONS, *options]
         if self.find_links is not None:
             command += ["--no-index", "--find-links", str(self.find_links.absolute())]
         _log.info("pip installs %s.", name)

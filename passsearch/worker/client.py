@@ -6,11 +6,13 @@ import logging
 import os
 import secrets
 import selectors
+import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import mkdtemp
 from types import MappingProxyType
 from typing import Any
 
@@ -31,7 +33,11 @@ STATE_MEMORY_SHARE = 0.4
 # The worker's interpreter has the compiler but not this package. Putting this package's parent folder on its path
 # would expose everything installed beside it, so only the package itself is made importable.
 _BOOTSTRAP = """
-import importlib.util, runpy, sys
+import sys
+# Drop the empty entry of `python -c` before anything else is imported: it stands for the working folder, whose files
+# could hide modules. The option -I would also drop the user's own packages, which may be where the compiler is.
+sys.path[:] = [entry for entry in sys.path if entry]
+import importlib.util, runpy
 # Describe the package by the path of its own file, so that its parent folder never gets on the import path.
 spec = importlib.util.spec_from_file_location("passsearch", {init!r}, submodule_search_locations=[{folder!r}])
 # Create the module without running it.
@@ -40,9 +46,8 @@ package = importlib.util.module_from_spec(spec)
 sys.modules["passsearch"] = package
 # Run its `__init__.py`.
 spec.loader.exec_module(package)
-# Drop the empty entry of `python -c`: it stands for the working folder, whose files could hide modules. Then add the
-# folders of the user's own passes.
-sys.path[:] = [entry for entry in sys.path if entry] + {paths!r}
+# The folders of the user's own passes.
+sys.path += {paths!r}
 # Run the server as the main program; it returns when standard input closes.
 runpy.run_module("passsearch.worker.server", run_name="__main__")
 """
@@ -73,7 +78,7 @@ class Worker:
             target: The compiler's target.
             threads: Number of threads its kernels may use.
             log: File that collects the compiler's output.
-            paths: Extra import paths, for the user's own passes.
+            paths: Absolute import paths, for the user's own passes.
             gpu: UUID of the only GPU the worker may use; ``None`` leaves the choice to the environment.
             states: Folder that workers write states to and read states from; ``None`` keeps states in memory only.
             worker_count: Number of workers that share the memory for states.
@@ -83,7 +88,11 @@ class Worker:
             UserError: The compiler does not support the target.
             EnvironmentFault: The interpreter or its compiler does not start.
         """
-        self._process = _start_process(python, threads=threads, log=log, paths=paths, gpu=gpu)
+        # An empty working folder of its own: the user's may have files of other people, and compilers write to theirs.
+        self._scratch = Path(mkdtemp(prefix="passsearch-worker-"))
+        self._process = _start_process(
+            python, threads=threads, log=log, paths=paths, gpu=gpu, working_folder=self._scratch
+        )
         self._buffer, self._request = b"", ""
         _log.info("Started worker %d with `%s` for target `%s`.", self._process.pid, python, target)
         budget_bytes = int(_memory_bytes() * STATE_MEMORY_SHARE / worker_count)
@@ -137,13 +146,14 @@ class Worker:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Kill the process and everything it started; does nothing if the process has ended."""
+        """Kill the process and everything it started, and delete its working folder."""
         self.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _send(self, request: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -216,7 +226,7 @@ class Worker:
 
 
 def _start_process(
-    python: Path, *, threads: int, log: Path, paths: tuple[str, ...], gpu: str | None
+    python: Path, *, threads: int, log: Path, paths: tuple[str, ...], gpu: str | None, working_folder: Path
 ) -> "subprocess.Popen[bytes]":
     folder = Path(__file__).parents[1]
     code = _BOOTSTRAP.format(init=str(folder / "__init__.py"), folder=str(folder), paths=list(paths))
@@ -232,6 +242,7 @@ def _start_process(
             stdout=subprocess.PIPE,
             stderr=sink,
             env=environment,
+            cwd=working_folder,
             start_new_session=True,  # makes it the leader of a process group, which `close` kills as a whole
         )
 

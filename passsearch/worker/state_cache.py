@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from passsearch.core import safe_file_name
 from passsearch.dialects.contract import Bridge, Module, Skeleton
 
 MAX_MODULES = 4
@@ -119,7 +120,7 @@ class StateCache:
         return _State(self.bridge.read(document["skeleton"]), frozenset(document["constants"]))
 
     def _path(self, identity: str) -> Path | None:
-        path = self._folder / "states" / f"{identity}.json" if self._folder is not None else None
+        path = _state_file(self._folder, identity) if self._folder is not None else None
         return path if path is not None and path.exists() else None
 
     def _load_constants(self, state: _State) -> None:
@@ -138,7 +139,12 @@ class StateCache:
                 _write_atomically(path, lambda file, array=array: np.save(file, array))  # type: ignore[misc]
         # The state comes last, so that a worker that finds it finds all its constants.
         text = json.dumps({"constants": sorted(state.constants), "skeleton": self.bridge.write(state.skeleton)})
-        _write_atomically(self._folder / "states" / f"{identity}.json", lambda file: file.write(text.encode()))
+        _write_atomically(_state_file(self._folder, identity), lambda file: file.write(text.encode()))
+
+
+def _state_file(folder: Path, identity: str) -> Path:
+    # The log of another user's run may name any state.
+    return folder / "states" / f"{safe_file_name(identity)}.json"
 
 
 def _write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:

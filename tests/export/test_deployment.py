@@ -1,5 +1,6 @@
 """Exported folders hold all they need, are refused where that is impossible, and rebuild the network."""
 
+import ast
 import json
 import os
 import shutil
@@ -77,7 +78,7 @@ def test_a_folder_holds_every_file_the_script_reads(tmp_path: Path, deployment: 
     text = (folder / "build_model.py").read_text()
     compile(text, "build_model.py", "exec")
     assert "passsearch" not in text
-    assert text.startswith("# Network: resnet_tiny, batch 1\n")
+    assert text.splitlines()[1] == "# Network: resnet_tiny, batch 1"
 
 
 def test_a_pipeline_file_reads_back(tmp_path: Path, deployment: Deployment) -> None:
@@ -99,7 +100,18 @@ def test_the_digest_has_text_for_values_json_cannot_hold(deployment: Deployment)
 def test_a_line_break_in_a_name_stays_inside_the_comment(tmp_path: Path, deployment: Deployment) -> None:
     renamed = replace(deployment, model={**deployment.model, "name": 'a"""\nraise SystemExit(7)'})
     script = write_deployment(tmp_path / "deploy", renamed) / "build_model.py"
-    assert script.read_text().startswith('# Network: a""" raise SystemExit(7), batch 1\n')
+    assert script.read_text().splitlines()[1] == '# Network: a""" raise SystemExit(7), batch 1'
+
+
+@pytest.mark.parametrize(
+    "name", ["coding: utf_7 +AAo-raise SystemExit(7)#", "x\0", "\ud800", "\x1b[2J", "\u2028import os"]
+)
+def test_no_name_becomes_code_of_the_script(tmp_path: Path, deployment: Deployment, name: str) -> None:
+    plain = write_deployment(tmp_path / "plain", deployment) / "build_model.py"
+    renamed = replace(deployment, model={**deployment.model, "name": name}, target=f"llvm {name}")
+    script = write_deployment(tmp_path / "deploy", renamed) / "build_model.py"
+    assert ast.dump(ast.parse(script.read_bytes())) == ast.dump(ast.parse(plain.read_bytes()))
+    assert "\x1b" not in script.read_text()
 
 
 def test_a_user_pass_is_copied_without_an_import(tmp_path: Path, deployment: Deployment) -> None:

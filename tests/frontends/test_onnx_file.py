@@ -47,3 +47,23 @@ def test_a_file_that_is_not_onnx_is_refused_in_one_line(tmp_path, content):
     with pytest.raises(UserError, match=r"Cannot read `.*m\.onnx` as ONNX \(.+\)") as refusal:
         read(path)
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("where", ["initializer", "attribute", "branch"])
+@pytest.mark.parametrize("name", ["../weights", "/etc/hostname", "deeper/../../weights"])
+def test_weights_in_another_folder_are_refused(tmp_path, name, where):
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[1], data_location=TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value=name)
+    out = helper.make_tensor_value_info("out", TensorProto.FLOAT, None)
+    if where == "initializer":
+        nodes, weights = [helper.make_node("Relu", ["w"], ["out"])], [weight]
+    else:
+        nodes, weights = [helper.make_node("Constant", [], ["out"], value=weight)], []
+    if where == "branch":
+        branch = helper.make_graph(nodes, "branch", [], [out])
+        nodes = [helper.make_node("If", ["a"], ["out"], then_branch=branch, else_branch=branch)]
+    graph = helper.make_graph(nodes, "g", [], [out], weights)
+    (tmp_path / "m.onnx").write_bytes(helper.make_model(graph).SerializeToString())
+    (tmp_path.parent / "weights").write_bytes(b"1234")
+    with pytest.raises(UserError, match="is not in its folder"):
+        read(tmp_path / "m.onnx")

@@ -93,3 +93,19 @@ def test_a_long_log_keeps_its_end_while_a_process_appends_to_it(tmp_path: Path) 
         process.write(b"!")
     assert log.read_bytes() == b"xxxxxxxend!"
     shorten_log(tmp_path / "missing.log", most_bytes=20)
+
+
+def test_no_file_of_the_working_folder_is_run_and_the_worker_has_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    # `logging` is what Python 3.11 would take from there, `runpy` what 3.10 would.
+    for module in ("runpy", "logging", "json", "numpy", "sitecustomize", "passsearch"):
+        (foreign / f"{module}.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w').close()\n")
+    monkeypatch.chdir(foreign)
+    worker = start(Path())
+    (folder,) = worker.ask(check("folder"), deadline_s=30)["problems"]
+    assert Path(folder) != foreign and Path(folder).stat().st_mode & 0o777 == 0o700 and not list(Path(folder).iterdir())
+    worker.close()
+    assert not Path(folder).exists() and not (tmp_path / "canary").exists()

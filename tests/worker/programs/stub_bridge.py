@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import time
+from pathlib import Path
 
 
 class StubBridge:
@@ -38,4 +39,4 @@ def check(behaviour):
         os.kill(os.getpid(), signal.SIGSEGV)
     if behaviour == "hang":
         time.sleep(60)
-    return [behaviour]
+    return [str(Path.cwd()) if behaviour == "folder" else behaviour]

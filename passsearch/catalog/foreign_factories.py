@@ -1,0 +1,49 @@
+"""The pass factories that a run folder names. Another user may have made the folder, so its factories are not code."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from passsearch.catalog.schema import Catalog
+from passsearch.core import Pipeline, require_trust
+from passsearch.errors import UserError
+
+
+def checked_factories(
+    pipeline: Pipeline,
+    factories: Mapping[str, str],
+    catalog: Catalog,
+    *,
+    file: Path,
+    trust: bool,
+    paths: Sequence[str] = (),
+) -> dict[str, str]:
+    """Return the factory of every pass of a pipeline that a file describes; nothing is imported.
+
+    A factory is used if the catalog has the same for this pass. The catalog is the shipped one with the files that the
+    user gives in this call. Every other factory needs the user's trust, also one of an earlier catalog.
+
+    Args:
+        pipeline: The passes.
+        factories: ``module:function`` by pass name, as the file has them.
+        catalog: The shipped passes and those of the user.
+        file: The file.
+        trust: True if the user trusts the file.
+        paths: Import paths that the file names, for the message.
+
+    Raises:
+        UserError: A pass has no factory, or one that neither the catalog nor the user vouches for.
+    """
+    names = list(dict.fromkeys(step.name for step in pipeline.passes))
+    for name in names:
+        if not isinstance(factories.get(name), str):
+            raise UserError(
+                f"`{file}` has no `module:function` for pass `{name}`; run the same `passsearch tune` again."
+            )
+    origin = f" (import path {', '.join(paths)})" if paths else ""
+    foreign = [
+        f"pass `{name}` is made by `{factories[name]}`, which is not in the catalog{origin}"
+        for name in names
+        if name not in catalog.entries or catalog.entries[name].factory != factories[name]
+    ]
+    require_trust(file, foreign, trust=trust, otherwise="give the catalog with this pass by --catalog FILE (catalogs=)")
+    return {name: factories[name] for name in names}

@@ -1,0 +1,54 @@
+"""A factory that a file names is used only if the catalog has the same, or if the user trusts the file."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from passsearch.catalog import checked_factories, load
+from passsearch.core import Pipeline
+from passsearch.dialects import DIALECTS
+from passsearch.errors import UserError
+
+FILE = Path("run/result.json")
+CATALOG = load(next(iter(DIALECTS)))
+ENTRY = next(iter(CATALOG.entries.values()))
+
+
+def check(factories: dict[str, str], *, trust: bool = False, pipeline: str | None = None) -> dict[str, str]:
+    steps = Pipeline.parse(pipeline or ",".join(factories))
+    return checked_factories(steps, factories, CATALOG, file=FILE, trust=trust)
+
+
+def test_the_catalogs_own_factory_is_used() -> None:
+    assert check({ENTRY.name: ENTRY.factory}) == {ENTRY.name: ENTRY.factory}
+
+
+@pytest.mark.parametrize("factory", ["os:system", "passsearch.dialects.shared:load_function", ""])
+@pytest.mark.parametrize("name", [ENTRY.name, "Unknown"])
+def test_another_factory_is_refused_with_file_pass_and_function(name: str, factory: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        check({name: factory})
+    text = str(refusal.value)
+    assert all(word in text for word in (f"`{FILE}`", f"`{name}`", f"`{factory}`", "--catalog FILE", "--trust"))
+    assert "\n" not in text
+
+
+def test_a_trusted_file_says_first_what_it_runs(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert check({"Mine": "mine:Mine"}, trust=True) == {"Mine": "mine:Mine"}
+    assert "`mine:Mine`" in caplog.text and str(FILE) in caplog.text
+
+
+def test_the_users_catalog_vouches_for_its_own_passes(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("passes:\n  - {name: Mine, summary: mine, factory: 'mine:Mine', opt_level: 0}\n")
+    steps, catalog = Pipeline.parse("Mine"), load(CATALOG.dialect, file)
+    assert checked_factories(steps, {"Mine": "mine:Mine"}, catalog, file=FILE, trust=False) == {"Mine": "mine:Mine"}
+    with pytest.raises(UserError, match="other:Mine"):
+        checked_factories(steps, {"Mine": "other:Mine"}, catalog, file=FILE, trust=False)
+
+
+def test_a_pass_without_a_factory_is_refused() -> None:
+    with pytest.raises(UserError, match="has no `module:function` for pass `Mine`"):
+        check({}, pipeline="Mine", trust=True)
