@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from passsearch.api.common import Progress, session, silent
+from passsearch.api.common import Progress, progress_callback, session
 from passsearch.catalog import bind_pipeline
-from passsearch.core import DEADLINE_S, Json, Pipeline, TensorType
+from passsearch.core import DEADLINE_S, InputTypes, Json, Pipeline, checked
 from passsearch.evaluate import Closure, Exploration, Limits
 from passsearch.search import (
     Document,
@@ -21,11 +21,12 @@ from passsearch.search import (
 _log = logging.getLogger(__name__)
 
 
+@checked
 def explore(
     model: object,
     example_inputs: object = None,
     *,
-    inputs: Mapping[str, TensorType] | None = None,
+    inputs: InputTypes | None = None,
     batch: int | None = None,
     passes: Sequence[str] | None = None,
     additional: Sequence[str] = (),
@@ -38,7 +39,7 @@ def explore(
     deadline: float = DEADLINE_S,
     catalogs: Sequence[str | Path] = (),
     remember: bool = True,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Document:
     """Apply the passes in every order, any number of times, until no new IR appears or a limit is met.
 
@@ -61,7 +62,8 @@ def explore(
         deadline: Seconds one pass may take.
         catalogs: YAML files with the user's own passes.
         remember: True to use and extend the fact cache.
-        progress: Callback; gets the number of states whose edges are all known, and of all states.
+        progress: ``True`` for a display on standard error, or a callback. It gets a text, the number of states whose
+            edges are all known, and of all states.
 
     Returns:
         The explored space with its certificate: the states, the edges and what follows from them.
@@ -70,10 +72,12 @@ def explore(
         UserError: An argument is impossible; the message says what to do.
         EnvironmentFault: There is no toolchain.
     """
-    report = progress or silent
     network = {"inputs": inputs, "batch": batch, "target": target, "toolchain": toolchain}
     options = {"deadline": deadline, "catalogs": catalogs, "remember": remember}
-    with session(model, example_inputs, **network, **options) as evaluator:  # type: ignore[arg-type]
+    with (
+        progress_callback(progress) as report,
+        session(model, example_inputs, **network, **options) as evaluator,  # type: ignore[arg-type]
+    ):
         summary = evaluator.network.summary
         steps, left_out = explored_passes(evaluator.session, summary, passes=passes, additional=additional, every=every)
         if left_out:
@@ -96,19 +100,20 @@ def explore(
         )
 
 
+@checked
 def check_space(
     document: Mapping[str, Any],
     model: object,
     *,
     example_inputs: object = None,
-    inputs: Mapping[str, TensorType] | None = None,
+    inputs: InputTypes | None = None,
     batch: int | None = None,
     sample: int = 50,
     seed: int = 0,
     toolchain: str | None = None,
     deadline: float = DEADLINE_S,
     catalogs: Sequence[str | Path] = (),
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> dict[str, Json]:
     """Apply a random sample of an explored space's edges again, without the fact cache, and compare.
 
@@ -123,18 +128,21 @@ def check_space(
         toolchain: Name of the toolchain; the document's own by default.
         deadline: Seconds one pass may take.
         catalogs: YAML files with the user's own passes.
-        progress: Callback; gets the number of checked edges and of all edges in the sample.
+        progress: ``True`` for a display on standard error, or a callback. It gets a text, the number of checked edges
+            and of all edges in the sample.
 
     Raises:
         UserError: The document is not an explored space.
         EnvironmentFault: Its toolchain is not installed.
     """
     closure = read_closure(document, "the document")
-    report = progress or silent
     network = {"inputs": inputs, "batch": batch, "toolchain": toolchain or str(document["toolchain"]["name"])}
     # Without the fact cache, which has the very edges that are to be checked.
     options = {"target": document["target"], "deadline": deadline, "catalogs": catalogs, "remember": False}
-    with session(model, example_inputs, **network, **options) as evaluator:  # type: ignore[arg-type]
+    with (
+        progress_callback(progress) as report,
+        session(model, example_inputs, **network, **options) as evaluator,  # type: ignore[arg-type]
+    ):
         # The file is another user's data: its passes must be in this catalog before any of them is applied.
         bind_pipeline(Pipeline(closure.passes), evaluator.session.catalog)
         return check_certificate(

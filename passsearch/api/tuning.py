@@ -12,11 +12,11 @@ from passsearch.api.common import (
     catalog_paths,
     model_file,
     open_evaluator,
+    progress_callback,
     refuse_unreadable,
-    silent,
 )
 from passsearch.api.compiled_function import compiled_function
-from passsearch.core import DEADLINE_S, BuildOptions, Objective, TensorType
+from passsearch.core import DEADLINE_S, BuildOptions, InputTypes, Objective, checked
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, open_session
 from passsearch.export import export_run
@@ -99,11 +99,12 @@ class TuneResult:
         return result_html(self.document)
 
 
+@checked
 def tune(
     model: object,
     example_inputs: object = None,
     *,
-    inputs: Mapping[str, TensorType] | None = None,
+    inputs: InputTypes | None = None,
     batch: int | None = None,
     objective: Objectives = "throughput",
     trials: int = 60,
@@ -122,14 +123,15 @@ def tune(
     sampler: str = "auto",
     remember: bool = True,
     plans: MeasurementPlans | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> TuneResult:
     """Search pass selection and order for one network on one device.
 
     Args:
         model: ``zoo:NAME[@batch]``, a path, or an object of a framework (docs/tutorial.md lists them).
         example_inputs: Inputs a torch module or a gluon block is traced with.
-        inputs: Shape and dtype by input name, where the file leaves them open.
+        inputs: Types of inputs that the file leaves open: ``"ids:int64[1,128]"``, a list of such texts, or a mapping
+            from the name to ``"int64[1,128]"``, to a pair ``(shape, dtype)``, or to a tensor or array of that type.
         batch: Size of a symbolic first dimension.
         objective: One of throughput, latency, compile_time and memory, and where there is a meter power and energy; or
             two of them for a Pareto front.
@@ -152,7 +154,8 @@ def tune(
         remember: True to use and extend the facts that runs on this network, compiler and device share. The
             confirmation of the winner is always measured anew.
         plans: Plans by which artifacts are timed; the defaults are those of docs/measurement.md.
-        progress: Callback; gets the current step, the number of evaluated candidates and the number of trials.
+        progress: ``True`` for a display on standard error, or a callback. It gets the current step, the number of
+            evaluated candidates and the number of trials.
 
     Raises:
         UserError: An argument is impossible; the message says what to do.
@@ -187,9 +190,11 @@ def tune(
     folder = Path(out) if out is not None else run.default_folder(cache_folder() / "runs")
     if out is None:
         _log.info("no run folder was named; the run is in %s", folder)
-    return TuneResult(run.execute(folder, progress or silent), folder)
+    with progress_callback(progress) as report:
+        return TuneResult(run.execute(folder, report), folder)
 
 
+@checked
 def audit(
     run: str | Path,
     *,
@@ -197,7 +202,7 @@ def audit(
     confirm: int = 3,
     deadline: float = DEADLINE_S,
     plans: MeasurementPlans | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Document:
     """Rebuild a run's winner from the run's record, and sign its claim off or refuse it.
 
@@ -210,7 +215,7 @@ def audit(
         confirm: Fewest fresh compiles of winner and baseline; up to nine are made while the verdict is not clear.
         deadline: Seconds one request to a worker may take.
         plans: Plans by which artifacts are timed.
-        progress: Callback; gets the current step in words.
+        progress: ``True`` for a display on standard error, or a callback. It gets the current step in words.
 
     Raises:
         UserError: The run has no finished winner.
@@ -238,8 +243,8 @@ def audit(
     refuse_unreadable((Objective.parse(document["verdict"]["objective"]),), session)
     _log.info("auditing %s: %s", folder, document["best"]["pipeline"] or "no explicit pass")
     # Without the fact cache, which has the samples of the run.
-    with open_evaluator(session, remember=False) as evaluator:
-        return audit_run(document, evaluator, folder=evaluator.folder, repetitions=confirm, progress=progress or silent)
+    with progress_callback(progress) as report, open_evaluator(session, remember=False) as evaluator:
+        return audit_run(document, evaluator, folder=evaluator.folder, repetitions=confirm, progress=report)
 
 
 def _saved_network(document: Mapping[str, Any], folder: Path) -> ModelFile:

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from passsearch.cli.options import AsJson, Deadline, Run, ToolchainName
+from passsearch.cli.options import AsJson, Deadline, Run, ToolchainName, number_option
 from passsearch.cli.output import print_error, print_note, print_result
-from passsearch.cli.progress import ProgressBar
 from passsearch.core import DEADLINE_S
 from passsearch.errors import UserError
 
@@ -51,7 +50,7 @@ def audit(
     toolchain: ToolchainName = None,
     confirm: Annotated[
         int,
-        typer.Option(min=2, metavar="N", help="Fewest fresh compiles; more if the verdict is unclear."),
+        number_option("confirm", metavar="N", text="Fewest fresh compiles; more if the verdict is unclear."),
     ] = 3,
     deadline: Deadline = DEADLINE_S,
     as_json: AsJson = False,
@@ -61,7 +60,7 @@ def audit(
     Exits 1 if the run's claim does not hold.
     """
     from passsearch import api
-    from passsearch.report import audit_text, comparison_text
+    from passsearch.report import ProgressBar, audit_text, comparison_text
 
     with ProgressBar() as progress:
         if aa:

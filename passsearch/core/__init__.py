@@ -1,8 +1,18 @@
 """Frozen values and pure functions; standard library only, so that every worker can import them."""
 
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
+from passsearch.core.arguments import NUMBERS, checked
 from passsearch.core.candidate import BuildOptions, Candidate
-from passsearch.core.inputs import DeclaredInput, Dimension, bind_inputs, format_input, parse_input, resolve_inputs
+from passsearch.core.inputs import (
+    DeclaredInput,
+    Dimension,
+    InputTypes,
+    bind_inputs,
+    format_input,
+    parse_input,
+    read_inputs,
+    resolve_inputs,
+)
 from passsearch.core.measurement import (
     CODEGEN,
     COMPILE_PARTS,
@@ -34,6 +44,7 @@ __all__ = [
     "FAILURE_KINDS",
     "FOLDING",
     "LOWERING",
+    "NUMBERS",
     "OBJECTIVES",
     "PASSES",
     "STRICT_LIMITS",
@@ -48,6 +59,7 @@ __all__ = [
     "FailureKind",
     "Feature",
     "Fingerprint",
+    "InputTypes",
     "Interval",
     "Json",
     "Measurement",
@@ -58,8 +70,10 @@ __all__ = [
     "Pipeline",
     "TensorType",
     "bind_inputs",
+    "checked",
     "format_input",
     "parse_input",
+    "read_inputs",
     "resolve_inputs",
     "strict_limit",
     "suggest_name",

@@ -1,4 +1,4 @@
-"""Inputs of a network: their text form ``name:dtype[1,3,224,224]``, and the binding of open dimensions."""
+"""Inputs of a network: the forms in which a user gives their types, and the binding of open dimensions."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,6 +16,10 @@ DTYPES = (
 
 Dimension: TypeAlias = int | str | None
 """A fixed size, the name of an open dimension, or ``None`` for an open dimension without a name."""
+
+InputTypes: TypeAlias = Mapping[str, object] | Sequence[str] | str
+"""Types of inputs as users give them: texts ``name:dtype[shape]``, or a mapping from the name of an input to the text
+``dtype[shape]``, to a pair of shape and dtype, or to a tensor or array whose shape and dtype count."""
 
 # The name may contain colons and brackets, as TensorFlow's `image:0` does, so the last colon and bracket pair count.
 _SPEC = re.compile(r"(?P<name>.+):(?P<dtype>[^:\[\]]+)\[(?P<shape>[^\[\]]*)\]")
@@ -54,9 +58,55 @@ def parse_input(text: str) -> tuple[str, TensorType]:
         raise UserError(
             f"An input reads name:dtype[shape]; got `{text}`. For example: --input image:float32[1,3,224,224]"
         )
-    if parts["dtype"] not in DTYPES:
-        raise UserError(f"Unknown dtype `{parts['dtype']}` in `{text}`; choose from: {', '.join(DTYPES)}.")
-    return parts["name"], TensorType(_parse_shape(parts["shape"], text), parts["dtype"])
+    return parts["name"], TensorType(_parse_shape(parts["shape"], text), _known_dtype(parts["dtype"], text))
+
+
+def read_inputs(inputs: InputTypes | None) -> dict[str, TensorType]:
+    """Return the types of inputs by name, from any of the forms that users may give.
+
+    Raises:
+        UserError: A value has none of these forms, or contains an unknown dtype or an impossible size.
+    """
+    if isinstance(inputs, Mapping):
+        return {str(name): _read_type(str(name), value) for name, value in inputs.items()}
+    texts = [inputs] if isinstance(inputs, str) else inputs or ()
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise UserError(
+            f"`inputs` is a mapping by input name, or a list of texts name:dtype[shape]; got {inputs!r}. "
+            f"For example: {_EXAMPLE}"
+        )
+    return dict(map(parse_input, texts))
+
+
+_EXAMPLE = 'inputs={"ids": "int64[1,128]"}'
+
+
+def _read_type(name: str, value: object) -> TensorType:
+    if isinstance(value, TensorType):
+        return value
+    if isinstance(value, str):
+        # Users also repeat the name that is the key.
+        return parse_input(value if value.startswith(f"{name}:") else f"{name}:{value}")[1]
+    pair = value if isinstance(value, tuple) else (getattr(value, "shape", None), getattr(value, "dtype", None))
+    if len(pair) != 2 or not isinstance(pair[0], Sequence) or isinstance(pair[0], str) or pair[1] is None:
+        raise UserError(
+            f"Input `{name}` is a text dtype[shape], a pair (shape, dtype) or a tensor; got {value!r}. "
+            f"For example: {_EXAMPLE}"
+        )
+    # As text, so that sizes and dtypes meet the same rules in every form.
+    return parse_input(f"{name}:{_dtype_name(pair[1])}[{','.join(map(str, pair[0]))}]")[1]
+
+
+def _dtype_name(dtype: object) -> str:
+    # numpy and TensorFlow have names, classes such as `numpy.float32` have `__name__`, PyTorch prints `torch.float32`.
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or dtype
+    return str(name).rpartition(".")[2]
+
+
+def _known_dtype(dtype: str, text: str) -> str:
+    if dtype not in DTYPES:
+        raise UserError(f"Unknown dtype `{dtype}` in `{text}`; choose from: {', '.join(DTYPES)}.")
+    return dtype
 
 
 def format_input(name: str, kind: TensorType) -> str:

@@ -1,8 +1,17 @@
 """Tests of the text form of inputs and of binding open dimensions."""
 
+import numpy as np
 import pytest
 
-from passsearch.core import DeclaredInput, TensorType, bind_inputs, format_input, parse_input, resolve_inputs
+from passsearch.core import (
+    DeclaredInput,
+    TensorType,
+    bind_inputs,
+    format_input,
+    parse_input,
+    read_inputs,
+    resolve_inputs,
+)
 from passsearch.errors import UserError
 
 FIXED = DeclaredInput("image", (1, 3, 8, 8), "float32")
@@ -127,4 +136,57 @@ def test_all_inputs_have_types_in_the_order_of_the_file():
 def test_contradictory_inputs_are_refused_in_one_line(declared, types, batch, message):
     with pytest.raises(UserError, match=message) as error:
         bind_inputs(declared, types=types, batch=batch)
+    assert "\n" not in str(error.value)
+
+
+class TensorOfTorch:
+    """A value with the attributes that a tensor of PyTorch has; its dtype prints as PyTorch's does."""
+
+    class dtype:  # noqa: N801
+        def __str__(self) -> str:
+            return "torch.int64"
+
+    shape = (1, 128)
+    dtype = dtype()
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        "ids:int64[1,128]",
+        ["ids:int64[1,128]"],
+        {"ids": "int64[1,128]"},
+        {"ids": "ids:int64[1,128]"},
+        {"ids": ((1, 128), "int64")},
+        {"ids": ([1, 128], np.int64)},
+        {"ids": ((1, 128), np.dtype("int64"))},
+        {"ids": np.zeros((1, 128), "int64")},
+        {"ids": TensorOfTorch()},
+        {"ids": int64(1, 128)},
+    ],
+)
+def test_types_of_inputs_are_read_from_any_form(inputs):
+    assert read_inputs(inputs) == {"ids": int64(1, 128)}
+
+
+def test_no_inputs_are_no_types():
+    assert read_inputs(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (5, "`inputs` is a mapping by input name, or a list of texts name:dtype.shape.; got 5. For example: inputs="),
+        ([5], "got .5.. For example"),
+        ({"ids": (1, 128)}, "Input `ids` is a text dtype.shape., a pair .shape, dtype. or a tensor; got .1, 128."),
+        ({"ids": [1, 128]}, "Input `ids` is a text"),
+        ({"ids": None}, "Input `ids` is a text"),
+        ({"ids": ((0, 2), "int64")}, "whole numbers from 1 on; got `0`"),
+        ({"ids": ((1, 2), "int65")}, "Unknown dtype `int65`"),
+        ({"ids": "float32"}, "An input reads name:dtype.shape."),
+    ],
+)
+def test_other_forms_of_inputs_are_refused_in_one_line(inputs, message):
+    with pytest.raises(UserError, match=message) as error:
+        read_inputs(inputs)
     assert "\n" not in str(error.value)

@@ -1,11 +1,9 @@
-"""Progress of a command on standard error: a bar on a terminal, otherwise one line per phase."""
+"""Progress of a search on standard error: a bar on a terminal, otherwise one line per phase."""
 
 import logging
 import sys
 from types import TracebackType
 from typing import TYPE_CHECKING
-
-from passsearch.cli.output import print_note
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -23,7 +21,7 @@ class ProgressBar:
         self._phase = ""
 
     def __call__(self, text: str, done: int, total: int) -> None:
-        """Show the state of the command; a total of 0 marks a note, which stays on the terminal."""
+        """Show the state of the call; a total of 0 marks a note, which stays on the terminal."""
         if total == 0:
             self._show_note(text)
             return
@@ -32,14 +30,14 @@ class ProgressBar:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=text, completed=done, total=max(total, done, 1))
         elif text != self._phase:
-            print_note(text)
+            sys.stderr.write(f"{text}\n")
         self._phase = text
 
     def _show_note(self, text: str) -> None:
         if self._bar is not None:
             self._bar.console.print(text)
         else:
-            print_note(text)
+            sys.stderr.write(f"{text}\n")
 
     def __enter__(self) -> "ProgressBar":
         if self._bar is not None:
@@ -71,5 +69,5 @@ def _bar() -> "Progress":
         MofNCompleteColumn(),
         TextColumn("{task.elapsed:.0f} s"),
     )
-    # Transient: when the command ends, the bar goes and only the result stays on the terminal.
+    # Transient: at the end the bar goes, and only the result stays on the terminal.
     return Progress(*columns, console=Console(stderr=True), transient=True)
