@@ -24,7 +24,7 @@ from passsearch.frontends import ModelFile, digest_files
 from passsearch.report import result_html, result_text
 from passsearch.search import OUTPUT_CASES, Document, Run, RunOptions, audit_run, require_repetitions
 from passsearch.store import NETWORK, read_deployment, read_result
-from passsearch.toolchain import cache_folder
+from passsearch.toolchain import cache_folder, get_toolchain
 
 Objectives: TypeAlias = str | Sequence[str]
 
@@ -134,7 +134,7 @@ def tune(
             from the name to ``"int64[1,128]"``, to a pair ``(shape, dtype)``, or to a tensor or array of that type.
         batch: Size of a symbolic first dimension.
         objective: One of throughput, latency, compile_time and memory, and where there is a meter power and energy; or
-            two of them for a Pareto front.
+            two of them for a Pareto front, as a list or with a comma.
         trials: Candidates to evaluate beyond the baselines; sequences that lead to a known IR are free.
         timeout: Wall time of the run in seconds, confirmation and the time before a resume included.
         target: TVM's target; the host CPU by default.
@@ -225,6 +225,7 @@ def audit(
     document = read_result(folder)
     recorded = read_deployment(document, folder)
     require_repetitions(confirm)
+    _require_dialect(document["toolchain"], toolchain, folder)
     # The run's own factories, paths and limit instead of the catalog's: the catalog may have changed since, and an
     # audit must rebuild what the run built. The inputs are those that no search has used.
     session = replace(
@@ -247,6 +248,18 @@ def audit(
         return audit_run(document, evaluator, folder=evaluator.folder, repetitions=confirm, progress=report)
 
 
+def _require_dialect(recorded: Mapping[str, Any], toolchain: str | None, folder: Path) -> None:
+    """Refuse a toolchain that cannot read the run's IR."""
+    if toolchain is None:
+        return
+    selected = get_toolchain(toolchain)
+    if selected.dialect != recorded["dialect"]:
+        raise UserError(
+            f"The run `{folder}` is of dialect {recorded['dialect']} (toolchain `{recorded['name']}`), and toolchain "
+            f"`{selected.name}` is of {selected.dialect}; leave --toolchain out, or give one of the run's dialect."
+        )
+
+
 def _saved_network(document: Mapping[str, Any], folder: Path) -> ModelFile:
     """Return the network that a run saved, under the name the user gave it."""
     model, network = document["model"], (folder / NETWORK).resolve()
@@ -254,7 +267,8 @@ def _saved_network(document: Mapping[str, Any], folder: Path) -> ModelFile:
 
 
 def _objectives(objective: Objectives) -> tuple[Objective, ...]:
-    names = [objective] if isinstance(objective, str) else list(objective)
+    texts = [objective] if isinstance(objective, str) else objective
+    names = [name.strip() for text in texts for name in str(text).split(",")]
     if not 1 <= len(set(names)) == len(names) <= 2:
         raise UserError(f"One objective or two different ones; got {len(names)}: {', '.join(names) or 'none'}.")
     return tuple(Objective.parse(name) for name in names)

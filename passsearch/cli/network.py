@@ -60,7 +60,7 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="OBJECTIVE",
-            help="throughput, latency, compile_time, memory, power or energy; give two for a Pareto front.",
+            help="throughput, latency, compile_time, memory, power or energy; two, by a comma, for a Pareto front.",
         ),
     ] = None,
     trials: Annotated[

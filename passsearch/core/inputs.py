@@ -1,5 +1,7 @@
 """Inputs of a network: the forms in which a user gives their types, and the binding of open dimensions."""
 
+import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -127,16 +129,20 @@ def bind_inputs(
         batch: Size of every open first dimension; ``None`` if the user sets none.
 
     Raises:
-        UserError: An input is unknown, contradicts the file or another input, or a dimension stays open.
+        UserError: An input is unknown, contradicts the file or another input, has a dtype that no compiler takes, or
+            does not fit into memory, or a dimension stays open.
     """
     by_name = {entry.name: entry for entry in declared}
     for name, kind in types.items():
         _check_type(_find_input(name, by_name), kind)
+    for entry in declared:
+        _check_dtype(entry)
     sizes = _named_sizes(by_name, types)
     if batch is not None:
         _bind_batch(declared, types=types, batch=batch, sizes=sizes)
-    unbound = [entry for entry in declared if entry.is_open() and entry.name not in types]
-    return {**types, **{entry.name: _close(entry, sizes=sizes, batch=batch) for entry in unbound}}
+    closed = {entry.name: _close(entry, sizes=sizes, batch=batch) for entry in declared if entry.name not in types}
+    _check_size({**types, **closed})
+    return {**types, **{name: kind for name, kind in closed.items() if by_name[name].is_open()}}
 
 
 def resolve_inputs(
@@ -189,6 +195,30 @@ def _check_type(declared: DeclaredInput, kind: TensorType) -> None:
             raise UserError(
                 f"Dimension {axis} is fixed in the network: `{got}` must have {fixed} there (`{declared}`)."
             )
+
+
+def _check_dtype(declared: DeclaredInput) -> None:
+    if declared.dtype not in DTYPES:
+        raise UserError(
+            f"Input `{declared}` is of a dtype that compilers do not take; they take: {', '.join(DTYPES)}. "
+            "Export the network without the operators that read it."
+        )
+
+
+def _check_size(types: Mapping[str, TensorType]) -> None:
+    """Refuse inputs that this machine cannot hold, which otherwise fail deep inside the compiler."""
+    size_bytes = sum(math.prod(size or 1 for size in kind.shape) * _itemsize(kind.dtype) for kind in types.values())
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if size_bytes > memory_bytes:
+        inputs = ", ".join(format_input(name, kind) for name, kind in types.items())
+        raise UserError(
+            f"The inputs of one inference take {size_bytes / 1e9:.3g} GB, and this machine has "
+            f"{memory_bytes / 1e9:.3g} GB of memory: {inputs}. Give a smaller batch or shape."
+        )
+
+
+def _itemsize(dtype: str) -> int:
+    return int(re.sub(r"\D", "", dtype) or 8) // 8
 
 
 def _named_sizes(declared: Mapping[str, DeclaredInput], types: Mapping[str, TensorType]) -> dict[str, int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 from zlib import crc32
 
+from passsearch.catalog import require_searchable
 from passsearch.core import Candidate, Failure, Json
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, MeasurementPlans, Session, WorkerEvaluator, dialect_digest
@@ -132,9 +133,18 @@ class Run:
 
     def _check(self) -> None:
         """Refuse impossible options before anything is written."""
-        # The catalog raises for a name that it does not have.
-        for name in self.options.requested_passes:
-            self.session.catalog.entry(name)
+        if self.options.passes is not None and not self.options.passes:
+            raise UserError(
+                "No pass to search, as the list of passes is empty; name some, for example FoldConstant,FuseOps, or "
+                "leave the list out to search those that suit the network. See: passsearch catalog list"
+            )
+        session = self.session
+        require_searchable(
+            session.catalog,
+            self.options.requested_passes,
+            tvm_version=session.toolchain.tvm_version,
+            device=session.device_kind,
+        )
         if self.options.repetitions:
             require_repetitions(self.options.repetitions)
         require_strategy(self.options.sampler, objectives=len(self.options.objectives))

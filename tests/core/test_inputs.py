@@ -118,6 +118,18 @@ def test_all_inputs_have_types_in_the_order_of_the_file():
         ([FIXED], {"image": float32(1, 3, 8)}, None, "Wrong number of dimensions in `image:float32.1,3,8.`"),
         ([FIXED], {"image": float32(2, 3, 8, 8)}, None, "Dimension 0 is fixed .* must have 1 there"),
         ([FIXED], {"image": TensorType((1, 3, 8, 8), "float16")}, None, "Wrong dtype .* Give float32"),
+        (
+            [DeclaredInput("words", (1, 4), "string")],
+            {},
+            None,
+            "Input `words:string.1,4.` is of a dtype that compilers do not take; they take: float32",
+        ),
+        (
+            [DeclaredInput("x", ("N", 3), "float32")],
+            {},
+            99999999999,
+            r"take 1.2e\+03 GB, and this machine has .* GB of memory: x:float32.99999999999,3.. Give a smaller batch",
+        ),
         ([FIXED], {}, 2, "Batch 2 does not fit inputs of fixed size .image:float32.1,3,8,8.."),
         ([IDS], {"ids": int64(4, 16)}, 2, "Batch 2 does not fit"),
         ([IDS], {}, None, "Input `ids:int64.batch,16.` has open dimensions; .* --input ids:int64.1,16."),
