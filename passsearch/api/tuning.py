@@ -16,7 +16,7 @@ from passsearch.api.common import (
     refuse_unreadable,
 )
 from passsearch.api.compiled_function import compiled_function
-from passsearch.core import DEADLINE_S, BuildOptions, InputTypes, Objective, checked
+from passsearch.core import DEADLINE_S, USUAL_REPETITIONS, BuildOptions, InputTypes, Objective, checked
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, open_session
 from passsearch.export import export_run
@@ -113,7 +113,7 @@ def tune(
     toolchain: str | None = None,
     out: str | Path | None = None,
     seed: int = 0,
-    confirm: int = 3,
+    confirm: int = USUAL_REPETITIONS,
     keep_throughput: float = 0.98,
     tolerance: float | None = None,
     deadline: float = DEADLINE_S,
@@ -199,7 +199,7 @@ def audit(
     run: str | Path,
     *,
     toolchain: str | None = None,
-    confirm: int = 3,
+    confirm: int = USUAL_REPETITIONS,
     deadline: float = DEADLINE_S,
     plans: MeasurementPlans | None = None,
     progress: Progress | bool | None = None,

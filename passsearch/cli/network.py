@@ -20,7 +20,7 @@ from passsearch.cli.options import (
     number_option,
 )
 from passsearch.cli.output import print_note, print_result, split_names
-from passsearch.core import DEADLINE_S, read_inputs
+from passsearch.core import DEADLINE_S, USUAL_REPETITIONS, read_inputs
 from passsearch.errors import UserError
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def tune(
             metavar="N",
             text="Fewest fresh compiles that confirm the winner; more if unclear.",
         ),
-    ] = 3,
+    ] = USUAL_REPETITIONS,
     keep_throughput: Annotated[
         float,
         number_option(

@@ -7,7 +7,7 @@ import typer
 
 from passsearch.cli.options import AsJson, Deadline, Run, ToolchainName, number_option
 from passsearch.cli.output import print_error, print_note, print_result
-from passsearch.core import DEADLINE_S
+from passsearch.core import DEADLINE_S, USUAL_REPETITIONS
 from passsearch.errors import UserError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def audit(
     confirm: Annotated[
         int,
         number_option("confirm", metavar="N", text="Fewest fresh compiles; more if the verdict is unclear."),
-    ] = 3,
+    ] = USUAL_REPETITIONS,
     deadline: Deadline = DEADLINE_S,
     as_json: AsJson = False,
 ) -> int:

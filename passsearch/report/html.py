@@ -8,7 +8,7 @@ from passsearch.report.formatting import format_pipeline, lookup
 from passsearch.report.interval_plot import interval_plot
 from passsearch.report.rows import baseline_name, column_titles, front_rows, level_rows, result_rows
 from passsearch.report.text import FRONT_TITLE, LEVELS_TITLE, attribution_lines, evidence_lines, setup_lines
-from passsearch.report.verdict import verdict_text
+from passsearch.report.verdict import verdict_text, warning_lines
 
 # No colours of its own for text: `currentColor` follows the theme of the notebook, light or dark.
 _STYLE = """
@@ -33,6 +33,7 @@ def result_html(document: Mapping[str, Any]) -> str:
             f'<div class="passsearch"><style>{_STYLE}</style>',
             _paragraphs(setup_lines(document)),
             f'<p class="verdict">{verdict}</p>',
+            _paragraphs(warning_lines(document)),
             _table(column_titles(document), [row.cells(document) for row in rows]),
             interval_plot(rows, baseline=baseline_name(document), noise_floor=floor),
             _levels(document),

@@ -26,7 +26,7 @@ from passsearch.report.rows import (
     result_rows,
 )
 from passsearch.report.table import paragraph, table, text_width
-from passsearch.report.verdict import verdict_text
+from passsearch.report.verdict import verdict_text, warning_lines
 
 SOURCES = {
     "baseline": "nobody: it is the baseline {name}",
@@ -51,7 +51,7 @@ def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str
     """
     width = width or text_width()
     outcome = [("best", format_pipeline(document.get("best"))), *attribution_lines(document)]
-    outcome.append(("verdict", verdict_text(document)))
+    outcome += [("verdict", verdict_text(document)), *warning_lines(document)]
     parts = [
         _paragraphs(setup_lines(document), width),
         _table(document, result_rows(document), width=width),

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from zlib import crc32
 
 from passsearch.catalog import require_searchable
-from passsearch.core import Candidate, Failure, Json
+from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, MeasurementPlans, Session, WorkerEvaluator, dialect_digest
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
@@ -252,6 +252,9 @@ class _Execution:
         """Search and confirm; return the winner, its confirmation, and whether the user interrupted the search."""
         search = self._search
         try:
+            if 0 < self._options.repetitions < USUAL_REPETITIONS:
+                few, usual = self._options.repetitions, USUAL_REPETITIONS
+                self._note(f"warning: {few} fresh compiles leave intervals wide; {usual} are usual (--confirm {usual})")
             self._report("measuring the baselines", 0)
             search.run()
             assert search.scoring is not None
