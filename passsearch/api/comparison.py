@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from passsearch.api.common import Progress, catalog_paths, model_file, open_evaluator, progress_callback, session
+from passsearch.api.results import Comparison
 from passsearch.catalog import bind_pipeline
 from passsearch.core import DEADLINE_S, Candidate, InputTypes, checked
 from passsearch.errors import UserError
@@ -18,7 +19,6 @@ from passsearch.search import (
     PAIRED,
     PROTOCOLS,
     ComparisonOptions,
-    Document,
     NetworkAnalysis,
     Side,
     analyze_network,
@@ -68,7 +68,7 @@ def compare(
     catalogs: Sequence[str | Path] = (),
     plans: MeasurementPlans | None = None,
     progress: Progress | bool | None = None,
-) -> Document:
+) -> Comparison:
     """Measure pipelines against each other, interleaved in several processes.
 
     Args:
@@ -94,7 +94,7 @@ def compare(
             finished pipelines and the number of all.
 
     Returns:
-        The table as JSON: a row for each pipeline and a verdict for each pair.
+        The comparison as JSON, with a row for each pipeline and a verdict for each pair; it prints as a table.
 
     Raises:
         UserError: An argument is impossible; the message says what to do.
@@ -122,7 +122,7 @@ def compare(
             _log.info("comparing %s", ", ".join(texts) or "the baseline with itself")
             # Without the fact cache: a comparison rests on its own compiles and its own samples.
             sides.append(Side(stack.enter_context(open_evaluator(side_session, remember=False)), candidates))
-        return compare_candidates(sides, options, progress=report)
+        return Comparison(compare_candidates(sides, options, progress=report))
 
 
 def _check_options(options: ComparisonOptions, *, toolchains: int) -> None:

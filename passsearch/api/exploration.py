@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.api.common import Progress, progress_callback, session
+from passsearch.api.results import ExploredSpace
 from passsearch.catalog import bind_pipeline
 from passsearch.core import DEADLINE_S, InputTypes, Json, Pipeline, checked
 from passsearch.evaluate import Closure, Exploration, Limits
 from passsearch.search import (
-    Document,
     analyze_network,
     check_certificate,
     explored_passes,
@@ -40,7 +40,7 @@ def explore(
     catalogs: Sequence[str | Path] = (),
     remember: bool = True,
     progress: Progress | bool | None = None,
-) -> Document:
+) -> ExploredSpace:
     """Apply the passes in every order, any number of times, until no new IR appears or a limit is met.
 
     The edges go to the fact cache, so the same call again continues, and ``tune`` starts from them.
@@ -66,7 +66,8 @@ def explore(
             edges are all known, and of all states.
 
     Returns:
-        The explored space with its certificate: the states, the edges and what follows from them.
+        The explored space with its certificate as JSON: the states, the edges and what follows from them. It prints as
+        a table.
 
     Raises:
         UserError: An argument is impossible; the message says what to do.
@@ -90,13 +91,15 @@ def explore(
             progress=lambda done, number: report("exploring", done, number),
         )
         growth = exploration.run()
-        return space_document(
-            evaluator.session,
-            Closure.of(evaluator.graph, steps),
-            growth=growth,
-            classes=analyze_network(evaluator.session, summary).class_names,
-            left_out=left_out,
-            remembered=evaluator.is_shared,
+        return ExploredSpace(
+            space_document(
+                evaluator.session,
+                Closure.of(evaluator.graph, steps),
+                growth=growth,
+                classes=analyze_network(evaluator.session, summary).class_names,
+                left_out=left_out,
+                remembered=evaluator.is_shared,
+            )
         )
 
 

@@ -16,13 +16,14 @@ from passsearch.api.common import (
     refuse_unreadable,
 )
 from passsearch.api.compiled_function import compiled_function
+from passsearch.api.results import Audit
 from passsearch.core import DEADLINE_S, USUAL_REPETITIONS, BuildOptions, InputTypes, Objective, checked
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, open_session
 from passsearch.export import export_run
 from passsearch.frontends import ModelFile, digest_files
-from passsearch.report import result_html, result_text
-from passsearch.search import OUTPUT_CASES, Document, Run, RunOptions, audit_run, require_repetitions
+from passsearch.report import candidate_text, result_html, result_text
+from passsearch.search import OUTPUT_CASES, Run, RunOptions, audit_run, require_repetitions
 from passsearch.store import NETWORK, read_deployment, read_result
 from passsearch.toolchain import cache_folder, get_toolchain
 
@@ -44,6 +45,9 @@ class Best:
     pipeline: str
     build: BuildOptions
     measurement: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return candidate_text(self.measurement)
 
 
 class TuneResult:
@@ -203,7 +207,7 @@ def audit(
     deadline: float = DEADLINE_S,
     plans: MeasurementPlans | None = None,
     progress: Progress | bool | None = None,
-) -> Document:
+) -> Audit:
     """Rebuild a run's winner from the run's record, and sign its claim off or refuse it.
 
     The audit compares every IR hash and the outputs on inputs that no search has used, and measures the winner against
@@ -245,7 +249,8 @@ def audit(
     _log.info("auditing %s: %s", folder, document["best"]["pipeline"] or "no explicit pass")
     # Without the fact cache, which has the samples of the run.
     with progress_callback(progress) as report, open_evaluator(session, remember=False) as evaluator:
-        return audit_run(document, evaluator, folder=evaluator.folder, repetitions=confirm, progress=report)
+        folder = evaluator.folder
+        return Audit(audit_run(document, evaluator, folder=folder, repetitions=confirm, progress=report))
 
 
 def _require_dialect(recorded: Mapping[str, Any], toolchain: str | None, folder: Path) -> None:

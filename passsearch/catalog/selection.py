@@ -15,6 +15,9 @@ class PassDecision(NamedTuple):
     entry: CatalogEntry
     reason: str
 
+    def __repr__(self) -> str:
+        return f"{self.entry.name}: {self.reason}"
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -27,6 +30,9 @@ class Selection:
 
     candidates: tuple[PassDecision, ...]
     others: tuple[PassDecision, ...]
+
+    def __repr__(self) -> str:
+        return f"{len(self.candidates)} candidates: {', '.join(self.names())}; {len(self.others)} other passes"
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the candidates."""

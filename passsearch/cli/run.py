@@ -1,7 +1,8 @@
 """``export``, ``audit`` and ``report``: commands on a finished run."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -62,6 +63,7 @@ def audit(
     from passsearch import api
     from passsearch.report import ProgressBar, audit_text, comparison_text
 
+    document: Mapping[str, Any]
     with ProgressBar() as progress:
         if aa:
             # A comparison without any pipeline measures the baseline and its twin, the same build.

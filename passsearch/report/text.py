@@ -63,6 +63,12 @@ def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str
     return "\n\n".join(part for part in parts if part)
 
 
+def candidate_text(document: Mapping[str, Any]) -> str:
+    """Return one measured candidate in one line: its pipeline, latency and compile time."""
+    latency, compile_s = format_latency_ms(document), format_number(document.get("compile_s"))
+    return f"{format_pipeline(document)}: {latency} ms an inference, compiled in {compile_s} s"
+
+
 def comparison_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
     """Return a comparison: one row per pipeline, with its measurement or the reason why it failed.
 
