@@ -1,5 +1,6 @@
 """``export``, ``audit`` and ``report``: commands on a finished run."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ import typer
 from passsearch.cli.options import AsJson, Deadline, Run, ToolchainName, number_option
 from passsearch.cli.output import print_error, print_note, print_result
 from passsearch.core import DEADLINE_S, USUAL_REPETITIONS
-from passsearch.errors import UserError
+from passsearch.errors import PassSearchError, UserError
 
 if TYPE_CHECKING:
     from passsearch.api import TuneResult
@@ -37,7 +38,7 @@ def export(
     folder = result.export(to)
     status = _replay(result, folder / SCRIPT, quiet=as_json) if replay else None
     document = {"folder": str(folder), "script": str(folder / SCRIPT), "replay_exit_status": status}
-    print_result(document, f"Wrote {folder}; rebuild with: python {folder / SCRIPT}", as_json=as_json)
+    print_result(document, f"Wrote {folder}; {_rebuild_advice(result, folder / SCRIPT)}", as_json=as_json)
     return NEGATIVE if status else 0
 
 
@@ -90,6 +91,18 @@ def report(
         _write_page(html, result_page(document))
         print_note(f"wrote {html}")
     print_result(document, result_text(document), as_json=as_json)
+
+
+def _rebuild_advice(result: "TuneResult", script: Path) -> str:
+    """Return the command that runs the exported script with an interpreter that has the compiler."""
+    from passsearch.toolchain import get_toolchain
+
+    compiler, quoted = result.document["toolchain"], shlex.quote(str(script))
+    try:
+        python = str(get_toolchain(compiler["name"]).python)
+    except PassSearchError:
+        return f"rebuild with a Python that has TVM {compiler['tvm_version']} and numpy: python {quoted}"
+    return f"rebuild with: {shlex.join([python, str(script)])}"
 
 
 def _replay(result: "TuneResult", script: Path, *, quiet: bool) -> int:

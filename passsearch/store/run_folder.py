@@ -40,6 +40,9 @@ REQUIRED_KEYS = (
 LIMIT_KEYS = frozenset({"trials", "timeout_s"})
 """Settings that may differ when a run is continued: they only limit how far it goes."""
 
+BASELINE_FACTS = frozenset({"load", "build"})
+"""Kinds of the facts that a run records before its baseline is measured."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -51,7 +54,7 @@ class RunFolder:
 
         Args:
             path: The folder.
-            settings: All that decides the run's result; a run is continued only with equal settings.
+            settings: All that decides the run's result; a run with results is continued only with equal settings.
 
         Raises:
             UserError: The folder belongs to a run with other settings, is in use, or cannot be written.
@@ -107,17 +110,31 @@ class RunFolder:
         file = self.path / "run.json"
         if file.exists():
             earlier = _read_settings(file)
-            for key in sorted(set(earlier) | set(settings)):
-                if key not in LIMIT_KEYS and earlier.get(key) != settings.get(key):
-                    raise UserError(
-                        f"The run `{self.path}` was started with {key} = `{earlier.get(key)}`, now it is "
-                        f"`{settings.get(key)}`; give the same settings to continue it, or another --out."
-                    )
+            changed = [key for key in sorted(set(earlier) | set(settings)) if earlier.get(key) != settings.get(key)]
+            key = next((key for key in changed if key not in LIMIT_KEYS), None)
+            if key is not None and self._has_results():
+                raise UserError(
+                    f"The run `{self.path}` was started with {key} = `{earlier.get(key)}`, now it is "
+                    f"`{settings.get(key)}`; give the same settings to continue it, or another --out."
+                )
+            if key is not None:
+                self._discard(reason=f"{key} was `{earlier.get(key)}`")
         # Both files are what remains of a process that died before it wrote `run.json`.
         elif any(entry.name not in (".lock", "run.json.partial") for entry in self.path.iterdir()):
             raise UserError(f"`{self.path}` is neither empty nor a run folder; choose another --out.")
         # Written for a continued run too: its limits may have grown.
         write_json(file, settings)
+
+    def _has_results(self) -> bool:
+        """Return whether the run got past its baseline, so that a user may want to continue it."""
+        facts = Log(self.path / "log.jsonl", writable=False)
+        return (self.path / "result.json").exists() or not facts.kinds <= BASELINE_FACTS
+
+    def _discard(self, *, reason: str) -> None:
+        """Remove a run without results, so that a command which failed does not block the corrected one."""
+        _log.info("run folder %s: starting anew, as %s and nothing was measured", self.path, reason)
+        shutil.rmtree(self.artifacts, ignore_errors=True)
+        (self.path / "log.jsonl").unlink(missing_ok=True)
 
 
 def _make_writable_folder(path: Path) -> None:

@@ -371,6 +371,22 @@ def test_debugging_shows_the_traceback(finished: Path, monkeypatch: pytest.Monke
         cli.main(["report", str(finished)])
 
 
+def test_export_names_an_interpreter_that_has_the_compiler(
+    passsearch: Run, toolchain: None, finished: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("passsearch.api.TuneResult.export", lambda _, to: Path(to))
+    document = json.loads(DATA.read_text())
+    answers = []
+    for name in ("stand-in", "gone"):
+        document["toolchain"]["name"] = name
+        (finished / "result.json").write_text(json.dumps(document))
+        answers.append(passsearch("export", str(finished), "--to", str(tmp_path / "a b")).out)
+    script = f"'{tmp_path}/a b/build_model.py'"
+
+    assert answers[0].endswith(f"rebuild with: {sys.executable} {script}\n")
+    assert answers[1].endswith(f"rebuild with a Python that has TVM 0.16.dev0 and numpy: python {script}\n")
+
+
 @pytest.mark.parametrize(("script", "status"), [("script_that_works.py", 0), ("script_that_fails.py", 1)])
 def test_export_replays_with_the_runs_interpreter(
     passsearch: Run,

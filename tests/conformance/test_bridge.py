@@ -298,6 +298,16 @@ def test_a_cpu_of_another_triple_is_the_users_mistake(case: Case, folder: Path) 
         start(case.toolchain, folder, target=target)
 
 
+def test_a_worker_leaves_nothing_in_the_working_folder(
+    case: Case, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    working_folder = tmp_path / "working"
+    working_folder.mkdir()
+    monkeypatch.chdir(working_folder)
+    start(case.toolchain, folder).close()
+    assert list(working_folder.iterdir()) == []
+
+
 def fake_programs(folder: Path) -> tuple[Path, Path]:
     """A compiler launcher that must not link, and a C compiler that writes down that it did."""
     launcher, compiler = folder / "launcher", folder / "compiler"

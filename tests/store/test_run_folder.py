@@ -10,10 +10,33 @@ from passsearch.store import RunFolder, read_result
 
 
 def test_a_run_continues_only_with_equal_settings(tmp_path: Path) -> None:
-    RunFolder(tmp_path / "run", {"seed": 1, "trials": 5}).close()
+    first = RunFolder(tmp_path / "run", {"seed": 1, "trials": 5})
+    first.log.record("samples", "a", fact={})
+    first.close()
     RunFolder(tmp_path / "run", {"seed": 1, "trials": 9}).close()
     with pytest.raises(UserError, match="seed = `1`, now it is `2`"):
         RunFolder(tmp_path / "run", {"seed": 2, "trials": 9})
+
+
+def test_a_run_whose_baseline_failed_does_not_block_the_corrected_command(tmp_path: Path) -> None:
+    failed = RunFolder(tmp_path / "run", {"target": "wrong"})
+    failed.log.record("load", "", fact={"state": "a"})
+    failed.log.record("build", "a", fact={})
+    failed.artifacts.mkdir()
+    failed.close()
+    corrected = RunFolder(tmp_path / "run", {"target": "right"})
+    assert corrected.log.kinds == set() and not corrected.artifacts.exists()
+    corrected.close()
+    RunFolder(tmp_path / "run", {"target": "right"}).close()
+
+
+@pytest.mark.parametrize("kind", ["samples", "edge"])
+def test_a_run_with_results_is_never_discarded(tmp_path: Path, kind: str) -> None:
+    run = RunFolder(tmp_path / "run", {"target": "one"})
+    run.log.record(kind, "a", fact={})
+    run.close()
+    with pytest.raises(UserError, match="target = `one`"):
+        RunFolder(tmp_path / "run", {"target": "another"})
 
 
 def test_two_processes_cannot_share_a_run(tmp_path: Path) -> None:
