@@ -92,6 +92,7 @@ class Builder:
             peak_rss=record.verification.peak_rss if record.verification else None,
             agreement=agreement,
             run_s=record.run_s,
+            recalled=record.recalled,
         )
 
     def _judge(self, record: BuildFact, candidate: Candidate) -> Agreement | Failure:

@@ -87,5 +87,5 @@ def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 
 def _table_row(cells: tuple[str, ...]) -> str:
-    css_class = ' class="best"' if cells[0] == "best" else ""
+    css_class = ' class="best"' if cells[0].rstrip("*") == "best" else ""
     return f"<tr{css_class}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"

@@ -12,6 +12,7 @@ from passsearch.report.formatting import (
     format_percent,
     format_pipeline,
     format_ratio,
+    format_time,
     lookup,
 )
 from passsearch.report.rows import (
@@ -23,6 +24,7 @@ from passsearch.report.rows import (
     front_rows,
     label,
     level_rows,
+    recalled_note,
     result_rows,
 )
 from passsearch.report.table import paragraph, table, text_width
@@ -139,6 +141,8 @@ def setup_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "class", f"{_text(architecture_class, 'name')} ({evidence})"
     yield "target", _text(document, "target")
     yield "device", _device(document.get("device") or {})
+    if document.get("measured_at"):
+        yield "date", format_time(document["measured_at"])
     # A comparison may have several toolchains, a result has exactly one.
     for toolchain in document.get("toolchains") or [document.get("toolchain") or {}]:
         yield "toolchain", _toolchain(toolchain)
@@ -151,7 +155,12 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _estimators(document)
     if lookup(document, "best", "outputs"):
         yield "outputs", _outputs(document["best"]["outputs"])
+    note = recalled_note(document)
+    if note:
+        yield "*", note
     yield "space", _space(document.get("space") or {})
+    if lookup(document, "space", "idle"):
+        yield "passes without effect", f"{', '.join(document['space']['idle'])} (applied, but no IR changed)"
     if document.get("composition"):
         yield "kernels", _composition(document["composition"])
     yield "failures", _failures(document)

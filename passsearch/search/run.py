@@ -195,6 +195,7 @@ class _Execution:
             confirmation=confirmation,
             seconds={**stages, "search": total - sum(stages.values()), "total": total},
             interrupted=interrupted,
+            measured_at=self._folder.measured_at,
         )
         return {**document, "reproducers": [], "deployment": None}
 

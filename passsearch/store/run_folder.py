@@ -84,6 +84,11 @@ class RunFolder:
         """Folder of the built networks while they are needed."""
         return self.path / "artifacts"
 
+    @property
+    def measured_at(self) -> float:
+        """Time of the last fact, in seconds since 1970; a start that measures nothing does not change it."""
+        return (self.path / "log.jsonl").stat().st_mtime
+
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Write ``result.json`` completely or not at all."""
         write_json(self.path / "result.json", result)

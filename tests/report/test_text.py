@@ -170,6 +170,37 @@ def test_fewer_than_three_fresh_compiles_are_warned_about(result: dict[str, Any]
     assert "warning: 2 fresh compiles" in result_html(result)
 
 
+def test_rows_of_an_earlier_run_are_marked(result: dict[str, Any]) -> None:
+    assert "recalled" not in result_text(result)
+    level = next(row for row in result["baselines"] if row["name"] == "O0")
+    level["recalled"] = result["best"]["recalled"] = True
+    text = result_text(result, width=132)
+    rows = [line.split()[0] for line in text.splitlines() if line.split()[:1] and line.split()[0].rstrip("*") == "O0"]
+    assert rows == ["O0*"] and "\nbest* " in text and "\nO3 " in text
+    assert "*: built or timed by an earlier run, and recalled from the fact cache; --fresh measures anew" in text
+    assert 'class="best"><td>best*' in result_html(result)
+
+
+def test_a_search_for_little_memory_shows_it_and_says_why_it_is_not_confirmed(result: dict[str, Any]) -> None:
+    assert "peak RAM MB" not in result_text(result, width=132)
+    reason = "peak memory is read once, when outputs are compared, and a confirmation compares none"
+    result["verdict"] |= {"objective": "memory", "objectives": ["memory"], "ratio": 1.2, "interval": None}
+    result["verdict"] |= {"confirmed": False, "reason": reason}
+    text = result_text(result, width=132)
+    assert "peak RAM MB" in text and "planned MB" in text
+    [baseline] = [line.split() for line in text.splitlines() if line.startswith("O3 ")]
+    assert baseline[-2:] == ["61.9", "3.21"]
+    assert f"not confirmed: memory ratio 1.200 in the search's own measurement ({reason})" in verdict_text(result)
+
+
+def test_passes_without_effect_and_the_date_are_shown(result: dict[str, Any]) -> None:
+    assert "without effect" not in result_text(result)
+    result["space"]["idle"] = ["MaximumToRelu"]
+    text = result_text(result, width=132)
+    assert "passes without effect: MaximumToRelu (applied, but no IR changed)" in text
+    assert "date: 2026-11-24 18:35 UTC" in text
+
+
 def test_a_reproducer_is_named(result: dict[str, Any]) -> None:
     result["reproducers"] = [{"passes": ["FastMath"], "folder": "reproducers/FastMath", "reason": "outputs deviate"}]
     assert "reproducer: FastMath in reproducers/FastMath: outputs deviate" in result_text(result, width=120)

@@ -1,6 +1,7 @@
 """A run folder is locked, keeps its settings, and says why a result cannot be read."""
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,18 @@ def test_opening_a_run_logs_whether_it_continues(tmp_path: Path, caplog: pytest.
     assert caplog.messages[-1].endswith("new run")
     RunFolder(tmp_path / "run", {}).close()
     assert "continuing with 1 facts" in caplog.messages[-1]
+
+
+def test_the_time_of_a_result_is_that_of_its_last_fact(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "run", {})
+    run.log.record("edge", "a", fact={})
+    run.close()
+    os.utime(tmp_path / "run" / "log.jsonl", (1000, 1000))
+    again = RunFolder(tmp_path / "run", {})
+    assert again.measured_at == 1000
+    again.log.record("edge", "b", fact={})
+    assert again.measured_at > 1000
+    again.close()
 
 
 def test_a_run_without_facts_leaves_no_folder(tmp_path: Path) -> None:
