@@ -20,6 +20,7 @@ PYTHON ?= $(shell for python in $(CANDIDATES); do \
 demo: $(DIALECT)
 	$(BIN)/passsearch tune zoo:resnet18 --toolchain $(DIALECT) --trials $(TRIALS) --timeout $(TIMEOUT) --out $(RUN)
 	$(BIN)/passsearch export $(RUN) --to $(DEPLOY) --replay
+	@echo "The command is $(BIN)/passsearch; '. $(BIN)/activate' puts it on PATH."
 
 # Files of tests run side by side, as most of their time is one process's. PROCESSES=0 runs them one after the other.
 PROCESSES ?= 2

@@ -1,17 +1,18 @@
 """The arguments that all API functions share, and the evaluator of functions that need no run folder."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
-from passsearch.core import DEADLINE_S, Objective, TensorType
+from passsearch.core import DEADLINE_S, InputTypes, Objective, checked, read_inputs
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, open_session
 from passsearch.frontends import ModelFile, resolve
+from passsearch.report import ProgressBar
 from passsearch.store import Log, open_fact_cache
 from passsearch.toolchain import cache_folder, get_toolchain
 
@@ -25,17 +26,18 @@ def model_file(
     model: object,
     example_inputs: object,
     *,
-    inputs: Mapping[str, TensorType] | None,
+    inputs: InputTypes | None,
     batch: int | None,
     toolchain: str | None,
     trust: bool = False,
 ) -> ModelFile:
     """Return the model file of a network, in a format that the toolchain imports where there is a choice."""
+    types = read_inputs(inputs)
     # The toolchain is looked up before the model is converted: without one, a conversion of minutes would be in vain.
     return resolve(
         model,
         example_inputs=example_inputs,
-        inputs=inputs,
+        inputs=types,
         batch=batch,
         folder=cache_folder() / "models",
         formats=dialect(get_toolchain(toolchain).dialect).formats,
@@ -70,11 +72,12 @@ def open_evaluator(session: Session, *, folder: Path | None = None, remember: bo
 
 
 @contextmanager
+@checked
 def session(
     model: object,
     example_inputs: object = None,
     *,
-    inputs: Mapping[str, TensorType] | None = None,
+    inputs: InputTypes | None = None,
     batch: int | None = None,
     target: str | None = None,
     toolchain: str | None = None,
@@ -142,5 +145,18 @@ def refuse_unreadable(objectives: Sequence[Objective], session: Session) -> None
             raise UserError(f"Objective `{name}` cannot be read on `{session.device}`: {reason}.")
 
 
-def silent(_: str, __: int, ___: int) -> None:
+@contextmanager
+def progress_callback(progress: Progress | bool | None) -> Iterator[Progress]:
+    """Yield the callback of an API function: the user's own, the default display for ``True``, else one without effect.
+
+    The display ends with the block.
+    """
+    if progress is True:
+        with ProgressBar() as bar:
+            yield bar
+    else:
+        yield progress or _ignore
+
+
+def _ignore(_: str, __: int, ___: int) -> None:
     """A progress callback that does nothing."""

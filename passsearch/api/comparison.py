@@ -2,13 +2,14 @@
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from passsearch.api.common import Progress, catalog_paths, model_file, open_evaluator, session, silent
+from passsearch.api.common import Progress, catalog_paths, model_file, open_evaluator, progress_callback, session
+from passsearch.api.results import Comparison
 from passsearch.catalog import bind_pipeline
-from passsearch.core import DEADLINE_S, Candidate, TensorType
+from passsearch.core import DEADLINE_S, Candidate, InputTypes, checked
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, open_session
 from passsearch.export import read_pipeline
@@ -18,7 +19,6 @@ from passsearch.search import (
     PAIRED,
     PROTOCOLS,
     ComparisonOptions,
-    Document,
     NetworkAnalysis,
     Side,
     analyze_network,
@@ -33,11 +33,12 @@ _QUALIFIED = re.compile(r"([A-Za-z0-9_.-]+):(.+)")
 _log = logging.getLogger(__name__)
 
 
+@checked
 def analyze(
     model: object,
     example_inputs: object = None,
     *,
-    inputs: Mapping[str, TensorType] | None = None,
+    inputs: InputTypes | None = None,
     batch: int | None = None,
     toolchain: str | None = None,
     catalogs: Sequence[str | Path] = (),
@@ -49,12 +50,13 @@ def analyze(
         return analyze_network(evaluator.session, evaluator.network.summary)
 
 
+@checked
 def compare(
     model: object,
     pipelines: Sequence[str],
     *,
     example_inputs: object = None,
-    inputs: Mapping[str, TensorType] | None = None,
+    inputs: InputTypes | None = None,
     batch: int | None = None,
     target: str | None = None,
     toolchain: str | None = None,
@@ -67,8 +69,8 @@ def compare(
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
     plans: MeasurementPlans | None = None,
-    progress: Progress | None = None,
-) -> Document:
+    progress: Progress | bool | None = None,
+) -> Comparison:
     """Measure pipelines against each other, interleaved in several processes.
 
     Args:
@@ -91,10 +93,11 @@ def compare(
         catalogs: YAML files with the user's own passes.
         trust: True to run code that the network's file brings.
         plans: Plans by which artifacts are timed.
-        progress: Callback; gets the current step, the number of finished pipelines and the number of all.
+        progress: ``True`` for a display on standard error, or a callback. It gets the current step, the number of
+            finished pipelines and the number of all.
 
     Returns:
-        The table as JSON: a row for each pipeline and a verdict for each pair.
+        The comparison as JSON, with a row for each pipeline and a verdict for each pair; it prints as a table.
 
     Raises:
         UserError: An argument is impossible; the message says what to do.
@@ -104,6 +107,7 @@ def compare(
     by_toolchain = _by_toolchain(pipelines, toolchain)
     _check_options(options, toolchains=len(by_toolchain))
     with ExitStack() as stack:
+        report = stack.enter_context(progress_callback(progress))
         sides = []
         for name, texts in by_toolchain.items():
             side_session = open_session(
@@ -121,7 +125,7 @@ def compare(
             _log.info("comparing %s", ", ".join(texts) or "the baseline with itself")
             # Without the fact cache: a comparison rests on its own compiles and its own samples.
             sides.append(Side(stack.enter_context(open_evaluator(side_session, remember=False)), candidates))
-        return compare_candidates(sides, options, progress=progress or silent)
+        return Comparison(compare_candidates(sides, options, progress=report))
 
 
 def _check_options(options: ComparisonOptions, *, toolchains: int) -> None:

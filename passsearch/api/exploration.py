@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from passsearch.api.common import Progress, session, silent
+from passsearch.api.common import Progress, progress_callback, session
+from passsearch.api.results import ExploredSpace
 from passsearch.catalog import bind_pipeline
-from passsearch.core import DEADLINE_S, Json, Pipeline, TensorType
+from passsearch.core import DEADLINE_S, InputTypes, Json, Pipeline, checked
 from passsearch.evaluate import Closure, Exploration, Limits
 from passsearch.search import (
-    Document,
     analyze_network,
     check_certificate,
     explored_passes,
@@ -21,11 +21,12 @@ from passsearch.search import (
 _log = logging.getLogger(__name__)
 
 
+@checked
 def explore(
     model: object,
     example_inputs: object = None,
     *,
-    inputs: Mapping[str, TensorType] | None = None,
+    inputs: InputTypes | None = None,
     batch: int | None = None,
     passes: Sequence[str] | None = None,
     additional: Sequence[str] = (),
@@ -39,8 +40,8 @@ def explore(
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
     remember: bool = True,
-    progress: Progress | None = None,
-) -> Document:
+    progress: Progress | bool | None = None,
+) -> ExploredSpace:
     """Apply the passes in every order, any number of times, until no new IR appears or a limit is met.
 
     The edges go to the fact cache, so the same call again continues, and ``tune`` starts from them.
@@ -63,19 +64,23 @@ def explore(
         catalogs: YAML files with the user's own passes.
         trust: True to run code that the network's file brings.
         remember: True to use and extend the fact cache.
-        progress: Callback; gets the number of states whose edges are all known, and of all states.
+        progress: ``True`` for a display on standard error, or a callback. It gets a text, the number of states whose
+            edges are all known, and of all states.
 
     Returns:
-        The explored space with its certificate: the states, the edges and what follows from them.
+        The explored space with its certificate as JSON: the states, the edges and what follows from them. It prints as
+        a table.
 
     Raises:
         UserError: An argument is impossible; the message says what to do.
         EnvironmentFault: There is no toolchain.
     """
-    report = progress or silent
     network = {"inputs": inputs, "batch": batch, "target": target, "toolchain": toolchain}
     options = {"deadline": deadline, "catalogs": catalogs, "trust": trust, "remember": remember}
-    with session(model, example_inputs, **network, **options) as evaluator:  # type: ignore[arg-type]
+    with (
+        progress_callback(progress) as report,
+        session(model, example_inputs, **network, **options) as evaluator,  # type: ignore[arg-type]
+    ):
         summary = evaluator.network.summary
         steps, left_out = explored_passes(evaluator.session, summary, passes=passes, additional=additional, every=every)
         if left_out:
@@ -88,22 +93,25 @@ def explore(
             progress=lambda done, number: report("exploring", done, number),
         )
         growth = exploration.run()
-        return space_document(
-            evaluator.session,
-            Closure.of(evaluator.graph, steps),
-            growth=growth,
-            classes=analyze_network(evaluator.session, summary).class_names,
-            left_out=left_out,
-            remembered=evaluator.is_shared,
+        return ExploredSpace(
+            space_document(
+                evaluator.session,
+                Closure.of(evaluator.graph, steps),
+                growth=growth,
+                classes=analyze_network(evaluator.session, summary).class_names,
+                left_out=left_out,
+                remembered=evaluator.is_shared,
+            )
         )
 
 
+@checked
 def check_space(
     document: Mapping[str, Any],
     model: object,
     *,
     example_inputs: object = None,
-    inputs: Mapping[str, TensorType] | None = None,
+    inputs: InputTypes | None = None,
     batch: int | None = None,
     sample: int = 50,
     seed: int = 0,
@@ -111,7 +119,7 @@ def check_space(
     deadline: float = DEADLINE_S,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> dict[str, Json]:
     """Apply a random sample of an explored space's edges again, without the fact cache, and compare.
 
@@ -127,19 +135,22 @@ def check_space(
         deadline: Seconds one pass may take.
         catalogs: YAML files with the user's own passes.
         trust: True to run code that the network's file brings.
-        progress: Callback; gets the number of checked edges and of all edges in the sample.
+        progress: ``True`` for a display on standard error, or a callback. It gets a text, the number of checked edges
+            and of all edges in the sample.
 
     Raises:
         UserError: The document is not an explored space.
         EnvironmentFault: Its toolchain is not installed.
     """
     closure = read_closure(document, "the document")
-    report = progress or silent
     network = {"inputs": inputs, "batch": batch, "toolchain": toolchain or str(document["toolchain"]["name"])}
     # Without the fact cache, which has the very edges that are to be checked.
     options = {"target": document["target"], "deadline": deadline}
     options |= {"catalogs": catalogs, "trust": trust, "remember": False}
-    with session(model, example_inputs, **network, **options) as evaluator:  # type: ignore[arg-type]
+    with (
+        progress_callback(progress) as report,
+        session(model, example_inputs, **network, **options) as evaluator,  # type: ignore[arg-type]
+    ):
         # The file is another user's data: its passes must be in this catalog before any of them is applied.
         bind_pipeline(Pipeline(closure.passes), evaluator.session.catalog)
         return check_certificate(

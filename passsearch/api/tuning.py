@@ -12,20 +12,29 @@ from passsearch.api.common import (
     catalog_paths,
     model_file,
     open_evaluator,
+    progress_callback,
     refuse_unreadable,
-    silent,
 )
 from passsearch.api.compiled_function import compiled_function
+from passsearch.api.results import Audit
 from passsearch.catalog import checked_factories
-from passsearch.core import DEADLINE_S, BuildOptions, Objective, Pipeline, TensorType
+from passsearch.core import (
+    DEADLINE_S,
+    USUAL_REPETITIONS,
+    BuildOptions,
+    InputTypes,
+    Objective,
+    Pipeline,
+    checked,
+)
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, check_saved_network, open_session
 from passsearch.export import export_run
 from passsearch.frontends import ModelFile, digest_files
-from passsearch.report import result_html, result_text
-from passsearch.search import OUTPUT_CASES, Document, Run, RunOptions, audit_run, require_repetitions
+from passsearch.report import candidate_text, result_html, result_text
+from passsearch.search import OUTPUT_CASES, Run, RunOptions, audit_run, require_repetitions
 from passsearch.store import NETWORK, RESULT, read_deployment, read_result
-from passsearch.toolchain import cache_folder
+from passsearch.toolchain import cache_folder, get_toolchain
 
 Objectives: TypeAlias = str | Sequence[str]
 
@@ -45,6 +54,9 @@ class Best:
     pipeline: str
     build: BuildOptions
     measurement: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return candidate_text(self.measurement)
 
 
 class TuneResult:
@@ -109,11 +121,12 @@ class TuneResult:
         return result_html(self.document)
 
 
+@checked
 def tune(
     model: object,
     example_inputs: object = None,
     *,
-    inputs: Mapping[str, TensorType] | None = None,
+    inputs: InputTypes | None = None,
     batch: int | None = None,
     objective: Objectives = "throughput",
     trials: int = 60,
@@ -122,7 +135,7 @@ def tune(
     toolchain: str | None = None,
     out: str | Path | None = None,
     seed: int = 0,
-    confirm: int = 3,
+    confirm: int = USUAL_REPETITIONS,
     keep_throughput: float = 0.98,
     tolerance: float | None = None,
     deadline: float = DEADLINE_S,
@@ -133,17 +146,18 @@ def tune(
     sampler: str = "auto",
     remember: bool = True,
     plans: MeasurementPlans | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> TuneResult:
     """Search pass selection and order for one network on one device.
 
     Args:
         model: ``zoo:NAME[@batch]``, a path, or an object of a framework (docs/tutorial.md lists them).
         example_inputs: Inputs a torch module or a gluon block is traced with.
-        inputs: Shape and dtype by input name, where the file leaves them open.
+        inputs: Types of inputs that the file leaves open: ``"ids:int64[1,128]"``, a list of such texts, or a mapping
+            from the name to ``"int64[1,128]"``, to a pair ``(shape, dtype)``, or to a tensor or array of that type.
         batch: Size of a symbolic first dimension.
         objective: One of throughput, latency, compile_time and memory, and where there is a meter power and energy; or
-            two of them for a Pareto front.
+            two of them for a Pareto front, as a list or with a comma.
         trials: Candidates to evaluate beyond the baselines; sequences that lead to a known IR are free.
         timeout: Wall time of the run in seconds, confirmation and the time before a resume included.
         target: TVM's target; the host CPU by default.
@@ -164,7 +178,8 @@ def tune(
         remember: True to use and extend the facts that runs on this network, compiler and device share. The
             confirmation of the winner is always measured anew.
         plans: Plans by which artifacts are timed; the defaults are those of docs/measurement.md.
-        progress: Callback; gets the current step, the number of evaluated candidates and the number of trials.
+        progress: ``True`` for a display on standard error, or a callback. It gets the current step, the number of
+            evaluated candidates and the number of trials.
 
     Raises:
         UserError: An argument is impossible; the message says what to do.
@@ -199,20 +214,22 @@ def tune(
     folder = Path(out) if out is not None else run.default_folder(cache_folder() / "runs")
     if out is None:
         _log.info("no run folder was named; the run is in %s", folder)
-    return TuneResult(run.execute(folder, progress or silent), folder, catalogs=catalogs)
+    with progress_callback(progress) as report:
+        return TuneResult(run.execute(folder, report), folder, catalogs=catalogs)
 
 
+@checked
 def audit(
     run: str | Path,
     *,
     toolchain: str | None = None,
-    confirm: int = 3,
+    confirm: int = USUAL_REPETITIONS,
     deadline: float = DEADLINE_S,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
     plans: MeasurementPlans | None = None,
-    progress: Progress | None = None,
-) -> Document:
+    progress: Progress | bool | None = None,
+) -> Audit:
     """Rebuild a run's winner from the run's record, and sign its claim off or refuse it.
 
     The audit compares every IR hash and the outputs on inputs that no search has used, and measures the winner against
@@ -227,7 +244,7 @@ def audit(
         trust: True to run passes that only the run folder names, from the import paths that it names, and what its
             network calls.
         plans: Plans by which artifacts are timed.
-        progress: Callback; gets the current step in words.
+        progress: ``True`` for a display on standard error, or a callback. It gets the current step in words.
 
     Raises:
         UserError: The run has no finished winner, or it names passes that are in no catalog.
@@ -237,6 +254,7 @@ def audit(
     document = read_result(folder)
     recorded = read_deployment(document, folder)
     require_repetitions(confirm)
+    _require_dialect(document["toolchain"], toolchain, folder)
     check_saved_network(folder / NETWORK, trust=trust)
     session = open_session(
         _saved_network(document, folder),
@@ -267,8 +285,21 @@ def audit(
     refuse_unreadable((Objective.parse(document["verdict"]["objective"]),), session)
     _log.info("auditing %s: %s", folder, document["best"]["pipeline"] or "no explicit pass")
     # Without the fact cache, which has the samples of the run.
-    with open_evaluator(session, remember=False) as evaluator:
-        return audit_run(document, evaluator, folder=evaluator.folder, repetitions=confirm, progress=progress or silent)
+    with progress_callback(progress) as report, open_evaluator(session, remember=False) as evaluator:
+        folder = evaluator.folder
+        return Audit(audit_run(document, evaluator, folder=folder, repetitions=confirm, progress=report))
+
+
+def _require_dialect(recorded: Mapping[str, Any], toolchain: str | None, folder: Path) -> None:
+    """Refuse a toolchain that cannot read the run's IR."""
+    if toolchain is None:
+        return
+    selected = get_toolchain(toolchain)
+    if selected.dialect != recorded["dialect"]:
+        raise UserError(
+            f"The run `{folder}` is of dialect {recorded['dialect']} (toolchain `{recorded['name']}`), and toolchain "
+            f"`{selected.name}` is of {selected.dialect}; leave --toolchain out, or give one of the run's dialect."
+        )
 
 
 def _saved_network(document: Mapping[str, Any], folder: Path) -> ModelFile:
@@ -278,7 +309,8 @@ def _saved_network(document: Mapping[str, Any], folder: Path) -> ModelFile:
 
 
 def _objectives(objective: Objectives) -> tuple[Objective, ...]:
-    names = [objective] if isinstance(objective, str) else list(objective)
+    texts = [objective] if isinstance(objective, str) else objective
+    names = [name.strip() for text in texts for name in str(text).split(",")]
     if not 1 <= len(set(names)) == len(names) <= 2:
         raise UserError(f"One objective or two different ones; got {len(names)}: {', '.join(names) or 'none'}.")
     return tuple(Objective.parse(name) for name in names)

@@ -5,7 +5,7 @@ from passsearch.catalog.foreign_factories import checked_factories
 from passsearch.catalog.learning import format_proposal, summarize_spaces
 from passsearch.catalog.loader import load
 from passsearch.catalog.schema import Catalog, CatalogEntry, NamedSequence, Need, Parameter
-from passsearch.catalog.selection import PassDecision, Selection, select_passes
+from passsearch.catalog.selection import PassDecision, Selection, require_searchable, select_passes
 
 __all__ = [
     "Catalog",
@@ -21,6 +21,7 @@ __all__ = [
     "format_proposal",
     "insert_prerequisites",
     "load",
+    "require_searchable",
     "select_passes",
     "summarize_spaces",
 ]

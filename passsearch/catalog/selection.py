@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from passsearch.catalog.schema import EVERY_CLASS, Catalog, CatalogEntry
 from passsearch.core import UNKNOWN_CLASS, Fingerprint
+from passsearch.errors import UserError
 
 
 class PassDecision(NamedTuple):
@@ -13,6 +14,9 @@ class PassDecision(NamedTuple):
 
     entry: CatalogEntry
     reason: str
+
+    def __repr__(self) -> str:
+        return f"{self.entry.name}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,9 @@ class Selection:
 
     candidates: tuple[PassDecision, ...]
     others: tuple[PassDecision, ...]
+
+    def __repr__(self) -> str:
+        return f"{len(self.candidates)} candidates: {', '.join(self.names())}; {len(self.others)} other passes"
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the candidates."""
@@ -53,11 +60,10 @@ def select_passes(
         device: ``cpu`` or ``gpu``; passes without effect on it are no candidates. Empty means any device.
 
     Raises:
-        UserError: A requested pass is not in the catalog.
+        UserError: A requested pass is not in the catalog, or no search can use it.
     """
     # A mistyped request would otherwise have no effect and no message.
-    for name in requested_passes:
-        catalog.entry(name)
+    require_searchable(catalog, requested_passes, tvm_version=tvm_version, device=device)
     selected, rest = [], []
     for entry in catalog.entries.values():
         exclusion = _exclusion(entry, requested_passes, tvm_version=tvm_version, device=device)
@@ -71,6 +77,21 @@ def select_passes(
             )
             selected.append(PassDecision(entry, reason))
     return Selection(tuple(selected), tuple(rest))
+
+
+def require_searchable(catalog: Catalog, names: Collection[str], *, tvm_version: str = "", device: str = "") -> None:
+    """Refuse passes that no search with this compiler and device can use.
+
+    Raises:
+        UserError: A pass is not in the catalog, or is excluded; the message says why.
+    """
+    for name in names:
+        exclusion = _exclusion(catalog.entry(name), names, tvm_version=tvm_version, device=device)
+        if exclusion:
+            raise UserError(
+                f"Pass `{name}` cannot be searched: {exclusion.rstrip('.')}. Leave it out. "
+                f"See: passsearch catalog show {name}"
+            )
 
 
 def _exclusion(entry: CatalogEntry, requested_passes: Collection[str], *, tvm_version: str, device: str) -> str:

@@ -9,7 +9,6 @@ import typer
 
 from passsearch.cli.options import AsJson, Catalogs, ToolchainName
 from passsearch.cli.output import print_result
-from passsearch.cli.progress import ProgressBar
 from passsearch.dialects import DIALECTS, dialect
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def check(
     Exits 1 if an entry is not valid for it.
     """
     from passsearch.evaluate.catalog_check import check_entries
-    from passsearch.report import catalog_check_text
+    from passsearch.report import ProgressBar, catalog_check_text
     from passsearch.toolchain import get_toolchain
 
     compiler = get_toolchain(toolchain)

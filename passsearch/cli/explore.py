@@ -8,11 +8,22 @@ from typing import Annotated, Any
 
 import typer
 
-from passsearch.cli.network import check_environment, parse_inputs
-from passsearch.cli.options import AsJson, Batch, Catalogs, Deadline, Fresh, Inputs, Model, Target, ToolchainName, Trust
+from passsearch.cli.network import check_environment
+from passsearch.cli.options import (
+    AsJson,
+    Batch,
+    Catalogs,
+    Deadline,
+    Fresh,
+    Inputs,
+    Model,
+    Target,
+    ToolchainName,
+    Trust,
+    number_option,
+)
 from passsearch.cli.output import print_note, print_result, split_names
-from passsearch.cli.progress import ProgressBar
-from passsearch.core import DEADLINE_S, parse_json
+from passsearch.core import DEADLINE_S, parse_json, read_inputs
 from passsearch.errors import UserError
 
 NEGATIVE = 1
@@ -38,13 +49,13 @@ def explore(
     ] = False,
     depth: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Largest number of passes in a sequence; no limit by default."),
+        number_option("depth", metavar="N", text="Largest number of passes in a sequence; no limit by default."),
     ] = None,
     states: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Largest number of states (different IRs).")
+        int | None, number_option("states", metavar="N", text="Largest number of states (different IRs).")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=1, metavar="SECONDS", help="Time limit; the same command again continues.")
+        float | None, number_option("timeout", metavar="SECONDS", text="Time limit; the same command again continues.")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the certificate as JSON.")] = None,
     picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the state graph as SVG.")] = None,
@@ -52,8 +63,8 @@ def explore(
         Path | None,
         typer.Option(metavar="FILE", help="Do not explore; check this certificate by applying some passes again."),
     ] = None,
-    sample: Annotated[int, typer.Option(min=1, metavar="N", help="Number of edges that --check applies again.")] = 50,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed that selects the edges for --check.")] = 0,
+    sample: Annotated[int, number_option("sample", metavar="N", text="Edges that --check applies again.")] = 50,
+    seed: Annotated[int, number_option("seed", metavar="N", text="Seed that selects the edges for --check.")] = 0,
     fresh: Fresh = False,
     target: Target = None,
     deadline: Deadline = DEADLINE_S,
@@ -68,7 +79,7 @@ def explore(
 
     Shows how many IRs the passes can make. With --check, exits 1 if the certificate does not hold.
     """
-    network: dict[str, Any] = {"inputs": parse_inputs(inputs), "batch": batch, "toolchain": toolchain}
+    network: dict[str, Any] = {"inputs": read_inputs(inputs), "batch": batch, "toolchain": toolchain}
     network |= {"catalogs": catalogs or (), "trust": trust, "deadline": deadline}
     check_environment(toolchain)
     if check is not None:
@@ -76,7 +87,7 @@ def explore(
     # Before the exploration, which can take hours: a file that cannot be written must not be noticed only then.
     require_writable(*(path for path in (out, picture) if path is not None))
     from passsearch import api
-    from passsearch.report import space_text, state_graph_svg
+    from passsearch.report import ProgressBar, space_text, state_graph_svg
 
     with ProgressBar() as progress:
         document = api.explore(
@@ -107,7 +118,7 @@ def _check_certificate(
     file: Path, model: str, *, sample: int, seed: int, network: Mapping[str, Any], as_json: bool
 ) -> int:
     from passsearch import api
-    from passsearch.report import certificate_check_text
+    from passsearch.report import ProgressBar, certificate_check_text
 
     with ProgressBar() as progress:
         outcome = api.check_space(read_certificate(file), model, sample=sample, seed=seed, progress=progress, **network)

@@ -1,6 +1,6 @@
 """``analyze``, ``tune`` and ``compare``: commands on a network."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,14 +18,13 @@ from passsearch.cli.options import (
     Tolerance,
     ToolchainName,
     Trust,
+    number_option,
 )
 from passsearch.cli.output import print_note, print_result, split_names
-from passsearch.cli.progress import ProgressBar
-from passsearch.core import DEADLINE_S
+from passsearch.core import DEADLINE_S, USUAL_REPETITIONS, read_inputs
 from passsearch.errors import UserError
 
 if TYPE_CHECKING:
-    from passsearch.core import TensorType
     from passsearch.search.pass_selection import NetworkAnalysis
 
 INTERRUPTED = 130
@@ -45,7 +44,7 @@ def analyze(
 
     Every class comes with its evidence, and every pass with the reason why it is searched or not.
     """
-    types = parse_inputs(inputs)
+    types = read_inputs(inputs)
     check_environment(toolchain)
     from passsearch import api
     from passsearch.report import analysis_text
@@ -63,32 +62,34 @@ def tune(
         list[str] | None,
         typer.Option(
             metavar="OBJECTIVE",
-            help="throughput, latency, compile_time, memory, power or energy; give two for a Pareto front.",
+            help="throughput, latency, compile_time, memory, power or energy; two, by a comma, for a Pareto front.",
         ),
     ] = None,
     trials: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Number of candidates to evaluate besides the baselines.")
+        int, number_option("trials", metavar="N", text="Number of candidates to evaluate besides the baselines.")
     ] = 60,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0, metavar="SECONDS", help="Time limit of the run, confirmation included."),
+        number_option("timeout", metavar="SECONDS", text="Time limit of the run, confirmation included."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Run folder; the same command again continues the run.")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sampler.")] = 0,
+    seed: Annotated[int, number_option("seed", metavar="N", text="Seed of the sampler.")] = 0,
     confirm: Annotated[
         int,
-        typer.Option(
-            min=0, metavar="N", help="Fewest fresh compiles that confirm the winner; more if the verdict is unclear."
+        number_option(
+            "confirm",
+            metavar="N",
+            text="Fewest fresh compiles that confirm the winner; more if unclear.",
         ),
-    ] = 3,
+    ] = USUAL_REPETITIONS,
     keep_throughput: Annotated[
         float,
-        typer.Option(
-            min=0,
+        number_option(
+            "keep_throughput",
             metavar="SHARE",
-            help="Share of the baseline's throughput that a winner of another objective must keep.",
+            text="Share of the baseline's throughput that a winner of another objective must keep.",
         ),
     ] = 0.98,
     tolerance: Tolerance = None,
@@ -116,10 +117,11 @@ def tune(
 
     Shows the winner beside the baselines. The same command again continues the run.
     """
-    types = parse_inputs(inputs)
+    types = read_inputs(inputs)
     check_environment(toolchain)
     # After the checks: the API loads optuna and scipy, and a mistake should be answered before that.
     from passsearch import api
+    from passsearch.report import ProgressBar
 
     with ProgressBar() as progress:
         result = api.tune(
@@ -166,11 +168,11 @@ def compare(
         typer.Option(metavar="PASSES", help="A pipeline as text, `P,Q{k=1}`; repeatable."),
     ] = None,
     rounds: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Rounds in one process; every round runs all pipelines in turn.")
+        int, number_option("rounds", metavar="N", text="Rounds in one process; every round runs all pipelines in turn.")
     ] = 6,
     processes: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Number of new processes; by default as many as the verdicts need."),
+        number_option("processes", metavar="N", text="New processes; by default as many as the verdicts need."),
     ] = None,
     protocol: Annotated[
         str,
@@ -198,10 +200,10 @@ def compare(
     requests = [*(split_names(pipelines) or ()), *(pipeline or ())]
     if not requests:
         raise UserError("Nothing to compare; give for example: --pipelines O2,O3 --pipeline SimplifyInference,FuseOps")
-    types = parse_inputs(inputs)
+    types = read_inputs(inputs)
     check_environment(toolchain)
     from passsearch import api
-    from passsearch.report import comparison_text
+    from passsearch.report import ProgressBar, comparison_text
 
     with ProgressBar() as progress:
         document = api.compare(
@@ -222,13 +224,6 @@ def compare(
             progress=progress,
         )
     print_result(document, comparison_text(document), as_json=as_json)
-
-
-def parse_inputs(inputs: Sequence[str] | None) -> "dict[str, TensorType]":
-    """Return the types of ``--input`` by input name."""
-    from passsearch.core import parse_input
-
-    return dict(parse_input(text) for text in inputs or ())
 
 
 def check_environment(toolchain: str | None) -> None:

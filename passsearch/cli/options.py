@@ -1,9 +1,18 @@
 """Arguments and options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
+
+from passsearch.core import NUMBERS
+
+
+def number_option(argument: str, *, metavar: str, text: str) -> Any:
+    """Return an option with the range of the API's argument of the same name, so that both refuse the same values."""
+    rule = NUMBERS[argument]
+    return typer.Option(min=rule.least, max=rule.most, metavar=metavar, help=text)
+
 
 Model: TypeAlias = Annotated[
     str,
@@ -38,14 +47,14 @@ Inputs: TypeAlias = Annotated[
     ),
 ]
 Batch: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Size of the first dimension, if the file does not fix it.")
+    int | None, number_option("batch", metavar="N", text="Size of the first dimension, if the file does not fix it.")
 ]
 Tolerance: TypeAlias = Annotated[
     float | None,
-    typer.Option(
-        min=0,
+    number_option(
+        "tolerance",
         metavar="SHARE",
-        help="Allowed deviation of outputs, as a share of the largest value, for pipelines with a pass that may "
+        text="Allowed deviation of outputs, as a share of the largest value, for pipelines with a pass that may "
         "change numerics; by default as strict as for all other pipelines.",
     ),
 ]
@@ -53,5 +62,5 @@ Fresh: TypeAlias = Annotated[
     bool, typer.Option("--fresh", help="Neither use nor store the facts that runs share in the cache folder.")
 ]
 Deadline: TypeAlias = Annotated[
-    float, typer.Option(min=1, metavar="SECONDS", help="Time limit for one compile or one measurement.")
+    float, number_option("deadline", metavar="SECONDS", text="Time limit for one compile or one measurement.")
 ]

@@ -1,15 +1,16 @@
 """``export``, ``audit`` and ``report``: commands on a finished run."""
 
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from passsearch.cli.options import AsJson, Catalogs, Deadline, Run, ToolchainName, Trust
+from passsearch.cli.options import AsJson, Catalogs, Deadline, Run, ToolchainName, Trust, number_option
 from passsearch.cli.output import print_error, print_note, print_result
-from passsearch.cli.progress import ProgressBar
-from passsearch.core import DEADLINE_S
-from passsearch.errors import UserError
+from passsearch.core import DEADLINE_S, USUAL_REPETITIONS
+from passsearch.errors import PassSearchError, UserError
 
 if TYPE_CHECKING:
     from passsearch.api import TuneResult
@@ -39,7 +40,7 @@ def export(
     folder = result.export(to)
     status = _replay(result, folder / SCRIPT, quiet=as_json) if replay else None
     document = {"folder": str(folder), "script": str(folder / SCRIPT), "replay_exit_status": status}
-    print_result(document, f"Wrote {folder}; rebuild with: python {folder / SCRIPT}", as_json=as_json)
+    print_result(document, f"Wrote {folder}; {_rebuild_advice(result, folder / SCRIPT)}", as_json=as_json)
     return NEGATIVE if status else 0
 
 
@@ -53,8 +54,8 @@ def audit(
     toolchain: ToolchainName = None,
     confirm: Annotated[
         int,
-        typer.Option(min=2, metavar="N", help="Fewest fresh compiles; more if the verdict is unclear."),
-    ] = 3,
+        number_option("confirm", metavar="N", text="Fewest fresh compiles; more if the verdict is unclear."),
+    ] = USUAL_REPETITIONS,
     deadline: Deadline = DEADLINE_S,
     catalogs: Catalogs = None,
     trust: Trust = False,
@@ -65,8 +66,9 @@ def audit(
     Exits 1 if the run's claim does not hold.
     """
     from passsearch import api
-    from passsearch.report import audit_text, comparison_text
+    from passsearch.report import ProgressBar, audit_text, comparison_text
 
+    document: Mapping[str, Any]
     with ProgressBar() as progress:
         if aa:
             # A comparison without any pipeline measures the baseline and its twin, the same build.
@@ -101,6 +103,18 @@ def report(
         _write_page(html, result_page(document))
         print_note(f"wrote {html}")
     print_result(document, result_text(document), as_json=as_json)
+
+
+def _rebuild_advice(result: "TuneResult", script: Path) -> str:
+    """Return the command that runs the exported script with an interpreter that has the compiler."""
+    from passsearch.toolchain import get_toolchain
+
+    compiler, quoted = result.document["toolchain"], shlex.quote(str(script))
+    try:
+        python = str(get_toolchain(compiler["name"]).python)
+    except PassSearchError:
+        return f"rebuild with a Python that has TVM {compiler['tvm_version']} and numpy: python {quoted}"
+    return f"rebuild with: {shlex.join([python, str(script)])}"
 
 
 def _replay(result: "TuneResult", script: Path, *, quiet: bool) -> int:

@@ -1,9 +1,19 @@
 """Frozen values and pure functions; standard library only, so that every worker can import them."""
 
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
+from passsearch.core.arguments import NUMBERS, checked
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.file_name import safe_file_name
-from passsearch.core.inputs import DeclaredInput, Dimension, bind_inputs, format_input, parse_input, resolve_inputs
+from passsearch.core.inputs import (
+    DeclaredInput,
+    Dimension,
+    InputTypes,
+    bind_inputs,
+    format_input,
+    parse_input,
+    read_inputs,
+    resolve_inputs,
+)
 from passsearch.core.measurement import (
     CODEGEN,
     COMPILE_PARTS,
@@ -15,6 +25,7 @@ from passsearch.core.measurement import (
     OBJECTIVES,
     PASSES,
     STRICT_LIMITS,
+    USUAL_REPETITIONS,
     WRITING,
     Failure,
     FailureKind,
@@ -37,11 +48,13 @@ __all__ = [
     "FAILURE_KINDS",
     "FOLDING",
     "LOWERING",
+    "NUMBERS",
     "OBJECTIVES",
     "PASSES",
     "STRICT_LIMITS",
     "TRUST_LOG",
     "UNKNOWN_CLASS",
+    "USUAL_REPETITIONS",
     "WRITING",
     "ArchitectureClass",
     "BuildOptions",
@@ -52,6 +65,7 @@ __all__ = [
     "FailureKind",
     "Feature",
     "Fingerprint",
+    "InputTypes",
     "Interval",
     "Json",
     "Measurement",
@@ -62,10 +76,12 @@ __all__ = [
     "Pipeline",
     "TensorType",
     "bind_inputs",
+    "checked",
     "format_input",
     "parse_input",
     "parse_json",
     "printable",
+    "read_inputs",
     "require_trust",
     "resolve_inputs",
     "safe_file_name",

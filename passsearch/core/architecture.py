@@ -30,6 +30,10 @@ class Fingerprint:
 
     features: Mapping[str, Feature] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        present = sorted(self.present_features())
+        return ", ".join(f"{self.count(name)} x {name}" for name in present) or "no feature"
+
     def count(self, name: str) -> int:
         """Return how often a feature occurs, 0 if this fingerprint has no feature of that name."""
         feature = self.features.get(name)

@@ -1,5 +1,7 @@
-"""Inputs of a network: their text form ``name:dtype[1,3,224,224]``, and the binding of open dimensions."""
+"""Inputs of a network: the forms in which a user gives their types, and the binding of open dimensions."""
 
+import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +18,10 @@ DTYPES = (
 
 Dimension: TypeAlias = int | str | None
 """A fixed size, the name of an open dimension, or ``None`` for an open dimension without a name."""
+
+InputTypes: TypeAlias = Mapping[str, object] | Sequence[str] | str
+"""Types of inputs as users give them: texts ``name:dtype[shape]``, or a mapping from the name of an input to the text
+``dtype[shape]``, to a pair of shape and dtype, or to a tensor or array whose shape and dtype count."""
 
 # The name may contain colons and brackets, as TensorFlow's `image:0` does, so the last colon and bracket pair count.
 _SPEC = re.compile(r"(?P<name>.+):(?P<dtype>[^:\[\]]+)\[(?P<shape>[^\[\]]*)\]")
@@ -54,9 +60,55 @@ def parse_input(text: str) -> tuple[str, TensorType]:
         raise UserError(
             f"An input reads name:dtype[shape]; got `{text}`. For example: --input image:float32[1,3,224,224]"
         )
-    if parts["dtype"] not in DTYPES:
-        raise UserError(f"Unknown dtype `{parts['dtype']}` in `{text}`; choose from: {', '.join(DTYPES)}.")
-    return parts["name"], TensorType(_parse_shape(parts["shape"], text), parts["dtype"])
+    return parts["name"], TensorType(_parse_shape(parts["shape"], text), _known_dtype(parts["dtype"], text))
+
+
+def read_inputs(inputs: InputTypes | None) -> dict[str, TensorType]:
+    """Return the types of inputs by name, from any of the forms that users may give.
+
+    Raises:
+        UserError: A value has none of these forms, or contains an unknown dtype or an impossible size.
+    """
+    if isinstance(inputs, Mapping):
+        return {str(name): _read_type(str(name), value) for name, value in inputs.items()}
+    texts = [inputs] if isinstance(inputs, str) else inputs or ()
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise UserError(
+            f"`inputs` is a mapping by input name, or a list of texts name:dtype[shape]; got {inputs!r}. "
+            f"For example: {_EXAMPLE}"
+        )
+    return dict(map(parse_input, texts))
+
+
+_EXAMPLE = 'inputs={"ids": "int64[1,128]"}'
+
+
+def _read_type(name: str, value: object) -> TensorType:
+    if isinstance(value, TensorType):
+        return value
+    if isinstance(value, str):
+        # Users also repeat the name that is the key.
+        return parse_input(value if value.startswith(f"{name}:") else f"{name}:{value}")[1]
+    pair = value if isinstance(value, tuple) else (getattr(value, "shape", None), getattr(value, "dtype", None))
+    if len(pair) != 2 or not isinstance(pair[0], Sequence) or isinstance(pair[0], str) or pair[1] is None:
+        raise UserError(
+            f"Input `{name}` is a text dtype[shape], a pair (shape, dtype) or a tensor; got {value!r}. "
+            f"For example: {_EXAMPLE}"
+        )
+    # As text, so that sizes and dtypes meet the same rules in every form.
+    return parse_input(f"{name}:{_dtype_name(pair[1])}[{','.join(map(str, pair[0]))}]")[1]
+
+
+def _dtype_name(dtype: object) -> str:
+    # numpy and TensorFlow have names, classes such as `numpy.float32` have `__name__`, PyTorch prints `torch.float32`.
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or dtype
+    return str(name).rpartition(".")[2]
+
+
+def _known_dtype(dtype: str, text: str) -> str:
+    if dtype not in DTYPES:
+        raise UserError(f"Unknown dtype `{dtype}` in `{text}`; choose from: {', '.join(DTYPES)}.")
+    return dtype
 
 
 def format_input(name: str, kind: TensorType) -> str:
@@ -77,16 +129,20 @@ def bind_inputs(
         batch: Size of every open first dimension; ``None`` if the user sets none.
 
     Raises:
-        UserError: An input is unknown, contradicts the file or another input, or a dimension stays open.
+        UserError: An input is unknown, contradicts the file or another input, has a dtype that no compiler takes, or
+            does not fit into memory, or a dimension stays open.
     """
     by_name = {entry.name: entry for entry in declared}
     for name, kind in types.items():
         _check_type(_find_input(name, by_name), kind)
+    for entry in declared:
+        _check_dtype(entry)
     sizes = _named_sizes(by_name, types)
     if batch is not None:
         _bind_batch(declared, types=types, batch=batch, sizes=sizes)
-    unbound = [entry for entry in declared if entry.is_open() and entry.name not in types]
-    return {**types, **{entry.name: _close(entry, sizes=sizes, batch=batch) for entry in unbound}}
+    closed = {entry.name: _close(entry, sizes=sizes, batch=batch) for entry in declared if entry.name not in types}
+    _check_size({**types, **closed})
+    return {**types, **{name: kind for name, kind in closed.items() if by_name[name].is_open()}}
 
 
 def resolve_inputs(
@@ -139,6 +195,30 @@ def _check_type(declared: DeclaredInput, kind: TensorType) -> None:
             raise UserError(
                 f"Dimension {axis} is fixed in the network: `{got}` must have {fixed} there (`{declared}`)."
             )
+
+
+def _check_dtype(declared: DeclaredInput) -> None:
+    if declared.dtype not in DTYPES:
+        raise UserError(
+            f"Input `{declared}` is of a dtype that compilers do not take; they take: {', '.join(DTYPES)}. "
+            "Export the network without the operators that read it."
+        )
+
+
+def _check_size(types: Mapping[str, TensorType]) -> None:
+    """Refuse inputs that this machine cannot hold, which otherwise fail deep inside the compiler."""
+    size_bytes = sum(math.prod(size or 1 for size in kind.shape) * _itemsize(kind.dtype) for kind in types.values())
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if size_bytes > memory_bytes:
+        inputs = ", ".join(format_input(name, kind) for name, kind in types.items())
+        raise UserError(
+            f"The inputs of one inference take {size_bytes / 1e9:.3g} GB, and this machine has "
+            f"{memory_bytes / 1e9:.3g} GB of memory: {inputs}. Give a smaller batch or shape."
+        )
+
+
+def _itemsize(dtype: str) -> int:
+    return int(re.sub(r"\D", "", dtype) or 8) // 8
 
 
 def _named_sizes(declared: Mapping[str, DeclaredInput], types: Mapping[str, TensorType]) -> dict[str, int]:

@@ -15,6 +15,9 @@ FAILURE_KINDS: tuple[str, ...] = get_args(FailureKind)
 DEADLINE_S = 600.0
 """Longest time of one request to a worker, in seconds, unless the user sets another."""
 
+USUAL_REPETITIONS = 3
+"""Fewest fresh compiles that confirm a winner, unless the user says otherwise. Two leave intervals too wide to use."""
+
 # 2**-23 and 2**-10 are the machine epsilons of float32 and float16. Correct pipelines deviated by at most 23 and 22
 # epsilons, wrong ones by 0.1 and more: a looser limit (1e-3 in float32) hides real errors. docs/measurement.md has
 # the evidence. float64 gets more than 2**-52 allows, because TVM computes some of it in float32.

@@ -130,10 +130,10 @@ def _parse_arguments(text: str, position: int) -> tuple[dict[str, Json], int]:
 
 
 def _syntax_error(text: str, position: int) -> UserError:
-    return UserError(
-        f"A pipeline reads `Name,Name{{key=json}},…`; cannot read `{text[position : position + 40]}` "
-        f"at character {position + 1}. See: passsearch catalog list"
-    )
+    rest = text[position : position + 40]
+    # Only inside braces can a text end too early: elsewhere a comma is what cannot be read.
+    mistake = f"cannot read `{rest}` at character {position + 1}" if rest else f"`{text}` ends without its `}}`"
+    return UserError(f"A pipeline reads `Name,Name{{key=json}},…`; {mistake}. See: passsearch catalog list")
 
 
 def parse_json(text: str | bytes) -> Any:

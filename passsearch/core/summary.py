@@ -1,5 +1,6 @@
 """A network's dataflow graph as plain data: the answer of a bridge to the analyzer, equal for every dialect."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -46,6 +47,12 @@ class ModuleSummary:
 
     operators: tuple[Operator, ...]
     results: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        # A network has thousands of operators, and each has the types of its results.
+        kinds = Counter(entry.kind for entry in self.operators)
+        counts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        return f"{len(self.operators)} operators: {counts}"
 
     @property
     def computed_types(self) -> frozenset[str]:

@@ -7,6 +7,7 @@ Standard library and numpy only, Python 3.8 on: an exported folder holds a copy 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import importlib
 import importlib.util
@@ -26,6 +27,21 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 
 
+@contextlib.contextmanager
+def empty_working_folder() -> Any:
+    """Run the block in an empty folder, which is deleted afterwards.
+
+    TVM's Relay is imported in it: it makes a cache folder where it is imported, and does not start where it cannot.
+    """
+    working_folder = Path.cwd()
+    with tempfile.TemporaryDirectory() as empty:
+        os.chdir(empty)
+        try:
+            yield
+        finally:
+            os.chdir(working_folder)
+
+
 def rebuild(compiler: Any, files: Any) -> None:
     """Load the network, apply the passes, build it, check the result, and write it.
 
@@ -37,6 +53,8 @@ def rebuild(compiler: Any, files: Any) -> None:
     """
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # so the first GPU is the one the target was read from
     options = parse_arguments()
+    if not options.check_only:
+        require_writable(options.out)
     record = json.loads((HERE / "pipeline.json").read_text())
     target = compiler.parse_target(options.target or record["target"])
     note = print_introduction(record, options.target, version=compiler.version)
@@ -65,6 +83,13 @@ def parse_arguments() -> Any:
     parser.add_argument("--out", type=Path, default=HERE / "built", help="folder to write to (%(default)s)")
     parser.add_argument("--check-only", action="store_true", help="check everything, write nothing")
     return parser.parse_args()
+
+
+def require_writable(folder: Path) -> None:
+    """Exit if the folder, or the folder it will be made in, cannot be written, before the build takes its time."""
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not existing.is_dir() or not os.access(str(existing), os.W_OK | os.X_OK):
+        sys.exit(f"Cannot write to {folder}; choose another folder with --out, or use --check-only")
 
 
 def print_introduction(record: Any, target: str | None, *, version: str) -> str:

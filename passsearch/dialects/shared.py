@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import tvm
 
-from passsearch.core import BuildOptions
+from passsearch.core import BuildOptions, suggest_name
 from passsearch.dialects.linker import find_linker
 from passsearch.errors import EnvironmentFault, UserError
 
@@ -67,7 +67,24 @@ def parse_target(text: str, *, parse: Callable[[str], Any], errors: tuple[type[E
     # TVM parses targets it cannot generate code for; without this check the first build would fail.
     if tvm.get_global_func(f"target.build.{kind}", allow_missing=True) is None:
         raise UserError(f"Impossible target `{text}`: this TVM is built without `{kind}`. See: passsearch doctor")
+    if kind == "llvm":
+        _check_cpu(target, text)
     return target
+
+
+def _check_cpu(target: tvm.target.Target, text: str) -> None:
+    """Refuse a CPU of another triple: some versions of TVM fail at it in a build, others build for a generic CPU."""
+    cpu, triple = (str(target.attrs.get(name, "")) for name in ("mcpu", "mtriple"))
+    list_cpus = getattr(tvm.target.codegen, "llvm_get_cpu_archlist", None)
+    if not cpu or not triple or list_cpus is None:
+        return
+    names = [str(name) for name in list_cpus(tvm.target.Target({"kind": "llvm", "mtriple": triple}))]
+    if cpu not in names:
+        suggestion = suggest_name(cpu, names)
+        raise UserError(
+            f"Impossible target `{text}`: LLVM has no CPU `{cpu}` for {triple}; "
+            f"{suggestion + ' Otherwise ' if suggestion else ''}give the -mtriple of that CPU, or leave -mcpu out."
+        )
 
 
 def check_input_names(names: Collection[str], inputs: Collection[str]) -> None:

@@ -98,6 +98,7 @@ class Builder:
             agreement=agreement,
             run_s=record.run_s,
             device_bytes=record.verification.device_bytes if record.verification else None,
+            recalled=record.recalled,
         )
 
     def _judge(self, record: BuildFact, candidate: Candidate) -> Agreement | Failure:

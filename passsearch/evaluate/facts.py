@@ -21,6 +21,9 @@ LASTING_FAILURES = frozenset({None, "compile_error", "crash", "wrong_result"})
 ACCIDENTS = frozenset({"infra", "oom", "unstable"})
 """Kinds of failures that hold for one start of a run only; the next start tries again."""
 
+RECALLED = "recalled"
+"""Key of facts in a run's log that an earlier run measured."""
+
 Record = TypeVar("Record")
 
 _log = logging.getLogger(__name__)
@@ -58,7 +61,8 @@ class FactStore:
             fact = self._cache.recall(kind, key)
             # Copied, so that the run can be continued from its own log, and so that the log knows when the run first
             # used the fact: `precedes_sampling` and the clock of a resumed search depend on that time.
-            fact = fact and self._run_log.record(kind, key, fact={**fact, "spent": self._spent}, durable=False)
+            copy = {"spent": self._spent, RECALLED: True}
+            fact = fact and self._run_log.record(kind, key, fact={**fact, **copy}, durable=False)
         failure = fact.get("failure", {}).get("kind") if fact else None
         if fact is None or (_is_accident(kind, failure) and (kind, key) not in self._accidents):
             return None

@@ -60,6 +60,7 @@ class BuildFact:
         plan_bytes: Memory the compiler planned; ``None`` where it planned none.
         verification: Comparison of its outputs with the reference; ``None`` where nothing runs.
         run_s: Seconds of the first inference; ``None`` where nothing ran, or in logs from before it was recorded.
+        recalled: True if an earlier run built it, and the fact cache had the answer.
     """
 
     digest: str
@@ -69,6 +70,7 @@ class BuildFact:
     plan_bytes: int | None
     verification: VerifyFact | None
     run_s: float | None
+    recalled: bool = False
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "BuildFact":
@@ -82,6 +84,7 @@ class BuildFact:
             plan_bytes=fact["plan_bytes"],
             verification=VerifyFact.from_fact(fact) if fact.get("deviation") is not None else None,
             run_s=fact.get("run_s"),
+            recalled=bool(fact.get("recalled")),
         )
 
 
@@ -106,6 +109,7 @@ class Built:
         agreement: Agreement of its outputs with the reference.
         run_s: Seconds of its first inference; ``None`` where it is unknown.
         device_bytes: Memory of a GPU that the artifact takes: weights, code, activations and workspace.
+        recalled: True if an earlier run built it, and the fact cache had the answer.
     """
 
     state: str
@@ -121,21 +125,30 @@ class Built:
     agreement: Agreement = field(default_factory=Agreement)
     run_s: float | None = None
     device_bytes: int | None = None
+    recalled: bool = False
 
 
 @dataclass(frozen=True)
 class CandidateSamples:
-    """Samples of a candidate and of a reference from one process of a search; both empty where nothing runs."""
+    """Samples of a candidate and of a reference from one process of a search; both empty where nothing runs.
+
+    Attributes:
+        reference: Samples of the reference.
+        candidate: Samples of the candidate.
+        conditions: Conditions of the process.
+        recalled: True if an earlier run took them, and the fact cache had them.
+    """
 
     reference: Samples
     candidate: Samples
     conditions: Conditions
+    recalled: bool = False
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "CandidateSamples":
         """Read a fact of kind ``samples``."""
         reference, candidate = fact["samples"]
-        return cls(tuple(reference), tuple(candidate), fact["conditions"])
+        return cls(tuple(reference), tuple(candidate), fact["conditions"], bool(fact.get("recalled")))
 
 
 @dataclass(frozen=True)

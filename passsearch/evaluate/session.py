@@ -21,7 +21,7 @@ from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.plans import MeasurementPlans
 from passsearch.frontends import ModelFile
 from passsearch.measure import Sensors, probe
-from passsearch.toolchain import Toolchain, cache_folder, get_toolchain, host_target
+from passsearch.toolchain import Toolchain, cache_folder, get_toolchain, host_target, with_triple
 
 # Every compiler holds the network's weights, and together they may fill 40 % of the machine's memory with states
 # (`STATE_MEMORY_SHARE` of `worker.client`).
@@ -227,7 +227,7 @@ def open_session(
             f"`{model.source}` is {model.format}, and toolchain `{selected.name}` ({selected.dialect}) imports "
             f"{', '.join(sorted(formats))}; export ONNX, or choose another toolchain."
         )
-    complete_target = _with_architecture(target, probe_sensors) if target else host_target(selected)
+    complete_target = _complete(target, selected, probe_sensors) if target else host_target(selected)
     _log.info(
         "%s with toolchain %s (TVM %s) for `%s`", model.source, selected.name, selected.tvm_version, complete_target
     )
@@ -243,6 +243,11 @@ def open_session(
         plans=plans or MeasurementPlans(),
         probe_sensors=probe_sensors,
     )
+
+
+def _complete(target: str, toolchain: Toolchain, probe_sensors: Callable[[str], Sensors]) -> str:
+    """Return the user's target with what it leaves open: the triple of a CPU, the architecture of a GPU."""
+    return _with_architecture(with_triple(target, toolchain), probe_sensors)
 
 
 def _with_architecture(target: str, probe_sensors: Callable[[str], Sensors]) -> str:

@@ -36,6 +36,11 @@ class Edge:
         return cls(target, fact["seconds"])
 
     @property
+    def applied(self) -> bool:
+        """True if the pass did not fail."""
+        return isinstance(self.target, str)
+
+    @property
     def settled(self) -> bool:
         """True if the edge shows what the pass does. A fault of the machine, such as a full disk, does not."""
         return not isinstance(self.target, Failure) or self.target.kind != "infra"
@@ -107,6 +112,13 @@ class StateGraph:
             self._edges[state, step] = edge
             if step not in self._forbidden and isinstance(edge.target, str) and edge.target != state:
                 self._graph.add_edge(state, edge.target, key=str(step), step=step, seconds=edge.seconds)
+
+    def idle_passes(self) -> tuple[str, ...]:
+        """Return the names of the passes that were applied and changed no state."""
+        with self._lock:
+            effects = [(step.name, edge.target != state) for (state, step), edge in self._edges.items() if edge.applied]
+        effective = {name for name, changed in effects if changed}
+        return tuple(dict.fromkeys(name for name, _ in effects if name not in effective))
 
     def failures(self, steps: Collection[PassSpec]) -> list[FailedEdge]:
         """Return the failures of these passes on the states they reach."""

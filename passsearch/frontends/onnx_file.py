@@ -57,7 +57,8 @@ def read(path: Path) -> OnnxFile:
     """Read the declarations of an ONNX file; weights in other files are not loaded.
 
     Raises:
-        UserError: The file is not ONNX, holds no operator, or a file with its weights is missing or in another folder.
+        UserError: The file is not ONNX, holds no operator or an operator set of the future, or a file with its weights
+            is missing or in another folder.
     """
     import onnx
     from google.protobuf.message import DecodeError
@@ -70,6 +71,7 @@ def read(path: Path) -> OnnxFile:
     # Protobuf accepts many files of other kinds, as a model in which every field is empty.
     if not model.graph.node:
         raise UserError(f"Cannot read `{path}` as ONNX (no operator in it); export the network again.")
+    _check_opset(model, path)
     names = sorted(set(_external_files(model)))
     for name in names:
         if Path(name).is_absolute() or ".." in Path(name).parts:
@@ -81,6 +83,19 @@ def read(path: Path) -> OnnxFile:
         if not file.is_file():
             raise UserError(f"`{path}` keeps weights in `{file.name}`, which is missing; put it beside the model.")
     return OnnxFile(_declared_inputs(model), external)
+
+
+def _check_opset(model: onnx.ModelProto, path: Path) -> None:
+    import onnx
+
+    newest = onnx.defs.onnx_opset_version()
+    for opset in model.opset_import:
+        # Operators may have changed their meaning; importers read them as those that they know, without an error.
+        if opset.domain in ("", "ai.onnx") and opset.version > newest:
+            raise UserError(
+                f"`{path}` needs operator set {opset.version}; onnx {onnx.__version__} here knows 1 to {newest}. "
+                f"Export the network for one of those, or install a newer onnx."
+            )
 
 
 def _serialize(model: onnx.ModelProto) -> bytes:

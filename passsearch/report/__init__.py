@@ -11,13 +11,16 @@ from passsearch.report.listings import (
     findings_text,
     toolchains_text,
 )
+from passsearch.report.progress import ProgressBar
 from passsearch.report.state_graph import state_graph_svg
-from passsearch.report.text import comparison_text, result_text
+from passsearch.report.text import candidate_text, comparison_text, result_text
 from passsearch.report.verdict import verdict_text
 
 __all__ = [
+    "ProgressBar",
     "analysis_text",
     "audit_text",
+    "candidate_text",
     "catalog_check_text",
     "catalog_entry_text",
     "catalog_text",

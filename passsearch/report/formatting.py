@@ -82,6 +82,11 @@ def format_percent(share: float | None) -> str:
     return MISSING if share is None else f"{round(share * 100, 1):g} %"
 
 
+def format_time(text: str) -> str:
+    """Return a time in ISO 8601 and UTC with minutes, as ``2026-11-24 18:35 UTC``."""
+    return f"{text[:16].replace('T', ' ')} UTC"
+
+
 def format_pipeline(candidate: Mapping[str, Any] | None) -> str:
     """Return a candidate's pipeline and build options in one line."""
     level = lookup(candidate, "build", "opt_level")

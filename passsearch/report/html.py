@@ -7,7 +7,7 @@ from passsearch.report.formatting import format_pipeline, html_text, lookup
 from passsearch.report.interval_plot import interval_plot
 from passsearch.report.rows import baseline_name, column_titles, front_rows, level_rows, result_rows
 from passsearch.report.text import FRONT_TITLE, LEVELS_TITLE, attribution_lines, evidence_lines, setup_lines
-from passsearch.report.verdict import verdict_text
+from passsearch.report.verdict import verdict_text, warning_lines
 
 # No colours of its own for text: `currentColor` follows the theme of the notebook, light or dark.
 _STYLE = """
@@ -32,6 +32,7 @@ def result_html(document: Mapping[str, Any]) -> str:
             f'<div class="passsearch"><style>{_STYLE}</style>',
             _paragraphs(setup_lines(document)),
             f'<p class="verdict">{verdict}</p>',
+            _paragraphs(warning_lines(document)),
             _table(column_titles(document), [row.cells(document) for row in rows]),
             interval_plot(rows, baseline=baseline_name(document), noise_floor=floor),
             _levels(document),
@@ -85,5 +86,5 @@ def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 
 def _table_row(cells: tuple[str, ...]) -> str:
-    css_class = ' class="best"' if cells[0] == "best" else ""
+    css_class = ' class="best"' if cells[0].rstrip("*") == "best" else ""
     return f"<tr{css_class}>" + "".join(f"<td>{html_text(cell)}</td>" for cell in cells) + "</tr>"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from passsearch.report.formatting import MISSING, format_ratio, lookup
+from passsearch.report.formatting import MISSING, format_ratio, format_time, lookup
 from passsearch.report.table import paragraph, table, text_width
 
 # `null` is neither: something optional, such as a power meter, that this machine does not have.
@@ -29,7 +29,9 @@ def audit_text(document: Mapping[str, Any]) -> str:
     refusal = next((f"refused: {name}: {detail}" for status, name, detail in rows if status == "no"), "")
     ratios = document.get("ratios") or {}
     measured = ", ".join(f"{name.replace('_', ' ')} {format_ratio(ratio)}" for name, ratio in ratios.items())
-    lines = [*([("measured", measured)] if measured else []), ("verdict", refusal or "signed off")]
+    date = document.get("measured_at")
+    lines = [("date", format_time(date))] if date else []
+    lines += [*([("measured", measured)] if measured else []), ("verdict", refusal or "signed off")]
     checks_table = table(("", "what", "result"), rows, width=text_width())
     outcome = "\n".join(paragraph(title, text, width=text_width()) for title, text in lines)
     return f"{checks_table}\n\n{outcome}"

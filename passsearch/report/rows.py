@@ -53,15 +53,40 @@ class Row:
             format_ratio(self.compile_ratio),
             format_megabytes(self.measurement.get("artifact_bytes")),
             format_count(lookup(self.measurement, "conditions", "threads")),
+            *(self._memory_cells() if shows_memory(document) else ()),
             *(sensors if has_sensor_readings(document) else ()),
         )
 
+    def _memory_cells(self) -> tuple[str, str]:
+        sizes = (lookup(self.measurement, "memory_bytes", name) for name in ("peak_rss", "plan"))
+        peak, plan = (format_megabytes(size) for size in sizes)
+        return peak, plan
+
 
 def column_titles(document: Document) -> tuple[str, ...]:
-    """Return the titles of the columns; energy, power and temperature only if something was measured there."""
+    """Return the titles of the columns.
+
+    Memory is shown if it is an objective; energy, power and temperature if something was measured there.
+    """
     name = baseline_name(document)
+    memory = ("peak RAM MB", "planned MB") if shows_memory(document) else ()
     sensors = ("mJ", "W", "max °C") if has_sensor_readings(document) else ()
-    return ("", "latency ms", "per s", f"throughput/{name}", "compile s", f"{name}/compile", "MB", "threads", *sensors)
+    compiled = ("compile s", f"{name}/compile", "MB", "threads")
+    return ("", "latency ms", "per s", f"throughput/{name}", *compiled, *memory, *sensors)
+
+
+def shows_memory(document: Document) -> bool:
+    """Return whether memory is an objective of the run."""
+    verdict = document.get("verdict") or {}
+    return "memory" in (verdict.get("objectives") or [verdict.get("objective")])
+
+
+def recalled_note(document: Document) -> str:
+    """Return the meaning of the rows' asterisk; empty if no row has one."""
+    rows = (*result_rows(document), *level_rows(document), *front_rows(document))
+    if not any(row.measurement.get("recalled") for row in rows):
+        return ""
+    return "built or timed by an earlier run, and recalled from the fact cache; --fresh measures anew"
 
 
 def has_sensor_readings(document: Document) -> bool:
@@ -81,8 +106,9 @@ def baseline_name(document: Document) -> str:
 def result_rows(document: Document) -> list[Row]:
     """Return the rows of the baseline to beat and of the winner, from the one measurement that timed them together."""
     ratios, best = document.get("ratios"), document.get("best") or {}
-    baseline = Row(baseline_name(document), document.get("baseline") or {}, RATIO_ONE, RATIO_ONE)
-    return [baseline, Row("best", best, lookup(ratios, "throughput"), lookup(ratios, "compile_time"))]
+    reference = document.get("baseline") or {}
+    baseline = Row(_marked(baseline_name(document), reference), reference, RATIO_ONE, RATIO_ONE)
+    return [baseline, Row(_marked("best", best), best, lookup(ratios, "throughput"), lookup(ratios, "compile_time"))]
 
 
 def level_rows(document: Document) -> list[Row]:
@@ -90,7 +116,7 @@ def level_rows(document: Document) -> list[Row]:
     levels = document.get("baselines") or []
     reference = find_by_name(levels, baseline_name(document))
     return [
-        Row(label(level), level, level.get("ratio"), _compile_ratio(reference, level))
+        Row(_marked(label(level), level), level, level.get("ratio"), _compile_ratio(reference, level))
         for level in levels
         if level is not reference
     ]
@@ -107,10 +133,15 @@ def front_rows(document: Document) -> list[Row]:
     """Return the Pareto front, numbered; empty if there is only one objective."""
     reference = find_by_name(document.get("baselines") or [], baseline_name(document))
     rows = [
-        Row(str(number), candidate, candidate.get("ratio"), _compile_ratio(reference, candidate))
+        Row(_marked(str(number), candidate), candidate, candidate.get("ratio"), _compile_ratio(reference, candidate))
         for number, candidate in enumerate(document.get("pareto") or [], 1)
     ]
     return rows if len(rows) > 1 else []
+
+
+def _marked(name: str, measurement: Document) -> str:
+    """Return a row's name, with an asterisk if an earlier run measured it."""
+    return f"{name}*" if measurement.get("recalled") else name
 
 
 def label(candidate: Document) -> str:

@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Sequence
 from io import StringIO
 from textwrap import fill
+from typing import Any
 
 MIN_WIDTH, MAX_WIDTH, DEFAULT_WIDTH = 72, 132, 120
 
@@ -36,8 +37,10 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, width: int, r
         # Wrapped in Text, because rich would read `[…]` in a plain string (an interval, a shape) as markup.
         grid.add_row(*map(Text, row))
     sink = StringIO()
-    # An empty environment, so that $COLUMNS or $FORCE_COLOR cannot overrule the width and the plain text.
-    Console(file=sink, width=width, color_system=None, force_terminal=False, _environ={}).print(grid)
+    # An empty environment, so that $COLUMNS or $FORCE_COLOR cannot overrule the width and the plain text. In a
+    # notebook, rich would display the table as output of the cell instead of writing it to the file.
+    plain: dict[str, Any] = {"color_system": None, "force_terminal": False, "force_jupyter": False, "_environ": {}}
+    Console(file=sink, width=width, **plain).print(grid)
     return "\n".join(line.rstrip() for line in sink.getvalue().splitlines())
 
 

@@ -12,6 +12,7 @@ from passsearch.report.formatting import (
     format_percent,
     format_pipeline,
     format_ratio,
+    format_time,
     lookup,
 )
 from passsearch.report.rows import (
@@ -23,10 +24,11 @@ from passsearch.report.rows import (
     front_rows,
     label,
     level_rows,
+    recalled_note,
     result_rows,
 )
 from passsearch.report.table import paragraph, table, text_width
-from passsearch.report.verdict import verdict_text
+from passsearch.report.verdict import verdict_text, warning_lines
 
 SOURCES = {
     "baseline": "nobody: it is the baseline {name}",
@@ -51,7 +53,7 @@ def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str
     """
     width = width or text_width()
     outcome = [("best", format_pipeline(document.get("best"))), *attribution_lines(document)]
-    outcome.append(("verdict", verdict_text(document)))
+    outcome += [("verdict", verdict_text(document)), *warning_lines(document)]
     parts = [
         _paragraphs(setup_lines(document), width),
         _table(document, result_rows(document), width=width),
@@ -61,6 +63,12 @@ def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str
         _paragraphs(evidence_lines(document), width),
     ]
     return printable("\n\n".join(part for part in parts if part), keep="\n")
+
+
+def candidate_text(document: Mapping[str, Any]) -> str:
+    """Return one measured candidate in one line: its pipeline, latency and compile time."""
+    latency, compile_s = format_latency_ms(document), format_number(document.get("compile_s"))
+    return f"{format_pipeline(document)}: {latency} ms an inference, compiled in {compile_s} s"
 
 
 def comparison_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
@@ -133,6 +141,8 @@ def setup_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "class", f"{_text(architecture_class, 'name')} ({evidence})"
     yield "target", _text(document, "target")
     yield "device", _device(document.get("device") or {})
+    if document.get("measured_at"):
+        yield "date", format_time(document["measured_at"])
     # A comparison may have several toolchains, a result has exactly one.
     for toolchain in document.get("toolchains") or [document.get("toolchain") or {}]:
         yield "toolchain", _toolchain(toolchain)
@@ -145,7 +155,12 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield from _estimators(document)
     if lookup(document, "best", "outputs"):
         yield "outputs", _outputs(document["best"]["outputs"])
+    note = recalled_note(document)
+    if note:
+        yield "*", note
     yield "space", _space(document.get("space") or {})
+    if lookup(document, "space", "idle"):
+        yield "passes without effect", f"{', '.join(document['space']['idle'])} (applied, but no IR changed)"
     if document.get("composition"):
         yield "kernels", _composition(document["composition"])
     yield "failures", _failures(document)

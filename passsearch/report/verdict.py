@@ -1,9 +1,17 @@
-"""The verdict of a run as one sentence."""
+"""The verdict of a run as one sentence, and warnings about what it rests on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from passsearch.core import USUAL_REPETITIONS
 from passsearch.report.formatting import format_percent, format_ratio, lookup
+
+EQUAL, EQUAL_COMPILES = 0.05, 0.1
+"""Largest gain that "no significant improvement" and "no significant difference in compile time" may overlook. An
+interval that reaches further decides nothing, and the sentence says so."""
+
+BUSY_PERCENT = 10
+"""Share of the cores' time, taken by others, from which on they are named as the cause of a wide interval."""
 
 
 def verdict_text(document: Mapping[str, Any]) -> str:
@@ -37,11 +45,48 @@ def _objective_claim(document: Mapping[str, Any], objective: str) -> str:
     if verdict["interval"][1] < 1:
         return f"worse in {metric} than {baseline}: {value}{floor}"
     if not verdict.get("improved"):
-        return f"no significant improvement in {metric}: {value}{floor}"
+        return _no_improvement(document, metric, value=f"{value}{floor}")
     if objective == "compile_time":
         return f"improved: compiles {value} times faster than {baseline}"
     direction = "higher" if objective == "throughput" else "lower"
     return f"improved: {value} times {direction} {metric} than {baseline}{floor}"
+
+
+def warning_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what a reader must know before relying on the verdict."""
+    repetitions = lookup(document, "verdict", "repetitions")
+    if repetitions and repetitions < USUAL_REPETITIONS:
+        yield (
+            "warning",
+            f"{repetitions} fresh compiles leave intervals wide; {USUAL_REPETITIONS} are usual "
+            f"(--confirm {USUAL_REPETITIONS}, and time for them)",
+        )
+
+
+def _no_improvement(document: Mapping[str, Any], metric: str, *, value: str) -> str:
+    """Return the sentence for a ratio that is no improvement: refused, undecided or without a gain that counts."""
+    verdict = document["verdict"]
+    reason = str(verdict.get("reason") or "")
+    if reason.startswith("keeps less"):
+        return f"no improvement: {metric} {value}, but it {reason} of {_baseline_name(document)}"
+    if _leaves_open(verdict["interval"], EQUAL):
+        return f"undecided: {metric} {value}{_busy(document)}; more fresh compiles narrow the interval (--confirm N)"
+    return f"no significant improvement in {metric}: {value}"
+
+
+def _leaves_open(interval: Sequence[float | None], margin: float) -> bool:
+    """Return whether an interval has gains beyond a margin in it."""
+    high = interval[1]
+    return high is None or high > 1 + margin
+
+
+def _busy(document: Mapping[str, Any]) -> str:
+    """Return that other processes disturbed the measurement, or an empty text."""
+    conditions = lookup(document, "best", "conditions")
+    shares = [lookup(conditions, name) or 0 for name in ("foreign_percent", "steal_percent")]
+    if sum(shares) < BUSY_PERCENT:
+        return ""
+    return f", measured while other processes took {sum(shares):.0f} % of the cores' time: measure on an idle machine"
 
 
 def _compile_time_claim(ratio: Mapping[str, Any] | None, baseline: str) -> str:
@@ -55,6 +100,8 @@ def _compile_time_claim(ratio: Mapping[str, Any] | None, baseline: str) -> str:
     if interval[1] < 1:
         slower = {"ratio": 1 / value, "interval": [1 / interval[1], 1 / interval[0]]}
         return f"takes {format_ratio(slower)} times as long to compile"
+    if interval[0] < 1 - EQUAL_COMPILES or interval[1] > 1 + EQUAL_COMPILES:
+        return f"undecided in compile time against {baseline}: {format_ratio(ratio)}"
     return f"no significant difference in compile time from {baseline}: {format_ratio(ratio)}"
 
 

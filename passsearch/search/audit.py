@@ -11,7 +11,7 @@ from passsearch.evaluate import WorkerEvaluator
 from passsearch.measure import LEVEL
 from passsearch.search.confirm import confirm
 from passsearch.search.confirmation import Confirmation
-from passsearch.search.document import Document, ratios_document, toolchain_document
+from passsearch.search.document import Document, ratios_document, timestamp, toolchain_document
 from passsearch.store import SCHEMA
 
 # Outputs that agree on the inputs of the search may agree there only. Searches use the seeds 1 to 3, deployments 4.
@@ -75,6 +75,7 @@ def audit_run(
         _log.info("%s: %s, %s", check.name, "ok" if check.ok else "refused", check.detail)
     return {
         "schema": SCHEMA,
+        "measured_at": timestamp(),
         "signed_off": all(check.ok for check in checks),
         "checks": [asdict(check) for check in checks],
         "claimed": document["verdict"],

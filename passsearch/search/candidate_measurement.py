@@ -64,6 +64,7 @@ def measure_candidate(
         batch=evaluator.batch,
         conditions=samples.conditions,
         consumption=consumption,
+        recalled=built.recalled or samples.recalled,
     )
 
 
@@ -78,6 +79,7 @@ def _too_slow(candidate: Candidate, built: Built, run_s: float, *, apply_s: floa
         latency_s=(run_s,),
         compile_s=apply_s + built.seconds,
         apply_s=apply_s,
+        recalled=built.recalled,
         conditions={"not_timed": f"one inference took {FAR_SLOWER:g} times as long as the fastest candidate's or more"},
     )
 

@@ -37,7 +37,7 @@ from passsearch.search.comparison_records import (
     Contender,
     Side,
 )
-from passsearch.search.document import Document, model_document, ratio_document, toolchain_document
+from passsearch.search.document import Document, model_document, ratio_document, timestamp, toolchain_document
 from passsearch.search.measurement import make_measurement, measurement_document
 from passsearch.store import SCHEMA
 
@@ -79,6 +79,7 @@ def compare_candidates(
     rows = [_row(contender, timings) for contender in contenders]
     return {
         "schema": SCHEMA,
+        "measured_at": timestamp(),
         "model": model_document(evaluator.session, evaluator.network),
         "target": evaluator.session.target,
         "toolchain": toolchain_document(evaluator.session),

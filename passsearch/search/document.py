@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timezone
 from statistics import median
 from typing import Any, TypeAlias
 
@@ -32,11 +33,13 @@ def result_document(
     confirmation: Confirmation | Failure | None,
     seconds: Mapping[str, float],
     interrupted: bool,
+    measured_at: float,
 ) -> Document:
-    """Return the whole result of one run."""
+    """Return the whole result of one run; ``measured_at`` is the time of its last fact, in seconds since 1970."""
     tally, names = outcome.tally, [candidate.name for candidate in baselines(session, analysis)]
     return {
         "schema": SCHEMA,
+        "measured_at": timestamp(measured_at),
         "model": model_document(session, network),
         "target": session.target,
         "toolchain": toolchain_document(session),
@@ -60,6 +63,12 @@ def result_document(
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "interrupted": interrupted,
     }
+
+
+def timestamp(time_s: float | None = None) -> str:
+    """Return a time in seconds since 1970, now by default, as text in ISO 8601 and UTC."""
+    moment = datetime.now(timezone.utc) if time_s is None else datetime.fromtimestamp(time_s, timezone.utc)
+    return moment.isoformat(timespec="seconds")
 
 
 def _source(best: Scored, outcome: SearchOutcome, *, baseline_names: Collection[str]) -> Document:
@@ -88,7 +97,7 @@ def scored_document(scored: Scored, session: Session) -> Document:
         conditions=scored.conditions,
         consumption=scored.consumption[1:] if scored.consumption else (),
     )
-    return {**_identity(scored), **measurement_document(measurement)}
+    return {**_identity(scored), **measurement_document(measurement), "recalled": scored.recalled}
 
 
 def model_document(session: Session, network: Network) -> Document:
@@ -170,22 +179,25 @@ def _space_document(outcome: SearchOutcome, analysis: NetworkAnalysis) -> Docume
         "closed_without": list(coverage.closed_without),
         "sampler": coverage.sampler,
         "ended": coverage.ended,
+        "idle": list(coverage.idle),
     }
 
 
 def _verdict(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None) -> Document:
     objective, keep = scoring.objective.name, scoring.options.keep_throughput
+    objectives = [each.name for each in scoring.options.objectives]
     unconfirmed = {"ratio": scoring.gain(scoring.objective, best), "interval": None, "confirmed": False}
     if not isinstance(confirmation, Confirmation):
         reason = confirmation.reason if confirmation else "not confirmed"
         ending = {"improved": False, "noise_floor": None, "reason": reason}
-        return {"objective": objective, "level": LEVEL, **unconfirmed, **ending}
+        return {"objective": objective, "objectives": objectives, "level": LEVEL, **unconfirmed, **ending}
     ratio = confirmation.ratio(objective)
     noise = confirmation.floor(objective)
     improved = confirmation.improves(objective, keep_throughput=keep)
     return {
         "improved": improved,
         "objective": objective,
+        "objectives": objectives,
         **(ratio_document(ratio) or unconfirmed),
         "level": LEVEL,
         "confirmed": ratio is not None,
@@ -203,7 +215,7 @@ def _verdict(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Fai
 def _refusal(confirmation: Confirmation, objective: str, *, keep_throughput: float) -> str:
     """Return the reason why a candidate is no improvement."""
     if confirmation.ratio(objective) is None:
-        return "not measured again"
+        return "peak memory is read once, when outputs are compared, and a confirmation compares none"
     if not confirmation.keeps(objective, keep_throughput):
         return f"keeps less than {keep_throughput} of the throughput"
     if confirmation.same_binary and objective != "compile_time":
@@ -241,7 +253,7 @@ def _candidate_document(
     )
     parts_s = confirmation.baseline_parts_s if is_baseline else confirmation.parts_s
     compiled = {"compile_samples_s": list(compile_s), "compile_parts_s": dict(parts_s) or None}
-    return {**_identity(scored), **measurement_document(measurement), **compiled}
+    return {**_identity(scored), **measurement_document(measurement), **compiled, "recalled": False}
 
 
 def _baselines(outcome: SearchOutcome, names: Sequence[str]) -> list[Scored]:

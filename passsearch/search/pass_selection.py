@@ -31,6 +31,10 @@ class NetworkAnalysis:
     classes: tuple[ArchitectureClass, ...]
     selection: Selection
 
+    def __repr__(self) -> str:
+        classes = "; ".join(f"{label.name} ({', '.join(label.evidence)})" for label in self.classes) or "none"
+        return f"{self.summary!r}\nfeatures: {self.fingerprint!r}\nclasses: {classes}\npasses: {self.selection!r}"
+
     @property
     def class_names(self) -> tuple[str, ...]:
         """Names of the architecture classes."""

@@ -44,6 +44,7 @@ class Scored:
         conditions: Conditions of the timing process.
         process_ratios: Throughput ratio in each process of the shortlist.
         consumption: Consumption of the baseline and of the candidate, where it is an objective.
+        recalled: True if an earlier run built or timed it, and this one only read that.
     """
 
     candidate: Candidate
@@ -56,6 +57,7 @@ class Scored:
     conditions: Conditions = field(default_factory=dict)
     process_ratios: tuple[float, ...] = ()
     consumption: Pair | None = None
+    recalled: bool = False
 
 
 @dataclass
@@ -88,6 +90,7 @@ class SpaceCoverage:
             even without them.
         sampler: Name of the strategy that proposed candidates.
         ended: Reason why it proposed no more.
+        idle: Names of the passes that were applied and changed no state.
     """
 
     states: int
@@ -95,6 +98,7 @@ class SpaceCoverage:
     closed_without: tuple[str, ...]
     sampler: str
     ended: str
+    idle: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

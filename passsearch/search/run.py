@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TypeAlias
 from zlib import crc32
 
-from passsearch.core import Candidate, Failure, Json, safe_file_name
+from passsearch.catalog import require_searchable
+from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, MeasurementPlans, Session, WorkerEvaluator, dialect_digest
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
@@ -140,9 +141,18 @@ class Run:
 
     def _check(self) -> None:
         """Refuse impossible options before anything is written."""
-        # The catalog raises for a name that it does not have.
-        for name in self.options.requested_passes:
-            self.session.catalog.entry(name)
+        if self.options.passes is not None and not self.options.passes:
+            raise UserError(
+                "No pass to search, as the list of passes is empty; name some, for example FoldConstant,FuseOps, or "
+                "leave the list out to search those that suit the network. See: passsearch catalog list"
+            )
+        session = self.session
+        require_searchable(
+            session.catalog,
+            self.options.requested_passes,
+            tvm_version=session.toolchain.tvm_version,
+            device=session.device_kind,
+        )
         if self.options.repetitions:
             require_repetitions(self.options.repetitions)
         require_strategy(self.options.sampler, objectives=len(self.options.objectives))
@@ -195,6 +205,7 @@ class _Execution:
             confirmation=confirmation,
             seconds={**stages, "search": total - sum(stages.values()), "total": total},
             interrupted=interrupted,
+            measured_at=self._folder.measured_at,
         )
         return {**document, "reproducers": [], "deployment": None}
 
@@ -252,6 +263,9 @@ class _Execution:
         """Search and confirm; return the winner, its confirmation, and whether the user interrupted the search."""
         search = self._search
         try:
+            if 0 < self._options.repetitions < USUAL_REPETITIONS:
+                few, usual = self._options.repetitions, USUAL_REPETITIONS
+                self._note(f"warning: {few} fresh compiles leave intervals wide; {usual} are usual (--confirm {usual})")
             self._report("measuring the baselines", 0)
             search.run()
             assert search.scoring is not None

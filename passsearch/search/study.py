@@ -139,6 +139,7 @@ class Search:
             closed_without=self._closed_without,
             sampler=self._sampler,
             ended=self._ended,
+            idle=self._evaluator.graph.idle_passes(),
         )
         return SearchOutcome(self.scoring.baseline, self.scored, self.tally, coverage, self.composition)
 

@@ -78,6 +78,11 @@ class Log:
         return fact
 
     @property
+    def kinds(self) -> frozenset[str]:
+        """Kinds of the facts."""
+        return frozenset(kind for kind, _ in self._facts)
+
+    @property
     def seconds(self) -> float:
         """Wall time of all starts of this run, without the pauses between them."""
         earlier_s = sum(elapsed for number, elapsed in self._elapsed_s.items() if number != self._start_number)

@@ -31,6 +31,9 @@ LIMIT_KEYS = frozenset({"trials", "timeout_s"})
 LATER_KEYS = frozenset({"device"})
 """Settings that earlier versions did not write; a run without them takes over those of the call that continues it."""
 
+BASELINE_FACTS = frozenset({"load", "build"})
+"""Kinds of the facts that a run records before its baseline is measured."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -42,7 +45,7 @@ class RunFolder:
 
         Args:
             path: The folder.
-            settings: All that decides the run's result; a run is continued only with equal settings.
+            settings: All that decides the run's result; a run with results is continued only with equal settings.
 
         Raises:
             UserError: The folder belongs to a run with other settings, is in use, cannot be written, or has links.
@@ -72,6 +75,11 @@ class RunFolder:
         """Folder of the built networks while they are needed."""
         return self.path / "artifacts"
 
+    @property
+    def measured_at(self) -> float:
+        """Time of the last fact, in seconds since 1970; a start that measures nothing does not change it."""
+        return (self.path / "log.jsonl").stat().st_mtime
+
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Write ``result.json`` completely or not at all."""
         write_json(self.path / RESULT, result)
@@ -100,18 +108,32 @@ class RunFolder:
         file = self.path / "run.json"
         if file.exists():
             earlier = _read_settings(file)
+            changed = [key for key in sorted(set(earlier) | set(settings)) if earlier.get(key) != settings.get(key)]
             free = LIMIT_KEYS | (LATER_KEYS - set(earlier))
-            for key in sorted((set(earlier) | set(settings)) - free):
-                if earlier.get(key) != settings.get(key):
-                    raise UserError(
-                        f"The run `{self.path}` was started with {key} = `{earlier.get(key)}`, now it is "
-                        f"`{settings.get(key)}`; give the same settings to continue it, or another --out."
-                    )
+            key = next((key for key in changed if key not in free), None)
+            if key is not None and self._has_results():
+                raise UserError(
+                    f"The run `{self.path}` was started with {key} = `{earlier.get(key)}`, now it is "
+                    f"`{settings.get(key)}`; give the same settings to continue it, or another --out."
+                )
+            if key is not None:
+                self._discard(reason=f"{key} was `{earlier.get(key)}`")
         # Both files are what remains of a process that died before it wrote `run.json`.
         elif any(entry.name not in (".lock", "run.json.partial") for entry in self.path.iterdir()):
             raise UserError(f"`{self.path}` is neither empty nor a run folder; choose another --out.")
         # Written for a continued run too: its limits may have grown.
         write_json(file, settings)
+
+    def _has_results(self) -> bool:
+        """Return whether the run got past its baseline, so that a user may want to continue it."""
+        facts = Log(self.path / "log.jsonl", writable=False)
+        return (self.path / "result.json").exists() or not facts.kinds <= BASELINE_FACTS
+
+    def _discard(self, *, reason: str) -> None:
+        """Remove a run without results, so that a command which failed does not block the corrected one."""
+        _log.info("run folder %s: starting anew, as %s and nothing was measured", self.path, reason)
+        shutil.rmtree(self.artifacts, ignore_errors=True)
+        (self.path / "log.jsonl").unlink(missing_ok=True)
 
 
 def _make_writable_folder(path: Path) -> None:

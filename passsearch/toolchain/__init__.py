@@ -2,7 +2,7 @@
 
 from passsearch.toolchain.doctor import Finding, diagnose, require_c_compiler
 from passsearch.toolchain.folders import cache_folder, data_folder
-from passsearch.toolchain.host import host_target
+from passsearch.toolchain.host import host_target, with_triple
 from passsearch.toolchain.install import install, is_current
 from passsearch.toolchain.probe import ProbeResult, probe
 from passsearch.toolchain.record import Toolchain
@@ -24,4 +24,5 @@ __all__ = [
     "probe",
     "remove_toolchain",
     "require_c_compiler",
+    "with_triple",
 ]

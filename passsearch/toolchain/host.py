@@ -18,6 +18,15 @@ def host_target(toolchain: Toolchain) -> str:
     return f"llvm -mtriple={toolchain.host_triple} -mcpu={cpu}"
 
 
+def with_triple(target: str, toolchain: Toolchain) -> str:
+    """Return a target; one of LLVM that names no triple gets that of this machine."""
+    # LLVM would take the default triple of the TVM build, and code for another machine ends the process that loads it.
+    if target.split()[:1] != ["llvm"] or re.search(r"\s-+mtriple[=\s]", target):
+        return target
+    kind, options = target.split()[0], target.split()[1:]
+    return " ".join((kind, f"-mtriple={toolchain.host_triple}", *options))
+
+
 def llvm_cpu(cpu: Microarchitecture, llvm_version: str) -> str:
     """Return LLVM's name of a CPU.
 

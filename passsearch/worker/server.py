@@ -14,6 +14,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -342,6 +343,19 @@ def _import_first(module: str, advice: str) -> None:
         raise UserError(f"`{sys.executable}` cannot import `{module}` ({error}); {advice}") from error
 
 
+def _import_bridge(name: str) -> type[Bridge]:
+    """Return the class ``module:Class`` of a bridge, imported in an empty working folder."""
+    module, _, bridge = name.partition(":")
+    # TVM makes a cache folder, `.pkl_memoize_py3`, where it is imported, and does not start where it cannot.
+    working_folder = Path.cwd()
+    with tempfile.TemporaryDirectory(prefix="passsearch-") as empty:
+        os.chdir(empty)
+        try:
+            return getattr(import_module(module), bridge)  # type: ignore[no-any-return]
+        finally:
+            os.chdir(working_folder)
+
+
 def _serve(verbs: Verbs, *, pipe: TextIO) -> None:
     for line in sys.stdin:
         request = json.loads(line)
@@ -359,12 +373,11 @@ def main() -> None:
     os.dup2(2, 1)
     _die_with_parent()
     settings = json.loads(sys.stdin.readline())
-    module, _, name = settings["bridge"].partition(":")
     start = time.perf_counter()
     try:
         for framework, advice in settings["first"].items():
             _import_first(framework, advice)
-        bridge: Bridge = getattr(import_module(module), name)(settings["target"])
+        bridge = _import_bridge(settings["bridge"])(settings["target"])
     except UserError as error:
         _write(pipe, {"user_error": str(error)}, request=settings)
         return

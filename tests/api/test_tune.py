@@ -210,6 +210,7 @@ def test_a_run_stopped_by_its_time_limit_gives_the_same_result_when_it_is_starte
         ({"target": "nonsense"}, "Impossible target"),
         ({"confirm": 1}, "0 for none"),
         ({"passes": ["FuseOp"]}, "did you mean `FuseOps`"),
+        ({"passes": []}, "No pass to search"),
     ],
 )
 def test_a_mistake_leaves_nothing_that_blocks_its_correction(

@@ -163,6 +163,58 @@ def test_an_unknown_pass_is_refused_before_anything_is_written(
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "messages"),
+    [
+        (("--passes", ""), ("No pass to search", "for example FoldConstant,FuseOps")),
+        (("--passes", "FuseOps,Gradient"), ("Pass `Gradient` cannot be searched: never searched", "Leave it out")),
+        (("--additional", "Gradient"), ("Pass `Gradient` cannot be searched", "passsearch catalog show Gradient")),
+        (("--objective", "latency,speed"), ("Unknown objective `speed`",)),
+        (("--objective", "latency,memory,power"), ("One objective or two different ones; got 3",)),
+        (("--keep-throughput", "5"), ("--keep-throughput",)),
+        (("--timeout", "nan"), ("--timeout",)),
+        (("--batch", "99999999999"), ("GB of memory", "Give a smaller batch or shape")),
+    ],
+)
+def test_an_option_without_sense_is_refused_before_anything_is_written(
+    passsearch: Run, toolchain: None, tmp_path: Path, options: tuple[str, ...], messages: tuple[str, ...]
+) -> None:
+    answer = passsearch("tune", "zoo:resnet_tiny", "--out", str(tmp_path / "new"), *options)
+
+    assert_refused(answer, 2, *messages)
+    assert not (tmp_path / "new").exists()
+
+
+def test_two_objectives_may_stand_in_one_option(
+    passsearch: Run, toolchain: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requested: list[tuple[str, ...]] = []
+
+    def stop(run: Any, *_: Any) -> None:
+        requested.append(tuple(objective.name for objective in run.options.objectives))
+        raise EnvironmentFault("enough")
+
+    monkeypatch.setattr("passsearch.search.Run.execute", stop)
+    passsearch("tune", "zoo:resnet_tiny", "--objective", "throughput, compile_time")
+    passsearch("tune", "zoo:resnet_tiny", "--objective", "throughput", "--objective", "compile_time")
+
+    assert requested == 2 * [("throughput", "compile_time")]
+
+
+def test_an_audit_by_a_toolchain_of_another_dialect_is_refused(
+    passsearch: Run, toolchain: None, finished: Path
+) -> None:
+    document = json.loads(DATA.read_text())
+    document["toolchain"] |= {"dialect": "another", "name": "its-toolchain"}
+    document["deployment"] = {"states": []}
+    (finished / "result.json").write_text(json.dumps(document))
+    (finished / "network.json").write_text("{}")
+
+    answer = passsearch("audit", str(finished), "--toolchain", "stand-in")
+
+    assert_refused(answer, 2, "is of dialect another (toolchain `its-toolchain`)", "leave --toolchain out")
+
+
 def test_a_folder_without_a_run_is_refused(passsearch: Run, tmp_path: Path) -> None:
     assert_refused(passsearch("report", str(tmp_path)), 2, "a run folder with result.json is needed")
 
@@ -317,6 +369,22 @@ def test_debugging_shows_the_traceback(finished: Path, monkeypatch: pytest.Monke
 
     with pytest.raises(ValueError, match="odd"):
         cli.main(["report", str(finished)])
+
+
+def test_export_names_an_interpreter_that_has_the_compiler(
+    passsearch: Run, toolchain: None, finished: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("passsearch.api.TuneResult.export", lambda _, to: Path(to))
+    document = json.loads(DATA.read_text())
+    answers = []
+    for name in ("stand-in", "gone"):
+        document["toolchain"]["name"] = name
+        (finished / "result.json").write_text(json.dumps(document))
+        answers.append(passsearch("export", str(finished), "--to", str(tmp_path / "a b")).out)
+    script = f"'{tmp_path}/a b/build_model.py'"
+
+    assert answers[0].endswith(f"rebuild with: {sys.executable} {script}\n")
+    assert answers[1].endswith(f"rebuild with a Python that has TVM 0.16.dev0 and numpy: python {script}\n")
 
 
 @pytest.mark.parametrize(("script", "status"), [("script_that_works.py", 0), ("script_that_fails.py", 1)])

@@ -293,6 +293,22 @@ def test_an_impossible_target_is_the_users_mistake(case: Case, folder: Path) -> 
             start(case.toolchain, folder, target=target)
 
 
+def test_a_cpu_of_another_triple_is_the_users_mistake(case: Case, folder: Path) -> None:
+    target = f"llvm -mtriple={case.toolchain.host_triple} -mcpu=cortex-a72"
+    with pytest.raises(UserError, match=r"Impossible target .*: LLVM has no CPU `cortex-a72` for .*leave -mcpu out"):
+        start(case.toolchain, folder, target=target)
+
+
+def test_a_worker_leaves_nothing_in_the_working_folder(
+    case: Case, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    working_folder = tmp_path / "working"
+    working_folder.mkdir()
+    monkeypatch.chdir(working_folder)
+    start(case.toolchain, folder).close()
+    assert list(working_folder.iterdir()) == []
+
+
 def fake_programs(folder: Path) -> tuple[Path, Path]:
     """A compiler launcher that must not link, and a C compiler that writes down that it did."""
     launcher, compiler = folder / "launcher", folder / "compiler"

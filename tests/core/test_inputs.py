@@ -1,8 +1,17 @@
 """Tests of the text form of inputs and of binding open dimensions."""
 
+import numpy as np
 import pytest
 
-from passsearch.core import DeclaredInput, TensorType, bind_inputs, format_input, parse_input, resolve_inputs
+from passsearch.core import (
+    DeclaredInput,
+    TensorType,
+    bind_inputs,
+    format_input,
+    parse_input,
+    read_inputs,
+    resolve_inputs,
+)
 from passsearch.errors import UserError
 
 FIXED = DeclaredInput("image", (1, 3, 8, 8), "float32")
@@ -109,6 +118,18 @@ def test_all_inputs_have_types_in_the_order_of_the_file():
         ([FIXED], {"image": float32(1, 3, 8)}, None, "Wrong number of dimensions in `image:float32.1,3,8.`"),
         ([FIXED], {"image": float32(2, 3, 8, 8)}, None, "Dimension 0 is fixed .* must have 1 there"),
         ([FIXED], {"image": TensorType((1, 3, 8, 8), "float16")}, None, "Wrong dtype .* Give float32"),
+        (
+            [DeclaredInput("words", (1, 4), "string")],
+            {},
+            None,
+            "Input `words:string.1,4.` is of a dtype that compilers do not take; they take: float32",
+        ),
+        (
+            [DeclaredInput("x", ("N", 3), "float32")],
+            {},
+            99999999999,
+            r"take 1.2e\+03 GB, and this machine has .* GB of memory: x:float32.99999999999,3.. Give a smaller batch",
+        ),
         ([FIXED], {}, 2, "Batch 2 does not fit inputs of fixed size .image:float32.1,3,8,8.."),
         ([IDS], {"ids": int64(4, 16)}, 2, "Batch 2 does not fit"),
         ([IDS], {}, None, "Input `ids:int64.batch,16.` has open dimensions; .* --input ids:int64.1,16."),
@@ -127,4 +148,57 @@ def test_all_inputs_have_types_in_the_order_of_the_file():
 def test_contradictory_inputs_are_refused_in_one_line(declared, types, batch, message):
     with pytest.raises(UserError, match=message) as error:
         bind_inputs(declared, types=types, batch=batch)
+    assert "\n" not in str(error.value)
+
+
+class TensorOfTorch:
+    """A value with the attributes that a tensor of PyTorch has; its dtype prints as PyTorch's does."""
+
+    class dtype:  # noqa: N801
+        def __str__(self) -> str:
+            return "torch.int64"
+
+    shape = (1, 128)
+    dtype = dtype()
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        "ids:int64[1,128]",
+        ["ids:int64[1,128]"],
+        {"ids": "int64[1,128]"},
+        {"ids": "ids:int64[1,128]"},
+        {"ids": ((1, 128), "int64")},
+        {"ids": ([1, 128], np.int64)},
+        {"ids": ((1, 128), np.dtype("int64"))},
+        {"ids": np.zeros((1, 128), "int64")},
+        {"ids": TensorOfTorch()},
+        {"ids": int64(1, 128)},
+    ],
+)
+def test_types_of_inputs_are_read_from_any_form(inputs):
+    assert read_inputs(inputs) == {"ids": int64(1, 128)}
+
+
+def test_no_inputs_are_no_types():
+    assert read_inputs(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (5, "`inputs` is a mapping by input name, or a list of texts name:dtype.shape.; got 5. For example: inputs="),
+        ([5], "got .5.. For example"),
+        ({"ids": (1, 128)}, "Input `ids` is a text dtype.shape., a pair .shape, dtype. or a tensor; got .1, 128."),
+        ({"ids": [1, 128]}, "Input `ids` is a text"),
+        ({"ids": None}, "Input `ids` is a text"),
+        ({"ids": ((0, 2), "int64")}, "whole numbers from 1 on; got `0`"),
+        ({"ids": ((1, 2), "int65")}, "Unknown dtype `int65`"),
+        ({"ids": "float32"}, "An input reads name:dtype.shape."),
+    ],
+)
+def test_other_forms_of_inputs_are_refused_in_one_line(inputs, message):
+    with pytest.raises(UserError, match=message) as error:
+        read_inputs(inputs)
     assert "\n" not in str(error.value)

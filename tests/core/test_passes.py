@@ -24,6 +24,13 @@ def test_print_and_parse_are_inverse(specs: list[PassSpec]) -> None:
     assert Pipeline.from_json(pipeline.to_json()) == pipeline  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("text", ["A{", "B,A{x=1", "A{x=", "A{x=[1,2]"])
+def test_an_open_brace_is_named(text: str) -> None:
+    with pytest.raises(UserError, match=r"ends without its `\}`") as error:
+        Pipeline.parse(text)
+    assert text in str(error.value)
+
+
 @pytest.mark.parametrize("text", ["A,", "A{x=},B", "A{x=1", "A B", ",A", "A{1}", "A}"])
 def test_malformed_text_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(UserError) as error:

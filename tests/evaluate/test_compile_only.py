@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import short_plans
 
+import passsearch
 from passsearch.errors import UserError
-from passsearch.evaluate import open_session
+from passsearch.evaluate import Built, open_session
 from passsearch.frontends import resolve
 from passsearch.measure import Sensors
 from passsearch.toolchain import Toolchain
@@ -50,6 +51,15 @@ def test_compile_time_is_searched_without_the_device(
     details = {each["name"]: each["detail"] for each in audited["checks"]}
     assert all(each["ok"] for each in audited["checks"] if each["name"] != "measurement")
     assert "not compared" in details["outputs"] and "none were" in details["recorded outputs"]
+
+
+def test_a_cpu_target_without_a_triple_runs_here(relay: Toolchain, tiny_network: Path) -> None:
+    # The default triple of this TVM is RISC-V's: its code ends the process that loads it.
+    assert not relay.default_triple.startswith(relay.host_triple.partition("-")[0])
+    with passsearch.session(tiny_network, target="llvm", toolchain=relay.name, remember=False) as evaluator:
+        candidate = evaluator.session.dialect.baseline
+        built = evaluator.build(evaluator.graph.root, candidate)
+    assert isinstance(built, Built), built
 
 
 @pytest.mark.usefixtures("blind")

@@ -123,6 +123,7 @@ def test_a_certificate_holds_until_it_is_tampered_with(
 ) -> None:
     document = passsearch.explore(small_network, passes=STEPS, toolchain=relay.name, remember=False)
     assert document["closed"] and document["states"] == len(document["graph"]["states"])
+    assert "space: closed: " in repr(document) and len(repr(document)) < 5000
     held = passsearch.check_space(document, small_network, sample=12)
     assert held["holds"] and held["checked"] == 12
     edges = document["graph"]["table"]

@@ -37,6 +37,8 @@ def test_a_second_run_does_nothing_again_unless_it_must_not_use_the_cache(
     first = tune(tiny_network, relax, tmp_path / "first")
     again = tune(tiny_network, relax, tmp_path / "again")
     tune(tiny_network, relax, tmp_path / "afresh", trials=1, remember=False)
+    assert {row["recalled"] for row in first.document["trials"]} == {False}
+    assert {row["recalled"] for row in again.document["trials"]} == {True}
     for kind in ("edge", "build", "samples"):
         cached = spent_s(tmp_path / "again", kind)
         assert cached and not any(cached), kind

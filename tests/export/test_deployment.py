@@ -304,11 +304,11 @@ def folder(exported: Path, tmp_path: Path) -> Path:
     return copy
 
 
-def run_script(python: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def run_script(python: Path, folder: Path, *options: str, cwd: str = "/") -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     command = [str(python), str(folder / "build_model.py"), *options]
     return subprocess.run(
-        command, cwd="/", env={**environment, "PYTHONPATH": ""}, capture_output=True, text=True, timeout=300
+        command, cwd=cwd, env={**environment, "PYTHONPATH": ""}, capture_output=True, text=True, timeout=300
     )
 
 
@@ -341,6 +341,19 @@ def test_a_changed_pass_argument_is_reported_at_its_pass(relay_python: Path, fol
     assert "The IR diverged at pass 4 of 4, FuseOps: expected " in done.stderr
     assert done.stdout.count("hash ok") == 3
     assert not (folder / "built").exists()
+
+
+@pytest.mark.toolchain
+def test_a_folder_that_cannot_be_written_is_refused_before_the_build(
+    relay_python: Path, folder: Path, tmp_path: Path
+) -> None:
+    working_folder = tmp_path / "working"
+    working_folder.mkdir()
+    # A file where a folder should be: not even the superuser, as whom tests may run, can write below it.
+    done = run_script(relay_python, folder, "--out", str(folder / "pipeline.json" / "built"), cwd=str(working_folder))
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and "choose another folder with --out" in done.stderr
+    assert list(working_folder.iterdir()) == [], "the import of TVM leaves nothing behind"
 
 
 @pytest.mark.toolchain

@@ -9,11 +9,11 @@ from passsearch.errors import UserError
 from passsearch.frontends.onnx_file import read
 
 
-def write(path, inputs, *, initializers=()):
+def write(path, inputs, *, initializers=(), opset=13):
     nodes = [helper.make_node("Relu", [inputs[0].name], ["out"])]
     output = helper.make_tensor_value_info("out", TensorProto.FLOAT, None)
     graph = helper.make_graph(nodes, "g", list(inputs), [output], list(initializers))
-    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 13)]), str(path))
+    onnx.save(helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", opset)]), str(path))
     return path
 
 
@@ -38,6 +38,14 @@ def test_an_input_that_is_no_tensor_is_refused(tmp_path):
     values = [helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, [1])]
     with pytest.raises(UserError, match="Input `s` is not a tensor"):
         read(write(tmp_path / "m.onnx", values))
+
+
+def test_an_operator_set_of_the_future_is_refused(tmp_path):
+    values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])]
+    assert read(write(tmp_path / "m.onnx", values, opset=onnx.defs.onnx_opset_version())).inputs
+    with pytest.raises(UserError, match=r"needs operator set 99; onnx .* knows 1 to \d+. Export") as refusal:
+        read(write(tmp_path / "m.onnx", values, opset=99))
+    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("content", [b"hello, this is text", b"\x00" * 64, b"\x08\x08"])

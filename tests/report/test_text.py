@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from passsearch.report import audit_text, comparison_text, result_text, verdict_text
+from passsearch.report import audit_text, comparison_text, result_html, result_text, verdict_text
 
 DEVIATION = {
     "kind": "wrong_result",
@@ -95,6 +95,17 @@ def test_two_objectives_show_the_front(result: dict[str, Any]) -> None:
             "no significant improvement in compile time: 1.010 [0.980, 1.040]",
         ),
         (
+            {"improved": False, "ratio": 1.1, "interval": [0.8, 1.5], "noise_floor": 0.3},
+            "undecided: throughput 1.100 [0.800, 1.500] (noise floor 30 %); more fresh compiles narrow the interval "
+            "(--confirm N)",
+        ),
+        (
+            {"improved": False, "objective": "compile_time", "ratio": 4.2, "interval": [4.1, 4.3]}
+            | {"reason": "keeps less than 0.98 of the throughput"},
+            "no improvement: compile time 4.20 [4.10, 4.30] (noise floor 0.4 %), but it keeps less than 0.98 of the "
+            "throughput of O3",
+        ),
+        (
             {"improved": False, "ratio": 0.955, "interval": [0.95, 0.989]},
             "worse in throughput than O3: 0.955 [0.950, 0.989] (noise floor 0.4 %)",
         ),
@@ -132,6 +143,10 @@ def test_verdict_is_one_sentence(result: dict[str, Any], verdict: dict[str, Any]
             {"ratio": 1.0, "interval": [0.9, 1.1]},
             "no significant difference in compile time from O3: 1.000 [0.900, 1.100]",
         ),
+        (
+            {"ratio": 6.1, "interval": [0.54, 68.84]},
+            "undecided in compile time against O3: 6.10 [0.54, 68.84]",
+        ),
         ({"ratio": 3.0, "interval": None}, "compiles 3.00 times faster (one compile each, so no interval)"),
     ],
 )
@@ -139,6 +154,51 @@ def test_compile_time_claim_follows_its_interval(result: dict[str, Any], ratio: 
     result["ratios"]["compile_time"] = ratio
 
     assert verdict_text(result).endswith(expected)
+
+
+def test_a_busy_machine_is_named_as_the_cause_of_a_refused_ratio(result: dict[str, Any]) -> None:
+    result["verdict"] |= {"improved": False, "ratio": 1.45, "interval": [1.2, 1.7], "noise_floor": 0.4}
+    assert "other processes" not in verdict_text(result), "a quiet machine"
+    result["best"]["conditions"] |= {"foreign_percent": 55.2, "steal_percent": 6.0}
+    assert "measured while other processes took 61 % of the cores' time: measure on an idle" in verdict_text(result)
+
+
+def test_fewer_than_three_fresh_compiles_are_warned_about(result: dict[str, Any]) -> None:
+    assert "warning" not in result_text(result)
+    result["verdict"]["repetitions"] = 2
+    assert "warning: 2 fresh compiles leave intervals wide; 3 are usual (--confirm 3" in result_text(result, width=200)
+    assert "warning: 2 fresh compiles" in result_html(result)
+
+
+def test_rows_of_an_earlier_run_are_marked(result: dict[str, Any]) -> None:
+    assert "recalled" not in result_text(result)
+    level = next(row for row in result["baselines"] if row["name"] == "O0")
+    level["recalled"] = result["best"]["recalled"] = True
+    text = result_text(result, width=132)
+    rows = [line.split()[0] for line in text.splitlines() if line.split()[:1] and line.split()[0].rstrip("*") == "O0"]
+    assert rows == ["O0*"] and "\nbest* " in text and "\nO3 " in text
+    assert "*: built or timed by an earlier run, and recalled from the fact cache; --fresh measures anew" in text
+    assert 'class="best"><td>best*' in result_html(result)
+
+
+def test_a_search_for_little_memory_shows_it_and_says_why_it_is_not_confirmed(result: dict[str, Any]) -> None:
+    assert "peak RAM MB" not in result_text(result, width=132)
+    reason = "peak memory is read once, when outputs are compared, and a confirmation compares none"
+    result["verdict"] |= {"objective": "memory", "objectives": ["memory"], "ratio": 1.2, "interval": None}
+    result["verdict"] |= {"confirmed": False, "reason": reason}
+    text = result_text(result, width=132)
+    assert "peak RAM MB" in text and "planned MB" in text
+    [baseline] = [line.split() for line in text.splitlines() if line.startswith("O3 ")]
+    assert baseline[-2:] == ["61.9", "3.21"]
+    assert f"not confirmed: memory ratio 1.200 in the search's own measurement ({reason})" in verdict_text(result)
+
+
+def test_passes_without_effect_and_the_date_are_shown(result: dict[str, Any]) -> None:
+    assert "without effect" not in result_text(result)
+    result["space"]["idle"] = ["MaximumToRelu"]
+    text = result_text(result, width=132)
+    assert "passes without effect: MaximumToRelu (applied, but no IR changed)" in text
+    assert "date: 2026-11-24 18:35 UTC" in text
 
 
 def test_a_reproducer_is_named(result: dict[str, Any]) -> None:

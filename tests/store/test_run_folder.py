@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from passsearch.store import RunFolder, read_result
 
 
 def test_a_run_continues_only_with_equal_settings(tmp_path: Path) -> None:
-    RunFolder(tmp_path / "run", {"seed": 1, "trials": 5}).close()
+    first = RunFolder(tmp_path / "run", {"seed": 1, "trials": 5})
+    first.log.record("samples", "a", fact={})
+    first.close()
     RunFolder(tmp_path / "run", {"seed": 1, "trials": 9}).close()
     with pytest.raises(UserError, match="seed = `1`, now it is `2`"):
         RunFolder(tmp_path / "run", {"seed": 2, "trials": 9})
@@ -22,6 +25,27 @@ def test_a_run_is_not_continued_on_another_device_unless_it_never_said_which(tmp
     RunFolder(tmp_path / "old", {"seed": 1, "device": {"name": "A100"}}).close()
     with pytest.raises(UserError, match=r"device = .*A100.*, now it is .*H100"):
         RunFolder(tmp_path / "old", {"seed": 1, "device": {"name": "H100"}})
+
+
+def test_a_run_whose_baseline_failed_does_not_block_the_corrected_command(tmp_path: Path) -> None:
+    failed = RunFolder(tmp_path / "run", {"target": "wrong"})
+    failed.log.record("load", "", fact={"state": "a"})
+    failed.log.record("build", "a", fact={})
+    failed.artifacts.mkdir()
+    failed.close()
+    corrected = RunFolder(tmp_path / "run", {"target": "right"})
+    assert corrected.log.kinds == set() and not corrected.artifacts.exists()
+    corrected.close()
+    RunFolder(tmp_path / "run", {"target": "right"}).close()
+
+
+@pytest.mark.parametrize("kind", ["samples", "edge"])
+def test_a_run_with_results_is_never_discarded(tmp_path: Path, kind: str) -> None:
+    run = RunFolder(tmp_path / "run", {"target": "one"})
+    run.log.record(kind, "a", fact={})
+    run.close()
+    with pytest.raises(UserError, match="target = `one`"):
+        RunFolder(tmp_path / "run", {"target": "another"})
 
 
 def test_two_processes_cannot_share_a_run(tmp_path: Path) -> None:
@@ -56,6 +80,18 @@ def test_opening_a_run_logs_whether_it_continues(tmp_path: Path, caplog: pytest.
     assert caplog.messages[-1].endswith("new run")
     RunFolder(tmp_path / "run", {}).close()
     assert "continuing with 1 facts" in caplog.messages[-1]
+
+
+def test_the_time_of_a_result_is_that_of_its_last_fact(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "run", {})
+    run.log.record("edge", "a", fact={})
+    run.close()
+    os.utime(tmp_path / "run" / "log.jsonl", (1000, 1000))
+    again = RunFolder(tmp_path / "run", {})
+    assert again.measured_at == 1000
+    again.log.record("edge", "b", fact={})
+    assert again.measured_at > 1000
+    again.close()
 
 
 def test_a_run_without_facts_leaves_no_folder(tmp_path: Path) -> None:

@@ -3,12 +3,25 @@ import re
 import pytest
 from archspec.cpu import TARGETS, Microarchitecture
 
-from passsearch.toolchain import Toolchain, host_target
+from passsearch.toolchain import Toolchain, host_target, with_triple
 from passsearch.toolchain.host import llvm_cpu
 
 
 def test_triple_is_the_hosts_not_the_default_of_tvm(toolchain: Toolchain) -> None:
     assert re.fullmatch(r"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=\S+", host_target(toolchain))
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("llvm", "llvm -mtriple=x86_64-unknown-linux-gnu"),
+        ("llvm -mcpu=znver3", "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver3"),
+        ("llvm -mtriple=aarch64-linux-gnu", "llvm -mtriple=aarch64-linux-gnu"),
+        ("cuda -arch=sm_80", "cuda -arch=sm_80"),
+    ],
+)
+def test_a_target_without_a_triple_gets_that_of_this_machine(toolchain: Toolchain, target: str, expected: str) -> None:
+    assert with_triple(target, toolchain) == expected
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import rebuild_checks
-import tvm
-from tvm import relay
-from tvm.contrib import graph_executor
+
+with rebuild_checks.empty_working_folder():
+    import tvm
+    from tvm import relay
+    from tvm.contrib import graph_executor
 
 KERNELS, GRAPH, PARAMETERS = "kernels.so", "graph.json", "parameters.bin"
 

@@ -1,11 +1,10 @@
-"""Progress of a command on standard error: a bar on a terminal, otherwise one line per phase."""
+"""Progress of a search on standard error: a bar on a terminal, otherwise one line per phase."""
 
 import logging
 import sys
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from passsearch.cli.output import print_note
 from passsearch.core import printable
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ class ProgressBar:
         self._phase = ""
 
     def __call__(self, text: str, done: int, total: int) -> None:
-        """Show the state of the command; a total of 0 marks a note, which stays on the terminal."""
+        """Show the state of the call; a total of 0 marks a note, which stays on the terminal."""
         if total == 0:
             self._show_note(text)
             return
@@ -33,14 +32,14 @@ class ProgressBar:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=_plain(text), completed=done, total=max(total, done, 1))
         elif text != self._phase:
-            print_note(text)
+            sys.stderr.write(f"{printable(text)}\n")
         self._phase = text
 
     def _show_note(self, text: str) -> None:
         if self._bar is not None:
             self._bar.console.print(_plain(text))
         else:
-            print_note(text)
+            sys.stderr.write(f"{printable(text)}\n")
 
     def __enter__(self) -> "ProgressBar":
         if self._bar is not None:
@@ -79,5 +78,5 @@ def _bar() -> "Progress":
         MofNCompleteColumn(),
         TextColumn("{task.elapsed:.0f} s"),
     )
-    # Transient: when the command ends, the bar goes and only the result stays on the terminal.
+    # Transient: at the end the bar goes, and only the result stays on the terminal.
     return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -1,0 +1,26 @@
+"""Results of API functions: JSON documents that print as their tables."""
+
+from typing import Any
+
+from passsearch.report import audit_text, comparison_text, space_text
+
+
+class Comparison(dict[str, Any]):
+    """The result of ``compare``; its items are those of ``passsearch compare --json``."""
+
+    def __repr__(self) -> str:
+        return comparison_text(self)
+
+
+class Audit(dict[str, Any]):
+    """The result of ``audit``; its items are those of ``passsearch audit --json``."""
+
+    def __repr__(self) -> str:
+        return audit_text(self)
+
+
+class ExploredSpace(dict[str, Any]):
+    """The result of ``explore``; its items are those that ``passsearch explore --out`` writes."""
+
+    def __repr__(self) -> str:
+        return space_text(self)

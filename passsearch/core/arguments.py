@@ -1,0 +1,167 @@
+"""The values that arguments may have: one rule for the function's argument and the option of the same name."""
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from numbers import Integral, Real
+from pathlib import Path
+from typing import ParamSpec, Protocol, TypeVar
+
+from passsearch.errors import UserError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class ArgumentRule(Protocol):
+    """The values that an argument may have."""
+
+    def accept(self, name: str, value: object) -> object:
+        """Return the value as a plain Python value.
+
+        Raises:
+            UserError: The rule does not allow the value.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number between two ends.
+
+    Attributes:
+        least: Smallest value.
+        example: A usual value, for error messages.
+        most: Largest value; ``None`` for no limit.
+        whole: True if only whole numbers are allowed.
+    """
+
+    least: float
+    example: float
+    most: float | None = None
+    whole: bool = True
+
+    def accept(self, name: str, value: object) -> object:
+        """Return the value as ``int`` or ``float``."""
+        # Python counts True as a number. Those of numpy become plain ones, because a run writes them as JSON.
+        number = None if isinstance(value, bool) else value
+        if isinstance(number, Integral) and self._contains(int(number)):
+            return int(number)
+        if isinstance(number, Real) and not self.whole and self._contains(float(number)):
+            return float(number)
+        raise UserError(f"`{name}` is {self}; got {value!r}. For example: {name}={self.example:.10g}")
+
+    def _contains(self, value: float) -> bool:
+        return math.isfinite(value) and self.least <= value and (self.most is None or value <= self.most)
+
+    def __str__(self) -> str:
+        kind = "a whole number" if self.whole else "a number"
+        return f"{kind} from {self.least:.10g} " + ("on" if self.most is None else f"to {self.most:.10g}")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A value of one of some types.
+
+    Attributes:
+        types: The types.
+        text: The types in words.
+        example: A value as it is written in a call.
+    """
+
+    types: tuple[type, ...]
+    text: str
+    example: str
+
+    def accept(self, name: str, value: object) -> object:
+        """Return the value as it is."""
+        if isinstance(value, self.types):
+            return value
+        raise UserError(f"`{name}` is {self.text}; got {value!r}. For example: {name}={self.example}")
+
+
+@dataclass(frozen=True)
+class Names:
+    """A list of names or files.
+
+    Attributes:
+        example: A list as it is written in a call.
+        types: The types of its items.
+    """
+
+    example: str
+    types: tuple[type, ...] = (str,)
+
+    def accept(self, name: str, value: object) -> object:
+        """Return the value as it is."""
+        # A string is a sequence of its letters, each of which would be refused as an unknown name.
+        if isinstance(value, str | Path):
+            raise UserError(f"`{name}` is a list; got the single value {str(value)!r}. Write: {name}=[{str(value)!r}]")
+        if isinstance(value, list | tuple) and all(isinstance(item, self.types) for item in value):
+            return value
+        raise UserError(f"`{name}` is a list of strings; got {value!r}. For example: {name}={self.example}")
+
+
+_TEXT = (str,)
+_PATH = (str, Path)
+_FLAG = Kind((bool,), "True or False", "True")
+
+NUMBERS: Mapping[str, Number] = {
+    "trials": Number(0, 60),
+    "timeout": Number(0, 600, whole=False),
+    "batch": Number(1, 1),
+    "seed": Number(0, 0, most=2**32 - 1),
+    "confirm": Number(0, 3),
+    "keep_throughput": Number(0, 0.98, most=1, whole=False),
+    "tolerance": Number(0, 0.001, whole=False),
+    "deadline": Number(1, 600, whole=False),
+    "rounds": Number(2, 6),
+    "processes": Number(1, 3),
+    "depth": Number(1, 4),
+    "states": Number(1, 1000),
+    "sample": Number(1, 50),
+}
+"""Rules of numeric arguments, which the command line's options of the same names share."""
+
+RULES: Mapping[str, ArgumentRule] = {
+    **NUMBERS,
+    "passes": Names('["FoldConstant", "FuseOps"]'),
+    "additional": Names('["FoldConstant", "FuseOps"]'),
+    "pipelines": Names('["O2", "O3"]'),
+    "catalogs": Names('["own_passes.yaml"]', _PATH),
+    "objective": Kind((str, list, tuple), "a name or a list of two names", '"throughput"'),
+    "target": Kind(_TEXT, "a target as text", '"llvm"'),
+    "toolchain": Kind(_TEXT, "the name of a toolchain, as in `passsearch toolchain list`", '"this"'),
+    "sampler": Kind(_TEXT, "the name of a strategy", '"auto"'),
+    "protocol": Kind(_TEXT, "the name of a protocol", '"paired"'),
+    "cache": Kind(_TEXT, "the state of the caches", '"warm"'),
+    "run": Kind(_PATH, "a run folder", '"runs/resnet"'),
+    "out": Kind(_PATH, "a run folder", '"runs/resnet"'),
+    "folder": Kind(_PATH, "a folder", '"evaluation"'),
+    "remember": _FLAG,
+    "every": _FLAG,
+    # `Callable` is a class at run time, which mypy does not know.
+    "progress": Kind((bool, Callable), "True, False or a function of (text, done, total)", "True"),  # type: ignore[arg-type]
+}
+"""Rules by the name of the argument; one name has one rule in all functions of the API."""
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function with a check of its arguments before it does anything.
+
+    Raises:
+        UserError: An argument has a value that its rule does not allow.
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def check_and_call(*args: P.args, **kwargs: P.kwargs) -> R:
+        bound = signature.bind(*args, **kwargs)
+        for name, value in bound.arguments.items():
+            if name in RULES and value is not signature.parameters[name].default:
+                bound.arguments[name] = RULES[name].accept(name, value)
+        return function(*bound.args, **bound.kwargs)
+
+    return check_and_call

@@ -1,0 +1,71 @@
+"""Results of API functions as an interpreter or a notebook shows them."""
+
+import builtins
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from passsearch.api import TuneResult
+from passsearch.api.results import Audit, Comparison
+from passsearch.catalog import load, select_passes
+from passsearch.core import Feature, Fingerprint, ModuleSummary, Operator, TensorType
+from passsearch.dialects import DIALECTS
+from passsearch.search import NetworkAnalysis
+
+DATA = Path(__file__).parents[1] / "report" / "data"
+
+
+@pytest.fixture
+def document() -> dict[str, Any]:
+    """A run's result with as many samples as a run has."""
+    result: dict[str, Any] = json.loads((DATA / "result.json").read_text())
+    for row in ("baseline", "best"):
+        result[row]["latency_s"]["samples"] *= 300
+    return result
+
+
+class ZMQInteractiveShell:
+    """The class by whose name rich recognises a notebook."""
+
+
+def test_the_text_of_a_result_has_its_table_in_a_notebook_too(
+    document: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = TuneResult(document, Path("run"))
+    text = str(result)
+    monkeypatch.setattr(builtins, "get_ipython", ZMQInteractiveShell, raising=False)
+
+    assert str(result) == text and "latency ms" in text
+    assert capsys.readouterr().out == "", "nothing is displayed beside the result"
+
+
+def test_the_winner_is_one_line(document: dict[str, Any]) -> None:
+    text = repr(TuneResult(document, Path("run")).best)
+
+    assert text.startswith("SimplifyInference,AlterOpLayout,FoldConstant")
+    assert text.endswith("then build at opt_level=0: 29.09 [29.06, 29.12] ms an inference, compiled in 7.38 s")
+
+
+def test_an_analysis_is_a_few_lines() -> None:
+    kind = TensorType((1, 64), "float32")
+    operators = tuple(Operator(index, "dense" if index % 2 else "add", "nn.dense", (), (kind,)) for index in range(900))
+    fingerprint = Fingerprint({"batch_norm": Feature(3, 1), "attention": Feature(0)})
+    selection = select_passes(load(next(iter(DIALECTS))), (), fingerprint=fingerprint)
+    lines = repr(NetworkAnalysis(ModuleSummary(operators, (899,)), fingerprint, (), selection)).splitlines()
+
+    assert lines[:3] == ["900 operators: 450 add, 450 dense", "features: 3 x batch_norm", "classes: none"]
+    assert lines[3].startswith(f"passes: {len(selection.candidates)} candidates: ")
+    assert len(lines) == 4 and len(lines[3]) < 2000
+    assert repr(selection.others[0]) == f"{selection.others[0].entry.name}: {selection.others[0].reason}"
+
+
+def test_comparison_and_audit_print_as_tables_and_are_json(document: dict[str, Any]) -> None:
+    rows = [{**document["baseline"], "name": "O3"}]
+    comparison = Comparison({**document, "baseline": "O3", "rows": rows, "pairs": []})
+    audit = Audit({"checks": [{"name": "IR", "ok": True, "detail": "equal"}], "signed_off": True})
+
+    assert "latency ms" in repr(comparison) and "samples" not in repr(comparison)
+    assert "signed off" in repr(audit)
+    assert comparison["rows"] == rows and json.loads(json.dumps(audit))["signed_off"]
