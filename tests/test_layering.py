@@ -31,6 +31,7 @@ IMPORTERS = {
     "tvm": "dialects",
     "optuna": "search",
     "yaml": "catalog",
+    "jsonschema": "store",
     "pynvml": "measure",
     "torch": "frontends",
     "onnx": "frontends",

@@ -1,5 +1,6 @@
 """Whether a document is a result: the types of its keys, by a JSON Schema."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,11 @@ MOST_CHARACTERS = 60
 
 def schema_problem(result: Mapping[str, Any]) -> str:
     """Return the first key that is missing or has a wrong value, in words; empty if there is none."""
-    # Imported here: they take longer than all else that reads a result, and a search reads none.
-    import yaml
+    # Imported here: it takes longer than all else that reads a result, and a search reads none.
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
 
-    schema = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text())
+    schema = json.loads(Path(__file__).with_suffix(".json").read_text())
     error = best_match(Draft202012Validator(schema).iter_errors(result))
     if error is None:
         return ""

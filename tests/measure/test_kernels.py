@@ -1,31 +1,46 @@
 """Variants of a kernel run in turns, and those that are far slower leave early; networks run in turns, too."""
 
-import time
+import pytest
 
+from passsearch.measure import kernels
 from passsearch.measure.kernels import PlacePlan, VariantPlan, time_places, time_variants
 
 
-class SleepingKernel:
+class Clock:
+    """A clock that only kernels advance."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+class TimedKernel:
     """A kernel that takes a certain time."""
 
-    def __init__(self, seconds: float) -> None:
-        self.digest, self.seconds, self.runs = str(seconds), seconds, 0
+    def __init__(self, seconds: float, clock: Clock) -> None:
+        self.digest, self.seconds, self.clock, self.runs = str(seconds), seconds, clock, 0
 
     def build(self) -> None: ...
 
     def run(self) -> None:
         self.runs += 1
-        time.sleep(self.seconds)
+        self.clock.now += self.seconds
 
     def outputs(self) -> list[object]:
         return []
 
 
-def test_the_fastest_run_counts_and_far_slower_variants_leave_after_the_first_rounds() -> None:
-    fast, near, slow = SleepingKernel(0.004), SleepingKernel(0.0042), SleepingKernel(0.02)
+def test_the_fastest_run_counts_and_far_slower_variants_leave_after_the_first_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(kernels, "time", clock)
+    fast, near, slow = (TimedKernel(seconds, clock) for seconds in (0.004, 0.0042, 0.02))
     plan = VariantPlan(first_rounds=2, rounds=6, margin=2.0, attempts=1)
     seconds = time_variants([slow, fast, near], plan)  # type: ignore[list-item]
-    assert seconds[1] < seconds[0] and seconds[0] >= slow.seconds
+    assert seconds == [pytest.approx(kernel.seconds) for kernel in (slow, fast, near)]
     # Every variant runs once before the rounds.
     assert (slow.runs, fast.runs, near.runs) == (3, 7, 7)
 

@@ -21,7 +21,9 @@ def test_a_run_continues_only_with_equal_settings(tmp_path: Path) -> None:
 
 
 def test_a_run_is_not_continued_on_another_device_unless_it_never_said_which(tmp_path: Path) -> None:
-    RunFolder(tmp_path / "old", {"seed": 1}).close()
+    old = RunFolder(tmp_path / "old", {"seed": 1})
+    old.log.record("samples", "a", fact={})
+    old.close()
     RunFolder(tmp_path / "old", {"seed": 1, "device": {"name": "A100"}}).close()
     with pytest.raises(UserError, match=r"device = .*A100.*, now it is .*H100"):
         RunFolder(tmp_path / "old", {"seed": 1, "device": {"name": "H100"}})
