@@ -15,7 +15,7 @@ import typer
 
 # These modules import the other rooms inside their functions, so that `--help` and mistakes are answered at once.
 from passsearch import __version__
-from passsearch.cli import catalog, explore, machine, network, run
+from passsearch.cli import catalog, explore, machine, network, run, runs
 from passsearch.cli.log_output import CommandLog, LogFile, Verbose
 from passsearch.cli.output import print_error
 from passsearch.errors import PassSearchError
@@ -71,6 +71,7 @@ def application() -> typer.Typer:
     app.command()(run.export)
     app.command()(run.audit)
     app.command()(run.report)
+    app.add_typer(runs.runs_commands(), name="runs")
     return app
 
 

@@ -1,6 +1,7 @@
 """Result documents as people read them: text for terminals, HTML for notebooks and pages, SVG pictures."""
 
 from passsearch.report.exploration import certificate_check_text, space_text
+from passsearch.report.formatting import format_megabytes
 from passsearch.report.html import result_html, result_page
 from passsearch.report.listings import (
     analysis_text,
@@ -9,6 +10,7 @@ from passsearch.report.listings import (
     catalog_entry_text,
     catalog_text,
     findings_text,
+    runs_text,
     toolchains_text,
 )
 from passsearch.report.progress import ProgressBar
@@ -27,9 +29,11 @@ __all__ = [
     "certificate_check_text",
     "comparison_text",
     "findings_text",
+    "format_megabytes",
     "result_html",
     "result_page",
     "result_text",
+    "runs_text",
     "space_text",
     "state_graph_svg",
     "toolchains_text",

@@ -1,9 +1,10 @@
 """Text for the terminal of ``doctor``, ``audit``, ``toolchain``, ``analyze`` and ``catalog``."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from passsearch.report.formatting import MISSING, format_ratio, format_time, lookup
+from passsearch.report.formatting import MISSING, format_megabytes, format_ratio, format_time, lookup
 from passsearch.report.table import paragraph, table, text_width
 
 # `null` is neither: something optional, such as a power meter, that this machine does not have.
@@ -45,6 +46,39 @@ def toolchains_text(toolchains: Sequence[Mapping[str, Any]]) -> str:
     keys = ("name", "dialect", "tvm_version", "llvm_version", "cuda", "python_version", "python")
     rows = [[_cell(toolchain.get(key)) for key in keys] for toolchain in toolchains]
     return table(titles, rows, width=text_width())
+
+
+def runs_text(document: Mapping[str, Any]) -> str:
+    """Return a table with one row per run, and their size together."""
+    runs = document["runs"]
+    if not runs:
+        return f"No run in {document['folder']}. Run: passsearch tune MODEL"
+    titles = ("network", "toolchain", "measured", "outcome", "MB", "folder")
+    rows = [
+        (
+            _cell(lookup(run, "model", "source")),
+            _cell(lookup(run, "toolchain", "name")),
+            format_time(run["measured_at"]),
+            _run_outcome(run),
+            format_megabytes(run["bytes"]),
+            Path(run["folder"]).name,
+        )
+        for run in runs
+    ]
+    size = format_megabytes(sum(run["bytes"] for run in runs))
+    total = f"{len(runs)} in {document['folder']}, {size} MB; delete old ones: passsearch runs clean --older-than DAYS"
+    return f"{table(titles, rows, width=text_width(), right=('MB',))}\n\n{paragraph('runs', total, width=text_width())}"
+
+
+def _run_outcome(run: Mapping[str, Any]) -> str:
+    verdict = run.get("verdict")
+    if not verdict:
+        return "no result yet"
+    if run.get("interrupted"):
+        return "interrupted"
+    if not verdict.get("confirmed"):
+        return "not confirmed"
+    return f"{_cell(verdict.get('objective'))} {format_ratio(verdict)}" if verdict.get("improved") else "no gain"
 
 
 def analysis_text(document: Mapping[str, Any]) -> str:

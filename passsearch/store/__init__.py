@@ -13,8 +13,10 @@ from passsearch.store.run_folder import (
     read_result,
     write_json,
 )
+from passsearch.store.runs import DAY_S, StoredRun, delete_runs, stored_runs
 
 __all__ = [
+    "DAY_S",
     "LIMIT_KEYS",
     "NETWORK",
     "RESULT",
@@ -23,8 +25,11 @@ __all__ = [
     "Fact",
     "Log",
     "RunFolder",
+    "StoredRun",
+    "delete_runs",
     "open_fact_cache",
     "read_deployment",
     "read_result",
+    "stored_runs",
     "write_json",
 ]

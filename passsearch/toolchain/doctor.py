@@ -5,7 +5,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from passsearch.core import Json
@@ -19,6 +19,10 @@ from passsearch.toolchain.record import Toolchain
 from passsearch.toolchain.registry import list_toolchains
 
 _NO_COMPILER = "Install gcc or clang, or set CC."
+LARGE_BYTES = 10 * 10**9
+"""Size of all runs in the cache folder above which the doctor advises to delete old ones."""
+
+OLD_RUNS = "Delete old runs: passsearch runs clean --older-than DAYS"
 _RAPL = "/sys/class/powercap"
 _GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 
@@ -81,7 +85,7 @@ def diagnose(requirements: Requirements = _REQUIREMENTS) -> tuple[Finding, ...]:
         _check_c_compiler(),
         *_check_toolchains(),
         _check_folder("data folder", data_folder(), required_bytes=requirements.data_bytes),
-        _check_folder("cache folder", cache_folder(), required_bytes=requirements.cache_bytes),
+        _check_cache_folder(requirements),
         _check_cores(),
         _check_governor(),
         _check_gpu(),
@@ -153,6 +157,20 @@ def _describe_toolchain(toolchain: Toolchain) -> str:
     compilers = ["TVM " + toolchain.tvm_version, "LLVM " + toolchain.llvm_version]
     versions = ", ".join([*compilers, *installed_frameworks(toolchain)])
     return f"{toolchain.dialect}, {versions}, {cuda}, {toolchain.python}"
+
+
+def _check_cache_folder(requirements: Requirements) -> Finding:
+    folder = cache_folder()
+    finding = _check_folder("cache folder", folder, required_bytes=requirements.cache_bytes)
+    parts = {part.name: _size(part) for part in folder.iterdir() if part.is_dir()} if folder.is_dir() else {}
+    largest = sorted(parts, key=lambda name: -parts[name])[:3]
+    used = ", ".join(f"{name} {parts[name] / 1e9:.1f} GB" for name in largest) or "empty"
+    advice = "" if finding.remedy or parts.get("runs", 0) < LARGE_BYTES else OLD_RUNS
+    return replace(finding, detail=f"{finding.detail}; {used}", remedy=finding.remedy or advice)
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
 
 
 def _check_folder(name: str, folder: Path, *, required_bytes: int) -> Finding:

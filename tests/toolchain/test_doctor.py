@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from passsearch.toolchain import Finding, Toolchain, diagnose
+from passsearch.toolchain import Finding, Toolchain, cache_folder, diagnose, doctor
 from passsearch.toolchain.doctor import Requirements
 from passsearch.toolchain.registry import register
 
@@ -55,3 +55,12 @@ def test_one_toolchain_suffices(data_folder: Path, toolchain: Toolchain) -> None
 
     assert missing
     assert all(finding.ok is None and "toolchain install" in finding.remedy for finding in missing)
+
+
+def test_the_cache_is_described_by_its_largest_folders(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = cache_folder() / "runs"
+    folder.mkdir(parents=True)
+    (folder / "file").write_bytes(bytes(1000))
+    assert "runs 0.0 GB" in _findings()["cache folder"].detail
+    monkeypatch.setattr(doctor, "LARGE_BYTES", 100)
+    assert "runs clean" in _findings()["cache folder"].remedy

@@ -1,0 +1,69 @@
+"""The runs in a folder: what they found, how large they are, and which may be deleted."""
+
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from passsearch.errors import UserError
+from passsearch.store.run_folder import RESULT, read_result
+
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run folder, which another process may be using.
+
+    Attributes:
+        folder: The folder.
+        result: Its result; ``None`` if there is none yet or it cannot be read.
+        bytes: Size of its files.
+        measured_at: Time of its last measurement, in ISO 8601 and UTC.
+        age_s: Seconds since then.
+    """
+
+    folder: Path
+    result: Mapping[str, Any] | None
+    bytes: int
+    measured_at: str
+    age_s: float
+
+
+def stored_runs(parent: Path) -> Iterator[StoredRun]:
+    """Yield the runs in a folder, the last measured first."""
+    settings = parent.glob("*/run.json") if parent.is_dir() else ()
+    runs = [_stored_run(file.parent) for file in settings]
+    yield from sorted(runs, key=lambda run: run.age_s)
+
+
+def delete_runs(parent: Path, *, older_than_s: float) -> list[StoredRun]:
+    """Delete the runs in a folder that measured nothing for so long, and return them; runs in use stay."""
+    return [run for run in stored_runs(parent) if run.age_s >= older_than_s and _delete(run.folder)]
+
+
+def _stored_run(folder: Path) -> StoredRun:
+    try:
+        result = read_result(folder) if (folder / RESULT).exists() else None
+    except UserError:
+        result = None
+    log = folder / "log.jsonl"
+    measured_at = (log if log.exists() else folder).stat().st_mtime
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    moment = datetime.fromtimestamp(measured_at, timezone.utc)
+    return StoredRun(folder, result, size, moment.isoformat(timespec="seconds"), max(0.0, time.time() - measured_at))
+
+
+def _delete(folder: Path) -> bool:
+    """Return whether a run was deleted: one in use is not."""
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            shutil.rmtree(folder)
+    except Timeout:
+        return False
+    return True
