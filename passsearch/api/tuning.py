@@ -255,7 +255,7 @@ def audit(
     recorded = read_deployment(document, folder)
     require_repetitions(confirm)
     _require_dialect(document["toolchain"], toolchain, folder)
-    check_saved_network(folder / NETWORK, trust=trust)
+    check_saved_network(folder / NETWORK, target=str(document["target"]), trust=trust)
     session = open_session(
         _saved_network(document, folder),
         toolchain=toolchain or document["toolchain"]["name"],

@@ -33,7 +33,7 @@ def export_run(
             edited, it names passes that are in no catalog, or its network calls other code.
     """
     deployment = read_deployment(document, run)
-    check_saved_network(run / NETWORK, trust=trust)
+    check_saved_network(run / NETWORK, target=str(document["target"]), trust=trust)
     toolchain, best = document["toolchain"], document["best"]
     pipeline = Pipeline.parse(best["pipeline"])
     without = [step.name for step in pipeline.passes if step.name not in deployment["factories"]]

@@ -20,8 +20,10 @@ def in_archive(path: Path) -> Iterator[str]:
 
 def in_hdf5(path: Path) -> Iterator[str]:
     """Yield the code in an ``.h5`` file, for which Keras has no safe mode (CVE-2025-9905)."""
-    import h5py  # comes with Keras, and only this format needs it
-
+    try:
+        import h5py
+    except ImportError:
+        return  # Keras cannot open the file without it either
     try:
         with h5py.File(path) as file:
             configuration = file.attrs.get("model_config", "{}")
@@ -42,8 +44,10 @@ def in_configuration(node: Any) -> Iterator[str]:
         yield "a Lambda layer, which holds Python code"
     elif isinstance(name, str) and isinstance(module, str) and not _is_own(module):
         yield f"`{module}:{node.get('config') if name == 'function' else name}`"
-    for value in node.values():
-        yield from in_configuration(value)
+    for key, value in node.items():
+        # Losses and metrics, often the user's own functions, are not loaded (`compile=False`).
+        if key != "compile_config":
+            yield from in_configuration(value)
 
 
 def _is_own(module: str) -> bool:

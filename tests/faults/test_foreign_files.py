@@ -75,6 +75,18 @@ def test_export_takes_the_code_of_the_users_catalog_and_not_that_of_the_run(comm
     assert status == 0 and "the code of the user" in (tmp_path / "deploy" / f"{MODULE}.py").read_text()
 
 
+@pytest.mark.parametrize("words", ["export", "audit"])
+def test_a_network_that_calls_out_and_options_of_llvm_are_refused(command: Command, tmp_path: Path, words: str) -> None:
+    run = run_of(tmp_path, "any", factory="x:Y")
+    (run / "network.json").write_text('{"nodes": ["tir.call_extern"]}')
+    document = json.loads((run / "result.json").read_text())
+    (run / "result.json").write_text(json.dumps({**document, "target": "llvm -cl-opt=-info-output-file=/tmp/x"}))
+    to = ["--to", tmp_path / "deploy"] if words == "export" else []
+    status, printed = command(words, run, *to)
+    assert status == 2 and "network.json` would run code" in printed
+    assert "tir.call_extern" in printed and "options of LLVM" in printed
+
+
 @pytest.mark.parametrize("factory", FACTORIES)
 def test_audit_refuses_passes_that_only_the_run_names(
     command: Command, relax: Toolchain, tmp_path: Path, factory: str
@@ -106,7 +118,8 @@ def test_tune_builds_again_what_a_run_folder_brings(
     relax: Toolchain, tiny_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options: dict[str, Any] = {"toolchain": relax.name, "confirm": 0, "passes": ["LegalizeOps", "FuseOps"]}
-    run, canary = tmp_path / "run", tmp_path / "canary"
+    monkeypatch.chdir(tmp_path)  # and its workers have another working folder
+    run, canary = Path("run"), tmp_path / "canary"
     short_plans.tune(tiny_network, trials=1, out=run, **options)
     source = tmp_path / "library.c"
     source.write_text(
@@ -116,7 +129,7 @@ def test_tune_builds_again_what_a_run_folder_brings(
     assert artifacts
     for file in artifacts:
         subprocess.run(["cc", "-shared", "-fPIC", "-o", file, source], check=True)
-    result = short_plans.tune(tiny_network, trials=3, out=run, **options)
+    result = short_plans.tune(tiny_network, trials=2, out=run, **options)
     assert not canary.exists() and not result.document["failed"]
     assert len(result.document["trials"]) > 1
 
@@ -159,3 +172,21 @@ def test_a_name_in_an_error_is_written_out(command: Command, tmp_path: Path) -> 
     run = run_of(tmp_path, "any", factory=f"os:{ESCAPE}")
     status, printed = command("export", run, "--to", tmp_path / "deploy", "-v")
     assert status == 2 and "\x1b" not in printed and r"\x1b]0;pwned" in printed
+
+
+def test_every_command_refuses_every_file_that_brings_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toolchain = {"name": "any", "python": sys.executable, "dialect": DIALECT, "tvm_version": "0.16.dev0"}
+    texts = ("tvm_commit", "llvm_version", "default_triple", "host_triple", "python_version")
+    toolchain |= {**dict.fromkeys(texts, ""), "targets": [], "cuda": False, "cuda_device": False}
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "toolchains.json").write_text(json.dumps({"schema": 1, "toolchains": [toolchain]}))
+    monkeypatch.setenv("PASSSEARCH_DATA_DIR", str(tmp_path / "data"))
+    program = Path(__file__).parent / "programs" / "open_foreign_files.py"
+    done = subprocess.run(
+        [sys.executable, "-B", program, tmp_path, DIALECT], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["found"] == [] and not result["canary"]
+    assert result["others"] == []
+    assert result["tried"] == result["refused"] > 100

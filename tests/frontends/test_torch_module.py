@@ -245,7 +245,7 @@ def test_an_archive_that_asks_for_pickle_is_loaded_with_trust_only(tmp_path):
 
 def test_an_archive_with_python_in_a_size_is_refused(tmp_path):
     size = torch.export.Dim("size")
-    program = exported(Masked(), torch.ones(2, 4), dynamic={"x": {0: size}, "scale": None, "mask": None})
+    program = exported(Masked(), torch.ones(2, 4), dynamic={"x": {0: size}})
     torch.export.save(program, tmp_path / "honest.pt2")
     assert resolve(tmp_path / "honest.pt2", batch=2, folder=tmp_path).format == "onnx"
     code = f"__import__('os').mkdir('{tmp_path / 'canary'}')"
