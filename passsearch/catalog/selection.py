@@ -8,6 +8,8 @@ from passsearch.catalog.schema import EVERY_CLASS, Catalog, CatalogEntry
 from passsearch.core import UNKNOWN_CLASS, Fingerprint
 from passsearch.errors import UserError
 
+NEVER = "never searched: "
+
 
 class PassDecision(NamedTuple):
     """The decision on one pass, with its reason."""
@@ -89,7 +91,7 @@ def require_searchable(catalog: Catalog, names: Collection[str], *, tvm_version:
         exclusion = _exclusion(catalog.entry(name), names, tvm_version=tvm_version, device=device)
         if exclusion:
             raise UserError(
-                f"Pass `{name}` cannot be searched: {exclusion.rstrip('.')}. Leave it out. "
+                f"Pass `{name}` cannot be searched: {exclusion.removeprefix(NEVER).rstrip('.')}. Leave it out. "
                 f"See: passsearch catalog show {name}"
             )
 
@@ -97,7 +99,7 @@ def require_searchable(catalog: Catalog, names: Collection[str], *, tvm_version:
 def _exclusion(entry: CatalogEntry, requested_passes: Collection[str], *, tvm_version: str, device: str) -> str:
     """Return the reason why a pass is no candidate on any network, empty if there is none."""
     if entry.role == "excluded":
-        return f"never searched: {entry.reason}"
+        return f"{NEVER}{entry.reason}"
     if tvm_version and not entry.supports(tvm_version):
         return f"needs TVM {entry.tvm}; this is {tvm_version}"
     if device and entry.devices and device not in entry.devices:

@@ -113,6 +113,11 @@ class StateGraph:
             if step not in self._forbidden and isinstance(edge.target, str) and edge.target != state:
                 self._graph.add_edge(state, edge.target, key=str(step), step=step, seconds=edge.seconds)
 
+    def tried_passes(self) -> frozenset[str]:
+        """Return the names of the passes that were applied, failed ones included."""
+        with self._lock:
+            return frozenset(step.name for _, step in self._edges)
+
     def idle_passes(self) -> tuple[str, ...]:
         """Return the names of the passes that were applied and changed no state."""
         with self._lock:

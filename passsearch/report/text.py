@@ -161,6 +161,9 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "space", _space(document.get("space") or {})
     if lookup(document, "space", "idle"):
         yield "passes without effect", f"{', '.join(document['space']['idle'])} (applied, but no IR changed)"
+    if lookup(document, "space", "untried"):
+        names = ", ".join(document["space"]["untried"])
+        yield "passes not tried", f"{names} (the search ended before; give it more --trials or --timeout)"
     if document.get("composition"):
         yield "kernels", _composition(document["composition"])
     yield "failures", _failures(document)

@@ -180,6 +180,7 @@ def _space_document(outcome: SearchOutcome, analysis: NetworkAnalysis) -> Docume
         "sampler": coverage.sampler,
         "ended": coverage.ended,
         "idle": list(coverage.idle),
+        "untried": list(coverage.untried),
     }
 
 
@@ -188,7 +189,8 @@ def _verdict(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Fai
     objectives = [each.name for each in scoring.options.objectives]
     unconfirmed = {"ratio": scoring.gain(scoring.objective, best), "interval": None, "confirmed": False}
     if not isinstance(confirmation, Confirmation):
-        reason = confirmation.reason if confirmation else "not confirmed"
+        unasked = "--confirm 0" if scoring.options.repetitions < 1 else "the search ended before"
+        reason = confirmation.reason if confirmation else unasked
         ending = {"improved": False, "noise_floor": None, "reason": reason}
         return {"objective": objective, "objectives": objectives, "level": LEVEL, **unconfirmed, **ending}
     ratio = confirmation.ratio(objective)

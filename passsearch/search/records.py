@@ -91,6 +91,7 @@ class SpaceCoverage:
         sampler: Name of the strategy that proposed candidates.
         ended: Reason why it proposed no more.
         idle: Names of the passes that were applied and changed no state.
+        untried: Names of the passes that the user asked for and that were not applied.
     """
 
     states: int
@@ -99,6 +100,7 @@ class SpaceCoverage:
     sampler: str
     ended: str
     idle: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -133,13 +133,16 @@ class Search:
     def outcome(self) -> SearchOutcome:
         """The result so far; the baseline must be measured."""
         assert self.scoring is not None
+        graph, requested = self._evaluator.graph, self._options.requested_passes
         coverage = SpaceCoverage(
-            states=self._evaluator.graph.states,
+            states=graph.states,
             closed=self._closed,
             closed_without=self._closed_without,
             sampler=self._sampler,
             ended=self._ended,
-            idle=self._evaluator.graph.idle_passes(),
+            # Passes that the user asked for first: a user looks for those.
+            idle=tuple(sorted(graph.idle_passes(), key=lambda name: name not in requested)),
+            untried=tuple(name for name in requested if name not in graph.tried_passes()),
         )
         return SearchOutcome(self.scoring.baseline, self.scored, self.tally, coverage, self.composition)
 

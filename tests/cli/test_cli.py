@@ -167,7 +167,7 @@ def test_an_unknown_pass_is_refused_before_anything_is_written(
     ("options", "messages"),
     [
         (("--passes", ""), ("No pass to search", "for example FoldConstant,FuseOps")),
-        (("--passes", "FuseOps,Gradient"), ("Pass `Gradient` cannot be searched: never searched", "Leave it out")),
+        (("--passes", "FuseOps,Gradient"), ("Pass `Gradient` cannot be searched: Changes the results", "Leave it out")),
         (("--additional", "Gradient"), ("Pass `Gradient` cannot be searched", "passsearch catalog show Gradient")),
         (("--objective", "latency,speed"), ("Unknown objective `speed`",)),
         (("--objective", "latency,memory,power"), ("One objective or two different ones; got 3",)),

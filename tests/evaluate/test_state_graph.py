@@ -17,3 +17,4 @@ def test_a_pass_is_idle_if_it_was_applied_and_changed_no_state_whatever_its_argu
     graph.add("root", PassSpec.of("Fails"), edge=Edge(Failure("crash", "apply", "Fails", "killed"), 0.1))
 
     assert graph.idle_passes() == ("Idle",)
+    assert graph.tried_passes() == {"Acts", "Idle", "Fails"}

@@ -195,9 +195,10 @@ def test_a_search_for_little_memory_shows_it_and_says_why_it_is_not_confirmed(re
 
 def test_passes_without_effect_and_the_date_are_shown(result: dict[str, Any]) -> None:
     assert "without effect" not in result_text(result)
-    result["space"]["idle"] = ["MaximumToRelu"]
+    result["space"] |= {"idle": ["MaximumToRelu"], "untried": ["ToMixedPrecision"]}
     text = result_text(result, width=132)
     assert "passes without effect: MaximumToRelu (applied, but no IR changed)" in text
+    assert "passes not tried: ToMixedPrecision (the search ended before; give it more --trials" in text
     assert "date: 2026-11-24 18:35 UTC" in text
 
 
