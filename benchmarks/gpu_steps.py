@@ -95,11 +95,17 @@ def describe_machine(settings: Settings, seconds: float) -> Row:
 
 def run_small(settings: Settings, seconds: float) -> Row:
     """Build, verify and time one small network, which shows at once whether anything runs."""
-    del seconds
     import passsearch
+    from passsearch.evaluate import MeasurementPlans
+    from passsearch.measure import WindowPlan
 
     document = passsearch.compare(
-        f"zoo:{SMALL}", ["default"], toolchain=settings.toolchain, target=settings.target, processes=1
+        f"zoo:{SMALL}",
+        ["default"],
+        toolchain=settings.toolchain,
+        target=settings.target,
+        processes=1,
+        plans=MeasurementPlans(final_windows=WindowPlan(windows=1, window_s=seconds / 15)),
     )
     row = measurement_row(document["rows"][0])
     return {"target": document["target"], "toolchain": document["toolchain"], **row}
