@@ -63,14 +63,14 @@ def make_plan(networks: Sequence[str]) -> list[Step]:
     """Return the steps, most valuable first."""
     begin = [Step(("machine",), 15, describe_machine), Step(("small",), 30, run_small)]
     first, *others = [_network_steps(name) for name in networks]
-    return [*begin, *first, Step(("tests",), 60, run_tests), *(step for steps in others for step in steps)]
+    return [*begin, *first, Step(("tests",), 30, run_tests), *(step for steps in others for step in steps)]
 
 
 def _network_steps(name: str) -> list[Step]:
     return [
-        Step(("networks", name, "search"), 50, partial(search, name)),
+        Step(("networks", name, "search"), 70, partial(search, name)),
         Step(("networks", name, "measure"), 60, partial(measure, name)),
-        Step(("networks", name, "pytorch"), 55, partial(time_pytorch, name)),
+        Step(("networks", name, "pytorch"), 45, partial(time_pytorch, name)),
     ]
 
 

@@ -28,6 +28,9 @@ METRICS = (
 )
 TESTS = ("tests/measure/test_nvml.py", "tests/conformance/test_bridge.py", "tests/gpu")
 """Quick ones first."""
+RUN = "run"
+"""Folder of a network's search."""
+
 SEARCH_SHARE = 0.8
 """Share of its time after which a search ends; reporting takes the rest."""
 
@@ -85,17 +88,24 @@ def describe_machine(settings: Settings, seconds: float) -> Row:
     from passsearch.toolchain import diagnose
 
     sensors = probe(settings.device)
-    findings = [finding.to_json() for finding in diagnose()]
-    return {"device": dict(sensors.device), "unavailable_metrics": dict(sensors.unavailable), "doctor": findings}
+    row = {"device": dict(sensors.device), "unavailable_metrics": dict(sensors.unavailable)}
+    settings.keep(row)
+    return {**row, "doctor": [finding.to_json() for finding in diagnose()]}
 
 
 def run_small(settings: Settings, seconds: float) -> Row:
     """Build, verify and time one small network, which shows at once whether anything runs."""
-    del seconds
     import passsearch
+    from passsearch.evaluate import MeasurementPlans
+    from passsearch.measure import WindowPlan
 
     document = passsearch.compare(
-        f"zoo:{SMALL}", ["default"], toolchain=settings.toolchain, target=settings.target, processes=1
+        f"zoo:{SMALL}",
+        ["default"],
+        toolchain=settings.toolchain,
+        target=settings.target,
+        processes=1,
+        plans=MeasurementPlans(final_windows=WindowPlan(windows=1, window_s=seconds / 15)),
     )
     row = measurement_row(document["rows"][0])
     return {"target": document["target"], "toolchain": document["toolchain"], **row}
@@ -118,7 +128,8 @@ def search(network: str, settings: Settings, seconds: float) -> Row:
         # The next step measures the winner by samples of its own.
         confirm=0,
         plans=MeasurementPlans(processes=1, confirm_share=0.2),
-        out=settings.folder / network / "run",
+        out=settings.folder / network / RUN,
+        remember=False,  # an earlier session may have left facts, but no files
         progress=report,
     )
     document = result.document
@@ -156,19 +167,19 @@ def measure(network: str, settings: Settings, seconds: float) -> Row:
 
 @contextmanager
 def _open(network: str, settings: Settings, seconds: float) -> Iterator[Any]:
-    """Yield the evaluator of a network; the steps of one network share its folder, and so its builds."""
+    """Yield the evaluator of a network in the folder of its search, whose builds need not be made again."""
     import passsearch
     from passsearch.evaluate import MeasurementPlans
     from passsearch.measure import WindowPlan
 
     # One window for each of four artifacts, in less than half of the step.
-    windows = WindowPlan(windows=1, window_s=min(5.0, seconds / 12))
+    windows = WindowPlan(windows=1, window_s=min(5.0, seconds / 15))
     with passsearch.session(
         f"zoo:{network}",
         toolchain=settings.toolchain,
         target=settings.target,
         plans=MeasurementPlans(final_windows=windows),
-        folder=settings.folder / network / "measure",
+        folder=settings.folder / network / RUN,
         remember=False,
     ) as evaluator:
         yield evaluator
@@ -180,7 +191,7 @@ def _candidates(network: str, settings: Settings, session: Any) -> dict[str, Any
     from passsearch.search import named_candidate
 
     candidates = {"default": session.dialect.baseline}
-    file = settings.folder / network / "run" / "result.json"
+    file = settings.folder / network / RUN / "result.json"
     if not file.exists():
         return candidates
     document = json.loads(file.read_text())
