@@ -28,6 +28,7 @@ def model_file(
     inputs: Mapping[str, TensorType] | None,
     batch: int | None,
     toolchain: str | None,
+    trust: bool = False,
 ) -> ModelFile:
     """Return the model file of a network, in a format that the toolchain imports where there is a choice."""
     # The toolchain is looked up before the model is converted: without one, a conversion of minutes would be in vain.
@@ -38,6 +39,7 @@ def model_file(
         batch=batch,
         folder=cache_folder() / "models",
         formats=dialect(get_toolchain(toolchain).dialect).formats,
+        trust=trust,
     )
 
 
@@ -79,6 +81,7 @@ def session(
     tolerance: float | None = None,
     deadline: float = DEADLINE_S,
     catalogs: Sequence[str | Path] = (),
+    trust: bool = False,
     plans: MeasurementPlans | None = None,
     folder: str | Path | None = None,
     remember: bool = True,
@@ -98,6 +101,7 @@ def session(
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
         deadline: Seconds one request to a worker may take.
         catalogs: YAML files with the user's own passes.
+        trust: True to run code that the network's file brings.
         plans: Plans by which artifacts are timed.
         folder: Folder for the log and the artifacts. The same call with the same folder continues where the last one
             stopped. A temporary folder by default.
@@ -108,7 +112,7 @@ def session(
         EnvironmentFault: There is no toolchain.
     """
     network_session = open_session(
-        model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain),
+        model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain, trust=trust),
         toolchain=toolchain,
         target=target,
         catalogs=catalog_paths(catalogs),

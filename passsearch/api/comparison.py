@@ -41,9 +41,10 @@ def analyze(
     batch: int | None = None,
     toolchain: str | None = None,
     catalogs: Sequence[str | Path] = (),
+    trust: bool = False,
 ) -> NetworkAnalysis:
     """Return operators, features, architecture classes with evidence, and candidate passes with reasons."""
-    network = {"inputs": inputs, "batch": batch, "toolchain": toolchain, "catalogs": catalogs}
+    network = {"inputs": inputs, "batch": batch, "toolchain": toolchain, "catalogs": catalogs, "trust": trust}
     with session(model, example_inputs, remember=False, **network) as evaluator:  # type: ignore[arg-type]
         return analyze_network(evaluator.session, evaluator.network.summary)
 
@@ -64,6 +65,7 @@ def compare(
     protocol: str = PAIRED,
     cache: str = "warm",
     catalogs: Sequence[str | Path] = (),
+    trust: bool = False,
     plans: MeasurementPlans | None = None,
     progress: Progress | None = None,
 ) -> Document:
@@ -87,6 +89,7 @@ def compare(
             every drift of the machine, so that protocol gives no verdict.
         cache: ``warm``, or ``flushed``: the processor's caches hold nothing of the network when a run begins.
         catalogs: YAML files with the user's own passes.
+        trust: True to run code that the network's file brings.
         plans: Plans by which artifacts are timed.
         progress: Callback; gets the current step, the number of finished pipelines and the number of all.
 
@@ -104,7 +107,7 @@ def compare(
         sides = []
         for name, texts in by_toolchain.items():
             side_session = open_session(
-                model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=name),
+                model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=name, trust=trust),
                 toolchain=name,
                 target=target,
                 catalogs=catalog_paths(catalogs),

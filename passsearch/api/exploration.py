@@ -37,6 +37,7 @@ def explore(
     toolchain: str | None = None,
     deadline: float = DEADLINE_S,
     catalogs: Sequence[str | Path] = (),
+    trust: bool = False,
     remember: bool = True,
     progress: Progress | None = None,
 ) -> Document:
@@ -60,6 +61,7 @@ def explore(
         toolchain: Name of the toolchain; the first there is by default.
         deadline: Seconds one pass may take.
         catalogs: YAML files with the user's own passes.
+        trust: True to run code that the network's file brings.
         remember: True to use and extend the fact cache.
         progress: Callback; gets the number of states whose edges are all known, and of all states.
 
@@ -72,7 +74,7 @@ def explore(
     """
     report = progress or silent
     network = {"inputs": inputs, "batch": batch, "target": target, "toolchain": toolchain}
-    options = {"deadline": deadline, "catalogs": catalogs, "remember": remember}
+    options = {"deadline": deadline, "catalogs": catalogs, "trust": trust, "remember": remember}
     with session(model, example_inputs, **network, **options) as evaluator:  # type: ignore[arg-type]
         summary = evaluator.network.summary
         steps, left_out = explored_passes(evaluator.session, summary, passes=passes, additional=additional, every=every)
@@ -108,6 +110,7 @@ def check_space(
     toolchain: str | None = None,
     deadline: float = DEADLINE_S,
     catalogs: Sequence[str | Path] = (),
+    trust: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Json]:
     """Apply a random sample of an explored space's edges again, without the fact cache, and compare.
@@ -123,6 +126,7 @@ def check_space(
         toolchain: Name of the toolchain; the document's own by default.
         deadline: Seconds one pass may take.
         catalogs: YAML files with the user's own passes.
+        trust: True to run code that the network's file brings.
         progress: Callback; gets the number of checked edges and of all edges in the sample.
 
     Raises:
@@ -133,7 +137,8 @@ def check_space(
     report = progress or silent
     network = {"inputs": inputs, "batch": batch, "toolchain": toolchain or str(document["toolchain"]["name"])}
     # Without the fact cache, which has the very edges that are to be checked.
-    options = {"target": document["target"], "deadline": deadline, "catalogs": catalogs, "remember": False}
+    options = {"target": document["target"], "deadline": deadline}
+    options |= {"catalogs": catalogs, "trust": trust, "remember": False}
     with session(model, example_inputs, **network, **options) as evaluator:  # type: ignore[arg-type]
         # The file is another user's data: its passes must be in this catalog before any of them is applied.
         bind_pipeline(Pipeline(closure.passes), evaluator.session.catalog)

@@ -19,7 +19,7 @@ from passsearch.api.compiled_function import compiled_function
 from passsearch.catalog import checked_factories
 from passsearch.core import DEADLINE_S, BuildOptions, Objective, Pipeline, TensorType
 from passsearch.errors import UserError
-from passsearch.evaluate import MeasurementPlans, open_session
+from passsearch.evaluate import MeasurementPlans, check_saved_network, open_session
 from passsearch.export import export_run
 from passsearch.frontends import ModelFile, digest_files
 from passsearch.report import result_html, result_text
@@ -129,6 +129,7 @@ def tune(
     passes: Sequence[str] | None = None,
     additional: Sequence[str] = (),
     catalogs: Sequence[str | Path] = (),
+    trust: bool = False,
     sampler: str = "auto",
     remember: bool = True,
     plans: MeasurementPlans | None = None,
@@ -158,6 +159,7 @@ def tune(
         passes: The only passes to search, whatever the classes say.
         additional: Further passes to search, which the catalog leaves to the user's intent.
         catalogs: YAML files with the user's own passes.
+        trust: True to run code that the network's file brings.
         sampler: Strategy: auto, graph, nsga2 or random.
         remember: True to use and extend the facts that runs on this network, compiler and device share. The
             confirmation of the winner is always measured anew.
@@ -170,7 +172,7 @@ def tune(
     """
     objectives = _objectives(objective)
     session = open_session(
-        model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain),
+        model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain, trust=trust),
         toolchain=toolchain,
         target=target,
         catalogs=catalog_paths(catalogs),
@@ -222,7 +224,8 @@ def audit(
         confirm: Fewest fresh compiles of winner and baseline; up to nine are made while the verdict is not clear.
         deadline: Seconds one request to a worker may take.
         catalogs: YAML files with the user's own passes.
-        trust: True to run passes that only the run folder names, from the import paths that it names.
+        trust: True to run passes that only the run folder names, from the import paths that it names, and what its
+            network calls.
         plans: Plans by which artifacts are timed.
         progress: Callback; gets the current step in words.
 
@@ -234,6 +237,7 @@ def audit(
     document = read_result(folder)
     recorded = read_deployment(document, folder)
     require_repetitions(confirm)
+    check_saved_network(folder / NETWORK, trust=trust)
     session = open_session(
         _saved_network(document, folder),
         toolchain=toolchain or document["toolchain"]["name"],

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from passsearch.cli.network import check_environment, parse_inputs
-from passsearch.cli.options import AsJson, Batch, Catalogs, Deadline, Fresh, Inputs, Model, Target, ToolchainName
+from passsearch.cli.options import AsJson, Batch, Catalogs, Deadline, Fresh, Inputs, Model, Target, ToolchainName, Trust
 from passsearch.cli.output import print_note, print_result, split_names
 from passsearch.cli.progress import ProgressBar
 from passsearch.core import DEADLINE_S
@@ -61,6 +61,7 @@ def explore(
     batch: Batch = None,
     toolchain: ToolchainName = None,
     catalogs: Catalogs = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> int:
     """Apply passes in every order until no new IR appears.
@@ -68,7 +69,7 @@ def explore(
     Shows how many IRs the passes can make. With --check, exits 1 if the certificate does not hold.
     """
     network: dict[str, Any] = {"inputs": parse_inputs(inputs), "batch": batch, "toolchain": toolchain}
-    network |= {"catalogs": catalogs or (), "deadline": deadline}
+    network |= {"catalogs": catalogs or (), "trust": trust, "deadline": deadline}
     check_environment(toolchain)
     if check is not None:
         return _check_certificate(check, model, sample=sample, seed=seed, network=network, as_json=as_json)

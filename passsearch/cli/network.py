@@ -17,6 +17,7 @@ from passsearch.cli.options import (
     Target,
     Tolerance,
     ToolchainName,
+    Trust,
 )
 from passsearch.cli.output import print_note, print_result, split_names
 from passsearch.cli.progress import ProgressBar
@@ -37,6 +38,7 @@ def analyze(
     batch: Batch = None,
     toolchain: ToolchainName = None,
     catalogs: Catalogs = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Show a network's operators, classes and candidate passes.
@@ -48,7 +50,7 @@ def analyze(
     from passsearch import api
     from passsearch.report import analysis_text
 
-    analysis = api.analyze(model, inputs=types, batch=batch, toolchain=toolchain, catalogs=catalogs or ())
+    analysis = api.analyze(model, inputs=types, batch=batch, toolchain=toolchain, catalogs=catalogs or (), trust=trust)
     document = _analysis_document(model, analysis)
     print_result(document, analysis_text(document), as_json=as_json)
 
@@ -102,6 +104,7 @@ def tune(
         typer.Option(metavar="A,B", help="Also search these passes, which the catalog uses only on request."),
     ] = None,
     catalogs: Catalogs = None,
+    trust: Trust = False,
     sampler: Annotated[
         str,
         typer.Option(metavar="NAME", help="Search strategy: auto, graph, nsga2 or random."),
@@ -137,6 +140,7 @@ def tune(
             passes=split_names(passes),
             additional=split_names(additional) or (),
             catalogs=catalogs or (),
+            trust=trust,
             sampler=sampler,
             remember=not fresh,
             progress=progress,
@@ -184,6 +188,7 @@ def compare(
     batch: Batch = None,
     toolchain: ToolchainName = None,
     catalogs: Catalogs = None,
+    trust: Trust = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure several pipelines side by side.
@@ -213,6 +218,7 @@ def compare(
             protocol=protocol,
             cache=cache,
             catalogs=catalogs or (),
+            trust=trust,
             progress=progress,
         )
     print_result(document, comparison_text(document), as_json=as_json)

@@ -26,6 +26,7 @@ from passsearch.evaluate.records import (
     TimedSamples,
     TimingRequest,
 )
+from passsearch.evaluate.seal import seal
 from passsearch.evaluate.session import Session
 from passsearch.evaluate.state_graph import StateGraph
 from passsearch.evaluate.timing import Timing
@@ -244,6 +245,7 @@ class WorkerEvaluator:
         expected = self.builder.expected_outputs(restored, seed=DEPLOYMENT_SEED)
         if expected is None or not self.applier.save(self.graph.root, folder / NETWORK):
             return None
+        seal(folder / NETWORK)
         return {
             "states": self.applier.hashes(candidate.pipeline),
             "expected": expected,

@@ -12,14 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from passsearch.core import require_trust
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.compiler import load_request
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import Network
+from passsearch.evaluate.seal import is_sealed
 from passsearch.evaluate.session import Session
-from passsearch.frontends import ModelFile, cache_file_name, temporary_subfolder
+from passsearch.frontends import ModelFile, cache_file_name, code_in, temporary_subfolder
 from passsearch.store import NETWORK, Fact
 from passsearch.worker import Worker
 
@@ -105,6 +107,20 @@ def _digest(session: Session) -> str:
         "dialect": dialect_digest(toolchain.dialect),
     }
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+
+
+def check_saved_network(network: Path, *, trust: bool) -> None:
+    """Refuse the network of a run folder that calls other code, unless a run of this user wrote it.
+
+    Args:
+        network: The file.
+        trust: True to run what it calls.
+
+    Raises:
+        UserError: The network calls other code, another user may have written it, and it is not trusted.
+    """
+    if not is_sealed(network):
+        require_trust(network, code_in(network), trust=trust)
 
 
 def import_network(facts: FactStore, pool: WorkerPool, *, session: Session, source: Mapping[str, Any]) -> Network:

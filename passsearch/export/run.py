@@ -7,6 +7,7 @@ from typing import Any
 from passsearch.catalog import checked_factories, load
 from passsearch.core import BuildOptions, Pipeline
 from passsearch.dialects import dialect
+from passsearch.evaluate import check_saved_network
 from passsearch.export.deployment import Deployment, write_deployment
 from passsearch.store import NETWORK, RESULT, read_deployment
 
@@ -21,16 +22,17 @@ def export_run(
         run: The run folder.
         to: The folder to write.
         catalogs: YAML files with the user's own passes.
-        trust: True to use passes that only the run folder names.
+        trust: True to use passes that only the run folder names, and a network that calls other code.
 
     Returns:
         The absolute path of the deployment folder.
 
     Raises:
-        UserError: The run was interrupted before its winner was confirmed, its network file is missing, or it names
-            passes that are in no catalog.
+        UserError: The run was interrupted before its winner was confirmed, its network file is missing, it names
+            passes that are in no catalog, or its network calls other code.
     """
     deployment = read_deployment(document, run)
+    check_saved_network(run / NETWORK, trust=trust)
     toolchain, best = document["toolchain"], document["best"]
     pipeline = Pipeline.parse(best["pipeline"])
     # The folder holds the passes' code, which runs where it is deployed, so it must be code that the user knows.

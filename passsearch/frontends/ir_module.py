@@ -19,7 +19,7 @@ def from_path(path: Path, request: ModelRequest, *, name: str | None = None, too
     """
     try:
         content = json.loads(path.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(
             f"Cannot read `{request.source}` as a compiler module ({error}); save it with tvm.ir.save_json."
         ) from error

@@ -24,7 +24,7 @@ def from_path(path: Path, request: ModelRequest) -> ModelFile:
         EnvironmentFault: The folder cannot be written.
     """
     try:
-        model = tf.keras.models.load_model(str(path), compile=False)
+        model = tf.keras.models.load_model(str(path), compile=False, safe_mode=not request.trust)
     except _ERRORS as error:
         raise UserError(
             f"Cannot read `{request.source}` as a Keras model ({first_line(error)}); "

@@ -21,6 +21,7 @@ class ModelRequest:
         folder: Folder for files that are made from objects.
         example_inputs: Inputs with which a module or block is traced.
         formats: Formats that the compiler imports, where a front end has a choice; empty for all.
+        trust: True to run code that the network's file brings.
     """
 
     source: str
@@ -29,6 +30,7 @@ class ModelRequest:
     folder: Path
     example_inputs: object = None
     formats: frozenset[str] = frozenset()
+    trust: bool = False
 
     def bind_inputs(self, declarations: Iterable[DeclaredInput]) -> dict[str, TensorType]:
         """Return the type of every declared input, with open dimensions bound by ``inputs`` and ``batch``.

@@ -6,8 +6,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import TensorType
+from passsearch.core import TensorType, require_trust
 from passsearch.errors import UserError
+from passsearch.frontends.foreign_code import code_in
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file
 from passsearch.frontends.request import ModelRequest
 
@@ -78,6 +79,7 @@ def resolve(
     batch: int | None = None,
     folder: Path,
     formats: frozenset[str] = frozenset(),
+    trust: bool = False,
 ) -> ModelFile:
     """Return the file of a network, and bind its inputs as far as the file declares them.
 
@@ -88,16 +90,17 @@ def resolve(
         batch: Size for open first dimensions.
         folder: Folder for files that are made from objects; a name contains the digest of the content.
         formats: Formats the compiler imports, for objects that can be written in several; empty for all.
+        trust: True to run code that the network's file brings.
 
     Raises:
-        UserError: The network cannot be read, has an unknown type, its framework is not installed, or its inputs do
-            not fit or stay open.
+        UserError: The network's file brings code and is not trusted, cannot be read or has an unknown type, its
+            framework is not installed, or its inputs do not fit or stay open.
         EnvironmentFault: ``folder`` cannot be written.
     """
     if batch is not None and batch < 1:
         raise UserError(f"Batch size must be 1 or more, got {batch}; give for example batch=1")
     source = str(model) if isinstance(model, str | Path) else _type_name(model)
-    request = ModelRequest(source, inputs or {}, batch, folder, example_inputs, formats)
+    request = ModelRequest(source, inputs or {}, batch, folder, example_inputs, formats, trust)
     if isinstance(model, str) and model.startswith(ZOO):
         _check_example_inputs("", request)
         return _from_zoo(model.removeprefix(ZOO), request)
@@ -126,6 +129,8 @@ def _call_front_end(front_end: str, model: object, *, request: ModelRequest) -> 
             f"`{request.source}` needs {error.name or name}, which does not import here ({error}); "
             f"run: pip install 'passsearch[{PIP_EXTRAS.get(name, 'torch')}]', or export the network as ONNX."
         ) from error
+    if isinstance(model, Path):  # an object is code of the user's own process
+        require_trust(request.source, code_in(model), trust=request.trust, otherwise="export it as ONNX")
     file: ModelFile = getattr(module, function)(model, request)
     _log.debug("`%s` is %s, SHA-256 %s.", file.path, file.format, file.sha256)
     return file

@@ -9,6 +9,8 @@ import hashlib
 import inspect
 import io
 import logging
+import os
+import pickle
 import re
 import warnings
 import zipfile
@@ -20,7 +22,7 @@ from typing import Any, Literal
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-from passsearch.core import DeclaredInput, TensorType
+from passsearch.core import DeclaredInput, TensorType, require_trust
 from passsearch.errors import UserError
 from passsearch.frontends import onnx_file, torchscript_file
 from passsearch.frontends.model_file import ModelFile, cache_file_name, save_bytes, save_file
@@ -28,6 +30,12 @@ from passsearch.frontends.request import ModelRequest, first_line
 
 OPSET = 14
 """The first operator set to which PyTorch exports fused attention."""
+
+WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+"""Variable by which PyTorch loads tensors and nothing else."""
+
+SAFE_TORCH = "2.6"
+"""First PyTorch whose safe mode holds."""
 
 _log = logging.getLogger(__name__)
 
@@ -77,14 +85,33 @@ def from_archive(path: Path, request: ModelRequest) -> ModelFile:
         UserError: The file is no such archive, or ``from_program`` refuses the program.
         EnvironmentFault: The folder cannot be written.
     """
+    if torch.__version__ < SAFE_TORCH:
+        reason = f"PyTorch {torch.__version__} has no safe mode (CVE-2025-32434), {SAFE_TORCH} has one"
+        require_trust(request.source, [reason], trust=request.trust, otherwise="export it as ONNX")
     try:
-        program = torch.export.load(path)
-    except (*_ERRORS, OSError, zipfile.BadZipFile) as error:
+        with _safe_load(request):
+            program = torch.export.load(path)
+    except (*_ERRORS, OSError, zipfile.BadZipFile, pickle.UnpicklingError) as error:
         raise UserError(
             f"Cannot read `{request.source}` as a torch.export archive ({first_line(error)}); "
             "write it with torch.export.save, or export ONNX."
         ) from error
     return from_program(program, request, name=path.stem)
+
+
+@contextmanager
+def _safe_load(request: ModelRequest) -> Iterator[None]:
+    """Make PyTorch refuse pickled code, unless the user trusts the file."""
+    # `torch.export.load` has no argument for it: where the safe mode refuses a file, it loads the file without it.
+    earlier = os.environ.get(WEIGHTS_ONLY)
+    os.environ[WEIGHTS_ONLY] = "0" if request.trust else "1"
+    try:
+        yield
+    finally:
+        if earlier is None:
+            del os.environ[WEIGHTS_ONLY]
+        else:
+            os.environ[WEIGHTS_ONLY] = earlier
 
 
 def _export(

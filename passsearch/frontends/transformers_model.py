@@ -82,8 +82,9 @@ def _architecture(config: Any) -> Any:
     """Return the model class that a configuration names, ``AutoModel`` if it names none."""
     name = (getattr(config, "architectures", None) or ["AutoModel"])[0]
     kind = getattr(transformers, name, None)
-    if kind is None:
-        raise ValueError(f"transformers {transformers.__version__} has no `{name}`")
+    # A folder names it, so it must be a class of models, not just anything that transformers has.
+    if not (inspect.isclass(kind) and issubclass(kind, (transformers.PreTrainedModel, transformers.AutoModel))):
+        raise ValueError(f"transformers {transformers.__version__} has no model `{name}`")
     return kind
 
 

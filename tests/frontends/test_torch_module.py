@@ -1,7 +1,11 @@
 """Tests of PyTorch modules as files."""
 
+import io
+import os
+import re
 import sys
 import warnings
+import zipfile
 
 import onnx
 import pytest
@@ -205,6 +209,54 @@ def test_a_file_without_an_exported_program_is_refused_in_one_line(tmp_path):
     ) as refusal:
         resolve(tmp_path / "net.pt2", folder=tmp_path)
     assert "\n" not in str(refusal.value)
+
+
+class Canary:
+    """An object whose pickle makes a folder when it is loaded."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def change(source, target, *, entry, new):
+    """Copy an archive with another content of the entries whose names end like this."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as copy:
+        for name in old.namelist():
+            copy.writestr(name, new(old.read(name)) if name.endswith(entry) else old.read(name))
+    return target
+
+
+def test_an_archive_that_asks_for_pickle_is_loaded_with_trust_only(tmp_path):
+    torch.export.save(exported(Masked(), torch.ones(2, 4)), tmp_path / "honest.pt2")
+    assert resolve(tmp_path / "honest.pt2", folder=tmp_path).format == "onnx"
+    pickled = io.BytesIO()
+    torch.save(Canary(tmp_path / "canary"), pickled)
+    path = change(tmp_path / "honest.pt2", tmp_path / "net.pt2", entry=".pt", new=lambda _: pickled.getvalue())
+    with pytest.raises(UserError, match="Cannot read"):
+        resolve(path, folder=tmp_path)
+    assert not (tmp_path / "canary").exists()
+    with pytest.raises(UserError):  # what was loaded is no input of the network
+        resolve(path, folder=tmp_path, trust=True)
+    assert (tmp_path / "canary").exists()
+
+
+def test_an_archive_with_python_in_a_size_is_refused(tmp_path):
+    size = torch.export.Dim("size")
+    program = exported(Masked(), torch.ones(2, 4), dynamic={"x": {0: size}})
+    torch.export.save(program, tmp_path / "honest.pt2")
+    assert resolve(tmp_path / "honest.pt2", batch=2, folder=tmp_path).format == "onnx"
+    code = f"__import__('os').mkdir('{tmp_path / 'canary'}')"
+
+    def insert(content):
+        return re.sub(rb'"expr_str": "[^"]*"', f'"expr_str": "{code}"'.encode(), content)
+
+    path = change(tmp_path / "honest.pt2", tmp_path / "net.pt2", entry=".json", new=insert)
+    with pytest.raises(UserError, match=r"would run code: Python in a size, .*--trust"):
+        resolve(path, batch=2, folder=tmp_path)
+    assert not (tmp_path / "canary").exists()
 
 
 def test_a_scripted_module_is_a_module(tmp_path):

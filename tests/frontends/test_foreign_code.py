@@ -1,0 +1,151 @@
+"""What files of networks would run is found without their frameworks."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from passsearch.errors import UserError
+from passsearch.frontends import code_in, resolve
+
+HONEST_SIZES = ["s0", "2*s0 + 1", "Symbol('s77', positive=True, integer=True)", "Max(1, s0)", "Eq(Mod(s0, 4), 0)"]
+HONEST_OPERATORS = ["torch.ops.aten.add.Tensor", "torch.ops.aten.__and__.Scalar", "_operator.getitem", "torch.sym_int"]
+
+
+def archive(path: Path, **entries: Any) -> Path:
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in entries.items():
+            file.writestr(name, content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def program(path: Path, *, target: str = HONEST_OPERATORS[0], size: str = "s0", weight: str = "weight_0") -> Path:
+    """A file like those of ``torch.export.save``."""
+    graph = {"nodes": [{"target": target}], "tensor_values": {"x": {"sizes": [{"as_expr": {"expr_str": size}}]}}}
+    weights = {"config": {"w": {"path_name": weight, "use_pickle": False}}}
+    return archive(path, **{"m/models/model.json": {"graph": graph}, "m/data/weights/config.json": weights})
+
+
+@pytest.mark.parametrize("size", HONEST_SIZES)
+@pytest.mark.parametrize("target", HONEST_OPERATORS)
+def test_an_honest_program_brings_no_code(tmp_path: Path, size: str, target: str) -> None:
+    assert code_in(program(tmp_path / "m.pt2", target=target, size=size)) == []
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"target": "torch.os.system"},
+        {"target": "torch.ops.load_library"},
+        {"target": "torch.ops.aten.from_file.default"},
+        {"target": "torch.ops.aten.__init__.__globals__"},
+        {"target": "_operator.call"},
+        {"target": "math.__loader__.load_module"},
+        {"size": "__import__('os').system('x')"},
+        {"size": "Add('__import__(\"os\")')"},
+        {"size": "s0.func"},
+        {"size": "[x for x in ()]"},
+        {"size": "Lambda(s0, eval('x'))"},
+        {"weight": "opaque_obj_0"},
+    ],
+    ids=str,
+)
+def test_code_in_an_exported_program_is_found(tmp_path: Path, parts: dict[str, str]) -> None:
+    (code,) = code_in(program(tmp_path / "m.pt2", **parts))
+    assert next(iter(parts.values())) in code
+
+
+def test_an_entry_that_another_of_its_name_hides_is_read_too(tmp_path: Path) -> None:
+    path = program(tmp_path / "m.pt2", target="torch.os.system")
+    with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(path, "a") as file:
+        file.writestr("m/models/model.json", "{}")
+    assert code_in(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("_0 = torch.relu(x)", False),
+        ("_1 = ops.prim.NumToTensor(2)", False),
+        ("_2 = torch.save(x, '/tmp/x')", True),
+        ("_3 = torch.from_file('/etc/passwd')", True),
+        ("_4 = ops.mine.run(x)", True),
+    ],
+)
+def test_torchscript_that_reads_or_writes_files_is_found(tmp_path: Path, line: str, refused: bool) -> None:
+    path = archive(
+        tmp_path / "m.pt", **{"m/code/__torch__.py": f"class M(Module):\n  def forward(self, x):\n    {line}"}
+    )
+    assert bool(code_in(path)) is refused
+
+
+@pytest.mark.parametrize(
+    ("layer", "refused"),
+    [
+        ({"class_name": "Dense", "module": "keras.layers", "config": {"activation": "relu"}}, False),
+        ({"class_name": "Conv2D", "config": {}}, False),
+        ({"class_name": "Lambda", "module": "keras.layers", "config": {}}, True),
+        ({"class_name": "function", "module": "builtins", "config": "eval"}, True),
+        ({"class_name": "Popen", "module": "subprocess", "config": {}}, True),
+        ({"class_name": "Dense", "config": {"inner": {"class_name": "__lambda__"}}}, True),
+        ({"class_name": "Dense", "module": "kerasevil.layers"}, True),
+    ],
+)
+@pytest.mark.parametrize("kind", ["keras", "h5"])
+def test_python_in_a_keras_model_is_found(tmp_path: Path, layer: dict[str, Any], refused: bool, kind: str) -> None:
+    path, configuration = tmp_path / f"m.{kind}", {"class_name": "Functional", "config": {"layers": [layer]}}
+    if kind == "keras":
+        archive(path, **{"config.json": configuration})
+    else:
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(path, "w") as file:
+            file.attrs["model_config"] = json.dumps(configuration)
+    assert bool(code_in(path)) is refused
+
+
+def test_a_saved_model_that_writes_files_is_found(tmp_path: Path) -> None:
+    (tmp_path / "saved_model.pb").write_bytes(b"\x0a\x04name\x12\x05Const")
+    assert code_in(tmp_path) == []
+    (tmp_path / "saved_model.pb").write_bytes(b"\x0a\x04name\x12\x09WriteFile\x1a")
+    assert code_in(tmp_path) == ["operator `WriteFile`"]
+
+
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [
+        ("tir.call_extern", True),
+        ("tirx.tvm_call_cpacked_lowered", True),
+        ("relax.call_dps_packed", True),
+        ("relax.expr.ExternFunc", True),
+        ("pragma_import_c", True),
+        ("Compiler", True),
+        ("tir.call_e\\u0078tern", True),
+        ("nn.contrib_dense_pack", False),
+        ("relax.call_tir", False),
+        ("größe", False),
+    ],
+)
+def test_calls_out_of_a_compiler_module_are_found(tmp_path: Path, name: str, refused: bool) -> None:
+    (tmp_path / "m.json").write_text(f'{{"nodes": [{{"repr_str": "{name}"}}]}}', encoding="utf-8")
+    assert bool(code_in(tmp_path / "m.json")) is refused
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04broken", b"[" * 100_000])
+@pytest.mark.parametrize("ending", [".pt2", ".pt", ".keras", ".json", ".onnx"])
+def test_damaged_files_end_in_no_error(tmp_path: Path, content: bytes, ending: str) -> None:
+    path = tmp_path / f"m{ending}"
+    path.write_bytes(content)
+    code_in(path)
+    archive(path, **{"config.json": content.decode("latin-1")})
+    code_in(path)
+
+
+def test_such_a_file_is_refused_in_one_line_and_read_with_trust(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    path.write_text('{"root": 1, "nodes": ["tir.call_extern"]}')
+    with pytest.raises(UserError, match=r"call_extern.*--trust") as refusal:
+        resolve(path, folder=tmp_path)
+    assert "\n" not in str(refusal.value)
+    assert resolve(path, folder=tmp_path, trust=True).format == "ir"
