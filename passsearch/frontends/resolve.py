@@ -119,6 +119,8 @@ def _call_front_end(front_end: str, model: object, *, request: ModelRequest) -> 
         request: The options of the user.
     """
     _check_example_inputs(front_end, request)
+    if isinstance(model, Path):  # an object is code of the user's own process
+        require_trust(request.source, code_in(model), trust=request.trust, otherwise="export it as ONNX")
     name, _, function = front_end.partition(":")
     _log.info("Reading `%s` with the front end `%s`.", request.source, name)
     try:
@@ -129,8 +131,6 @@ def _call_front_end(front_end: str, model: object, *, request: ModelRequest) -> 
             f"`{request.source}` needs {error.name or name}, which does not import here ({error}); "
             f"run: pip install 'passsearch[{PIP_EXTRAS.get(name, 'torch')}]', or export the network as ONNX."
         ) from error
-    if isinstance(model, Path):  # an object is code of the user's own process
-        require_trust(request.source, code_in(model), trust=request.trust, otherwise="export it as ONNX")
     file: ModelFile = getattr(module, function)(model, request)
     _log.debug("`%s` is %s, SHA-256 %s.", file.path, file.format, file.sha256)
     return file

@@ -159,3 +159,21 @@ def test_a_name_in_an_error_is_written_out(command: Command, tmp_path: Path) -> 
     run = run_of(tmp_path, "any", factory=f"os:{ESCAPE}")
     status, printed = command("export", run, "--to", tmp_path / "deploy", "-v")
     assert status == 2 and "\x1b" not in printed and r"\x1b]0;pwned" in printed
+
+
+def test_every_command_refuses_every_file_that_brings_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toolchain = {"name": "any", "python": sys.executable, "dialect": DIALECT, "tvm_version": "0.16.dev0"}
+    texts = ("tvm_commit", "llvm_version", "default_triple", "host_triple", "python_version")
+    toolchain |= {**dict.fromkeys(texts, ""), "targets": [], "cuda": False, "cuda_device": False}
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "toolchains.json").write_text(json.dumps({"schema": 1, "toolchains": [toolchain]}))
+    monkeypatch.setenv("PASSSEARCH_DATA_DIR", str(tmp_path / "data"))
+    program = Path(__file__).parent / "programs" / "open_foreign_files.py"
+    done = subprocess.run(
+        [sys.executable, "-B", program, tmp_path, DIALECT], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["found"] == [] and not result["canary"]
+    assert result["others"] == []
+    assert result["tried"] == result["refused"] > 100

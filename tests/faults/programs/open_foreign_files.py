@@ -1,0 +1,118 @@
+"""Open every file of a corpus by every command under an audit hook; print as JSON what was tried and what happened.
+
+Arguments: the folder to work in, the dialect of the toolchain. The hook cannot be removed, hence a process of its own.
+"""
+
+import contextlib
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from foreign_networks import foreign_networks
+from foreign_runs import MODULE, foreign_run
+
+from passsearch import cli
+
+FORBIDDEN = (
+    *("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "pty.spawn", "subprocess.Popen"),
+    *("pickle.find_class", "socket.connect"),
+)
+"""Audit events of code that was run, and of connections."""
+
+RUN_CODE = 2
+"""Exit status for a mistake in the command or its files."""
+
+
+class Watch:
+    """An audit hook that collects what no file may cause."""
+
+    def __init__(self, folder: Path, corpus: Path) -> None:
+        self.found: list[str] = []
+        self._folder, self._corpus, self._on = str(folder), str(corpus), True
+        sys.addaudithook(self)
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self._on:
+            return
+        self._on = False  # looking at the arguments causes events too
+        with contextlib.suppress(ValueError):
+            if self._is_forbidden(event, arguments):
+                self.found.append(f"{event} {arguments}"[:200])
+        self._on = True
+
+    def _is_forbidden(self, event: str, arguments: tuple[Any, ...]) -> bool:
+        if event in FORBIDDEN:
+            return True
+        first = str(arguments[0]) if arguments else ""
+        if event == "import":
+            return first == MODULE
+        if event == "ctypes.dlopen":
+            return first.startswith(self._corpus)
+        if event == "exec":
+            return str(getattr(arguments[0], "co_filename", "")).startswith(self._corpus)
+        return event == "open" and _writes(*arguments) and not first.startswith((self._folder, "/dev/null"))
+
+
+def _writes(path: object, mode: str | None, flags: int) -> bool:
+    # A descriptor was opened before.
+    return not isinstance(path, int) and bool(set(mode or "") & set("wax+") or flags & (os.O_WRONLY | os.O_RDWR))
+
+
+def commands(corpus: Path, folder: Path, dialect: str) -> Iterator[list[str]]:
+    """Yield every command on every file."""
+    (corpus / "networks").mkdir(parents=True)
+    for network in map(str, foreign_networks(corpus / "networks")):
+        yield ["analyze", network]
+        yield ["tune", network, "--out", str(folder / "out" / Path(network).name)]
+        yield ["explore", network]
+        yield ["compare", network, "--pipeline", "FuseOps"]
+        yield ["audit", "--aa", network]
+    factories = ["os:system", "subprocess:call", f"{MODULE}:Mine", "passsearch.dialects.shared:load_function", "x"]
+    for number, factory in enumerate(factories):
+        for name in ("Mine", "FuseOps"):
+            run = str(
+                foreign_run(
+                    corpus / f"run{number}{name}",
+                    folder / "canary",
+                    dialect=dialect,
+                    toolchain="any",
+                    factory=factory,
+                    name=name,
+                )
+            )
+            yield ["audit", run]
+            yield ["export", run, "--to", str(folder / "deploy")]
+            yield ["export", run, "--to", str(folder / "deploy"), "--replay"]
+            yield ["tune", "zoo:resnet_tiny", "--out", run]
+            yield ["explore", "zoo:resnet_tiny", "--check", f"{run}/result.json"]
+            yield ["catalog", "learn", f"{run}/result.json"]
+            yield ["compare", "zoo:resnet_tiny", "--pipelines", f"{run}/result.json"]
+    catalog = corpus / "python.yaml"
+    catalog.write_text("passes: !!python/object/apply:os.system ['true']\n")
+    for words in (["catalog", "list"], ["catalog", "check"], ["analyze", "zoo:resnet_tiny"]):
+        yield [*words, "--catalog", str(catalog)]
+
+
+def main() -> None:
+    """Run all commands and print the counts."""
+    folder, dialect = Path(sys.argv[1]), sys.argv[2]
+    corpus = folder / "corpus"
+    words = list(commands(corpus, folder, dialect))
+    watch = Watch(folder, corpus)
+    statuses = []
+    for command in words:
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+            statuses.append(cli.main(command))
+    others = [command for command, status in zip(words, statuses, strict=True) if status != RUN_CODE]
+    result = {"tried": len(words), "refused": len(words) - len(others), "others": others, "found": watch.found}
+    sys.stdout.write(json.dumps({**result, "canary": (folder / "canary").exists()}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
