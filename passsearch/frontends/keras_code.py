@@ -44,8 +44,10 @@ def in_configuration(node: Any) -> Iterator[str]:
         yield "a Lambda layer, which holds Python code"
     elif isinstance(name, str) and isinstance(module, str) and not _is_own(module):
         yield f"`{module}:{node.get('config') if name == 'function' else name}`"
-    for value in node.values():
-        yield from in_configuration(value)
+    for key, value in node.items():
+        # Losses and metrics, often the user's own functions, are not loaded (`compile=False`).
+        if key != "compile_config":
+            yield from in_configuration(value)
 
 
 def _is_own(module: str) -> bool:

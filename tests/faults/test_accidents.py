@@ -83,15 +83,6 @@ def test_an_accident_that_comes_again_is_forgotten_by_the_next_start(
     assert kinds(another) == set()
 
 
-def test_folders_and_catalogs_may_be_named_from_the_working_folder(
-    relax: Toolchain, tiny_network: Path, catalog: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    result = tune(tiny_network, catalog.relative_to(tmp_path), relax, run=Path("run"), signals=[])
-    assert not result.document["failed"]
-    assert result.export("deploy") == tmp_path / "deploy"
-
-
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[None]:
     """Mount a small file system on a folder; the test is skipped where that is not allowed."""

@@ -106,7 +106,8 @@ def test_tune_builds_again_what_a_run_folder_brings(
     relax: Toolchain, tiny_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options: dict[str, Any] = {"toolchain": relax.name, "confirm": 0, "passes": ["LegalizeOps", "FuseOps"]}
-    run, canary = tmp_path / "run", tmp_path / "canary"
+    monkeypatch.chdir(tmp_path)  # and its workers have another working folder
+    run, canary = Path("run"), tmp_path / "canary"
     short_plans.tune(tiny_network, trials=1, out=run, **options)
     source = tmp_path / "library.c"
     source.write_text(
@@ -116,7 +117,7 @@ def test_tune_builds_again_what_a_run_folder_brings(
     assert artifacts
     for file in artifacts:
         subprocess.run(["cc", "-shared", "-fPIC", "-o", file, source], check=True)
-    result = short_plans.tune(tiny_network, trials=3, out=run, **options)
+    result = short_plans.tune(tiny_network, trials=2, out=run, **options)
     assert not canary.exists() and not result.document["failed"]
     assert len(result.document["trials"]) > 1
 

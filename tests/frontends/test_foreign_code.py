@@ -86,6 +86,7 @@ def test_torchscript_that_reads_or_writes_files_is_found(tmp_path: Path, line: s
     [
         ({"class_name": "Dense", "module": "keras.layers", "config": {"activation": "relu"}}, False),
         ({"class_name": "Conv2D", "config": {}}, False),
+        ({"class_name": "Dense", "compile_config": {"class_name": "function", "module": "my_losses"}}, False),
         ({"class_name": "Lambda", "module": "keras.layers", "config": {}}, True),
         ({"class_name": "function", "module": "builtins", "config": "eval"}, True),
         ({"class_name": "Popen", "module": "subprocess", "config": {}}, True),

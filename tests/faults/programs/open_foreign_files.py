@@ -73,7 +73,7 @@ def commands(corpus: Path, folder: Path, dialect: str) -> Iterator[list[str]]:
         yield ["explore", network]
         yield ["compare", network, "--pipeline", "FuseOps"]
         yield ["audit", "--aa", network]
-    factories = ["os:system", "subprocess:call", f"{MODULE}:Mine", "passsearch.dialects.shared:load_function", "x"]
+    factories = ["os:system", f"{MODULE}:Mine", "passsearch.dialects.shared:load_function"]
     for number, factory in enumerate(factories):
         for name in ("Mine", "FuseOps"):
             run = str(
