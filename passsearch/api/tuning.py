@@ -237,7 +237,7 @@ def audit(
     document = read_result(folder)
     recorded = read_deployment(document, folder)
     require_repetitions(confirm)
-    check_saved_network(folder / NETWORK, trust=trust)
+    check_saved_network(folder / NETWORK, target=str(document["target"]), trust=trust)
     session = open_session(
         _saved_network(document, folder),
         toolchain=toolchain or document["toolchain"]["name"],

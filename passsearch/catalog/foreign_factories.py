@@ -20,7 +20,8 @@ def checked_factories(
     """Return the factory of every pass of a pipeline that a file describes; nothing is imported.
 
     A factory is used if the catalog has the same for this pass. The catalog is the shipped one with the files that the
-    user gives in this call. Every other factory needs the user's trust, also one of an earlier catalog.
+    user gives in this call. Every other factory needs the user's trust, also one of an earlier catalog, and so does a
+    folder among the arguments.
 
     Args:
         pipeline: The passes.
@@ -44,6 +45,13 @@ def checked_factories(
         f"pass `{name}` is made by `{factories[name]}`, which is not in the catalog{origin}"
         for name in names
         if name not in catalog.entries or catalog.entries[name].factory != factories[name]
+    ]
+    # A tuning database holds schedules, which are programs, and a pass that tunes writes to its folder.
+    foreign += [
+        f"pass `{step.name}` uses the folder `{value}`"
+        for step in pipeline.passes
+        for value in step.argument_values.values()
+        if isinstance(value, str) and "/" in value
     ]
     require_trust(file, foreign, trust=trust, otherwise="give the catalog with this pass by --catalog FILE (catalogs=)")
     return {name: factories[name] for name in names}

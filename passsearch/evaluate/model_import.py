@@ -109,18 +109,22 @@ def _digest(session: Session) -> str:
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
 
-def check_saved_network(network: Path, *, trust: bool) -> None:
+def check_saved_network(network: Path, *, target: str, trust: bool) -> None:
     """Refuse the network of a run folder that calls other code, unless a run of this user wrote it.
 
     Args:
         network: The file.
+        target: The run's target.
         trust: True to run what it calls.
 
     Raises:
-        UserError: The network calls other code, another user may have written it, and it is not trusted.
+        UserError: The network calls other code and another user may have written it, or the target has options of LLVM
+            itself, and the folder is not trusted.
     """
-    if not is_sealed(network):
-        require_trust(network, code_in(network), trust=trust)
+    code = [] if is_sealed(network) else code_in(network)
+    # Some of these options write files.
+    options = [f"options of LLVM in the target `{target}`"] if "cl-opt" in target else []
+    require_trust(network, [*code, *options], trust=trust)
 
 
 def import_network(facts: FactStore, pool: WorkerPool, *, session: Session, source: Mapping[str, Any]) -> Network:

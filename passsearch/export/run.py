@@ -32,7 +32,7 @@ def export_run(
             passes that are in no catalog, or its network calls other code.
     """
     deployment = read_deployment(document, run)
-    check_saved_network(run / NETWORK, trust=trust)
+    check_saved_network(run / NETWORK, target=str(document["target"]), trust=trust)
     toolchain, best = document["toolchain"], document["best"]
     pipeline = Pipeline.parse(best["pipeline"])
     # The folder holds the passes' code, which runs where it is deployed, so it must be code that the user knows.

@@ -49,6 +49,13 @@ def test_the_users_catalog_vouches_for_its_own_passes(tmp_path: Path) -> None:
         checked_factories(steps, {"Mine": "other:Mine"}, catalog, file=FILE, trust=False)
 
 
+def test_a_pass_that_uses_a_folder_needs_trust() -> None:
+    pipeline = f'{ENTRY.name}{{work_dir="/home/else/tuning_logs"}}'
+    with pytest.raises(UserError, match=r"uses the folder `/home/else/tuning_logs`.*--trust"):
+        check({ENTRY.name: ENTRY.factory}, pipeline=pipeline)
+    assert check({ENTRY.name: ENTRY.factory}, pipeline=pipeline, trust=True)
+
+
 def test_a_pass_without_a_factory_is_refused() -> None:
     with pytest.raises(UserError, match="has no `module:function` for pass `Mine`"):
         check({}, pipeline="Mine", trust=True)

@@ -75,6 +75,18 @@ def test_export_takes_the_code_of_the_users_catalog_and_not_that_of_the_run(comm
     assert status == 0 and "the code of the user" in (tmp_path / "deploy" / f"{MODULE}.py").read_text()
 
 
+@pytest.mark.parametrize("words", ["export", "audit"])
+def test_a_network_that_calls_out_and_options_of_llvm_are_refused(command: Command, tmp_path: Path, words: str) -> None:
+    run = run_of(tmp_path, "any", factory="x:Y")
+    (run / "network.json").write_text('{"nodes": ["tir.call_extern"]}')
+    document = json.loads((run / "result.json").read_text())
+    (run / "result.json").write_text(json.dumps({**document, "target": "llvm -cl-opt=-info-output-file=/tmp/x"}))
+    to = ["--to", tmp_path / "deploy"] if words == "export" else []
+    status, printed = command(words, run, *to)
+    assert status == 2 and "network.json` would run code" in printed
+    assert "tir.call_extern" in printed and "options of LLVM" in printed
+
+
 @pytest.mark.parametrize("factory", FACTORIES)
 def test_audit_refuses_passes_that_only_the_run_names(
     command: Command, relax: Toolchain, tmp_path: Path, factory: str
