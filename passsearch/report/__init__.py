@@ -2,6 +2,7 @@
 
 from passsearch.report.exploration import certificate_check_text, space_text
 from passsearch.report.formatting import format_megabytes
+from passsearch.report.headline import headline_text
 from passsearch.report.html import result_html, result_page
 from passsearch.report.listings import (
     analysis_text,
@@ -30,6 +31,7 @@ __all__ = [
     "comparison_text",
     "findings_text",
     "format_megabytes",
+    "headline_text",
     "result_html",
     "result_page",
     "result_text",

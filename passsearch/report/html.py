@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from passsearch.report.formatting import format_pipeline, html_text, lookup
+from passsearch.report.headline import headline_text
 from passsearch.report.interval_plot import interval_plot
 from passsearch.report.rows import baseline_name, column_titles, front_rows, level_rows, result_rows
 from passsearch.report.text import FRONT_TITLE, LEVELS_TITLE, attribution_lines, evidence_lines, setup_lines
@@ -17,6 +18,7 @@ _STYLE = """
 .passsearch th:first-child, .passsearch td:first-child { text-align: left; padding-left: 0; }
 .passsearch tr.best { font-weight: 600; }
 .passsearch p { margin: 0.3em 0; overflow-wrap: anywhere; text-align: left; }
+.passsearch p.headline { font-size: 1.25em; font-weight: 600; }
 .passsearch p.verdict { font-weight: 600; }
 .passsearch svg { max-width: 100%; height: auto; }
 .passsearch details { margin: 0.5em 0; }
@@ -30,6 +32,7 @@ def result_html(document: Mapping[str, Any]) -> str:
     return "\n".join(
         (
             f'<div class="passsearch"><style>{_STYLE}</style>',
+            f'<p class="headline">{html_text(headline_text(document))}</p>',
             _paragraphs(setup_lines(document)),
             f'<p class="verdict">{verdict}</p>',
             _paragraphs(warning_lines(document)),

@@ -15,6 +15,7 @@ from passsearch.report.formatting import (
     format_time,
     lookup,
 )
+from passsearch.report.headline import headline_text
 from passsearch.report.rows import (
     Row,
     baseline_name,
@@ -45,7 +46,7 @@ FRONT_TITLE = "Pareto front: no other candidate is better in every objective (th
 
 
 def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
-    """Return a run's result: network and device, a table of baselines and winner, the verdict, the evidence.
+    """Return a run's result: the gain in a sentence, network and device, a table, the verdict, the evidence.
 
     Args:
         document: The content of ``result.json``.
@@ -55,6 +56,7 @@ def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str
     outcome = [("best", format_pipeline(document.get("best"))), *attribution_lines(document)]
     outcome += [("verdict", verdict_text(document)), *warning_lines(document)]
     parts = [
+        paragraph("", headline_text(document), width=width),
         _paragraphs(setup_lines(document), width),
         _table(document, result_rows(document), width=width),
         _levels(document, width),

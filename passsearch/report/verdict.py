@@ -20,17 +20,17 @@ def verdict_text(document: Mapping[str, Any]) -> str:
     parts = [_objective_claim(document, objective)]
     # Speed and compile time are traded against each other, so the sentence always gives both.
     if objective != "compile_time":
-        parts.append(_compile_time_claim(lookup(document, "ratios", "compile_time"), _baseline_name(document)))
+        parts.append(compile_time_claim(lookup(document, "ratios", "compile_time"), baseline_phrase(document)))
     elif lookup(document, "ratios", "throughput"):
         ratio = format_ratio(lookup(document, "ratios", "throughput"))
-        parts.append(f"throughput {ratio} times that of {_baseline_name(document)}")
+        parts.append(f"throughput {ratio} times that of {baseline_phrase(document)}")
     return "; ".join(part for part in parts if part)
 
 
 def _objective_claim(document: Mapping[str, Any], objective: str) -> str:
     """Return the claim the measurements support; the weakest one that applies comes first."""
     verdict = document.get("verdict") or {}
-    baseline = _baseline_name(document)
+    baseline = baseline_phrase(document)
     value, metric = format_ratio(verdict), objective.replace("_", " ")
     noise = verdict.get("noise_floor")
     floor = "" if noise is None else f" (noise floor {format_percent(noise)})"
@@ -68,7 +68,7 @@ def _no_improvement(document: Mapping[str, Any], metric: str, *, value: str) -> 
     verdict = document["verdict"]
     reason = str(verdict.get("reason") or "")
     if reason.startswith("keeps less"):
-        return f"no improvement: {metric} {value}, but it {reason} of {_baseline_name(document)}"
+        return f"no improvement: {metric} {value}, but it {reason} of {baseline_phrase(document)}"
     if _leaves_open(verdict["interval"], EQUAL):
         return f"undecided: {metric} {value}{_busy(document)}; more fresh compiles narrow the interval (--confirm N)"
     return f"no significant improvement in {metric}: {value}"
@@ -89,7 +89,8 @@ def _busy(document: Mapping[str, Any]) -> str:
     return f", measured while other processes took {sum(shares):.0f} % of the cores' time: measure on an idle machine"
 
 
-def _compile_time_claim(ratio: Mapping[str, Any] | None, baseline: str) -> str:
+def compile_time_claim(ratio: Mapping[str, Any] | None, baseline: str) -> str:
+    """Return what a ratio of compile times says, as a predicate; empty without a ratio."""
     interval, value = lookup(ratio, "interval"), lookup(ratio, "ratio")
     if value is None:
         return ""
@@ -105,6 +106,7 @@ def _compile_time_claim(ratio: Mapping[str, Any] | None, baseline: str) -> str:
     return f"no significant difference in compile time from {baseline}: {format_ratio(ratio)}"
 
 
-def _baseline_name(document: Mapping[str, Any]) -> str:
+def baseline_phrase(document: Mapping[str, Any]) -> str:
+    """Return the baseline's name, or words that stand for it."""
     name = lookup(document, "baseline", "name")
     return str(name) if name else "the baseline"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from passsearch.report import audit_text, comparison_text, result_html, result_text, verdict_text
+from passsearch.report import audit_text, comparison_text, headline_text, result_html, result_text, verdict_text
 
 DEVIATION = {
     "kind": "wrong_result",
@@ -28,6 +28,56 @@ def test_result_shows_setup_verdict_and_evidence(result: dict[str, Any]) -> None
         'best: SimplifyInference,AlterOpLayout,FoldConstant{evaluator="numpy"},FuseOps{fuse_opt_level=2}',
     ):
         assert expected in text
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ratios", "expected"),
+    [
+        (
+            {"improved": True, "ratio": 1.5, "interval": [1.4, 1.6]},
+            {},
+            "resnet18 runs 1.500 [1.400, 1.600] times faster than O3, and compiles 2.90 [2.71, 3.12] times faster.",
+        ),
+        (
+            {"improved": True, "ratio": 1.5, "interval": [1.4, 1.6]},
+            {"compile_time": {"ratio": 0.7, "interval": [0.01, 60.0]}},
+            "resnet18 runs 1.500 [1.400, 1.600] times faster than O3.",
+        ),
+        ({}, {}, "resnet18 compiles 2.90 [2.71, 3.12] times faster than O3 at 1.004 [0.996, 1.012] of its speed."),
+        (
+            {"same_binary": True},
+            {},
+            "resnet18 compiles 2.90 [2.71, 3.12] times faster than O3 at the same speed (one binary).",
+        ),
+        ({}, {"throughput": {"ratio": 0.97, "interval": [0.95, 0.99]}}, "resnet18: no gain over O3 is shown."),
+        ({}, {"compile_time": {"ratio": 1.2, "interval": [0.8, 1.6]}}, "resnet18: no gain over O3 is shown."),
+        (
+            {"improved": True, "objective": "compile_time", "ratio": 2.9, "interval": [2.71, 3.12]},
+            {},
+            "resnet18 compiles 2.90 [2.71, 3.12] times faster than O3 at 1.004 [0.996, 1.012] of its speed.",
+        ),
+        ({"improved": True, "objective": "energy", "ratio": 1.2, "interval": [1.1, 1.3]}, {}, "times lower energy"),
+        ({"confirmed": False, "reason": "no time"}, {}, "resnet18: no gain is confirmed."),
+    ],
+    ids=[
+        "faster",
+        "faster, compile time undecided",
+        "compiles faster",
+        "one binary",
+        "slower",
+        "undecided",
+        "compile time",
+        "energy",
+        "not confirmed",
+    ],
+)
+def test_the_first_line_is_the_gain(
+    result: dict[str, Any], verdict: dict[str, Any], ratios: dict[str, Any], expected: str
+) -> None:
+    result["verdict"] |= verdict
+    result["ratios"] |= ratios
+    assert expected in headline_text(result)
+    assert " ".join(result_text(result, width=120).split()).startswith(headline_text(result))
 
 
 def test_table_has_what_was_timed_together_and_the_other_levels_stand_apart(result: dict[str, Any]) -> None:

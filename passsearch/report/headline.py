@@ -1,0 +1,54 @@
+"""The first sentence of a result: what the user has now, in the metric where the gain is."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from passsearch.report.formatting import format_ratio, lookup
+from passsearch.report.verdict import baseline_phrase, compile_time_claim
+
+SAME_SPEED = 0.98
+"""Share of the baseline's throughput that a winner must certainly keep to be called as fast."""
+
+
+def headline_text(document: Mapping[str, Any]) -> str:
+    """Return what the winner gains over the baseline, or that nothing is gained or confirmed yet."""
+    verdict, network = document.get("verdict") or {}, lookup(document, "model", "name") or "the network"
+    if document.get("interrupted"):
+        return f"{network}: the search was interrupted, so no gain is confirmed."
+    if not verdict.get("confirmed"):
+        return f"{network}: no gain is confirmed."
+    compile_time = lookup(document, "ratios", "compile_time")
+    objective, baseline = str(verdict.get("objective") or "throughput"), baseline_phrase(document)
+    if verdict.get("improved") and objective != "compile_time":
+        is_decided = _is_certainly_above(compile_time, 1.0) or _is_certainly_below(compile_time, 1.0)
+        aside = f", and {compile_time_claim(compile_time, baseline)}" if is_decided else ""
+        return f"{network} {_gain(objective, verdict)} than {baseline}{aside}."
+    if _is_certainly_above(compile_time, 1.0) and (speed := _kept_speed(document, verdict)):
+        return f"{network} compiles {format_ratio(compile_time)} times faster than {baseline} {speed}."
+    return f"{network}: no gain over {baseline} is shown."
+
+
+def _gain(objective: str, verdict: Mapping[str, Any]) -> str:
+    """Return a gain that is not of compile time, as a predicate."""
+    value = format_ratio(verdict)
+    if objective in ("throughput", "latency"):
+        return f"runs {value} times faster"
+    return f"has {value} times lower {objective.replace('_', ' ')}"
+
+
+def _kept_speed(document: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
+    """Return at which speed the winner runs, if it certainly keeps the baseline's; else an empty text."""
+    throughput = lookup(document, "ratios", "throughput")
+    if verdict.get("same_binary"):
+        return "at the same speed (one binary)"
+    return f"at {format_ratio(throughput)} of its speed" if _is_certainly_above(throughput, SAME_SPEED) else ""
+
+
+def _is_certainly_below(ratio: Mapping[str, Any] | None, limit: float) -> bool:
+    interval: Sequence[float | None] | None = lookup(ratio, "interval")
+    return bool(interval) and interval[1] is not None and interval[1] < limit  # type: ignore[index]
+
+
+def _is_certainly_above(ratio: Mapping[str, Any] | None, limit: float) -> bool:
+    interval: Sequence[float | None] | None = lookup(ratio, "interval")
+    return bool(interval) and interval[0] is not None and interval[0] > limit  # type: ignore[index]
