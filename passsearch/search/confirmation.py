@@ -50,7 +50,7 @@ class Confirmation:
         processes: Number of new processes that timed them.
         reproducible: True if every compile of a candidate gave the same binary, byte for byte.
         same_binary: True if candidate and baseline are one binary, so that neither can be faster.
-        compile_s: Compile times of the candidate, one per repetition.
+        compile_s: Compile times of the candidate, one per repetition, and of compiles beside them that were not timed.
         baseline_compile_s: Compile times of the baseline.
         parts_s: Parts of the candidate's compile times by ``COMPILE_PARTS``, median over the repetitions.
         baseline_parts_s: Parts of the baseline's compile times.

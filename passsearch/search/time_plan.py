@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 
 from passsearch.evaluate import MeasurementPlans
-from passsearch.search.confirm import LEAST_REPETITIONS
+from passsearch.search.confirm import COMPILE_PAIRS, LEAST_REPETITIONS
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Scored
 
 FRESH_PROCESS_S, SHORTLIST_S = 3.0, 30.0
 """Time to start a compiler process and to import a network, and time of a shortlist, roughly."""
+
+FURTHER_SHARE = 0.1
+"""Largest share of a time limit that is kept for compiles whose only purpose is the compile time."""
 
 MOST_RESERVE = 0.6
 """Largest share of a time limit that the search leaves to the confirmation."""
@@ -42,8 +45,10 @@ class TimePlan:
             # A large gain is certain after the fewest repetitions, a small one takes all the time there is. Two say
             # that it is faster, but nothing about its compile time, so two are planned only where the time is short.
             fewest = min(self.options.repetitions, LEAST_REPETITIONS)
-            confirm_s = confirm_s if SHORTLIST_S + confirm_s <= usual_s else fewest * repetition_s
-            usual_s = 0.0
+            repetitions = self.options.repetitions if SHORTLIST_S + confirm_s <= usual_s else fewest
+            further_s = max(0, COMPILE_PAIRS - repetitions) * self.compiles_s(baseline, fastest)
+            has_further = repetitions and further_s <= FURTHER_SHARE * timeout_s
+            confirm_s, usual_s = repetitions * repetition_s + (further_s if has_further else 0.0), 0.0
         return min(max(usual_s, SHORTLIST_S + confirm_s), MOST_RESERVE * timeout_s)
 
     def repetition_s(self, baseline: Scored, best: Scored) -> float:

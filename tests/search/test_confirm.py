@@ -129,3 +129,11 @@ def test_a_floor_that_stays_large_ends_with_the_most_repetitions() -> None:
 def test_a_confirmation_ends_with_the_time_limit_but_has_an_interval() -> None:
     confirmation = confirmation_of(1.02, left_s=lambda: -1.0)
     assert confirmation.repetitions == 2 and math.isfinite(confirmation.compile_time.interval.high)
+
+
+def test_compiles_are_added_until_the_compile_time_says_something() -> None:
+    confirmation = confirmation_of(2.0, repetitions=2)
+    assert confirmation.repetitions == 2 and len(confirmation.compile_s) == len(confirmation.baseline_compile_s) == 4
+    assert len(confirmation_of(2.0, repetitions=2, left_s=lambda: -1.0).compile_s) == 2
+    by_compile_time = confirmation_of(2.0, repetitions=2, objective="compile_time")
+    assert len(by_compile_time.compile_s) == by_compile_time.repetitions
