@@ -17,7 +17,7 @@ from passsearch.api.common import (
 )
 from passsearch.api.compiled_function import compiled_function
 from passsearch.api.results import Audit
-from passsearch.core import DEADLINE_S, USUAL_REPETITIONS, BuildOptions, InputTypes, Objective, checked
+from passsearch.core import DEADLINE_S, USUAL_REPETITIONS, BuildOptions, InputTypes, Objective, check_arguments
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, open_session
 from passsearch.export import export_run
@@ -103,7 +103,7 @@ class TuneResult:
         return result_html(self.document)
 
 
-@checked
+@check_arguments
 def tune(
     model: object,
     example_inputs: object = None,
@@ -198,7 +198,7 @@ def tune(
         return TuneResult(run.execute(folder, report), folder)
 
 
-@checked
+@check_arguments
 def audit(
     run: str | Path,
     *,
