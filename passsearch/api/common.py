@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
-from passsearch.core import DEADLINE_S, InputTypes, Objective, checked, read_inputs
+from passsearch.core import DEADLINE_S, InputTypes, Objective, check_arguments, read_inputs
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, open_session
@@ -72,7 +72,7 @@ def open_evaluator(session: Session, *, folder: Path | None = None, remember: bo
 
 
 @contextmanager
-@checked
+@check_arguments
 def session(
     model: object,
     example_inputs: object = None,

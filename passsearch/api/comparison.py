@@ -9,7 +9,7 @@ from pathlib import Path
 from passsearch.api.common import Progress, catalog_paths, model_file, open_evaluator, progress_callback, session
 from passsearch.api.results import Comparison
 from passsearch.catalog import bind_pipeline
-from passsearch.core import DEADLINE_S, Candidate, InputTypes, checked
+from passsearch.core import DEADLINE_S, Candidate, InputTypes, check_arguments
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, open_session
 from passsearch.export import read_pipeline
@@ -33,7 +33,7 @@ _QUALIFIED = re.compile(r"([A-Za-z0-9_.-]+):(.+)")
 _log = logging.getLogger(__name__)
 
 
-@checked
+@check_arguments
 def analyze(
     model: object,
     example_inputs: object = None,
@@ -50,7 +50,7 @@ def analyze(
         return analyze_network(evaluator.session, evaluator.network.summary)
 
 
-@checked
+@check_arguments
 def compare(
     model: object,
     pipelines: Sequence[str],

@@ -8,7 +8,7 @@ from typing import Any
 from passsearch.api.common import Progress, progress_callback, session
 from passsearch.api.results import ExploredSpace
 from passsearch.catalog import bind_pipeline
-from passsearch.core import DEADLINE_S, InputTypes, Json, Pipeline, checked
+from passsearch.core import DEADLINE_S, InputTypes, Json, Pipeline, check_arguments
 from passsearch.evaluate import Closure, Exploration, Limits
 from passsearch.search import (
     analyze_network,
@@ -21,7 +21,7 @@ from passsearch.search import (
 _log = logging.getLogger(__name__)
 
 
-@checked
+@check_arguments
 def explore(
     model: object,
     example_inputs: object = None,
@@ -105,7 +105,7 @@ def explore(
         )
 
 
-@checked
+@check_arguments
 def check_space(
     document: Mapping[str, Any],
     model: object,

@@ -25,7 +25,7 @@ from passsearch.core import (
     InputTypes,
     Objective,
     Pipeline,
-    checked,
+    check_arguments,
 )
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, check_saved_network, open_session
@@ -121,7 +121,7 @@ class TuneResult:
         return result_html(self.document)
 
 
-@checked
+@check_arguments
 def tune(
     model: object,
     example_inputs: object = None,
@@ -218,7 +218,7 @@ def tune(
         return TuneResult(run.execute(folder, report), folder, catalogs=catalogs)
 
 
-@checked
+@check_arguments
 def audit(
     run: str | Path,
     *,

@@ -1,7 +1,7 @@
 """Frozen values and pure functions; standard library only, so that every worker can import them."""
 
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
-from passsearch.core.arguments import NUMBERS, checked
+from passsearch.core.arguments import NUMBERS, check_arguments
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.file_name import safe_file_name
 from passsearch.core.inputs import (
@@ -76,7 +76,7 @@ __all__ = [
     "Pipeline",
     "TensorType",
     "bind_inputs",
-    "checked",
+    "check_arguments",
     "format_input",
     "parse_input",
     "parse_json",

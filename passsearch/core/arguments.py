@@ -148,7 +148,7 @@ RULES: Mapping[str, ArgumentRule] = {
 """Rules by the name of the argument; one name has one rule in all functions of the API."""
 
 
-def checked(function: Callable[P, R]) -> Callable[P, R]:
+def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with a check of its arguments before it does anything.
 
     Raises:

@@ -107,8 +107,8 @@ def result_rows(document: Document) -> list[Row]:
     """Return the rows of the baseline to beat and of the winner, from the one measurement that timed them together."""
     ratios, best = document.get("ratios"), document.get("best") or {}
     reference = document.get("baseline") or {}
-    baseline = Row(_marked(baseline_name(document), reference), reference, RATIO_ONE, RATIO_ONE)
-    return [baseline, Row(_marked("best", best), best, lookup(ratios, "throughput"), lookup(ratios, "compile_time"))]
+    baseline = Row(_mark(baseline_name(document), reference), reference, RATIO_ONE, RATIO_ONE)
+    return [baseline, Row(_mark("best", best), best, lookup(ratios, "throughput"), lookup(ratios, "compile_time"))]
 
 
 def level_rows(document: Document) -> list[Row]:
@@ -116,7 +116,7 @@ def level_rows(document: Document) -> list[Row]:
     levels = document.get("baselines") or []
     reference = find_by_name(levels, baseline_name(document))
     return [
-        Row(_marked(label(level), level), level, level.get("ratio"), _compile_ratio(reference, level))
+        Row(_mark(label(level), level), level, level.get("ratio"), _compile_ratio(reference, level))
         for level in levels
         if level is not reference
     ]
@@ -133,13 +133,13 @@ def front_rows(document: Document) -> list[Row]:
     """Return the Pareto front, numbered; empty if there is only one objective."""
     reference = find_by_name(document.get("baselines") or [], baseline_name(document))
     rows = [
-        Row(_marked(str(number), candidate), candidate, candidate.get("ratio"), _compile_ratio(reference, candidate))
+        Row(_mark(str(number), candidate), candidate, candidate.get("ratio"), _compile_ratio(reference, candidate))
         for number, candidate in enumerate(document.get("pareto") or [], 1)
     ]
     return rows if len(rows) > 1 else []
 
 
-def _marked(name: str, measurement: Document) -> str:
+def _mark(name: str, measurement: Document) -> str:
     """Return a row's name, with an asterisk if an earlier run measured it."""
     return f"{name}*" if measurement.get("recalled") else name
 

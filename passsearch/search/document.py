@@ -189,8 +189,8 @@ def _verdict(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Fai
     objectives = [each.name for each in scoring.options.objectives]
     unconfirmed = {"ratio": scoring.gain(scoring.objective, best), "interval": None, "confirmed": False}
     if not isinstance(confirmation, Confirmation):
-        unasked = "--confirm 0" if scoring.options.repetitions < 1 else "the search ended before"
-        reason = confirmation.reason if confirmation else unasked
+        unconfirmed_by = " (--confirm 0)" if scoring.options.repetitions < 1 else ""
+        reason = confirmation.reason if confirmation else f"no fresh compile was made{unconfirmed_by}"
         ending = {"improved": False, "noise_floor": None, "reason": reason}
         return {"objective": objective, "objectives": objectives, "level": LEVEL, **unconfirmed, **ending}
     ratio = confirmation.ratio(objective)

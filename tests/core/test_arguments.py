@@ -79,9 +79,9 @@ def test_usual_values_are_accepted(arguments, monkeypatch, tmp_path):
 
 
 def test_numbers_of_numpy_become_plain_numbers():
-    from passsearch.core import checked
+    from passsearch.core import check_arguments
 
-    @checked
+    @check_arguments
     def echo(*, trials=60, timeout=None):
         return trials, timeout
 

@@ -81,7 +81,7 @@ def test_cuda_is_the_architecture_of_the_gpu_that_will_run_it(relax: Toolchain, 
         "cuda -arch=sm_90",
         "cuda -max_num_threads=512 -arch=sm_90",
         A100,
-        "llvm",
+        f"llvm -mtriple={relax.host_triple}",
     ]
     assert [each.gpu for each in sessions] == ["GPU-1"] * 3 + [None]
 
