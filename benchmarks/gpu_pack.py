@@ -28,6 +28,7 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 ROOT = Path(__file__).parents[1]
 LOCKS = ROOT / "passsearch" / "dialects" / "relax" / "requirements"
 PACK = "pack.tar.xz"
+OWN_PYTHON = "{}.{}".format(*sys.version_info)
 LIMIT_BYTES = 60 << 20
 MOST_DICTIONARY_BYTES = 256 << 20
 """Enough for all of TVM's library."""
@@ -74,7 +75,7 @@ def main() -> None:
     """Make the pack, print what each part weighs, and prove it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--python", default="{}.{}".format(*sys.version_info), help="version there (%(default)s)")
+    parser.add_argument("--python", default=OWN_PYTHON, help="version there (%(default)s)")
     parser.add_argument("--beside", default=",".join(sorted(OF_PYTORCH)), help="packages there (%(default)s)")
     parser.add_argument("--complete", action="store_true", help="leave no package out")
     parser.add_argument("--no-proof", action="store_true", help="do not install the pack")
@@ -89,7 +90,9 @@ def main() -> None:
         for name, size in compress([wheel for wheel in wheels if wheel not in (*beside, *unused)], pack):
             print(f"{size / 2**20:6.1f} MiB  {name}", flush=True)
         print(f"{pack.stat().st_size / 2**20:6.1f} MiB  {pack}; {verdict(pack.stat().st_size)}")
-        if not options.no_proof:
+        if options.python != OWN_PYTHON:
+            print(f"not proved: the pack is for Python {options.python}, and this is {OWN_PYTHON}")
+        elif not options.no_proof:
             print(prove(pack, beside=beside))
 
 
@@ -239,7 +242,10 @@ def prove(pack: Path, *, beside: Sequence[Path]) -> str:
         add_to_path(python, str(node), str(ROOT), str(ROOT / "benchmarks"))
         own = {"PASSSEARCH_DATA_DIR": str(folder / "data"), "XDG_CACHE_HOME": str(folder / "cache")}
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | own
-        return subprocess.check_output([str(python), "-c", PROOF], env=environment, text=True).strip()
+        done = subprocess.run([str(python), "-c", PROOF], env=environment, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"The pack does not work: {done.stderr.strip().splitlines()[-1]}")
+        return done.stdout.strip()
 
 
 if __name__ == "__main__":

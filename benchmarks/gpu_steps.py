@@ -34,8 +34,12 @@ RUN = "run"
 SEARCH_SHARE = 0.8
 """Share of its time after which a search ends; reporting takes the rest."""
 
-PAPER_NETWORKS = {"resnet50": "ResNet50_V2", "bert_base": "BERT", "mobilenet_v2": "MobileNet_V2"}
-"""Names in table 6 of the paper."""
+PAPER_NETWORKS = {
+    "resnet50": ("ResNet50_V2", "resnet50_pytorch"),
+    "bert_base": ("BERT", "bert_squad_pytorch"),
+    "mobilenet_v2": ("MobileNet_V2", "mobilenet_v2_pytorch"),
+}
+"""Names in table 6 of the paper, and among its claims."""
 
 Row: TypeAlias = dict[str, Any]
 
@@ -162,7 +166,7 @@ def measure(network: str, settings: Settings, seconds: float) -> Row:
         document = compare_candidates([Side(evaluator, list(candidates.values()))], options, progress=report)
     rows = {label: measurement_row(row) for label, row in zip(candidates, document["rows"], strict=True)}
     kept = {key: document[key] for key in ("target", "device", "noise_floor", "processes", "pairs")}
-    return {"rows": rows, **kept, "paper": _paper_rows(network)}
+    return {"rows": rows, **kept, "paper": paper_values(network)}
 
 
 @contextmanager
@@ -215,16 +219,28 @@ def measurement_row(row: Mapping[str, Any]) -> Row:
     return {**kept, **values, "unavailable": row["unavailable"], "conditions": row["conditions"]}
 
 
-def _paper_rows(network: str) -> list[Row]:
-    """Return the paper's table 6 for this network: power, temperature and memory, each as median and maximum."""
+def paper_values(network: str) -> Row:
+    """Return the paper's values for a network: those of figures 2 and 3 as ratios to -O3, and those of table 6.
+
+    A value of table 6 is a median and a maximum.
+    """
+    if network not in PAPER_NETWORKS:
+        return {}
     paper = json.loads((ROOT / "reproduction" / "cf22" / "paper.json").read_text())
+    printed, claimed = PAPER_NETWORKS[network]
+    gain, reduction = (paper["claims"][name].get(claimed) for name in ("throughput_gain", "compile_time_reduction"))
     keys = ("power_w", "temperature_c", "memory_mib")
-    return [
+    rows = [
         {"device": device, "framework": framework, "selection": selection}
         | {key: numbers[2 * place : 2 * place + 2] for place, key in enumerate(keys)}
         for device, name, framework, selection, *numbers in paper["table6"]
-        if name == PAPER_NETWORKS.get(network)
+        if name == printed
     ]
+    return {
+        "throughput": None if gain is None else round(1 + gain, 3),
+        "compile_time": None if reduction is None else round(1 - reduction, 3),
+        "table6": rows,
+    }
 
 
 def time_pytorch(network: str, settings: Settings, seconds: float) -> Row:
