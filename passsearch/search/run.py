@@ -222,7 +222,7 @@ class _Execution:
             # Not wall time: while a resumed run reads its log, this is the time at which the facts were written. It
             # therefore stops at the same trial for the same time limit.
             elapsed_s=lambda: self._folder.log.clock_s,
-            progress=lambda tally, _: self._report("searching", tally.evaluated),
+            progress=lambda tally, _: self._report(self._search.phase, tally.evaluated),
             explorer=self._evaluator.applier,
             profiler=self._evaluator,
             limit_s=self._plan_search,

@@ -48,6 +48,7 @@ class Search:
         tally: Counts.
         scoring: Gains over the baseline; ``None`` until the baseline is measured.
         reference: The artifact beside which candidates are timed; ``None`` until the baseline is built.
+        phase: What the search does now, in words.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Search:
         self.scoring: Scoring | None = None
         self.reference: Reference | None = None
         self.composition: Composition | None = None
+        self.phase = "searching"
         self._outcomes: dict[str, Scored | Failure] = {}  # by state and build
         self._counted_edges: set[EdgeKey] = set()  # failed edges that some candidate ran into
         self._explored_edges: set[EdgeKey] = set()  # failed edges that exploration found: they cost no trial
@@ -116,6 +118,7 @@ class Search:
         # The compiler's other levels rarely win, and cost less beside a fast reference.
         evaluated += self._other_baselines()
         self._explore()
+        self._begin("searching")
         # After the exploration, because a strategy over states numbers the states that there are.
         strategy = self._strategy()
         self._sampler = strategy.name
@@ -176,6 +179,11 @@ class Search:
             raise BaselineFailed(outcome)
         return outcome
 
+    def _begin(self, phase: str) -> None:
+        """Tell the user what the search does from now on."""
+        self.phase = phase
+        self._progress(self.tally, None)
+
     def _evaluate_all(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Scored | Failure]]:
         """Evaluate these candidates in order, until the search is over."""
         return [(candidate, self._evaluate(candidate)) for candidate in candidates if not self._is_over()]
@@ -193,6 +201,7 @@ class Search:
         best = next(iter(self.ranked()), None)
         if self._profiler is None or best is None or not objectives & {"throughput", "latency"}:
             return []
+        self._begin("timing kernels one by one")
         build = best.candidate.build
         composer = Composer(self._profiler, self._space.entries, is_over=self._time_is_up, build=build)
         self.composition = composer.compose(best.candidate.pipeline)
@@ -209,6 +218,7 @@ class Search:
         explorer = self._explorer
         if explorer is None or self._explore_s <= 0 or self._is_over():
             return
+        self._begin("exploring orders of passes")
         resumed, steps = explorer.explored, self._space.bounded
         _log.debug("exploring %s", "again, by recorded edges alone" if resumed else "for the first time in this run")
         seconds = 0.0 if resumed else max(self._explore_s - explorer.explored_s(steps), 0.0)
