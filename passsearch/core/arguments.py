@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -13,6 +14,12 @@ from passsearch.errors import UserError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def short_repr(value: object) -> str:
+    """Return a value as Python writes it, in one line that fits into a message."""
+    # A tensor prints thousands of numbers in many lines.
+    return " ".join(reprlib.repr(value).split())
 
 
 class ArgumentRule(Protocol):
@@ -51,7 +58,7 @@ class Number:
             return int(number)
         if isinstance(number, Real) and not self.whole and self._contains(float(number)):
             return float(number)
-        raise UserError(f"`{name}` is {self}; got {value!r}. For example: {name}={self.example:.10g}")
+        raise UserError(f"`{name}` is {self}; got {short_repr(value)}. For example: {name}={self.example:.10g}")
 
     def _contains(self, value: float) -> bool:
         return math.isfinite(value) and self.least <= value and (self.most is None or value <= self.most)
@@ -79,7 +86,7 @@ class Kind:
         """Return the value as it is."""
         if isinstance(value, self.types):
             return value
-        raise UserError(f"`{name}` is {self.text}; got {value!r}. For example: {name}={self.example}")
+        raise UserError(f"`{name}` is {self.text}; got {short_repr(value)}. For example: {name}={self.example}")
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,7 @@ class Names:
             raise UserError(f"`{name}` is a list; got the single value {str(value)!r}. Write: {name}=[{str(value)!r}]")
         if isinstance(value, list | tuple) and all(isinstance(item, self.types) for item in value):
             return value
-        raise UserError(f"`{name}` is a list of strings; got {value!r}. For example: {name}={self.example}")
+        raise UserError(f"`{name}` is a list of strings; got {short_repr(value)}. For example: {name}={self.example}")
 
 
 _TEXT = (str,)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from passsearch.core.arguments import short_repr
 from passsearch.core.suggestion import suggest_name
 from passsearch.core.summary import TensorType
 from passsearch.errors import UserError
@@ -74,7 +75,7 @@ def read_inputs(inputs: InputTypes | None) -> dict[str, TensorType]:
     texts = [inputs] if isinstance(inputs, str) else inputs or ()
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise UserError(
-            f"`inputs` is a mapping by input name, or a list of texts name:dtype[shape]; got {inputs!r}. "
+            f"`inputs` is a mapping by input name, or a list of texts name:dtype[shape]; got {short_repr(inputs)}. "
             f"For example: {_EXAMPLE}"
         )
     return dict(map(parse_input, texts))
@@ -92,7 +93,7 @@ def _read_type(name: str, value: object) -> TensorType:
     pair = value if isinstance(value, tuple) else (getattr(value, "shape", None), getattr(value, "dtype", None))
     if len(pair) != 2 or not isinstance(pair[0], Sequence) or isinstance(pair[0], str) or pair[1] is None:
         raise UserError(
-            f"Input `{name}` is a text dtype[shape], a pair (shape, dtype) or a tensor; got {value!r}. "
+            f"Input `{name}` is a text dtype[shape], a pair (shape, dtype) or a tensor; got {short_repr(value)}. "
             f"For example: {_EXAMPLE}"
         )
     # As text, so that sizes and dtypes meet the same rules in every form.

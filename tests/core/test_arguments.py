@@ -15,6 +15,7 @@ from passsearch.errors import UserError
         ({"trials": -1}, "`trials` is a whole number from 0 on; got -1. For example: trials=60"),
         ({"trials": "8"}, "`trials` is a whole number from 0 on; got '8'. For example: trials=60"),
         ({"trials": 8.5}, "got 8.5"),
+        ({"trials": np.zeros((99, 99))}, "got array([["),
         ({"trials": True}, "got True"),
         ({"trials": None}, "got None"),
         ({"timeout": -5}, "`timeout` is a number from 0 on; got -5. For example: timeout=600"),

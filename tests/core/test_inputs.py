@@ -193,6 +193,7 @@ def test_no_inputs_are_no_types():
         ({"ids": (1, 128)}, "Input `ids` is a text dtype.shape., a pair .shape, dtype. or a tensor; got .1, 128."),
         ({"ids": [1, 128]}, "Input `ids` is a text"),
         ({"ids": None}, "Input `ids` is a text"),
+        ({"ids": [[[number] for number in range(9999)]]}, "Input `ids` is a text .{,250}$"),
         ({"ids": ((0, 2), "int64")}, "whole numbers from 1 on; got `0`"),
         ({"ids": ((1, 2), "int65")}, "Unknown dtype `int65`"),
         ({"ids": "float32"}, "An input reads name:dtype.shape."),
