@@ -12,12 +12,12 @@ from typing import Annotated, TypeAlias
 import typer
 
 from passsearch import __version__
-from passsearch.core import TRUST_LOG, printable
+from passsearch.core import NOTICE_LOG, printable
 from passsearch.errors import UserError
 
 # Only this logger: those of other libraries (numba, matplotlib, …) would bury what the user looks for.
 _LOGGER = logging.getLogger("passsearch")
-_TRUST_LOGGER = logging.getLogger(TRUST_LOG)
+_NOTICE_LOGGER = logging.getLogger(NOTICE_LOG)
 _PLAIN_FORMAT = logging.Formatter("%(message)s")
 _STDERR_FORMAT = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
 # With the thread, because the workers of a search are driven by several threads at once.
@@ -31,17 +31,17 @@ class CommandLog(ExitStack):
         super().__init__()
         self._arguments = arguments
         self._verbosity = 0
-        self._stderr, self._trust = _StderrHandler(_STDERR_FORMAT), _StderrHandler(_PLAIN_FORMAT)
+        self._stderr, self._notices = _StderrHandler(_STDERR_FORMAT), _StderrHandler(_PLAIN_FORMAT)
         self.callback(_LOGGER.setLevel, _LOGGER.level)
-        # The code that a trusted file runs is named without --verbose too.
-        _TRUST_LOGGER.addHandler(self._trust)
-        self.callback(_TRUST_LOGGER.removeHandler, self._trust)
+        # Notices are for users who do not ask for the log.
+        _NOTICE_LOGGER.addHandler(self._notices)
+        self.callback(_NOTICE_LOGGER.removeHandler, self._notices)
 
     def log_to_stderr(self, verbosity: int) -> None:
         """Print the log to standard error: from INFO if the sum over all calls is 1, from DEBUG if it is 2 or more."""
         self._verbosity += verbosity
         if self._verbosity:
-            _TRUST_LOGGER.removeHandler(self._trust)  # else its lines would be printed twice
+            _NOTICE_LOGGER.removeHandler(self._notices)  # else its lines would be printed twice
             self._attach(self._stderr, logging.INFO if self._verbosity == 1 else logging.DEBUG)
 
     def log_to_file(self, path: Path) -> None:

@@ -34,11 +34,12 @@ from passsearch.core.measurement import (
     Objective,
     strict_limit,
 )
+from passsearch.core.notice import NOTICE_LOG
 from passsearch.core.passes import Json, PassSpec, Pipeline, parse_json
 from passsearch.core.printable import printable
 from passsearch.core.suggestion import suggest_name
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
-from passsearch.core.trust import TRUST_LOG, require_trust
+from passsearch.core.trust import require_trust
 
 __all__ = [
     "CODEGEN",
@@ -48,11 +49,11 @@ __all__ = [
     "FAILURE_KINDS",
     "FOLDING",
     "LOWERING",
+    "NOTICE_LOG",
     "NUMBERS",
     "OBJECTIVES",
     "PASSES",
     "STRICT_LIMITS",
-    "TRUST_LOG",
     "UNKNOWN_CLASS",
     "USUAL_REPETITIONS",
     "WRITING",

@@ -3,16 +3,14 @@
 import logging
 from collections.abc import Sequence
 
+from passsearch.core.notice import NOTICE_LOG
 from passsearch.errors import UserError
 
-TRUST_LOG = "passsearch.trust"
-"""Name of the logger of what a trusted file runs; the command line prints it always."""
-
-_log = logging.getLogger(TRUST_LOG)
+_notices = logging.getLogger(NOTICE_LOG)
 
 
 def require_trust(file: object, code: Sequence[str], *, trust: bool, otherwise: str = "") -> None:
-    """Refuse a file that runs code, unless the user trusts it; if so, log first what will run.
+    """Refuse a file that runs code, unless the user trusts it; if so, tell first what will run.
 
     Args:
         file: The file, by the name that the user knows.
@@ -27,4 +25,4 @@ def require_trust(file: object, code: Sequence[str], *, trust: bool, otherwise: 
         way_on = f"{otherwise}, or --trust (trust=True)" if otherwise else "give --trust (trust=True)"
         raise UserError(f"`{file}` would run code: {'; '.join(code)}. To go on: {way_on}.")
     for part in code:
-        _log.warning("trusting `%s`, which runs: %s", file, part)
+        _notices.warning("trusting `%s`, which runs: %s", file, part)

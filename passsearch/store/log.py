@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from passsearch.core import NOTICE_LOG
+
 Fact: TypeAlias = Mapping[str, Any]
 
 _log = logging.getLogger(__name__)
+_notices = logging.getLogger(NOTICE_LOG)
 
 
 class Log:
@@ -133,7 +136,7 @@ class Log:
             self._elapsed_s[entry["start"]] = entry["elapsed_s"]
             self._store(entry["kind"], entry["key"], fact=entry["fact"])
         if damaged:
-            _log.warning(
+            _notices.warning(
                 "%s is damaged: left out %d of %d lines, the first of which is line %d; what they said is done again",
                 self._path,
                 len(damaged),
@@ -151,7 +154,9 @@ class Log:
             rest = self._path.with_name(f"{self._path.name}.damaged")
             with rest.open("ab") as file:
                 file.write(end + b"\n")
-            _log.warning("%s ends in an incomplete line: cut off %d bytes, which are in %s", self._path, len(end), rest)
+            _notices.warning(
+                "%s ends in an incomplete line: cut off %d bytes, which are in %s", self._path, len(end), rest
+            )
             self._file.truncate(len(content) - len(end))
 
 

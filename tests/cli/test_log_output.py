@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from passsearch.core import NOTICE_LOG
+
 Run = Callable[..., Any]
 RESULT = Path(__file__).parents[1] / "report" / "data" / "result.json"
 
@@ -32,6 +34,19 @@ def run_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_options_nothing_is_logged(passsearch: Run, run_folder: Path) -> None:
     assert passsearch("report", run_folder).err == ""
+
+
+@pytest.mark.parametrize("options", [(), ("-v",)], ids=["quiet", "verbose"])
+def test_notices_are_printed_once_with_and_without_the_log(
+    passsearch: Run, run_folder: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    def read_result(run: Path) -> dict[str, Any]:
+        logging.getLogger(NOTICE_LOG).warning("a line is damaged")
+        document: dict[str, Any] = json.loads((run / "result.json").read_text())
+        return document
+
+    monkeypatch.setattr("passsearch.store.read_result", read_result)
+    assert passsearch("report", run_folder, *options).err.count("a line is damaged") == 1
 
 
 @pytest.mark.parametrize("options", [("-v",), ("--verbose",)])
