@@ -196,7 +196,8 @@ def table(networks: Mapping[str, Mapping[str, Any]]) -> str:
         # Between networks the order is no achievement.
         is_one = name in rows
         ranks = [f"{_rank(predicted, measured):.3f}" if is_one else "" for predicted in sums]
-        ranks.append(f"{agreement(each):.3f}" if is_one else "")
+        several = is_one and all(len(row["measured_s"]) > 1 for row in each)
+        ranks.append(f"{agreement(each):.3f}" if several else "")
         errors = [f"{100 * _median_error(predicted, measured):.1f} %" for predicted in sums]
         cells = [name, str(len(each)), f"{max(measured) / min(measured):.2f}", *ranks, *errors]
         lines.append(f"| {' | '.join(cells)} |")

@@ -171,7 +171,7 @@ def measure(network: str, settings: Settings, seconds: float) -> Row:
 
 @contextmanager
 def _open(network: str, settings: Settings, seconds: float) -> Iterator[Any]:
-    """Yield the evaluator of a network in the folder of its search, whose builds need not be made again."""
+    """Yield the evaluator of a network in the folder of its search, which has the builds of baseline and winner."""
     import passsearch
     from passsearch.evaluate import MeasurementPlans
     from passsearch.measure import WindowPlan

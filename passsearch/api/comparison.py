@@ -8,8 +8,8 @@ from pathlib import Path
 
 from passsearch.api.common import Progress, catalog_paths, model_file, open_evaluator, progress_callback, session
 from passsearch.api.results import Comparison
-from passsearch.catalog import bind_pipeline
-from passsearch.core import DEADLINE_S, Candidate, InputTypes, check_arguments
+from passsearch.catalog import bind_pipeline, find_folders
+from passsearch.core import DEADLINE_S, Candidate, InputTypes, check_arguments, require_trust
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, open_session
 from passsearch.export import read_pipeline
@@ -121,7 +121,7 @@ def compare(
             )
             _check_device(side_session, options)
             # Before this toolchain's compiler starts, so that a mistyped name costs no import.
-            candidates = [_candidate(side_session, text) for text in texts]
+            candidates = [_candidate(side_session, text, trust=trust) for text in texts]
             _log.info("comparing %s", ", ".join(texts) or "the baseline with itself")
             # Without the fact cache: a comparison rests on its own compiles and its own samples.
             sides.append(Side(stack.enter_context(open_evaluator(side_session, remember=False)), candidates))
@@ -160,9 +160,10 @@ def _by_toolchain(pipelines: Sequence[str], default: str | None) -> dict[str | N
     return groups
 
 
-def _candidate(session: Session, text: str) -> Candidate:
+def _candidate(session: Session, text: str, *, trust: bool) -> Candidate:
     if text.endswith(".json"):
         file = read_pipeline(Path(text))
+        require_trust(text, find_folders(file.pipeline), trust=trust)
         candidate = Candidate(file.pipeline, file.build, Path(text).stem)
     else:
         candidate = named_candidate(session, text)

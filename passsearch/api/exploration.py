@@ -7,9 +7,9 @@ from typing import Any
 
 from passsearch.api.common import Progress, progress_callback, session
 from passsearch.api.results import ExploredSpace
-from passsearch.catalog import bind_pipeline
-from passsearch.core import DEADLINE_S, InputTypes, Json, Pipeline, check_arguments
-from passsearch.evaluate import Closure, Exploration, Limits
+from passsearch.catalog import bind_pipeline, find_folders
+from passsearch.core import DEADLINE_S, InputTypes, Json, Pipeline, check_arguments, require_trust
+from passsearch.evaluate import Closure, Exploration, Limits, find_options
 from passsearch.search import (
     analyze_network,
     check_certificate,
@@ -143,6 +143,9 @@ def check_space(
         EnvironmentFault: Its toolchain is not installed.
     """
     closure = read_closure(document, "the document")
+    # The file is another user's data.
+    code = [*find_options(str(document["target"])), *find_folders(Pipeline(closure.passes))]
+    require_trust("the explored space", code, trust=trust)
     network = {"inputs": inputs, "batch": batch, "toolchain": toolchain or str(document["toolchain"]["name"])}
     # Without the fact cache, which has the very edges that are to be checked.
     options = {"target": document["target"], "deadline": deadline}
@@ -151,7 +154,7 @@ def check_space(
         progress_callback(progress) as report,
         session(model, example_inputs, **network, **options) as evaluator,  # type: ignore[arg-type]
     ):
-        # The file is another user's data: its passes must be in this catalog before any of them is applied.
+        # Its passes must be in this catalog before any of them is applied.
         bind_pipeline(Pipeline(closure.passes), evaluator.session.catalog)
         return check_certificate(
             document,

@@ -17,7 +17,7 @@ from passsearch.api.common import (
 )
 from passsearch.api.compiled_function import compiled_function
 from passsearch.api.results import Audit
-from passsearch.catalog import checked_factories
+from passsearch.catalog import check_factories
 from passsearch.core import (
     DEADLINE_S,
     USUAL_REPETITIONS,
@@ -215,7 +215,8 @@ def tune(
     if out is None:
         _log.info("no run folder was named; the run is in %s", folder)
     with progress_callback(progress) as report:
-        return TuneResult(run.execute(folder, report), folder, catalogs=catalogs)
+        # All code of this run was named in this very call.
+        return TuneResult(run.execute(folder, report), folder, catalogs=catalogs, trust=True)
 
 
 @check_arguments
@@ -266,7 +267,7 @@ def audit(
         plans=plans,
     )
     paths: list[str] = recorded.get("paths", [])
-    factories = checked_factories(
+    factories = check_factories(
         Pipeline.parse(document["best"]["pipeline"]),
         recorded["factories"],
         session.catalog,

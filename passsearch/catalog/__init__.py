@@ -1,7 +1,7 @@
 """The pass catalog: schema, loader, argument checks, and the selection of passes for a network."""
 
 from passsearch.catalog.binding import bind_arguments, bind_pipeline, insert_prerequisites
-from passsearch.catalog.foreign_factories import checked_factories
+from passsearch.catalog.foreign_factories import check_factories, find_folders
 from passsearch.catalog.learning import format_proposal, summarize_spaces
 from passsearch.catalog.loader import load
 from passsearch.catalog.schema import Catalog, CatalogEntry, NamedSequence, Need, Parameter
@@ -17,7 +17,8 @@ __all__ = [
     "Selection",
     "bind_arguments",
     "bind_pipeline",
-    "checked_factories",
+    "check_factories",
+    "find_folders",
     "format_proposal",
     "insert_prerequisites",
     "load",

@@ -8,7 +8,20 @@ from passsearch.core import Pipeline, require_trust
 from passsearch.errors import UserError
 
 
-def checked_factories(
+def find_folders(pipeline: Pipeline) -> list[str]:
+    """Return, in words, the folders among the arguments of a pipeline that a file describes.
+
+    A tuning database holds schedules, which are programs, and a pass that tunes writes to its folder.
+    """
+    return [
+        f"pass `{step.name}` uses the folder `{value}`"
+        for step in pipeline.passes
+        for value in step.argument_values.values()
+        if isinstance(value, str) and "/" in value
+    ]
+
+
+def check_factories(
     pipeline: Pipeline,
     factories: Mapping[str, str],
     catalog: Catalog,
@@ -46,12 +59,6 @@ def checked_factories(
         for name in names
         if name not in catalog.entries or catalog.entries[name].factory != factories[name]
     ]
-    # A tuning database holds schedules, which are programs, and a pass that tunes writes to its folder.
-    foreign += [
-        f"pass `{step.name}` uses the folder `{value}`"
-        for step in pipeline.passes
-        for value in step.argument_values.values()
-        if isinstance(value, str) and "/" in value
-    ]
+    foreign += find_folders(pipeline)
     require_trust(file, foreign, trust=trust, otherwise="give the catalog with this pass by --catalog FILE (catalogs=)")
     return {name: factories[name] for name in names}

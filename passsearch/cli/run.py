@@ -72,7 +72,15 @@ def audit(
     with ProgressBar() as progress:
         if aa:
             # A comparison without any pipeline measures the baseline and its twin, the same build.
-            document = api.compare(subject, [], toolchain=toolchain, deadline=deadline, progress=progress)
+            document = api.compare(
+                subject,
+                [],
+                toolchain=toolchain,
+                deadline=deadline,
+                catalogs=catalogs or (),
+                trust=trust,
+                progress=progress,
+            )
         else:
             document = api.audit(
                 subject,

@@ -4,6 +4,7 @@ from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Featu
 from passsearch.core.arguments import NUMBERS, check_arguments
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.file_name import safe_file_name
+from passsearch.core.folder_size import folder_bytes
 from passsearch.core.inputs import (
     DeclaredInput,
     Dimension,
@@ -78,6 +79,7 @@ __all__ = [
     "TensorType",
     "bind_inputs",
     "check_arguments",
+    "folder_bytes",
     "format_input",
     "parse_input",
     "parse_json",

@@ -148,6 +148,7 @@ RULES: Mapping[str, ArgumentRule] = {
     "out": Kind(_PATH, "a run folder", '"runs/resnet"'),
     "folder": Kind(_PATH, "a folder", '"evaluation"'),
     "remember": _FLAG,
+    "trust": _FLAG,
     "every": _FLAG,
     # `Callable` is a class at run time, which mypy does not know.
     "progress": Kind((bool, Callable), "True, False or a function of (text, done, total)", "True"),  # type: ignore[arg-type]

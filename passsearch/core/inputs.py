@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -72,7 +72,7 @@ def read_inputs(inputs: InputTypes | None) -> dict[str, TensorType]:
     """
     if isinstance(inputs, Mapping):
         return {str(name): _read_type(str(name), value) for name, value in inputs.items()}
-    texts = [inputs] if isinstance(inputs, str) else inputs or ()
+    texts = () if inputs is None else [inputs] if isinstance(inputs, str) else inputs
     if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise UserError(
             f"`inputs` is a mapping by input name, or a list of texts name:dtype[shape]; got {short_repr(inputs)}. "
@@ -91,7 +91,8 @@ def _read_type(name: str, value: object) -> TensorType:
         # Users also repeat the name that is the key.
         return parse_input(value if value.startswith(f"{name}:") else f"{name}:{value}")[1]
     pair = value if isinstance(value, tuple) else (getattr(value, "shape", None), getattr(value, "dtype", None))
-    if len(pair) != 2 or not isinstance(pair[0], Sequence) or isinstance(pair[0], str) or pair[1] is None:
+    # TensorFlow's shapes can be iterated over, and are no sequences.
+    if len(pair) != 2 or not isinstance(pair[0], Iterable) or isinstance(pair[0], str) or pair[1] is None:
         raise UserError(
             f"Input `{name}` is a text dtype[shape], a pair (shape, dtype) or a tensor; got {short_repr(value)}. "
             f"For example: {_EXAMPLE}"

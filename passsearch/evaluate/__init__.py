@@ -12,7 +12,7 @@ from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.evaluator import WorkerEvaluator
 from passsearch.evaluate.exploration import Exploration, Growth, Limits
 from passsearch.evaluate.kernel_store import NetworkKernels, Region
-from passsearch.evaluate.model_import import check_saved_network
+from passsearch.evaluate.model_import import check_saved_network, find_options
 from passsearch.evaluate.plans import MeasurementPlans
 from passsearch.evaluate.protocols import Evaluator, Explorer, KernelProfiler
 from passsearch.evaluate.recorded_edges import RecordedEdge, recorded_edges
@@ -74,6 +74,7 @@ __all__ = [
     "check_saved_network",
     "device_of",
     "dialect_digest",
+    "find_options",
     "is_sealed",
     "open_session",
     "recorded_edges",

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import require_trust
+from passsearch.core import parse_json, require_trust
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.compiler import load_request
@@ -21,7 +21,7 @@ from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import Network
 from passsearch.evaluate.seal import is_sealed
 from passsearch.evaluate.session import Session
-from passsearch.frontends import ModelFile, cache_file_name, code_in, temporary_subfolder
+from passsearch.frontends import ModelFile, cache_file_name, find_code, temporary_subfolder
 from passsearch.store import NETWORK, Fact
 from passsearch.worker import Worker
 
@@ -121,10 +121,18 @@ def check_saved_network(network: Path, *, target: str, trust: bool) -> None:
         UserError: The network calls other code and another user may have written it, or the target has options of LLVM
             itself, and the folder is not trusted.
     """
-    code = [] if is_sealed(network) else code_in(network)
-    # Some of these options write files.
-    options = [f"options of LLVM in the target `{target}`"] if "cl-opt" in target else []
-    require_trust(network, [*code, *options], trust=trust)
+    code = [] if is_sealed(network) else find_code(network)
+    require_trust(network, [*code, *find_options(target)], trust=trust)
+
+
+def find_options(target: str) -> list[str]:
+    """Return, in words, the options of LLVM in a target that a file describes: some of them write files."""
+    try:
+        # A target may be JSON, where letters can be written as numbers.
+        text = str(parse_json(target)) if target.lstrip().startswith("{") else target
+    except ValueError:
+        text = target
+    return [f"options of LLVM in the target `{target}`"] if "cl-opt" in text else []
 
 
 def import_network(facts: FactStore, pool: WorkerPool, *, session: Session, source: Mapping[str, Any]) -> Network:

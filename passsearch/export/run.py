@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from passsearch.catalog import checked_factories, load
+from passsearch.catalog import check_factories, load
 from passsearch.core import BuildOptions, Pipeline
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
@@ -45,9 +45,7 @@ def export_run(
     # The folder holds the passes' code, which runs where it is deployed, so it must be code that the user knows.
     catalog = load(toolchain["dialect"], *catalogs)
     paths: list[str] = deployment.get("paths", [])
-    factories = checked_factories(
-        pipeline, deployment["factories"], catalog, file=run / RESULT, trust=trust, paths=paths
-    )
+    factories = check_factories(pipeline, deployment["factories"], catalog, file=run / RESULT, trust=trust, paths=paths)
     own_paths = tuple(str(path.resolve().parent) for path in catalogs)
     model = {key: document["model"][key] for key in ("name", "source", "sha256", "batch")}
     return write_deployment(

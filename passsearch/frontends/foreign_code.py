@@ -33,7 +33,7 @@ _GRAPH_WRITERS = ("WriteFile", "PyFunc", "PyFuncStateless", "EagerPyFunc")
 """TensorFlow's operators that write files or call Python."""
 
 
-def code_in(path: Path) -> list[str]:
+def find_code(path: Path) -> list[str]:
     """Return, in words, everything in a network's file that runs when the file is opened or the network is built."""
     check = _check_of(path)
     if check is None:
@@ -47,16 +47,18 @@ def code_in(path: Path) -> list[str]:
 def _check_of(path: Path) -> Callable[[Path], Parts] | None:
     if path.is_dir():
         return _in_saved_model if (path / "saved_model.pb").is_file() else None
-    if path.suffix in (".pt2", ".pt", ".keras") and not zipfile.is_zipfile(path):
-        return None  # the front end refuses it
-    by_suffix = {
-        ".pt2": _in_exported_program,
-        ".pt": _in_script,
-        ".keras": keras_code.in_archive,
+    is_archive = zipfile.is_zipfile(path)
+    by_ending = {
+        ".pt2": _in_exported_program if is_archive else None,  # else the front end refuses it
+        ".pt": _in_script if is_archive else None,
+        # Keras 2 opens a file of either ending by its content.
+        ".keras": keras_code.in_archive if is_archive else keras_code.in_hdf5,
         ".h5": keras_code.in_hdf5,
+        "-symbol.json": None,
         ".json": compiler_module_code.in_module,
     }
-    return None if path.name.endswith("-symbol.json") else by_suffix.get(path.suffix)
+    # The whole name, as the front ends take it: a file named `.h5` has no suffix.
+    return next((check for ending, check in by_ending.items() if path.name.endswith(ending)), None)
 
 
 def _entries(path: Path, suffix: str) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from passsearch.core import TensorType, require_trust
 from passsearch.errors import UserError
-from passsearch.frontends.foreign_code import code_in
+from passsearch.frontends.foreign_code import find_code
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file
 from passsearch.frontends.request import ModelRequest
 
@@ -120,7 +120,7 @@ def _call_front_end(front_end: str, model: object, *, request: ModelRequest) -> 
     """
     _check_example_inputs(front_end, request)
     if isinstance(model, Path):  # an object is code of the user's own process
-        require_trust(request.source, code_in(model), trust=request.trust, otherwise="export it as ONNX")
+        require_trust(request.source, find_code(model), trust=request.trust, otherwise="export it as ONNX")
     name, _, function = front_end.partition(":")
     _log.info("Reading `%s` with the front end `%s`.", request.source, name)
     try:

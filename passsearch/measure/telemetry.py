@@ -9,7 +9,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from statistics import median
 from typing import Any, Protocol, TypeAlias
@@ -113,7 +113,10 @@ class Trace:
     @classmethod
     def load(cls, file: Path) -> "Trace":
         """Load a trace that ``write`` wrote."""
-        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        names = {each.name for each in fields(SensorReading)}
+        lines = file.read_text(encoding="utf-8").splitlines()
+        # Earlier versions wrote keys that nothing reads any more.
+        rows = [{key: value for key, value in json.loads(line).items() if key in names} for line in lines]
         # JSON has lists only; without tuples a loaded trace would differ from the one that was written.
         tuples = [{**row, "slowdowns": None if row["slowdowns"] is None else tuple(row["slowdowns"])} for row in rows]
         return cls([SensorReading(**row) for row in tuples])

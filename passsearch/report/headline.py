@@ -23,8 +23,11 @@ def headline_text(document: Mapping[str, Any]) -> str:
         is_decided = _is_certainly_above(compile_time, 1.0) or _is_certainly_below(compile_time, 1.0)
         aside = f", and {compile_time_claim(compile_time, baseline)}" if is_decided else ""
         return f"{network} {_gain(objective, verdict)} than {baseline}{aside}."
-    if _is_certainly_above(compile_time, 1.0) and (speed := _kept_speed(document, verdict)):
-        return f"{network} compiles {format_ratio(compile_time)} times faster than {baseline} {speed}."
+    speed = _kept_speed(document, verdict)
+    # Where compile time is the objective, the user has said how much speed may be lost.
+    if verdict.get("improved") or (speed and _is_certainly_above(compile_time, 1.0)):
+        end = f" {speed}" if speed else ""
+        return f"{network} compiles {format_ratio(compile_time)} times faster than {baseline}{end}."
     return f"{network}: no gain over {baseline} is shown."
 
 

@@ -220,7 +220,7 @@ def _compile_all(
     name = f"fresh-{turn}-{pairing.slug}"
     jobs = [(f"{name}-baseline", pairing.baseline), (f"{name}-best", pairing.candidate)]
     jobs += [(f"{name}-twin", pairing.baseline)] if pairing.objective == "compile_time" else []
-    kinds = ("timed", "consumed") if pairing.is_consumed else ("timed",) if is_timed else ()
+    kinds = () if not is_timed else ("timed", "consumed") if pairing.is_consumed else ("timed",)
     compiled: dict[str, FreshCompile] = {}
     # A machine that gets slower meanwhile favours the compile that comes first, so the first changes every time.
     first = turn % len(jobs)

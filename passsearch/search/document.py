@@ -216,8 +216,10 @@ def _verdict(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Fai
 
 def _refusal(confirmation: Confirmation, objective: str, *, keep_throughput: float) -> str:
     """Return the reason why a candidate is no improvement."""
-    if confirmation.ratio(objective) is None:
+    if confirmation.ratio(objective) is None and objective == "memory":
         return "peak memory is read once, when outputs are compared, and a confirmation compares none"
+    if confirmation.ratio(objective) is None:
+        return f"{objective.replace('_', ' ')} could not be read while the winner was confirmed"
     if not confirmation.keeps(objective, keep_throughput):
         return f"keeps less than {keep_throughput} of the throughput"
     if confirmation.same_binary and objective != "compile_time":

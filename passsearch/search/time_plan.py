@@ -47,7 +47,8 @@ class TimePlan:
             fewest = min(self.options.repetitions, LEAST_REPETITIONS)
             repetitions = self.options.repetitions if SHORTLIST_S + confirm_s <= usual_s else fewest
             further_s = max(0, COMPILE_PAIRS - repetitions) * self.compiles_s(baseline, fastest)
-            has_further = repetitions and further_s <= FURTHER_SHARE * timeout_s
+            is_compile_time = self.options.objectives[0].name == "compile_time"  # its repetitions are compiles
+            has_further = repetitions and not is_compile_time and further_s <= FURTHER_SHARE * timeout_s
             confirm_s, usual_s = repetitions * repetition_s + (further_s if has_further else 0.0), 0.0
         return min(max(usual_s, SHORTLIST_S + confirm_s), MOST_RESERVE * timeout_s)
 

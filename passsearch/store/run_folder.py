@@ -144,6 +144,8 @@ def _make_writable_folder(path: Path) -> None:
     if not os.access(path, os.W_OK):
         raise UserError(f"Cannot write to the run folder `{path}`; choose another with --out.")
     # A run makes no links. Those of another user's folder could lead writing, and deleting, out of it.
+    if not (path / "run.json").exists():
+        return  # what is no run folder is refused later, without a walk through all of it
     if link := next((entry for entry in path.rglob("*") if entry.is_symlink()), None):
         raise UserError(f"`{link}` is a link, and a run folder has none; choose another --out.")
 

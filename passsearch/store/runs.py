@@ -10,6 +10,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from passsearch.core import folder_bytes
 from passsearch.errors import UserError
 from passsearch.store.run_folder import RESULT, read_result
 
@@ -37,8 +38,9 @@ class StoredRun:
 
 def stored_runs(parent: Path) -> Iterator[StoredRun]:
     """Yield the runs in a folder, the last measured first."""
-    settings = parent.glob("*/run.json") if parent.is_dir() else ()
-    runs = [_stored_run(file.parent) for file in settings]
+    folders = [path for path in parent.iterdir() if path.is_dir() and not path.is_symlink()] if parent.is_dir() else []
+    # Both files, because other programs may have a `run.json`.
+    runs = [_stored_run(path) for path in folders if (path / "run.json").exists() and (path / "log.jsonl").exists()]
     yield from sorted(runs, key=lambda run: run.age_s)
 
 
@@ -52,9 +54,7 @@ def _stored_run(folder: Path) -> StoredRun:
         result = read_result(folder) if (folder / RESULT).exists() else None
     except UserError:
         result = None
-    log = folder / "log.jsonl"
-    measured_at = (log if log.exists() else folder).stat().st_mtime
-    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    measured_at, size = (folder / "log.jsonl").stat().st_mtime, folder_bytes(folder)
     moment = datetime.fromtimestamp(measured_at, timezone.utc)
     return StoredRun(folder, result, size, moment.isoformat(timespec="seconds"), max(0.0, time.time() - measured_at))
 

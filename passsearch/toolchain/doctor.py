@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from passsearch.core import Json
+from passsearch.core import Json, folder_bytes
 from passsearch.dialects import DIALECTS
 from passsearch.dialects.linker import find_linker
 from passsearch.errors import EnvironmentFault, PassSearchError
@@ -162,15 +162,11 @@ def _describe_toolchain(toolchain: Toolchain) -> str:
 def _check_cache_folder(requirements: Requirements) -> Finding:
     folder = cache_folder()
     finding = _check_folder("cache folder", folder, required_bytes=requirements.cache_bytes)
-    parts = {part.name: _size(part) for part in folder.iterdir() if part.is_dir()} if folder.is_dir() else {}
+    parts = {part.name: folder_bytes(part) for part in folder.iterdir() if part.is_dir()} if folder.is_dir() else {}
     largest = sorted(parts, key=lambda name: -parts[name])[:3]
     used = ", ".join(f"{name} {parts[name] / 1e9:.1f} GB" for name in largest) or "empty"
     advice = "" if finding.remedy or parts.get("runs", 0) < LARGE_BYTES else OLD_RUNS
     return replace(finding, detail=f"{finding.detail}; {used}", remedy=finding.remedy or advice)
-
-
-def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
 
 
 def _check_folder(name: str, folder: Path, *, required_bytes: int) -> Finding:

@@ -90,9 +90,12 @@ class Worker:
         """
         # An empty working folder of its own: the user's may have files of other people, and compilers write to theirs.
         self._scratch = Path(mkdtemp(prefix="passsearch-worker-"))
-        self._process = _start_process(
-            python, threads=threads, log=log, paths=paths, gpu=gpu, working_folder=self._scratch
-        )
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(shutil.rmtree, self._scratch, ignore_errors=True)
+            self._process = _start_process(
+                python, threads=threads, log=log, paths=paths, gpu=gpu, working_folder=self._scratch
+            )
+            on_error.pop_all()
         self._buffer, self._request = b"", ""
         _log.info("Started worker %d with `%s` for target `%s`.", self._process.pid, python, target)
         budget_bytes = int(_memory_bytes() * STATE_MEMORY_SHARE / worker_count)
@@ -249,7 +252,8 @@ def _start_process(
 
 def shorten_log(log: Path, *, most_bytes: int) -> None:
     """Reduce a log that is too long to its end; processes that append to it go on there."""
-    with contextlib.suppress(FileNotFoundError):
+    # It may be missing, or another process may be shortening it.
+    with contextlib.suppress(OSError):
         if log.stat().st_size <= most_bytes:
             return
         with log.open("a+b") as file:

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from passsearch.catalog import checked_factories, load
+from passsearch.catalog import check_factories, load
 from passsearch.core import Pipeline
 from passsearch.dialects import DIALECTS
 from passsearch.errors import UserError
+from passsearch.evaluate import find_options
 
 FILE = Path("run/result.json")
 CATALOG = load(next(iter(DIALECTS)))
@@ -17,7 +18,7 @@ ENTRY = next(iter(CATALOG.entries.values()))
 
 def check(factories: dict[str, str], *, trust: bool = False, pipeline: str | None = None) -> dict[str, str]:
     steps = Pipeline.parse(pipeline or ",".join(factories))
-    return checked_factories(steps, factories, CATALOG, file=FILE, trust=trust)
+    return check_factories(steps, factories, CATALOG, file=FILE, trust=trust)
 
 
 def test_the_catalogs_own_factory_is_used() -> None:
@@ -44,9 +45,9 @@ def test_the_users_catalog_vouches_for_its_own_passes(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("passes:\n  - {name: Mine, summary: mine, factory: 'mine:Mine', opt_level: 0}\n")
     steps, catalog = Pipeline.parse("Mine"), load(CATALOG.dialect, file)
-    assert checked_factories(steps, {"Mine": "mine:Mine"}, catalog, file=FILE, trust=False) == {"Mine": "mine:Mine"}
+    assert check_factories(steps, {"Mine": "mine:Mine"}, catalog, file=FILE, trust=False) == {"Mine": "mine:Mine"}
     with pytest.raises(UserError, match="other:Mine"):
-        checked_factories(steps, {"Mine": "other:Mine"}, catalog, file=FILE, trust=False)
+        check_factories(steps, {"Mine": "other:Mine"}, catalog, file=FILE, trust=False)
 
 
 def test_a_pass_that_uses_a_folder_needs_trust() -> None:
@@ -59,3 +60,17 @@ def test_a_pass_that_uses_a_folder_needs_trust() -> None:
 def test_a_pass_without_a_factory_is_refused() -> None:
     with pytest.raises(UserError, match="has no `module:function` for pass `Mine`"):
         check({}, pipeline="Mine", trust=True)
+
+
+@pytest.mark.parametrize(
+    ("target", "has_options"),
+    [
+        ("llvm -mcpu=znver4", False),
+        ("llvm -cl-opt=-info-output-file=/tmp/x", True),
+        ('{"kind": "llvm", "cl\\u002dopt": ["-info-output-file=/tmp/x"]}', True),
+        ('{"kind": "llvm"}', False),
+        ("{broken -cl-opt", True),
+    ],
+)
+def test_options_of_llvm_in_a_target_are_found(target: str, has_options: bool) -> None:
+    assert bool(find_options(target)) is has_options

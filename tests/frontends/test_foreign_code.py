@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from passsearch.errors import UserError
-from passsearch.frontends import code_in, resolve
+from passsearch.frontends import find_code, resolve
 
 HONEST_SIZES = ["s0", "2*s0 + 1", "Symbol('s77', positive=True, integer=True)", "Max(1, s0)", "Eq(Mod(s0, 4), 0)"]
 HONEST_OPERATORS = ["torch.ops.aten.add.Tensor", "torch.ops.aten.__and__.Scalar", "_operator.getitem", "torch.sym_int"]
@@ -31,7 +31,7 @@ def program(path: Path, *, target: str = HONEST_OPERATORS[0], size: str = "s0", 
 @pytest.mark.parametrize("size", HONEST_SIZES)
 @pytest.mark.parametrize("target", HONEST_OPERATORS)
 def test_an_honest_program_brings_no_code(tmp_path: Path, size: str, target: str) -> None:
-    assert code_in(program(tmp_path / "m.pt2", target=target, size=size)) == []
+    assert find_code(program(tmp_path / "m.pt2", target=target, size=size)) == []
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_an_honest_program_brings_no_code(tmp_path: Path, size: str, target: str
     ],
     ids=str,
 )
-def test_code_in_an_exported_program_is_found(tmp_path: Path, parts: dict[str, str]) -> None:
-    (code,) = code_in(program(tmp_path / "m.pt2", **parts))
+def test_find_code_an_exported_program_is_found(tmp_path: Path, parts: dict[str, str]) -> None:
+    (code,) = find_code(program(tmp_path / "m.pt2", **parts))
     assert next(iter(parts.values())) in code
 
 
@@ -61,7 +61,7 @@ def test_an_entry_that_another_of_its_name_hides_is_read_too(tmp_path: Path) -> 
     path = program(tmp_path / "m.pt2", target="torch.os.system")
     with pytest.warns(UserWarning, match="Duplicate"), zipfile.ZipFile(path, "a") as file:
         file.writestr("m/models/model.json", "{}")
-    assert code_in(path)
+    assert find_code(path)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_torchscript_that_reads_or_writes_files_is_found(tmp_path: Path, line: s
     path = archive(
         tmp_path / "m.pt", **{"m/code/__torch__.py": f"class M(Module):\n  def forward(self, x):\n    {line}"}
     )
-    assert bool(code_in(path)) is refused
+    assert bool(find_code(path)) is refused
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,28 @@ def test_python_in_a_keras_model_is_found(tmp_path: Path, layer: dict[str, Any],
         h5py = pytest.importorskip("h5py")
         with h5py.File(path, "w") as file:
             file.attrs["model_config"] = json.dumps(configuration)
-    assert bool(code_in(path)) is refused
+    assert bool(find_code(path)) is refused
+
+
+@pytest.mark.parametrize("name", [".h5", "old.keras"])
+def test_files_without_a_stem_and_old_files_with_the_new_ending_are_checked(tmp_path: Path, name: str) -> None:
+    h5py = pytest.importorskip("h5py")
+    layers = [{"class_name": "Lambda", "config": {}}]
+    with h5py.File(tmp_path / name, "w") as file:
+        file.attrs["model_config"] = json.dumps({"class_name": "Functional", "config": {"layers": layers}})
+    assert find_code(tmp_path / name)
+
+
+def test_an_archive_without_a_stem_is_checked(tmp_path: Path) -> None:
+    (tmp_path / ".json").write_text('{"nodes": [{"repr_str": "tir.call_extern"}]}')
+    assert find_code(tmp_path / ".json")
 
 
 def test_a_saved_model_that_writes_files_is_found(tmp_path: Path) -> None:
     (tmp_path / "saved_model.pb").write_bytes(b"\x0a\x04name\x12\x05Const")
-    assert code_in(tmp_path) == []
+    assert find_code(tmp_path) == []
     (tmp_path / "saved_model.pb").write_bytes(b"\x0a\x04name\x12\x09WriteFile\x1a")
-    assert code_in(tmp_path) == ["operator `WriteFile`"]
+    assert find_code(tmp_path) == ["operator `WriteFile`"]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +144,7 @@ def test_a_saved_model_that_writes_files_is_found(tmp_path: Path) -> None:
 )
 def test_calls_out_of_a_compiler_module_are_found(tmp_path: Path, name: str, refused: bool) -> None:
     (tmp_path / "m.json").write_text(f'{{"nodes": [{{"repr_str": "{name}"}}]}}', encoding="utf-8")
-    assert bool(code_in(tmp_path / "m.json")) is refused
+    assert bool(find_code(tmp_path / "m.json")) is refused
 
 
 @pytest.mark.parametrize("content", [b"PK\x03\x04broken", b"[" * 100_000])
@@ -138,9 +152,9 @@ def test_calls_out_of_a_compiler_module_are_found(tmp_path: Path, name: str, ref
 def test_damaged_files_end_in_no_error(tmp_path: Path, content: bytes, ending: str) -> None:
     path = tmp_path / f"m{ending}"
     path.write_bytes(content)
-    code_in(path)
+    find_code(path)
     archive(path, **{"config.json": content.decode("latin-1")})
-    code_in(path)
+    find_code(path)
 
 
 def test_such_a_file_is_refused_in_one_line_and_read_with_trust(tmp_path: Path) -> None:

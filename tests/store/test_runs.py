@@ -30,6 +30,7 @@ def runs(tmp_path: Path) -> Path:
     make_run(parent / "old", age_s=100.0)
     make_run(parent / "new", result=True)
     (parent / "thesis").mkdir()
+    (parent / "thesis" / "run.json").write_text("{}")  # of another program
     return parent
 
 
