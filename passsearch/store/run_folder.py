@@ -144,9 +144,9 @@ def _make_writable_folder(path: Path) -> None:
     if not os.access(path, os.W_OK):
         raise UserError(f"Cannot write to the run folder `{path}`; choose another with --out.")
     # A run makes no links. Those of another user's folder could lead writing, and deleting, out of it.
-    if not (path / "run.json").exists():
-        return  # what is no run folder is refused later, without a walk through all of it
-    if link := next((entry for entry in path.rglob("*") if entry.is_symlink()), None):
+    # What is no run folder is refused later, without a walk through all of it.
+    entries = path.rglob("*") if (path / "run.json").exists() else path.iterdir()
+    if link := next((entry for entry in entries if entry.is_symlink()), None):
         raise UserError(f"`{link}` is a link, and a run folder has none; choose another --out.")
 
 
@@ -195,21 +195,11 @@ def read_deployment(result: Mapping[str, Any], run: Path) -> dict[str, Any]:
     """Return what a finished run recorded for rebuilding its winner: pass factories, inputs, IR hashes, outputs.
 
     Raises:
-        UserError: The run was interrupted before its winner was confirmed, its network file is missing, or its
-            factories or import paths are no texts.
+        UserError: The run was interrupted before its winner was confirmed, or its network file is missing.
     """
     deployment = result.get("deployment")
     if not deployment:
         raise UserError(f"The run `{run}` has no finished winner; continue it: passsearch tune … --out {run}")
-    factories, paths = deployment.get("factories"), deployment.get("paths", [])
-    if not isinstance(factories, dict) or not _are_texts([*factories.values()]):
-        raise UserError(f"`{run / RESULT}`: `deployment.factories` must be texts by pass; run `passsearch tune` again.")
-    if not _are_texts(paths):
-        raise UserError(f"`{run / RESULT}`: `deployment.paths` must be a list of texts; run `passsearch tune` again.")
     if not (run / NETWORK).exists():
         raise UserError(f"`{run / NETWORK}` is gone; continue the run: passsearch tune … --out {run}")
     return dict(deployment)
-
-
-def _are_texts(values: object) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
