@@ -104,7 +104,7 @@ def session(
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
         deadline: Seconds one request to a worker may take.
         catalogs: YAML files with the user's own passes.
-        trust: True to run code that the network's file brings.
+        trust: True to run code that the network's file contains.
         plans: Plans by which artifacts are timed.
         folder: Folder for the log and the artifacts. The same call with the same folder continues where the last one
             stopped. A temporary folder by default.

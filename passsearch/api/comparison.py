@@ -91,7 +91,7 @@ def compare(
             every drift of the machine, so that protocol gives no verdict.
         cache: ``warm``, or ``flushed``: the processor's caches hold nothing of the network when a run begins.
         catalogs: YAML files with the user's own passes.
-        trust: True to run code that the network's file brings.
+        trust: True to run code that the network's file contains.
         plans: Plans by which artifacts are timed.
         progress: ``True`` for a display on standard error, or a callback. It gets the current step, the number of
             finished pipelines and the number of all.

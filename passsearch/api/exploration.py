@@ -62,7 +62,7 @@ def explore(
         toolchain: Name of the toolchain; the first there is by default.
         deadline: Seconds one pass may take.
         catalogs: YAML files with the user's own passes.
-        trust: True to run code that the network's file brings.
+        trust: True to run code that the network's file contains.
         remember: True to use and extend the fact cache.
         progress: ``True`` for a display on standard error, or a callback. It gets a text, the number of states whose
             edges are all known, and of all states.
@@ -134,7 +134,7 @@ def check_space(
         toolchain: Name of the toolchain; the document's own by default.
         deadline: Seconds one pass may take.
         catalogs: YAML files with the user's own passes.
-        trust: True to run code that the network's file brings.
+        trust: True to run code that the network's file contains.
         progress: ``True`` for a display on standard error, or a callback. It gets a text, the number of checked edges
             and of all edges in the sample.
 

@@ -173,7 +173,7 @@ def tune(
         passes: The only passes to search, whatever the classes say.
         additional: Further passes to search, which the catalog leaves to the user's intent.
         catalogs: YAML files with the user's own passes.
-        trust: True to run code that the network's file brings.
+        trust: True to run code that the network's file contains.
         sampler: Strategy: auto, graph, nsga2 or random.
         remember: True to use and extend the facts that runs on this network, compiler and device share. The
             confirmation of the winner is always measured anew.

@@ -45,7 +45,7 @@ def check_factories(
         paths: Import paths that the file names, for the message.
 
     Raises:
-        UserError: A pass has no factory, or one that neither the catalog nor the user vouches for.
+        UserError: A pass has no factory, or one that is neither in the catalog nor trusted by the user.
     """
     names = list(dict.fromkeys(step.name for step in pipeline.passes))
     for name in names:

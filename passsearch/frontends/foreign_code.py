@@ -1,4 +1,4 @@
-"""Code that files of networks bring along, found without opening them by their framework.
+"""Code in files of networks, found without opening them by their framework.
 
 Most frameworks run what a file asks for while they load it. These checks name it, so that such a file is refused unless
 the user trusts it. Sources are the loaders of the frameworks and their published faults, named beside each rule.

@@ -21,7 +21,7 @@ class ModelRequest:
         folder: Folder for files that are made from objects.
         example_inputs: Inputs with which a module or block is traced.
         formats: Formats that the compiler imports, where a front end has a choice; empty for all.
-        trust: True to run code that the network's file brings.
+        trust: True to run code that the network's file contains.
     """
 
     source: str

@@ -90,10 +90,10 @@ def resolve(
         batch: Size for open first dimensions.
         folder: Folder for files that are made from objects; a name contains the digest of the content.
         formats: Formats the compiler imports, for objects that can be written in several; empty for all.
-        trust: True to run code that the network's file brings.
+        trust: True to run code that the network's file contains.
 
     Raises:
-        UserError: The network's file brings code and is not trusted, cannot be read or has an unknown type, its
+        UserError: The network's file contains code and is not trusted, cannot be read or has an unknown type, its
             framework is not installed, or its inputs do not fit or stay open.
         EnvironmentFault: ``folder`` cannot be written.
     """

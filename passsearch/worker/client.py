@@ -89,6 +89,7 @@ class Worker:
             EnvironmentFault: The interpreter or its compiler does not start.
         """
         # An empty working folder of its own: the user's may have files of other people, and compilers write to theirs.
+        # TVM makes a cache folder, `.pkl_memoize_py3`, where it is imported, and does not start where it cannot.
         self._scratch = Path(mkdtemp(prefix="passsearch-worker-"))
         with contextlib.ExitStack() as on_error:
             on_error.callback(shutil.rmtree, self._scratch, ignore_errors=True)

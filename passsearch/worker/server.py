@@ -14,7 +14,6 @@ import os
 import resource
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -344,16 +343,9 @@ def _import_first(module: str, advice: str) -> None:
 
 
 def _import_bridge(name: str) -> type[Bridge]:
-    """Return the class ``module:Class`` of a bridge, imported in an empty working folder."""
+    """Return the class ``module:Class`` of a bridge."""
     module, _, bridge = name.partition(":")
-    # TVM makes a cache folder, `.pkl_memoize_py3`, where it is imported, and does not start where it cannot.
-    working_folder = Path.cwd()
-    with tempfile.TemporaryDirectory(prefix="passsearch-") as empty:
-        os.chdir(empty)
-        try:
-            return getattr(import_module(module), bridge)  # type: ignore[no-any-return]
-        finally:
-            os.chdir(working_folder)
+    return getattr(import_module(module), bridge)  # type: ignore[no-any-return]
 
 
 def _serve(verbs: Verbs, *, pipe: TextIO) -> None:

@@ -41,7 +41,7 @@ def test_a_trusted_file_says_first_what_it_runs(caplog: pytest.LogCaptureFixture
     assert "`mine:Mine`" in caplog.text and str(FILE) in caplog.text
 
 
-def test_the_users_catalog_vouches_for_its_own_passes(tmp_path: Path) -> None:
+def test_the_users_catalog_approves_its_own_passes(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("passes:\n  - {name: Mine, summary: mine, factory: 'mine:Mine', opt_level: 0}\n")
     steps, catalog = Pipeline.parse("Mine"), load(CATALOG.dialect, file)

@@ -1,4 +1,4 @@
-"""Files of networks that bring code, as another user could send them."""
+"""Files of networks that contain code, as another user could send them."""
 
 import json
 import zipfile
@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 
 def foreign_networks(folder: Path) -> Iterator[Path]:
-    """Write one file or folder for each way in which a network brings code, and yield its path."""
+    """Write one file or folder for each way in which a network contains code, and yield its path."""
     command = "__import__('os').system('true')"
     yield _program(folder / "operator.pt2", target="torch.os.system")
     yield _program(folder / "library.pt2", target="torch.ops.load_library")
