@@ -40,7 +40,7 @@ class TimePlan:
         timeout_s, plans = self.options.timeout_s, self.plans
         repetition_s = self.repetition_s(baseline, fastest)
         confirm_s = self.options.repetitions * repetition_s
-        usual_s = min(plans.confirm_s, plans.confirm_share * timeout_s)
+        usual_s = min(plans.confirm_s, plans.confirm_share * timeout_s) if self.options.repetitions else 0.0
         if fastest is not baseline:
             # A large gain is certain after the fewest repetitions, a small one takes all the time there is. Two say
             # that it is faster, but nothing about its compile time, so two are planned only where the time is short.

@@ -45,7 +45,8 @@ def test_the_search_keeps_a_part_of_the_shortest_limit() -> None:
 
 
 def test_an_unconfirmed_run_leaves_the_time_of_a_shortlist_only() -> None:
-    assert plan(1200.0, repetitions=0).reserve_s(SLOW, FAST) == SHORTLIST_S
+    unconfirmed = plan(1200.0, repetitions=0)
+    assert unconfirmed.reserve_s(SLOW, FAST) == unconfirmed.reserve_s(SLOW, SLOW) == SHORTLIST_S
 
 
 def test_a_run_without_a_limit_prints_the_shortest_and_the_longest_confirmation() -> None:
