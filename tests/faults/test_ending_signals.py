@@ -23,6 +23,8 @@ def test_a_signal_that_ends_the_process_is_an_interruption(
         return 0
 
     monkeypatch.setattr(app, "_run", run)
+    # A test that `nohup` started would ignore SIGHUP, and wait for ever.
+    signal.signal(number, signal.SIG_DFL)
     before = signal.getsignal(number)
     assert app.main(["doctor"]) == app.INTERRUPTED
     assert cleaned_up and "all results until now are kept" in capsys.readouterr().err
