@@ -206,7 +206,8 @@ def test_an_audit_by_a_toolchain_of_another_dialect_is_refused(
 ) -> None:
     document = json.loads(DATA.read_text())
     document["toolchain"] |= {"dialect": "another", "name": "its-toolchain"}
-    document["deployment"] = {"states": []}
+    empty = {"states": [], "expected": [], "seed": 0, "inputs": {}, "factories": {}, "tolerance": None}
+    document["deployment"] = empty
     (finished / "result.json").write_text(json.dumps(document))
     (finished / "network.json").write_text("{}")
 
