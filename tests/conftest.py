@@ -115,10 +115,16 @@ def nvml_library(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture
-def recordings(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module ``benchmarks/recorded_power.py``."""
+def load_benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Return a function that imports a module of ``benchmarks/`` by its name."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
-    return import_module("recorded_power")
+    return import_module
+
+
+@pytest.fixture
+def recordings(load_benchmark: Callable[[str], Any]) -> Any:
+    """The module ``benchmarks/recorded_power.py``."""
+    return load_benchmark("recorded_power")
 
 
 @pytest.fixture

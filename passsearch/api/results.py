@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from passsearch.core import printable
 from passsearch.report import audit_text, comparison_text, space_text
 
 
@@ -9,18 +10,18 @@ class Comparison(dict[str, Any]):
     """The result of ``compare``; its items are those of ``passsearch compare --json``."""
 
     def __repr__(self) -> str:
-        return comparison_text(self)
+        return printable(comparison_text(self), keep="\n")
 
 
 class Audit(dict[str, Any]):
     """The result of ``audit``; its items are those of ``passsearch audit --json``."""
 
     def __repr__(self) -> str:
-        return audit_text(self)
+        return printable(audit_text(self), keep="\n")
 
 
 class ExploredSpace(dict[str, Any]):
     """The result of ``explore``; its items are those that ``passsearch explore --out`` writes."""
 
     def __repr__(self) -> str:
-        return space_text(self)
+        return printable(space_text(self), keep="\n")

@@ -26,6 +26,7 @@ from passsearch.core import (
     Objective,
     Pipeline,
     check_arguments,
+    printable,
 )
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, check_saved_network, open_session
@@ -56,7 +57,7 @@ class Best:
     measurement: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        return candidate_text(self.measurement)
+        return printable(candidate_text(self.measurement))
 
 
 class TuneResult:
@@ -113,7 +114,7 @@ class TuneResult:
         return compiled_function(self.document, self.run, **self._allowed)
 
     def __str__(self) -> str:
-        return result_text(self.document)
+        return printable(result_text(self.document), keep="\n")
 
     __repr__ = __str__
 

@@ -40,6 +40,7 @@ from passsearch.core.passes import Json, PassSpec, Pipeline, parse_json
 from passsearch.core.printable import printable
 from passsearch.core.suggestion import suggest_name
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
+from passsearch.core.timestamp import timestamp
 from passsearch.core.trust import require_trust
 
 __all__ = [
@@ -90,4 +91,5 @@ __all__ = [
     "safe_file_name",
     "strict_limit",
     "suggest_name",
+    "timestamp",
 ]

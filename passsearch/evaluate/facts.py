@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from passsearch.core import Failure
+from passsearch.evaluate.records import RECALLED
 from passsearch.evaluate.session import Session
 from passsearch.store import Fact, Log
 
@@ -20,9 +21,6 @@ LASTING_FAILURES = frozenset({None, "compile_error", "crash", "wrong_result"})
 
 ACCIDENTS = frozenset({"infra", "oom", "unstable"})
 """Kinds of failures that hold for one start of a run only; the next start tries again."""
-
-RECALLED = "recalled"
-"""Key of facts in a run's log that an earlier run measured."""
 
 Record = TypeVar("Record")
 

@@ -10,7 +10,7 @@ import psutil
 LEAST_FREE_BYTES = 16 << 20
 """Disk space and memory below which a failure says nothing about a candidate."""
 
-ACCIDENTS = (
+SYSTEM_ERRORS = (
     "No space left on device",
     "Disk quota exceeded",
     "Read-only file system",
@@ -28,8 +28,8 @@ def machine_problem(folders: Iterable[Path], *, reason: str = "") -> str:
         reason: Reason of the failure, which may name an error of the system.
     """
     problems = (problem for folder in folders if (problem := _folder_problem(folder)))
-    accident = next((text for text in ACCIDENTS if text.lower() in reason.lower()), "")
-    return next(problems, "") or accident or _memory_problem()
+    error = next((text for text in SYSTEM_ERRORS if text.lower() in reason.lower()), "")
+    return next(problems, "") or error or _memory_problem()
 
 
 def _folder_problem(folder: Path) -> str:

@@ -16,6 +16,9 @@ Conditions: TypeAlias = Mapping[str, Json]
 Samples: TypeAlias = tuple[float, ...]
 """Seconds per inference, one value a round."""
 
+RECALLED = "recalled"
+"""Key of facts in a run's log that an earlier run measured."""
+
 
 @dataclass(frozen=True)
 class Network:
@@ -84,7 +87,7 @@ class BuildFact:
             plan_bytes=fact["plan_bytes"],
             verification=VerifyFact.from_fact(fact) if fact.get("deviation") is not None else None,
             run_s=fact.get("run_s"),
-            recalled=bool(fact.get("recalled")),
+            recalled=bool(fact.get(RECALLED)),
         )
 
 
@@ -148,7 +151,7 @@ class CandidateSamples:
     def from_fact(cls, fact: Fact) -> "CandidateSamples":
         """Read a fact of kind ``samples``."""
         reference, candidate = fact["samples"]
-        return cls(tuple(reference), tuple(candidate), fact["conditions"], bool(fact.get("recalled")))
+        return cls(tuple(reference), tuple(candidate), fact["conditions"], bool(fact.get(RECALLED)))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ A kernel in its place finds the caches as the kernels before it left them, and p
 import math
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from passsearch.core import TensorType
@@ -45,11 +45,7 @@ def time_variants(variants: Sequence[KernelExecutable], plan: VariantPlan, *, co
     for variant in variants:
         variant.run()  # starts threads and reads the code
     fastest = [math.inf] * len(variants)
-    for _ in range(plan.attempts):
-        before = CpuTimes.read(cores)
-        _race(variants, plan, fastest)
-        if not _is_disturbed(before, CpuTimes.read(cores)):
-            break
+    _until_undisturbed(lambda: _race(variants, plan, fastest), plan.attempts, cores)
     return fastest
 
 
@@ -90,11 +86,7 @@ def time_places(
     """
     inputs = random_inputs(types, seed=0)
     fastest = [executable.run_by_kernel(inputs) for executable in executables]
-    for _ in range(plan.attempts):
-        before = CpuTimes.read(cores)
-        _run_in_turns(executables, plan, inputs, fastest)
-        if not _is_disturbed(before, CpuTimes.read(cores)):
-            break
+    _until_undisturbed(lambda: _run_in_turns(executables, plan, inputs, fastest), plan.attempts, cores)
     return [None if calls is None else _sums(calls) for calls in fastest]
 
 
@@ -141,6 +133,15 @@ def _race(variants: Sequence[KernelExecutable], plan: VariantPlan, fastest: list
             start = time.perf_counter()
             variants[place].run()
             fastest[place] = min(fastest[place], time.perf_counter() - start)
+
+
+def _until_undisturbed(measure: Callable[[], None], attempts: int, cores: Sequence[int]) -> None:
+    """Measure again, up to so many times, while other processes use the cores."""
+    for _ in range(attempts):
+        before = CpuTimes.read(cores)
+        measure()
+        if not _is_disturbed(before, CpuTimes.read(cores)):
+            return
 
 
 def _is_disturbed(before: CpuTimes, after: CpuTimes) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from passsearch.core import CONSTANTS, printable
+from passsearch.core import CONSTANTS
 from passsearch.report.formatting import (
     MISSING,
     format_count,
@@ -64,7 +64,7 @@ def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str
         _pareto_front(document, width),
         _paragraphs(evidence_lines(document), width),
     ]
-    return printable("\n\n".join(part for part in parts if part), keep="\n")
+    return "\n\n".join(part for part in parts if part)
 
 
 def candidate_text(document: Mapping[str, Any]) -> str:
@@ -96,7 +96,7 @@ def comparison_text(document: Mapping[str, Any], *, width: int | None = None) ->
         _pairs(document, width),
         _paragraphs(tail, width),
     ]
-    return printable("\n\n".join(part for part in parts if part), keep="\n")
+    return "\n\n".join(part for part in parts if part)
 
 
 def _pairs(document: Mapping[str, Any], width: int) -> str:

@@ -66,9 +66,8 @@ def warning_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _no_improvement(document: Mapping[str, Any], metric: str, *, value: str) -> str:
     """Return the sentence for a ratio that is no improvement: refused, undecided or without a gain that counts."""
     verdict = document["verdict"]
-    reason = str(verdict.get("reason") or "")
-    if reason.startswith("keeps less"):
-        return f"no improvement: {metric} {value}, but it {reason} of {baseline_phrase(document)}"
+    if verdict.get("keeps_throughput") is False:  # earlier versions did not say
+        return f"no improvement: {metric} {value}, but it {verdict.get('reason')} of {baseline_phrase(document)}"
     if _leaves_open(verdict["interval"], EQUAL):
         return f"undecided: {metric} {value}{_busy(document)}; more fresh compiles narrow the interval (--confirm N)"
     return f"no significant improvement in {metric}: {value}"

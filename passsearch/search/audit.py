@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, Pipeline, timestamp
 from passsearch.evaluate import WorkerEvaluator
 from passsearch.measure import LEVEL
 from passsearch.search.confirm import confirm
 from passsearch.search.confirmation import Confirmation
-from passsearch.search.document import Document, ratios_document, timestamp, toolchain_document
+from passsearch.search.document import Document, ratios_document, toolchain_document
 from passsearch.store import SCHEMA
 
 # Outputs that agree on the inputs of the search may agree there only. Searches use the seeds 1 to 3, deployments 4.

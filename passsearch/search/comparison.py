@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 
-from passsearch.core import Candidate, Failure
+from passsearch.core import Candidate, Failure, timestamp
 from passsearch.errors import UserError
 from passsearch.evaluate import (
     Built,
@@ -37,7 +37,7 @@ from passsearch.search.comparison_records import (
     Contender,
     Side,
 )
-from passsearch.search.document import Document, model_document, ratio_document, timestamp, toolchain_document
+from passsearch.search.document import Document, model_document, ratio_document, toolchain_document
 from passsearch.search.measurement import make_measurement, measurement_document
 from passsearch.store import SCHEMA
 

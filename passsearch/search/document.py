@@ -3,11 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timezone
 from statistics import median
 from typing import Any, TypeAlias
 
-from passsearch.core import Candidate, Failure, Json
+from passsearch.core import Candidate, Failure, Json, timestamp
 from passsearch.evaluate import Network, Session
 from passsearch.measure import CONSUMPTION_OBJECTIVES, LEVEL, Consumption, Ratio
 from passsearch.search.composition import COMPOSED
@@ -63,12 +62,6 @@ def result_document(
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "interrupted": interrupted,
     }
-
-
-def timestamp(time_s: float | None = None) -> str:
-    """Return a time in seconds since 1970, now by default, as text in ISO 8601 and UTC."""
-    moment = datetime.now(timezone.utc) if time_s is None else datetime.fromtimestamp(time_s, timezone.utc)
-    return moment.isoformat(timespec="seconds")
 
 
 def _source(best: Scored, outcome: SearchOutcome, *, baseline_names: Collection[str]) -> Document:
@@ -209,6 +202,7 @@ def _verdict(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Fai
         "same_binary": confirmation.same_binary,
         "noise_floor": noise if math.isfinite(noise) else None,
         "keep_throughput": keep,
+        "keeps_throughput": confirmation.keeps(objective, keep),
         "seconds": round(confirmation.seconds, 1),
         "reason": "" if improved else _refusal(confirmation, objective, keep_throughput=keep),
     }

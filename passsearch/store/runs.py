@@ -4,13 +4,12 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from passsearch.core import folder_bytes
+from passsearch.core import folder_bytes, timestamp
 from passsearch.errors import UserError
 from passsearch.store.run_folder import RESULT, read_result
 
@@ -55,8 +54,7 @@ def _stored_run(folder: Path) -> StoredRun:
     except UserError:
         result = None
     measured_at, size = (folder / "log.jsonl").stat().st_mtime, folder_bytes(folder)
-    moment = datetime.fromtimestamp(measured_at, timezone.utc)
-    return StoredRun(folder, result, size, moment.isoformat(timespec="seconds"), max(0.0, time.time() - measured_at))
+    return StoredRun(folder, result, size, timestamp(measured_at), max(0.0, time.time() - measured_at))
 
 
 def _delete(folder: Path) -> bool:

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,8 @@ ENGINES_PYTHON = os.environ.get("PASSSEARCH_ENGINES_PYTHON")
 
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    return import_module("against_engines")
+def benchmark(load_benchmark: Callable[[str], Any]) -> Any:
+    return load_benchmark("against_engines")
 
 
 def run(benchmark: Any, folder: Path, *arguments: str) -> dict[str, Any]:

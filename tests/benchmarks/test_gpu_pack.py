@@ -1,7 +1,7 @@
 """The pack of a GPU session: it is smaller than its wheels, and pip installs it."""
 
 import subprocess
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -15,10 +15,9 @@ WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-no
 
 
 @pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch) -> Any:
+def module(load_benchmark: Callable[[str], Any]) -> Any:
     """The module ``benchmarks/gpu_pack.py``."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return import_module("gpu_pack")
+    return load_benchmark("gpu_pack")
 
 
 @pytest.fixture

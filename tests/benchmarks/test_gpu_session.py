@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,9 @@ METRICS |= {"utilisation"}
 
 
 @pytest.fixture
-def module(monkeypatch: pytest.MonkeyPatch) -> Any:
+def module(load_benchmark: Callable[[str], Any]) -> Any:
     """The module ``benchmarks/gpu_session.py``."""
-    monkeypatch.syspath_prepend(str(SCRIPT.parent))
-    return import_module("gpu_session")
+    return load_benchmark("gpu_session")
 
 
 def answer(settings: Any, seconds: float) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The tables of a GPU session, from a session that was cut off and one whose sensors read little."""
 
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +18,15 @@ READ = {
 
 
 @pytest.fixture
-def steps(monkeypatch: pytest.MonkeyPatch) -> Any:
+def steps(load_benchmark: Callable[[str], Any]) -> Any:
     """The module ``benchmarks/gpu_steps.py``."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return import_module("gpu_steps")
+    return load_benchmark("gpu_steps")
 
 
 @pytest.fixture
-def tables(steps: Any) -> Any:
+def tables(load_benchmark: Callable[[str], Any]) -> Any:
     """The function that makes the tables."""
-    return import_module("gpu_tables").tables
+    return load_benchmark("gpu_tables").tables
 
 
 def timed(latency_s: float, ratio: float | None, **consumed: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Networks built for CUDA where there is no device: every sequence of the catalog for GPUs gives device code."""
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,9 @@ from passsearch.toolchain import Toolchain
 
 
 @pytest.fixture
-def cubins(monkeypatch: pytest.MonkeyPatch) -> Any:
+def cubins(load_benchmark: Callable[[str], Any]) -> Any:
     """The module ``benchmarks/cubins.py``."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    return import_module("cubins")
+    return load_benchmark("cubins")
 
 
 @pytest.fixture

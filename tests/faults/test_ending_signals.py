@@ -23,9 +23,11 @@ def test_a_signal_that_ends_the_process_is_an_interruption(
         return 0
 
     monkeypatch.setattr(app, "_run", run)
-    # A test that `nohup` started would ignore SIGHUP, and wait for ever.
-    signal.signal(number, signal.SIG_DFL)
-    before = signal.getsignal(number)
-    assert app.main(["doctor"]) == app.INTERRUPTED
+    # Under `nohup`, SIGHUP is ignored, and the command would wait for ever.
+    earlier = signal.signal(number, signal.SIG_DFL)
+    try:
+        assert app.main(["doctor"]) == app.INTERRUPTED
+        assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, earlier)
     assert cleaned_up and "all results until now are kept" in capsys.readouterr().err
-    assert signal.getsignal(number) is before

@@ -1,7 +1,6 @@
 """Cuts of fusion: where they can be, and that they split kernels and change no results."""
 
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +27,9 @@ BY_DEFAULT = {"gate": "[0]", "exponentials": "[23]"}
 
 @pytest.fixture
 def results(
-    cases: Callable[..., list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cases: Callable[..., list[dict[str, Any]]], load_benchmark: Callable[[str], Any], tmp_path: Path
 ) -> dict[str, dict[str, Any]]:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for name, make in import_module("fusion_graphs").GRAPHS.items():
+    for name, make in load_benchmark("fusion_graphs").GRAPHS.items():
         onnx.save(make(), tmp_path / f"{name}.onnx")
     return {case["case"]: case for case in cases("cut_cases.py", str(tmp_path))}
 
