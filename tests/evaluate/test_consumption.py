@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from short_plans import SHORT
 
-from passsearch.api.common import refuse_unreadable, silent
+from passsearch.api.common import refuse_unreadable
 from passsearch.core import Objective
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import Session, WorkerEvaluator, open_session
@@ -65,13 +65,15 @@ def session(relay: Toolchain, small_network: Path, tmp_path: Path) -> Session:
 
 def tune(session: Session, run: Path, *, trials: int) -> Document:
     options = RunOptions(ENERGY, trials, repetitions=2, passes=["SimplifyInference"])
-    return Run(session, options).execute(run, silent)
+    return Run(session, options).execute(run, lambda *_: None)
 
 
 def compare(session: Session, names: list[str], folder: Path) -> list[dict[str, Any]]:
     with Log(folder / "log.jsonl") as log, WorkerEvaluator(session, log=log, folder=folder / "files") as evaluator:
         side = Side(evaluator, [named_candidate(session, name) for name in names])
-        rows: list[dict[str, Any]] = compare_candidates([side], ComparisonOptions(processes=1), progress=silent)["rows"]
+        rows: list[dict[str, Any]] = compare_candidates(
+            [side], ComparisonOptions(processes=1), progress=lambda *_: None
+        )["rows"]
         return rows
 
 
