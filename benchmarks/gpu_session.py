@@ -2,9 +2,9 @@
 
 The plan (``--plan`` prints it) has the most valuable step first and a time for each. For each network it searches, then
 measures TVM's default, the catalog's best sequence and the search's winner side by side, and times PyTorch beside them
-where it is installed; the tests marked ``gpu`` run after the first network. Every step is a process that is ended when
-its time is over, and time that a step leaves goes to the later ones. The JSON is written after every step: a session
-that is cut off loses its current step only.
+where it is installed. After the first network come the tests marked ``gpu`` and each scheduling rule alone. Every step
+is a process that is ended when its time is over, and time that a step leaves goes to the later ones. The JSON is
+written after every step: a session that is cut off loses its current step only.
 
 Needs a checkout, an NVIDIA driver and a C compiler, and no internet. With ``--wheels`` it makes an environment from the
 folder that ``gpu_pack.py`` wrote and the packages of this interpreter; without, it uses ``--toolchain``. ``--target
@@ -28,7 +28,18 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from gpu_pack import PACK, add_to_path, install
-from gpu_steps import Row, Settings, describe_machine, measure, run_small, run_tests, search, time_pytorch, write
+from gpu_steps import (
+    Row,
+    Settings,
+    describe_machine,
+    measure,
+    run_small,
+    run_tests,
+    search,
+    time_pytorch,
+    try_rules,
+    write,
+)
 from gpu_tables import tables
 
 ROOT = Path(__file__).parents[1]
@@ -63,14 +74,15 @@ def make_plan(networks: Sequence[str]) -> list[Step]:
     """Return the steps, most valuable first."""
     begin = [Step(("machine",), 15, describe_machine), Step(("small",), 30, run_small)]
     first, *others = [_network_steps(name) for name in networks]
-    return [*begin, *first, Step(("tests",), 30, run_tests), *(step for steps in others for step in steps)]
+    middle = [Step(("tests",), 30, run_tests), Step(("rules",), 30, try_rules)]
+    return [*begin, *first, *middle, *(step for steps in others for step in steps)]
 
 
 def _network_steps(name: str) -> list[Step]:
     return [
         Step(("networks", name, "search"), 70, partial(search, name)),
         Step(("networks", name, "measure"), 60, partial(measure, name)),
-        Step(("networks", name, "pytorch"), 45, partial(time_pytorch, name)),
+        Step(("networks", name, "pytorch"), 35, partial(time_pytorch, name)),
     ]
 
 

@@ -34,6 +34,20 @@ RUN = "run"
 SEARCH_SHARE = 0.8
 """Share of its time after which a search ends; reporting takes the rest."""
 
+KERNELS = 'LegalizeOps,AnnotateTIROpPattern,FoldConstant{evaluator="numpy"},FuseOps{fuse_opt_level=2},FuseTIR'
+"""Passes that make the kernels which a rule schedules."""
+
+GPU_RULES = {
+    **{
+        name: f"{KERNELS},dlight.gpu.{name},dlight.gpu.Fallback,StaticPlanBlockMemory"
+        for name in ("Matmul", "GEMV", "LowBatchGEMV", "Reduction", "GeneralReduction", "Transpose")
+    },
+    "Fallback": f"{KERNELS},dlight.gpu.Fallback,StaticPlanBlockMemory",
+    "CUDA graph": f"{KERNELS},dlight.gpu.Fallback,StaticPlanBlockMemory,RewriteCUDAGraph",
+}
+CPU_RULES = {name: f"{KERNELS},{name},StaticPlanBlockMemory" for name in ("dlight.cpu.GEMV", "dlight.cpu.Reduction")}
+"""Pipelines with one scheduling rule each, by the rule's name."""
+
 PAPER_NETWORKS = {
     "resnet50": ("ResNet50_V2", "resnet50_pytorch"),
     "bert_base": ("BERT", "bert_squad_pytorch"),
@@ -113,6 +127,29 @@ def run_small(settings: Settings, seconds: float) -> Row:
     )
     row = measurement_row(document["rows"][0])
     return {"target": document["target"], "toolchain": document["toolchain"], **row}
+
+
+def try_rules(settings: Settings, seconds: float) -> Row:
+    """Build and run a small network with each scheduling rule alone; say what came of it.
+
+    A rule that kills its process, which a wrong kernel on a GPU can do, is a crash in its own row.
+    """
+    del seconds
+    from passsearch.core import Candidate, Failure, Pipeline
+
+    rows: Row = {}
+    with _open(SMALL, settings, 60) as evaluator:
+        for name, text in (GPU_RULES if settings.target else CPU_RULES).items():
+            candidate = Candidate(Pipeline.parse(text))
+            state = evaluator.reach(candidate.pipeline)
+            built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
+            rows[name] = (
+                {"failure": built.to_json()}
+                if isinstance(built, Failure)
+                else {"compile_s": built.seconds, "first_run_s": built.run_s, "outputs": built.agreement.to_json()}
+            )
+            settings.keep(rows)
+    return rows
 
 
 def search(network: str, settings: Settings, seconds: float) -> Row:

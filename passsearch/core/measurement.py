@@ -26,9 +26,20 @@ STRICT_LIMITS: Mapping[str, float] = {"float64": 2**-20, "float32": 1024 * 2**-2
 the network computes in."""
 
 
-def strict_limit(dtypes: Iterable[str]) -> float:
-    """Return the limit of the least precise of the dtypes that a network computes in; 0 if none is a float."""
-    return max((STRICT_LIMITS.get(dtype, 0.0) for dtype in dtypes), default=0.0)
+QUANTIZED_LIMIT = 4 * 2**-7
+"""The same for a network that rounds floats to 8-bit integers: four steps of a signed one. A rounding error in the last
+place of a float moves a value that lies between two steps to the other one, and later operators pass that on."""
+
+
+def strict_limit(dtypes: Iterable[str], *, quantizes: bool = False) -> float:
+    """Return the largest deviation of outputs that rounding can explain.
+
+    Args:
+        dtypes: Those that the network computes in. The least precise float counts; without floats, the limit is 0.
+        quantizes: True for a network that rounds floats to integers.
+    """
+    limit = max((STRICT_LIMITS.get(dtype, 0.0) for dtype in dtypes), default=0.0)
+    return max(limit, QUANTIZED_LIMIT) if quantizes else limit
 
 
 PASSES, CONSTANTS, LOWERING, CODEGEN, WRITING = COMPILE_PARTS = (

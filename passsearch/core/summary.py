@@ -60,6 +60,11 @@ class ModuleSummary:
         computations = (entry for entry in self.operators if entry.kind not in ("input", "constant"))
         return frozenset(output.dtype for entry in computations for output in entry.outputs)
 
+    @property
+    def quantizes(self) -> bool:
+        """True if floats are rounded to integers somewhere."""
+        return any(entry.kind == "quantize" for entry in self.operators)
+
     def to_json(self) -> dict[str, Json]:
         """Return the summary as rows, one per operator, for the pipe between worker and parent."""
         # Rows without keys: a large network has thousands of operators, and one answer is one line of JSON.

@@ -43,7 +43,8 @@ class Builder:
         self._verified: dict[str, Fact] = {}  # by digest of the binary
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
         # The limit follows from the coarsest type the network computes in; docs/measurement.md has the numbers.
-        self._strict_limit = strict_limit(network.summary.computed_types)
+        summary = network.summary
+        self._strict_limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
 
     def limit(self, candidate: Candidate) -> float:
         """Return the largest deviation that a candidate's outputs may have, as a share of the largest output."""

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     import onnx
 
 
+UNREAD_FORMATS = (
+    "BFLOAT16",
+    *("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "FLOAT8E8M0"),
+    *("FLOAT4E2M1", "INT4", "UINT4", "INT2", "UINT2"),
+)
+"""ONNX's names of the formats of numbers that TVM's importers do not read; this onnx may not know all of them."""
+
+
 @dataclass(frozen=True)
 class OnnxFile:
     """The declarations of an ONNX file.
@@ -72,6 +80,7 @@ def read(path: Path) -> OnnxFile:
     if not model.graph.node:
         raise UserError(f"Cannot read `{path}` as ONNX (no operator in it); export the network again.")
     _check_opset(model, path)
+    _check_number_formats(model, path)
     names = sorted(set(_external_files(model)))
     for name in names:
         if Path(name).is_absolute() or ".." in Path(name).parts:
@@ -95,6 +104,23 @@ def _check_opset(model: onnx.ModelProto, path: Path) -> None:
             raise UserError(
                 f"`{path}` needs operator set {opset.version}; onnx {onnx.__version__} here knows 1 to {newest}. "
                 f"Export the network for one of those, or install a newer onnx."
+            )
+
+
+def _check_number_formats(model: onnx.ModelProto, path: Path) -> None:
+    """Refuse weights and inputs in formats that no importer of TVM reads."""
+    from onnx import TensorProto
+
+    weights = _tensors(model.graph.initializer, [*model.graph.node, *_nodes_of_functions(model)])
+    formats = [(weight.name, weight.data_type) for weight in weights]
+    formats += [(value.name, value.type.tensor_type.elem_type) for value in model.graph.input]
+    names = list(TensorProto.DataType.keys())
+    unread = {TensorProto.DataType.Value(name) for name in UNREAD_FORMATS if name in names}
+    for name, number in formats:
+        if number in unread:
+            raise UserError(
+                f"`{path}` has `{name}` in {TensorProto.DataType.Name(number).lower()}, which TVM does not import from "
+                f"ONNX; convert the network to float32 or float16 and export it again."
             )
 
 

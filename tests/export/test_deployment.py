@@ -70,6 +70,7 @@ def test_a_folder_holds_every_file_the_script_reads(tmp_path: Path, deployment: 
         "build_model.py",
         "rebuild_checks.py",
         "linker.py",
+        "quantized.py",
         "pipeline.json",
         "network.json",
         "fold_constant.py",
@@ -162,6 +163,7 @@ def test_an_earlier_export_is_replaced(
         "build_model.py",
         "rebuild_checks.py",
         "linker.py",
+        "quantized.py",
         "pipeline.json",
         "network.json",
     }

@@ -48,6 +48,13 @@ def test_an_operator_set_of_the_future_is_refused(tmp_path):
     assert "\n" not in str(refusal.value)
 
 
+def test_a_format_of_numbers_that_no_importer_reads_is_refused(tmp_path):
+    values = [helper.make_tensor_value_info("x", TensorProto.BFLOAT16, [1])]
+    with pytest.raises(UserError, match=r"has `x` in bfloat16, .* convert the network to float32") as refusal:
+        read(write(tmp_path / "m.onnx", values))
+    assert "\n" not in str(refusal.value)
+
+
 @pytest.mark.parametrize("content", [b"hello, this is text", b"\x00" * 64, b"\x08\x08"])
 def test_a_file_that_is_not_onnx_is_refused_in_one_line(tmp_path, content):
     path = tmp_path / "m.onnx"

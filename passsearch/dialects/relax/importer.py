@@ -5,6 +5,7 @@ from importlib import import_module
 import tvm
 
 from passsearch.dialects.contract import ModelSource
+from passsearch.dialects.refusal import refusal_message
 from passsearch.dialects.relax import ir_file
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.errors import UserError
@@ -24,8 +25,6 @@ def load(source: ModelSource) -> tvm.IRModule:
     try:
         module: tvm.IRModule = reader.read(source)
     except COMPILER_ERRORS as error:
-        # The importers have no exception of their own for a network they refuse; the last line says which operator.
-        reason = (str(error).strip().splitlines() or ["it does not say why"])[-1]
-        message = f"TVM's importer of {source.format} refuses it: {reason}"
-        raise UserError(f"Cannot import `{source.path.name}`: {message}") from error
+        # The importers have no exception of their own for a network they refuse.
+        raise UserError(refusal_message(source, str(error))) from error
     return module

@@ -13,7 +13,12 @@ DIALECT = Dialect(
     name="relay",
     tvm_versions=((0, 8), (0, 20)),
     bridge="passsearch.dialects.relay.bridge:RelayBridge",
-    script=(HERE / "build_model.py", HERE.with_name("rebuild_checks.py"), HERE.with_name("linker.py")),
+    script=(
+        HERE / "build_model.py",
+        HERE.with_name("rebuild_checks.py"),
+        HERE.with_name("linker.py"),
+        HERE / "quantized.py",
+    ),
     saver="passsearch.dialects.relay.ir_file:save",
     checker="passsearch.dialects.relay.check:check_entry",
     baselines=tuple(Candidate(build=BuildOptions(opt_level=level), name=f"O{level}") for level in range(5)),

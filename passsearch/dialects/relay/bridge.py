@@ -22,6 +22,7 @@ from passsearch.dialects.relay.executable import (
     planned_bytes,
 )
 from passsearch.dialects.relay.kernels import LoweredKernels, kernels_digest
+from passsearch.dialects.relay.quantized import canonicalize_quantized
 from passsearch.dialects.relay.summary import count_operators, summarize
 from passsearch.dialects.shared import (
     APPLY_LEVEL,
@@ -129,7 +130,7 @@ class RelayBridge(JsonFiles):
         lowered, clock = LoweredKernels(), BuildClock()
         try:
             with build_context(options, opt_level=options.opt_level, instruments=[lowered, clock]):
-                library = relay.build(module, self.target)
+                library = relay.build(canonicalize_quantized(module, opt_level=options.opt_level), self.target)
         except BUILD_ERRORS as error:
             raise CompileError(error_line(error)) from error
         folder.mkdir(parents=True, exist_ok=True)

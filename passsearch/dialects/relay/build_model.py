@@ -1,8 +1,8 @@
 """Build a network with exactly the passes of pipeline.json; check the IR after each pass, then the outputs.
 
-Reads pipeline.json, network.json, rebuild_checks.py, linker.py and the passes' sources beside this file; needs TVM and
-numpy only. Once every check has passed, --out gets kernels.so, graph.json and parameters.bin for TVM's graph executor.
-Exits with 1 if the IR or the outputs differ from the recorded ones.
+Reads pipeline.json, network.json, rebuild_checks.py, linker.py, quantized.py and the passes' sources beside this file;
+needs TVM and numpy only. Once every check has passed, --out gets kernels.so, graph.json and parameters.bin for TVM's
+graph executor. Exits with 1 if the IR or the outputs differ from the recorded ones.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import rebuild_checks
 
 with rebuild_checks.empty_working_folder():
     import tvm
+    from quantized import canonicalize_quantized
     from tvm import relay
     from tvm.contrib import graph_executor
 
@@ -51,7 +52,7 @@ class Relay:
         # Before the build, which takes longer than to find out that the machine has no linker.
         compiler = rebuild_checks.require_linker()
         with context:
-            library = relay.build(module, target)
+            library = relay.build(canonicalize_quantized(module, opt_level=options["opt_level"]), target)
         library.get_lib().export_library(str(folder / KERNELS), cc=compiler)
         (folder / GRAPH).write_text(library.get_graph_json())
         (folder / PARAMETERS).write_bytes(relay.save_param_dict(library.get_params()))

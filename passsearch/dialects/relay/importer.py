@@ -12,8 +12,8 @@ from tvm.relay.dataflow_pattern import DFPatternCallback, is_op, rewrite, wildca
 
 from passsearch.core import TensorType
 from passsearch.dialects.contract import Array, ModelSource
+from passsearch.dialects.refusal import refusal_message
 from passsearch.dialects.relay import ir_file
-from passsearch.dialects.relay.refusal import refusal_message
 from passsearch.errors import UserError
 
 READERS = {

@@ -33,7 +33,7 @@ def ConvertLayout(layout: str = "NHWC") -> Any:  # noqa: N802
 
 
 def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> Any:  # noqa: N802
-    """Return ``relay.transform.ToMixedPrecision``, applied to copies of the functions."""
+    """Return ``relay.transform.ToMixedPrecision`` on copies of the functions, with outputs of the old types."""
     convert = relay.transform.ToMixedPrecision(mixed_precision_type, missing_op_mode)
 
     # TVM's pass (0.8 to 0.19) erases the result types of its argument's functions, which other states share.
@@ -42,9 +42,34 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
             if isinstance(function, relay.Function):
                 fields = function.params, function.body, function.ret_type, function.type_params, function.attrs
                 module[variable] = relay.Function(*fields)
-        return convert(relay.transform.InferType()(module))
+        typed = relay.transform.InferType()(module)
+        converted = relay.transform.InferType()(convert(typed))
+        converted["main"] = _with_result_type(converted["main"], typed["main"].body.checked_type)
+        return converted
 
     return tvm.transform.module_pass(convert_copies, opt_level=0, name="ToMixedPrecision")
+
+
+# TVM has an option for it (relay.ToMixedPrecision.keep_orig_output_dtype, since 0.9). It crashes the process where the
+# result is a tuple that an operator makes, such as split's (tried with 0.16).
+def _with_result_type(function: Any, result_type: Any) -> Any:
+    """Return the function with its result cast to a type of the same structure."""
+    body = _cast(function.body, function.body.checked_type, result_type)
+    if body is function.body:
+        return function
+    return relay.Function(function.params, body, None, function.type_params, function.attrs)
+
+
+def _cast(value: Any, from_type: Any, to_type: Any) -> Any:
+    """Return a tensor, or a tuple of tensors, cast to a type; what has the type already stays itself."""
+    if tvm.ir.structural_equal(from_type, to_type):
+        return value
+    if not isinstance(to_type, relay.TupleType):
+        return relay.cast(value, to_type.dtype)
+    is_written_out = isinstance(value, relay.Tuple)
+    fields = value.fields if is_written_out else [relay.TupleGetItem(value, at) for at in range(len(to_type.fields))]
+    types = zip(from_type.fields, to_type.fields, strict=True)
+    return relay.Tuple([_cast(field, *pair) for field, pair in zip(fields, types, strict=True)])
 
 
 def MergeComposite(patterns: str = "bias_activation") -> Any:  # noqa: N802

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from passsearch.dialects.contract import ModelSource
-from passsearch.dialects.relay.refusal import missing_operators, refusal_message
+from passsearch.dialects.refusal import missing_operators, refusal_message
 
 DYNAMIC = "The following operators are likely to have dynamic range quantization: 'FULLY_CONNECTED'. If you are running"
 
@@ -35,3 +35,9 @@ def test_only_messages_about_missing_operators_name_operators(reason: str, names
         assert f"no operator `{names[0]}`" in message and "toolchain add" in message
     else:
         assert reason in message
+
+
+def test_a_network_with_quantised_operators_is_sent_to_the_format_that_is_read() -> None:
+    reason = "The following operators are not supported for frontend ONNX: QLinearConv, QGemm"
+    message = refusal_message(ModelSource(Path("/some/net.onnx"), "onnx", {}), reason)
+    assert "no operator `QGemm` and 1 more (QLinearConv); quantise the network in the QDQ format" in message

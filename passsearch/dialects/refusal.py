@@ -1,6 +1,7 @@
 """One-line messages for networks that TVM's importers refuse. Needs no TVM."""
 
 import re
+from collections.abc import Sequence
 
 from passsearch.dialects.contract import ModelSource
 
@@ -12,6 +13,10 @@ _COUNTED = re.compile(r"^(\S+): \d+$", re.MULTILINE)
 
 _ONE = re.compile(r"^Operator (\S+) is not (?:implemented|supported)", re.MULTILINE)
 """The message of an importer that stops at the first operator it lacks."""
+
+
+_QUANTIZED = re.compile(r"^Q(?:Linear|Gemm)|Integer$")
+"""ONNX operators that compute in integers themselves."""
 
 
 def refusal_message(source: ModelSource, reason: str) -> str:
@@ -26,12 +31,18 @@ def refusal_message(source: ModelSource, reason: str) -> str:
         last = (reason.strip().splitlines() or ["it does not say why"])[-1]
         return f"Cannot import `{source.path.name}`: TVM's importer of {source.format} refuses it: {last}"
     rest = f" and {len(names) - 1} more ({', '.join(names[1:4])})" if names[1:] else ""
-    # An ONNX user cannot export ONNX instead.
-    another = "" if source.format == "onnx" else "export ONNX instead, "
     return (
         f"Cannot import `{source.path.name}`: TVM's importer of {source.format} has no operator `{names[0]}`{rest}; "
-        f"replace it in the network, {another}or add a TVM that has it: passsearch toolchain add NAME --python PATH"
+        f"{_way_round(source, names)}, or add a TVM that has it: passsearch toolchain add NAME --python PATH"
     )
+
+
+def _way_round(source: ModelSource, names: Sequence[str]) -> str:
+    if source.format != "onnx":
+        return "replace it in the network, export ONNX instead"
+    if any(_QUANTIZED.search(name) for name in names):
+        return "quantise the network in the QDQ format (QuantizeLinear and DequantizeLinear)"
+    return "replace it in the network"
 
 
 def missing_operators(message: str) -> list[str]:

@@ -1,0 +1,97 @@
+"""Networks in half precision, quantised networks, and the pass that lowers the precision, on both dialects."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+import passsearch
+from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.evaluate import Built
+from passsearch.toolchain import Toolchain
+
+SHAPE = (1, 3, 8, 8)
+WEIGHT = np.random.default_rng(0).standard_normal((4, 3, 3, 3))
+WHOLE_BUILD = BuildOptions(opt_level=3)
+
+
+def save(path: Path, nodes: list[NodeProto], *, kind: int, weights: dict[str, np.ndarray]) -> Path:
+    """Write a network with input ``x`` and output ``y``."""
+    values = [helper.make_tensor_value_info(name, kind, shape) for name, shape in (("x", SHAPE), ("y", (1, 4, 8, 8)))]
+    initializers = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "precision", values[:1], values[1:], initializers)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def convolution(data: str, kernel: str, result: str) -> list[NodeProto]:
+    """Return a convolution and a ReLU."""
+    conv = helper.make_node("Conv", [data, kernel], ["sum"], pads=[1, 1, 1, 1], kernel_shape=[3, 3])
+    return [conv, helper.make_node("Relu", ["sum"], [result])]
+
+
+def quantised(name: str, result: str) -> list[NodeProto]:
+    """Return the pair of operators that QDQ networks put around every operator."""
+    nodes = [("QuantizeLinear", name, f"{name}_8bit"), ("DequantizeLinear", f"{name}_8bit", result)]
+    return [helper.make_node(operator, [data, "scale", "zero"], [out]) for operator, data, out in nodes]
+
+
+@pytest.fixture(params=["relay", "relax"])
+def toolchain(request: pytest.FixtureRequest) -> Toolchain:
+    """A toolchain of either dialect."""
+    chain: Toolchain = request.getfixturevalue(request.param)
+    return chain
+
+
+@pytest.fixture
+def single(tmp_path: Path) -> Path:
+    """A convolution in float32."""
+    nodes = convolution("x", "weight", "y")
+    weights = {"weight": WEIGHT.astype("float32")}
+    return save(tmp_path / "single.onnx", nodes, kind=TensorProto.FLOAT, weights=weights)
+
+
+@pytest.fixture
+def half(tmp_path: Path) -> Path:
+    """A convolution in float16."""
+    nodes = convolution("x", "weight", "y")
+    return save(tmp_path / "half.onnx", nodes, kind=TensorProto.FLOAT16, weights={"weight": WEIGHT.astype("float16")})
+
+
+@pytest.fixture
+def qdq(tmp_path: Path) -> Path:
+    """A convolution of 8-bit data with an 8-bit kernel, in the QDQ format."""
+    dequantise = helper.make_node("DequantizeLinear", ["weight", "scale", "zero"], ["kernel"])
+    nodes = [*quantised("x", "data"), dequantise, *convolution("data", "kernel", "float"), *quantised("float", "y")]
+    weights = {
+        "scale": np.array(0.05, "float32"),
+        "zero": np.array(3, "int8"),
+        "weight": np.clip(20 * WEIGHT, -128, 127).astype("int8"),
+    }
+    return save(tmp_path / "qdq.onnx", nodes, kind=TensorProto.FLOAT, weights=weights)
+
+
+def build(network: Path, toolchain: Toolchain, pipeline: str, options: BuildOptions) -> Built | Failure:
+    """Apply and build one pipeline, and compare its outputs with those of the unoptimised build."""
+    with passsearch.session(network, toolchain=toolchain.name, tolerance=0.01, remember=False) as evaluator:
+        candidate = Candidate(Pipeline.parse(pipeline), options)
+        state = evaluator.reach(candidate.pipeline)
+        return state if isinstance(state, Failure) else evaluator.build(state, candidate)
+
+
+@pytest.mark.parametrize("network", ["half", "qdq"])
+def test_networks_with_short_numbers_build_with_and_without_optimisation(
+    network: str, toolchain: Toolchain, request: pytest.FixtureRequest
+) -> None:
+    built = build(request.getfixturevalue(network), toolchain, "", WHOLE_BUILD)
+    assert isinstance(built, Built), built
+    assert built.agreement.deviation is not None and built.agreement.deviation <= built.agreement.limit
+
+
+def test_lowered_precision_keeps_the_types_of_outputs(toolchain: Toolchain, single: Path) -> None:
+    built = build(single, toolchain, "ToMixedPrecision", WHOLE_BUILD)
+    assert isinstance(built, Built), built
+    assert built.agreement.deviation, "half precision rounds"
+    assert built.agreement.deviation < 0.01 == built.agreement.limit
