@@ -26,9 +26,9 @@ STRICT_LIMITS: Mapping[str, float] = {"float64": 2**-20, "float32": 1024 * 2**-2
 the network computes in."""
 
 
-QUANTIZED_LIMIT = 4 * 2**-7
-"""The same for a network that rounds floats to 8-bit integers: four steps of a signed one. A rounding error in the last
-place of a float moves a value that lies between two steps to the other one, and later operators pass that on."""
+QUANTIZED_LIMIT = 8 * 2**-7
+"""The same for a network that rounds floats to 8-bit integers: eight steps of a signed one. A rounding error in the last
+place of a float moves a value that lies between two steps to the other one, and a deep network adds up several."""
 
 
 def strict_limit(dtypes: Iterable[str], *, quantizes: bool = False) -> float:
