@@ -9,7 +9,8 @@ random on Winograd's algorithm and on cuts of fusion. For every pipeline there a
 * the network's, beside all others of the ten, in five processes.
 
 The difference of the second and the third is what calls themselves cost, fitted as seconds for each call.
-``benchmarks/results/composition.json`` gets all rows; ``--table`` prints Markdown from it.
+``benchmarks/results/composition.json`` gets all rows, and the kernels of each network's own sequence, which show how
+many of them other networks have too. ``--table`` prints Markdown from it, ``--draw FILE`` draws it.
 """
 
 import argparse
@@ -58,14 +59,19 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--toolchain", default="relax")
     parser.add_argument("--table", action="store_true", help="print the Markdown of the JSON file")
+    parser.add_argument("--draw", type=Path, help="draw the JSON file to this file; needs matplotlib")
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
-    for name in [] if arguments.table else arguments.networks or NETWORKS:
+    only_shows = arguments.table or arguments.draw
+    for name in [] if only_shows else arguments.networks or NETWORKS:
         with passsearch.session(f"zoo:{name}", toolchain=arguments.toolchain) as evaluator:
             pipelines = random_pipelines(evaluator, NETWORKS[name], number=arguments.pipelines, seed=arguments.seed)
-            rows = measure(evaluator, pipelines)
-        write_row(RESULTS, "networks", name=name, row={"rows": rows}, session=evaluator.session)
-    print(table(read_rows(RESULTS, "networks")))
+            row = {"kernels": kernels(evaluator, NETWORKS[name]), "rows": measure(evaluator, pipelines)}
+        write_row(RESULTS, "networks", name=name, row=row, session=evaluator.session)
+    networks = read_rows(RESULTS, "networks")
+    print(table(networks), shared_kernels(networks), sep="\n\n")
+    if arguments.draw:
+        draw(networks, arguments.draw)
 
 
 def random_pipelines(evaluator: WorkerEvaluator, sequence: str, *, number: int, seed: int) -> Iterator[Pipeline]:
@@ -113,6 +119,15 @@ def _state(evaluator: WorkerEvaluator, pipeline: Pipeline) -> str:
     if isinstance(state, Failure):
         raise SystemExit(f"{pipeline}: {state.reason}")
     return state
+
+
+def kernels(evaluator: WorkerEvaluator, sequence: str) -> dict[str, int]:
+    """Return the number of calls by digest of a sequence's kernels, before they are scheduled."""
+    pipeline = evaluator.session.catalog.sequence(sequence).pipeline
+    place = [step.name for step in pipeline.passes].index(SCHEDULE)
+    network = evaluator.kernels(_state(evaluator, Pipeline(pipeline.passes[:place])))
+    assert isinstance(network, NetworkKernels)
+    return {kernel.digest: kernel.calls for kernel in network.kernels}
 
 
 def measure(evaluator: WorkerEvaluator, pipelines: Iterable[Pipeline]) -> list[dict[str, Any]]:
@@ -202,6 +217,38 @@ def table(networks: Mapping[str, Mapping[str, Any]]) -> str:
         cells = [name, str(len(each)), f"{max(measured) / min(measured):.2f}", *ranks, *errors]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def shared_kernels(networks: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return Markdown: by network its calls and different kernels, and how many of these the networks above have."""
+    lines = ["| network | calls | different kernels | of these in a network above |", "| --- | ---: | ---: | ---: |"]
+    known: set[str] = set()
+    for name, row in networks.items():
+        digests = row.get("kernels", {})
+        lines.append(f"| {name} | {sum(digests.values())} | {len(digests)} | {len(known & digests.keys())} |")
+        known |= digests.keys()
+    return "\n".join(lines)
+
+
+def draw(networks: Mapping[str, Mapping[str, Any]], file: Path) -> None:
+    """Draw predicted against measured times, each divided by the network's median measured time."""
+    import matplotlib.pyplot as plt
+
+    rows = {name: [row for row in each["rows"] if row.get("alone_s")] for name, each in networks.items()}
+    per_call_s = fitted_call_s([row for each in rows.values() for row in each])
+    figure, panels = plt.subplots(2, -(-len(rows) // 2), figsize=(9, 6), squeeze=False)
+    for panel in panels.flat[len(rows) :]:
+        panel.axis("off")
+    for panel, (name, each) in zip(panels.flat, rows.items(), strict=False):
+        measured = [1e3 * median(row["measured_s"]) for row in each]
+        for kind, label, marker in (("alone_s", "kernels alone", "x"), ("places_s", "kernels in their places", "o")):
+            predicted = [1e3 * (row[kind] + per_call_s * row["calls"]) for row in each]
+            panel.plot(measured, predicted, marker, label=label, fillstyle="none")
+        panel.axline((measured[0], measured[0]), slope=1, linewidth=0.7, color="grey")
+        panel.set(title=name, xlabel="measured, ms", ylabel="predicted, ms")
+    panels.flat[0].legend()
+    figure.tight_layout()
+    figure.savefig(file, metadata={"Date": None})
 
 
 def agreement(rows: Sequence[Mapping[str, Any]]) -> float:
