@@ -3,6 +3,7 @@
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
 from passsearch.core.arguments import NUMBERS, check_arguments
 from passsearch.core.candidate import BuildOptions, Candidate
+from passsearch.core.durable import replace_durably
 from passsearch.core.file_name import safe_file_name
 from passsearch.core.folder_size import folder_bytes
 from passsearch.core.inputs import (
@@ -86,6 +87,7 @@ __all__ = [
     "parse_json",
     "printable",
     "read_inputs",
+    "replace_durably",
     "require_trust",
     "resolve_inputs",
     "safe_file_name",

@@ -27,8 +27,8 @@ the network computes in."""
 
 
 QUANTIZED_LIMIT = 8 * 2**-7
-"""The same for a network that rounds floats to 8-bit integers: eight steps of a signed one. A rounding error in the last
-place of a float moves a value that lies between two steps to the other one, and a deep network adds up several."""
+"""The same for a network that rounds floats to 8-bit integers: eight steps of a signed one. A rounding error in the
+last place of a float moves a value that lies between two steps to the other one; a deep network adds up several."""
 
 
 def strict_limit(dtypes: Iterable[str], *, quantizes: bool = False) -> float:

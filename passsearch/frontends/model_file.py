@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from passsearch.core import Json, TensorType, safe_file_name
+from passsearch.core import Json, TensorType, replace_durably, safe_file_name
 from passsearch.errors import EnvironmentFault
 
 Format: TypeAlias = Literal["onnx", "torchscript", "tensorflow", "tflite", "mxnet", "exported", "ir"]
@@ -106,7 +106,7 @@ def save_file(folder: Path, name: str, *, write: Callable[[Path], object]) -> Pa
     _log.info("Writing `%s`.", path)
     with temporary_subfolder(folder) as partial:
         write(partial / name)
-        os.replace(partial / name, path)
+        replace_durably(partial / name, path)
     return path
 
 

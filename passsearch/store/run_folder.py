@@ -11,7 +11,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from passsearch.core import parse_json
+from passsearch.core import parse_json, replace_durably
 from passsearch.errors import UserError
 from passsearch.store.log import Log
 from passsearch.store.result_schema import schema_problem
@@ -163,7 +163,7 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
     # A rename is atomic; a process that dies during the write leaves the earlier file whole.
     partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n")
-    partial.replace(path)
+    replace_durably(partial, path)
 
 
 def read_result(run: Path) -> dict[str, Any]:

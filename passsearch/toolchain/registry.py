@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from passsearch.core import Json, parse_json
+from passsearch.core import Json, parse_json, replace_durably
 from passsearch.dialects import DIALECTS
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.toolchain.folders import data_folder, toolchains_folder
@@ -223,7 +223,7 @@ def _write(toolchains: tuple[Toolchain, ...]) -> None:
     partial = _path().with_name(f"toolchains.json.{os.getpid()}")
     try:
         partial.write_text(text + "\n", encoding="utf-8")
-        os.replace(partial, _path())
+        replace_durably(partial, _path())
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise write_error(_path(), error) from None

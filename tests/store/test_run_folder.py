@@ -8,7 +8,23 @@ from pathlib import Path
 import pytest
 
 from passsearch.errors import UserError
-from passsearch.store import RunFolder, read_result
+from passsearch.store import RunFolder, read_result, write_json
+
+
+def test_a_result_and_its_name_are_on_the_disk_before_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, bool]] = []
+    sync = os.fsync
+
+    def record(descriptor: int) -> None:
+        sync(descriptor)
+        target = Path(f"/proc/self/fd/{descriptor}").readlink()
+        synced.append((target.name, (tmp_path / "result.json").exists()))
+
+    monkeypatch.setattr(os, "fsync", record)
+    write_json(tmp_path / "result.json", {"a": 1})
+    assert synced == [("result.json.partial", False), (tmp_path.name, True)]
 
 
 def test_a_run_continues_only_with_equal_settings(tmp_path: Path) -> None:

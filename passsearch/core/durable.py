@@ -1,0 +1,23 @@
+"""Renames that survive a power cut."""
+
+import os
+from pathlib import Path
+
+
+def replace_durably(partial: Path, path: Path) -> None:
+    """Rename a complete file, so that after a power cut the name holds either the old content or all of the new.
+
+    Without the first ``fsync`` the name can reach the disk before the content, and the file is empty afterwards;
+    without the second the name itself can be lost.
+    """
+    _sync(partial)
+    partial.replace(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
