@@ -1,7 +1,7 @@
 """Frozen values and pure functions; standard library only, so that every worker can import them."""
 
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
-from passsearch.core.arguments import NUMBERS, check_arguments
+from passsearch.core.arguments import NUMBERS, RULES, check_arguments
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.file_name import safe_file_name
 from passsearch.core.folder_size import folder_bytes
@@ -15,6 +15,7 @@ from passsearch.core.inputs import (
     read_inputs,
     resolve_inputs,
 )
+from passsearch.core.interruption import ENDING_SIGNALS, interruptible
 from passsearch.core.measurement import (
     CODEGEN,
     COMPILE_PARTS,
@@ -33,6 +34,7 @@ from passsearch.core.measurement import (
     Interval,
     Measurement,
     Objective,
+    parse_objectives,
     strict_limit,
 )
 from passsearch.core.notice import NOTICE_LOG
@@ -48,6 +50,7 @@ __all__ = [
     "COMPILE_PARTS",
     "CONSTANTS",
     "DEADLINE_S",
+    "ENDING_SIGNALS",
     "FAILURE_KINDS",
     "FOLDING",
     "LOWERING",
@@ -55,6 +58,7 @@ __all__ = [
     "NUMBERS",
     "OBJECTIVES",
     "PASSES",
+    "RULES",
     "STRICT_LIMITS",
     "UNKNOWN_CLASS",
     "USUAL_REPETITIONS",
@@ -82,8 +86,10 @@ __all__ = [
     "check_arguments",
     "folder_bytes",
     "format_input",
+    "interruptible",
     "parse_input",
     "parse_json",
+    "parse_objectives",
     "printable",
     "read_inputs",
     "require_trust",
