@@ -6,7 +6,6 @@ import os
 import re
 import socket
 import sys
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,9 +19,6 @@ from passsearch.batch.records import FAILED, FINISHED, INTERRUPTED, RECORDS, RUN
 from passsearch.core import Json, interruptible, parse_json, safe_file_name, timestamp
 from passsearch.errors import PassSearchError, UserError
 from passsearch.store import LIMIT_KEYS, read_result
-
-REPORT_S = 2.0
-"""Least time between two reports of a job's progress; the folder may be on a slow network."""
 
 _LIMITS = {"timeout": "timeout_s", "trials": "trials"}
 """Options that only limit how far a run goes, and their names in a run's settings."""
@@ -190,7 +186,6 @@ class Reporter:
         earlier = records.report
         starts = 1 + (earlier.starts if earlier else 0)
         self._report = Report("", socket.gethostname(), os.getpid(), starts, "")
-        self._written_s = -REPORT_S
 
     def write(self, state: str, *, progress: str | None = None, reason: str = "") -> None:
         """Write a report; without a step it keeps the last one."""
@@ -213,9 +208,8 @@ class Reporter:
 
     def _progress(self, text: str, done: int, total: int) -> None:
         # A total of 0 marks a note, which is no step.
-        if total and time.monotonic() - self._written_s >= REPORT_S:
+        if total:
             self.write(RUNNING, progress=f"{text} ({done} of {total})")
-            self._written_s = time.monotonic()
 
 
 def _reason(error: Exception) -> str:

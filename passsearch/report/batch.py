@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from passsearch.report.formatting import MISSING, format_interval, format_number, format_time
+from passsearch.report.formatting import MISSING, format_interval, format_number
 from passsearch.report.table import paragraph, table, text_width
 
 
@@ -16,16 +16,15 @@ def batch_states_text(document: Mapping[str, Any]) -> str:
             row["device"],
             row["state"],
             row["progress"] or MISSING,
-            format_time(row["reported_at"]) if row["reported_at"] else MISSING,
             row["reason"] or MISSING,
         )
         for row in document["jobs"]
     ]
-    titles = ("job", "device", "state", "last step", "reported", "reason")
+    titles = ("job", "device", "state", "last step", "reason")
     counts = Counter(row["state"] for row in document["jobs"])
     lines = [("jobs", f"{len(rows)}: {', '.join(f'{count} {state}' for state, count in counts.items())}")]
     if "submitted" in document:
-        lines.append(("submitted now", ", ".join(document["submitted"]) or "none; the others are as above"))
+        lines.append(("submitted now", f"{len(document['submitted'])} of them"))
     if counts["failed"] or counts["interrupted"]:
         lines.append(("next", f"passsearch batch resubmit {document['file']}"))
     lines.append(("output", f"{document['output']}"))
