@@ -43,7 +43,7 @@ def _findings(result: Mapping[str, Any]) -> dict[str, Json]:
         *(row.get("compile_s") for row in (baseline, best)),
         best["pipeline"],
         best["build"].get("opt_level"),
-        result["measured_at"],
+        result.get("measured_at"),
     )
     return dict(zip(_FINDINGS, values, strict=True))
 

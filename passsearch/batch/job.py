@@ -16,7 +16,7 @@ from zlib import crc32
 from passsearch.api import Progress, tune
 from passsearch.batch.jobs_file import Device, JobsFile, Network
 from passsearch.batch.records import FAILED, FINISHED, INTERRUPTED, RECORDS, RUNNING, JobRecords, Report
-from passsearch.core import Json, interruptible, parse_json, safe_file_name, timestamp
+from passsearch.core import interruptible, parse_json, safe_file_name, timestamp
 from passsearch.errors import PassSearchError, UserError
 from passsearch.store import LIMIT_KEYS, read_result
 

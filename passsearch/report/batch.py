@@ -76,7 +76,7 @@ def cross_text(document: Mapping[str, Any]) -> str:
     ]
     if not rows:
         return "No comparison yet: it needs finished searches of one network and objective on two devices or more."
-    titles = ("network", "objective", "winner of", "on", "/ baseline", "/ own winner", "compile s", "answer")
+    titles = ("network", "objective", "winner of", "on", "/ baseline", "/ own winner", "compile s", "throughput")
     note = "ratios are of throughput, intervals corrected for the number of pairs; compile seconds are of one compile"
     return f"{table(titles, rows, width=text_width())}\n\n{_paragraphs([('measured', note)])}"
 
@@ -84,9 +84,9 @@ def cross_text(document: Mapping[str, Any]) -> str:
 def _answer(row: Mapping[str, Any]) -> str:
     if row["failure"]:
         return f"fails: {row['failure']}"
-    faster = {"faster": "runs faster", "slower": "runs slower", "same binary": "is the baseline's binary"}
-    answer = faster.get(row["baseline_verdict"], "no difference shown")
-    return f"{answer} than the baseline" if answer.startswith("runs") else answer
+    return {"faster": "helps", "slower": "harms", "same binary": "is the baseline"}.get(
+        row["baseline_verdict"], "no difference shown"
+    )
 
 
 def _verdict(row: Mapping[str, Any]) -> str:

@@ -101,11 +101,15 @@ def test_a_name_stays_when_limits_grow_or_the_folder_moves_and_changes_with_the_
 )
 def test_a_mistake_is_named_in_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     text = (
-        "runs: runs\nnetworks: [zoo:resnet_tiny]\nobjectives: [throughput]\n"
-        "options: {trials: 5}\ndevices:\n  cpu: {}\n"
+        "runs: runs\nnetworks: [zoo:resnet_tiny]\nobjectives: [throughput]\noptions: {trials: 5}\ndevices:\n  cpu: {}\n"
     )
     with pytest.raises(UserError) as error:
         _jobs(tmp_path, text.replace(old, new))
     assert message in str(error.value) and "\n" not in str(error.value)
     if "twice" not in message:
         assert str(tmp_path / "jobs.yaml") in str(error.value)
+
+
+def test_the_files_of_the_documentation_are_read(tmp_path: Path) -> None:
+    blocks = (Path(__file__).parents[2] / "docs" / "batch.md").read_text().split("```yaml\n")[1:]
+    assert [len(_jobs(tmp_path, block.partition("```")[0])) for block in blocks] == [4, 8]

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,10 +64,8 @@ class InProcess:
     def work(self) -> None:
         while self.jobs:
             id_ = next(iter(self.jobs))
-            try:
+            with suppress(ValueError):
                 Reporter(self.jobs[id_].records).watch(self.jobs[id_])
-            except ValueError:
-                pass
             del self.jobs[id_]
 
 
