@@ -204,7 +204,8 @@ class Reporter:
         except Exception as error:  # all of them: the report is what the user sees of a node
             self.write(FAILED, reason=_reason(error))
             raise
-        self.write(FINISHED if complete else INTERRUPTED)
+        # The last step tells a reader where an interrupted job stopped, and nothing of a finished one.
+        self.write(FINISHED if complete else INTERRUPTED, progress="" if complete else None)
 
     def _progress(self, text: str, done: int, total: int) -> None:
         # A total of 0 marks a note, which is no step.

@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -89,14 +89,18 @@ class LocalQueue:
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
         with _detached():
             submissions = [executor.submit(_LocalWork(job, gpus)) for job in jobs]
-        return [_process_name(int(submission.job_id)) for submission in submissions]
+        return [f"{socket.gethostname()}:{submission.job_id}" for submission in submissions]
 
     def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
         """Return the jobs whose process runs; those of another machine count as running."""
-        host = socket.gethostname()
-        running = {id_ for id_ in ids if id_.split(":")[0] == host and _process_name(int(id_.split(":")[1])) == id_}
-        elsewhere = {id_: f"of {id_.split(':')[0]}; ask there" for id_ in ids if id_.split(":")[0] != host}
-        return {**dict.fromkeys(running, QueueState(False)), **{k: QueueState(False, v) for k, v in elsewhere.items()}}
+        here, states = socket.gethostname(), {}
+        for id_ in ids:
+            host, _, pid = id_.partition(":")
+            if host != here:
+                states[id_] = QueueState(False, f"of {host}; ask there")
+            elif _is_running(int(pid), self.folder):
+                states[id_] = QueueState(False)
+        return states
 
 
 @dataclass(frozen=True)
@@ -184,28 +188,34 @@ def _require_command(name: str) -> None:
         raise EnvironmentFault(f"No `{name}` here; use a machine of the Slurm cluster, or --executor local.")
 
 
-def _process_name(pid: int) -> str:
-    """Return a name that no later process with the same number has; empty if the process has ended."""
+def _is_running(pid: int, folder: Path) -> bool:
+    """Return whether a process is one that submitit started for a folder, and not a later one of the same number."""
     try:
         process = psutil.Process(pid)
-        ended = process.status() == psutil.STATUS_ZOMBIE
-        return "" if ended else f"{socket.gethostname()}:{pid}:{process.create_time():.2f}"
-    except psutil.NoSuchProcess:
-        return ""
+        words = " ".join(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+    return "submitit.local._local" in words and str(folder) in words
 
 
 @contextmanager
 def _detached() -> Iterator[None]:
-    """Let processes that start here ignore the terminal, as `nohup` does: neither Ctrl-C nor its end reaches them."""
-    if threading.current_thread() is not threading.main_thread():
+    """Let processes that start here know nothing of the terminal, as `nohup` does.
+
+    Neither Ctrl-C nor the end of the terminal reaches them, and nobody who reads the output of this process through a
+    pipe has to wait for their end.
+    """
+    with ExitStack() as undo:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGHUP):
+                undo.callback(signal.signal, number, signal.signal(number, signal.SIG_IGN))
+        with Path(os.devnull).open("r+b", buffering=0) as nothing:
+            for stream in range(3):
+                saved = os.dup(stream)
+                undo.callback(os.close, saved)
+                undo.callback(os.dup2, saved, stream)
+                os.dup2(nothing.fileno(), stream)
         yield
-        return
-    earlier = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)
 
 
 def _one_line(error: Exception) -> str:

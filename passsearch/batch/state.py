@@ -89,39 +89,35 @@ def _in_queue(
 
 def _state(job: BatchJob, submission: Submission | None, in_queue: QueueState | None) -> JobState:
     report = job.records.report
-    known = (job, submission, report)
-    if job.is_finished:
-        return _with_report(*known, state=FINISHED)
-    if in_queue is not None:
-        return _unfinished(*known, in_queue)
-    if submission is None:
-        return _with_report(*known, state=NEW)
-    if report is not None and report.state == FAILED:
-        return _with_report(*known, state=FAILED, reason=report.reason)
-    if report is not None and report.state == FINISHED:
-        return _with_report(*known, state=INTERRUPTED, reason="larger limits than those it finished by")
-    return _with_report(*known, state=INTERRUPTED, reason=_ending(report))
-
-
-def _unfinished(job: BatchJob, submission: Submission | None, report: Report | None, in_queue: QueueState) -> JobState:
-    # A report of an earlier submission says nothing about this one.
-    begun = report is not None and submission is not None and report.starts > submission.starts
-    if report is not None and begun and not in_queue.is_pending and report.state != WAITING:
-        return _with_report(job, submission, report, state=RUNNING, reason=in_queue.reason)
-    waiting = report is not None and begun and report.state == WAITING
-    reason = report.reason if report is not None and waiting else in_queue.reason
-    return _with_report(job, submission, report, state=QUEUED, reason=reason)
-
-
-def _ending(report: Report | None) -> str:
-    if report is None:
-        return "ended before it began"
-    return "ended by a signal" if report.state == INTERRUPTED else f"killed while {report.state}"
-
-
-def _with_report(
-    job: BatchJob, submission: Submission | None, report: Report | None, *, state: str, reason: str = ""
-) -> JobState:
+    state, reason = _judge(job, submission, report, in_queue)
     if report is None:
         return JobState(job, state, reason=reason, submission=submission)
     return JobState(job, state, report.progress, reason, submission, report.starts, report.host, report.at)
+
+
+def _judge(
+    job: BatchJob, submission: Submission | None, report: Report | None, in_queue: QueueState | None
+) -> tuple[str, str]:
+    """Return the state of a job and the reason."""
+    if job.is_finished:
+        return FINISHED, ""
+    if submission is None:
+        return NEW, ""
+    if in_queue is not None:
+        return _unfinished(submission, report, in_queue)
+    if report is None:
+        return INTERRUPTED, "ended before it began"
+    if report.state == FAILED:
+        return FAILED, report.reason
+    return INTERRUPTED, _ENDINGS.get(report.state, f"killed while {report.state}")
+
+
+def _unfinished(submission: Submission, report: Report | None, in_queue: QueueState) -> tuple[str, str]:
+    # A report of an earlier submission says nothing about this one.
+    begun = report is not None and report.starts > submission.starts
+    if report is None or not begun or in_queue.is_pending:
+        return QUEUED, in_queue.reason
+    return (QUEUED, report.reason) if report.state == WAITING else (RUNNING, in_queue.reason)
+
+
+_ENDINGS = {INTERRUPTED: "ended by a signal", FINISHED: "finished by smaller limits"}

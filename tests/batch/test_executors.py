@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from slurm_cluster import slurm_cluster
 
@@ -72,19 +73,22 @@ def _facts(runs: Path) -> dict[str, list[tuple[str, str]]]:
     return {name: [(entry["kind"], entry["key"]) for entry in list_] for name, list_ in entries.items()}
 
 
-def _kill_one(passsearch: Passsearch, jobs: Path, number: signal.Signals) -> str:
+def _kill_one(runs: Path, number: signal.Signals) -> str:
     """End the process of a job that has measured something, and return the name of the job."""
-    runs = jobs.parent / "runs"
 
-    def candidate() -> str | None:
-        states = passsearch("status", jobs)["jobs"]
-        running = [row["job"] for row in states if row["state"] == "running"]
-        return next((name for name in running if len(_facts(runs).get(name, ())) >= 3), None)
+    def job() -> tuple[str, int] | None:
+        facts = _facts(runs)
+        for path in runs.glob("batch/*.report.json"):
+            name, report = path.name.removesuffix(".report.json"), json.loads(path.read_text())
+            # Early in a run, so that it does not end by itself in the meantime.
+            running = report["state"] == "running" and psutil.pid_exists(report["pid"])
+            if running and report["starts"] == 1 and len(facts.get(name, ())) >= 3:
+                return name, report["pid"]
+        return None
 
-    name = str(_await(candidate))
-    report = json.loads((runs / "batch" / f"{name}.report.json").read_text())
-    os.kill(report["pid"], number)
-    return name
+    name, pid = _await(job)
+    os.kill(pid, number)
+    return str(name)
 
 
 def _state(passsearch: Passsearch, jobs: Path, name: str) -> str:
@@ -98,9 +102,10 @@ def test_nothing_is_measured_twice(passsearch: Passsearch, jobs: Path) -> None:
     runs = jobs.parent / "runs"
     assert len(passsearch("submit", jobs)["submitted"]) == FINISHED
     assert passsearch("submit", jobs)["submitted"] == []
-    killed = _kill_one(passsearch, jobs, signal.SIGKILL)
+    # Without a warning to the job, as a node that loses power or a scheduler whose patience ends.
+    killed = _kill_one(runs, signal.SIGKILL)
     _await(lambda: _state(passsearch, jobs, killed) == "interrupted")
-    ended = _kill_one(passsearch, jobs, signal.SIGTERM)
+    ended = _kill_one(runs, signal.SIGTERM)
     _await(lambda: _state(passsearch, jobs, ended) == "interrupted")
     before = _facts(runs)
     assert set(passsearch("resubmit", jobs)["submitted"]) == {killed, ended}
