@@ -8,20 +8,19 @@ import socket
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 from passsearch.api import Progress, tune
 from passsearch.batch.jobs_file import Device, JobsFile, Network
-from passsearch.batch.records import FAILED, FINISHED, INTERRUPTED, RECORDS, RUNNING, JobRecords, Report
+from passsearch.batch.records import FAILED, FINISHED, INTERRUPTED, RECORDS, RUNNING, WAITING, JobRecords, Report
 from passsearch.core import interruptible, parse_json, safe_file_name, timestamp
 from passsearch.errors import PassSearchError, UserError
-from passsearch.store import LIMIT_KEYS, read_result
-
-_LIMITS = {"timeout": "timeout_s", "trials": "trials"}
-"""Options that only limit how far a run goes, and their names in a run's settings."""
+from passsearch.store import read_result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +51,12 @@ class BatchJob(ABC):
     def run(self, progress: Progress) -> bool:
         """Do the work that is left; return False if it was interrupted."""
 
-    def __call__(self, reporter: "Reporter | None" = None) -> None:
-        """Run the job and report how it goes; the reporter is the one that this process has, if it has one."""
+    def __call__(self, turn: AbstractContextManager[object] | None = None) -> None:
+        """Run the job and report how it goes; ``turn`` is entered first, and may wait."""
         _log_to_stderr()
         if self.device.gpu:
             os.environ["CUDA_VISIBLE_DEVICES"] = self.device.gpu
-        (reporter or Reporter(self.records)).watch(self)
+        Reporter(self.records).watch(self, turn)
 
     def checkpoint(self) -> Any:
         """Return what submitit queues again after a preemption or a time limit: the same job, which goes on."""
@@ -120,8 +119,10 @@ class TuneJob(BatchJob):
 
     def _limits_grew(self) -> bool:
         settings = parse_json((self.folder / "run.json").read_text())
-        limits = {_LIMITS[name]: value for name, value in self.options.items() if name in _LIMITS}
-        return any((settings.get(key) or 0) < (value or 0) for key, value in limits.items() if key in LIMIT_KEYS)
+        timeout, earlier = self.options.get("timeout"), settings.get("timeout_s")
+        # No time limit is the largest one.
+        longer = earlier is not None and (timeout is None or timeout > earlier)
+        return bool(longer or self.options.get("trials", 0) > settings["trials"])
 
 
 def tune_jobs(file: JobsFile) -> list[TuneJob]:
@@ -139,28 +140,27 @@ def tune_jobs(file: JobsFile) -> list[TuneJob]:
 
 
 def _product(file: JobsFile) -> Iterator[TuneJob]:
-    for network in file.networks:
-        for objective in file.objectives:
-            for device in file.devices:
-                for toolchain in device.toolchains:
-                    for target in device.targets:
-                        job = TuneJob(
-                            name="",
-                            device=device,
-                            runs=file.runs,
-                            network=network,
-                            objective=objective,
-                            toolchain=toolchain,
-                            target=target,
-                            options=file.options,
-                        )
-                        yield replace(job, name=_name(job))
+    for network, objective, device in product(file.networks, file.objectives, file.devices):
+        for toolchain, target in product(device.toolchains, device.targets):
+            job = TuneJob(
+                name="",
+                device=device,
+                runs=file.runs,
+                network=network,
+                objective=objective,
+                toolchain=toolchain,
+                target=target,
+                options=file.options,
+            )
+            yield replace(job, name=_name(job))
 
 
 def _name(job: TuneJob) -> str:
     """Return a name that people can read, with a digest of all that decides the run's result."""
-    # Neither the limits, which may grow, nor the absolute path of the network, which changes if the folder moves.
-    options = {name: value for name, value in job.options.items() if name not in _LIMITS}
+    # Neither the limits, which may grow, nor absolute paths, which change if the folder of the file moves.
+    options = {name: value for name, value in job.options.items() if name not in ("timeout", "trials")}
+    if "catalogs" in options:
+        options["catalogs"] = [Path(path).name for path in options["catalogs"]]
     network = (job.network.text, job.network.batch, job.network.inputs)
     identity = [network, job.objective, job.device.name, job.toolchain, job.target, options]
     words = [Path(job.network.text.removeprefix("zoo:")).stem, job.objective, job.toolchain or "", job.device.name]
@@ -193,11 +193,13 @@ class Reporter:
         self._report = replace(self._report, state=state, at=timestamp(), progress=step, reason=reason)
         self._records.write_report(self._report)
 
-    def watch(self, job: BatchJob) -> None:
-        """Run a job and report its progress and its end."""
-        self.write(RUNNING)
+    def watch(self, job: BatchJob, turn: AbstractContextManager[object] | None = None) -> None:
+        """Wait for the job's turn, run the job, and report its progress and its end."""
+        if turn is not None:
+            self.write(WAITING, reason="another job has the device")
         try:
-            with interruptible():
+            with interruptible(), turn or nullcontext():
+                self.write(RUNNING)
                 complete = job.run(self._progress)
         except KeyboardInterrupt:
             complete = False

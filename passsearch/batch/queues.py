@@ -16,9 +16,8 @@ from typing import Any, Protocol
 import psutil
 from filelock import FileLock
 
-from passsearch.batch.job import BatchJob, Reporter
+from passsearch.batch.job import BatchJob
 from passsearch.batch.jobs_file import EXECUTORS, Device
-from passsearch.batch.records import WAITING
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.toolchain import cache_folder
 
@@ -161,13 +160,10 @@ class _LocalWork:
         os.environ.pop("CUDA_VISIBLE_DEVICES", None)
         if self.gpus is not None:
             os.environ["CUDA_VISIBLE_DEVICES"] = self.gpus
-        reporter = Reporter(self.job.records)
-        reporter.write(WAITING, reason="another job has the device")
         # A GPU has a turn of its own. All else shares one, as compilers and kernels of two searches share processors.
         lock = cache_folder() / "locks" / f"batch-{self.job.device.gpu or 'machine'}.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock):
-            self.job(reporter)
+        self.job(FileLock(lock))
 
 
 def _submitit() -> Any:
@@ -191,11 +187,11 @@ def _require_command(name: str) -> None:
 def _is_running(pid: int, folder: Path) -> bool:
     """Return whether a process is one that submitit started for a folder, and not a later one of the same number."""
     try:
-        process = psutil.Process(pid)
-        words = " ".join(process.cmdline())
+        words = " ".join(psutil.Process(pid).cmdline())
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return False
-    return "submitit.local._local" in words and str(folder) in words
+    # A process that is just being started has no words yet; one that has ended is no process to psutil.
+    return not words or ("submitit.local._local" in words and str(folder) in words)
 
 
 @contextmanager

@@ -60,11 +60,14 @@ def test_commands_show_all_rows_and_write_them(file: Path, capsys: pytest.Captur
     assert "jobs: 3: 2 finished, 1 new" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("option", ["trials: 9", "timeout: 60", "trials: 8, timeout: 60"])
+@pytest.mark.parametrize("option", ["trials: 9, timeout: 30", "trials: 8, timeout: 60", "trials: 8"])
 def test_larger_limits_make_a_finished_run_unfinished(file: Path, option: str) -> None:
     for run in file.parent.glob("runs/*/run.json"):
         run.write_text(json.dumps({"trials": 8, "timeout_s": 30}))
-    file.write_text(file.read_text().replace("trials: 8", option))
+    text = file.read_text()
+    file.write_text(text.replace("trials: 8", "trials: 8, timeout: 30"))
+    assert [state.state for state in job_states(tune_jobs(read_jobs(file)))] == ["finished", "finished", "new"]
+    file.write_text(text.replace("trials: 8", option))
     assert [state.state for state in job_states(tune_jobs(read_jobs(file)))] == ["new", "new", "new"]
 
 

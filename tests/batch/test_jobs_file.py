@@ -68,7 +68,8 @@ def test_slurm_gets_the_parameters_of_a_device(tmp_path: Path) -> None:
 
 
 def test_a_name_stays_when_limits_grow_or_the_folder_moves_and_changes_with_the_job(tmp_path: Path) -> None:
-    text = "runs: runs\nnetworks: [net.onnx]\nobjectives: [throughput]\noptions: {trials: 5, seed: 1}\n"
+    options = "options: {trials: 5, seed: 1, catalogs: [own.yaml]}\n"
+    text = f"runs: runs\nnetworks: [net.onnx]\nobjectives: [throughput]\n{options}"
     for folder in (tmp_path / "a", tmp_path / "b"):
         folder.mkdir()
         (folder / "net.onnx").touch()

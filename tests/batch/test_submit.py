@@ -2,8 +2,8 @@
 
 import os
 import signal
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,6 +48,7 @@ class InProcess:
     name: str = "local"
     jobs: dict[str, BatchJob] = field(default_factory=dict)
     submitted: int = 0
+    is_pending: bool = True
 
     def submit(self, jobs: Sequence[BatchJob], device: Device) -> list[str]:
         ids = [str(self.submitted + number) for number in range(len(jobs))]
@@ -56,7 +57,9 @@ class InProcess:
         return ids
 
     def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
-        return {id_: QueueState(True, "Priority") for id_ in ids if id_ in self.jobs}
+        return {
+            id_: QueueState(self.is_pending, "Priority" if self.is_pending else "") for id_ in ids if id_ in self.jobs
+        }
 
     def open(self, name: str, folder: Path) -> Queue:
         return self
@@ -123,6 +126,21 @@ def test_a_job_that_a_signal_ended_goes_on_where_it_stopped(tmp_path: Path, queu
     assert _submit(jobs, queue) == ["good"]
     queue.work()
     assert job.is_finished and job.facts == ["fact0", "fact1", "fact2"]
+
+
+def test_a_job_that_waits_for_its_device_can_be_ended(tmp_path: Path, queue: InProcess) -> None:
+    @contextmanager
+    def device() -> Iterator[None]:
+        assert _states([job], queue) == [("queued", "another job has the device")]
+        os.kill(os.getpid(), signal.SIGTERM)
+        yield
+
+    [job, _] = jobs = _jobs(tmp_path)
+    _submit(jobs, queue)
+    queue.is_pending = False
+    Reporter(job.records).watch(job, device())
+    queue.jobs.clear()
+    assert _states([job], queue) == [("interrupted", "ended by a signal")] and job.facts == []
 
 
 def test_a_job_that_was_killed_is_not_taken_for_running(tmp_path: Path, queue: InProcess) -> None:
