@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from passsearch.report.formatting import MISSING, format_interval, format_number
+from passsearch.report.formatting import MISSING, format_interval, format_number, format_pipeline
 from passsearch.report.table import paragraph, table, text_width
 
 
@@ -33,7 +33,7 @@ def batch_states_text(document: Mapping[str, Any]) -> str:
 
 def batch_results_text(document: Mapping[str, Any]) -> str:
     """Return a table with one row for each search, and the comparisons across devices if there are any."""
-    titles = ("network", "objective", "device", "toolchain", "gain", "verdict", "latency ms", "compile s", "pipeline")
+    titles = ("network", "objective", "device", "toolchain", "gain", "verdict", "latency ms", "compile s")
     rows = [
         (
             row["network"],
@@ -44,7 +44,6 @@ def batch_results_text(document: Mapping[str, Any]) -> str:
             _verdict(row),
             _change(row["baseline_latency_s"], row["best_latency_s"], scale=1e3),
             _change(row["baseline_compile_s"], row["best_compile_s"]),
-            row["pipeline"] or ("(no explicit pass)" if row["finished"] else MISSING),
         )
         for row in document["rows"]
     ]
@@ -53,6 +52,7 @@ def batch_results_text(document: Mapping[str, Any]) -> str:
     lines = [("gain", "of the objective, over the baseline; arrows go from the baseline to the winner")]
     if unfinished:
         lines.append(("unfinished", f"{unfinished} of {len(rows)}; see: passsearch batch status {document['file']}"))
+    lines += [(f"winner {row['job']}", format_pipeline(_candidate(row))) for row in document["rows"] if row["finished"]]
     parts.append(_paragraphs(lines))
     if document["cross"]:
         parts.append(cross_text(document))
@@ -79,6 +79,10 @@ def cross_text(document: Mapping[str, Any]) -> str:
     titles = ("network", "objective", "winner of", "on", "/ baseline", "/ own winner", "compile s", "throughput")
     note = "ratios are of throughput, intervals corrected for the number of pairs; compile seconds are of one compile"
     return f"{table(titles, rows, width=text_width())}\n\n{_paragraphs([('measured', note)])}"
+
+
+def _candidate(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"pipeline": row["pipeline"], "build": {"opt_level": row["opt_level"]}}
 
 
 def _answer(row: Mapping[str, Any]) -> str:

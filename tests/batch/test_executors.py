@@ -32,7 +32,7 @@ def jobs(tmp_path: Path, small_network: Path, tiny_network: Path, relay: Toolcha
     file = tmp_path / "jobs.yaml"
     file.write_text(
         f"runs: runs\nnetworks: [{small_network}, {tiny_network}]\nobjectives: [throughput, compile_time]\n"
-        f"toolchains: [{relay.name}]\noptions: {{trials: 4, confirm: 2, passes: [SimplifyInference, FuseOps]}}\n"
+        f"toolchains: [{relay.name}]\noptions: {{trials: 3, confirm: 0, passes: [SimplifyInference, FuseOps]}}\n"
     )
     return file
 
