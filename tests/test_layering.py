@@ -23,6 +23,7 @@ STEPS = (
     {"search", "report", "export"},
     {"api"},
     {ROOT_NAME},
+    {"batch"},
     {"cli"},
     {"__main__"},
 )
@@ -38,6 +39,7 @@ IMPORTERS = {
     "tensorflow": "frontends",
     "mxnet": "frontends",
     "transformers": "frontends",
+    "submitit": "batch",
 }
 # The importer of a dialect reads files where the compiler is: its own front ends want the framework's object.
 EXCEPTIONS = {(library, "dialects") for library in ("onnx", "torch", "tensorflow", "mxnet")}
@@ -104,7 +106,7 @@ def test_every_exported_name_exists() -> None:
 
 
 def test_import_loads_nothing_heavy() -> None:
-    heavy = "numpy,optuna,scipy,networkx,yaml,onnx,tvm,torch,tensorflow,mxnet,transformers,rich,typer"
+    heavy = "numpy,optuna,scipy,networkx,yaml,onnx,tvm,torch,tensorflow,mxnet,transformers,rich,typer,submitit"
     code = f"import sys, passsearch; print([m for m in '{heavy}'.split(',') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -26,6 +26,7 @@ from passsearch.core import (
     Objective,
     Pipeline,
     check_arguments,
+    parse_objectives,
     printable,
 )
 from passsearch.errors import UserError
@@ -186,7 +187,7 @@ def tune(
         UserError: An argument is impossible; the message says what to do.
         EnvironmentFault: There is no toolchain, no C compiler, or no disk space.
     """
-    objectives = _objectives(objective)
+    objectives = parse_objectives(objective)
     session = open_session(
         model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain, trust=trust),
         toolchain=toolchain,
@@ -308,11 +309,3 @@ def _saved_network(document: Mapping[str, Any], folder: Path) -> ModelFile:
     """Return the network that a run saved, under the name the user gave it."""
     model, network = document["model"], (folder / NETWORK).resolve()
     return ModelFile(network, "ir", model["name"], model["source"], digest_files([network]))
-
-
-def _objectives(objective: Objectives) -> tuple[Objective, ...]:
-    texts = [objective] if isinstance(objective, str) else objective
-    names = [name.strip() for text in texts for name in str(text).split(",")]
-    if not 1 <= len(set(names)) == len(names) <= 2:
-        raise UserError(f"One objective or two different ones; got {len(names)}: {', '.join(names) or 'none'}.")
-    return tuple(Objective.parse(name) for name in names)

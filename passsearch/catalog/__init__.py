@@ -1,15 +1,17 @@
 """The pass catalog: schema, loader, argument checks, and the selection of passes for a network."""
 
 from passsearch.catalog.binding import bind_arguments, bind_pipeline, insert_prerequisites
+from passsearch.catalog.fields import Fields
 from passsearch.catalog.foreign_factories import check_factories, find_folders
 from passsearch.catalog.learning import format_proposal, summarize_spaces
-from passsearch.catalog.loader import load
+from passsearch.catalog.loader import load, read_yaml
 from passsearch.catalog.schema import Catalog, CatalogEntry, NamedSequence, Need, Parameter
 from passsearch.catalog.selection import PassDecision, Selection, require_searchable, select_passes
 
 __all__ = [
     "Catalog",
     "CatalogEntry",
+    "Fields",
     "NamedSequence",
     "Need",
     "Parameter",
@@ -22,6 +24,7 @@ __all__ = [
     "format_proposal",
     "insert_prerequisites",
     "load",
+    "read_yaml",
     "require_searchable",
     "select_passes",
     "summarize_spaces",

@@ -76,7 +76,8 @@ def load(dialect: str, *extra_files: Path | str) -> Catalog:
     passes: dict[str, CatalogEntry] = {}
     sequences: dict[str, NamedSequence] = {}
     rules: list[Mapping[str, Json]] = []
-    documents = [*_shipped_documents(dialect), *(_user_document(Path(path)) for path in extra_files)]
+    own = ((str(path), read_yaml(Path(path), what="catalog file")) for path in extra_files)
+    documents = [*_shipped_documents(dialect), *own]
     for origin, document in documents:
         entries, named, own_rules = _read_document(origin, document)
         for entry in entries:
@@ -120,13 +121,22 @@ def _shipped_documents(dialect: str) -> Iterator[tuple[str, Json]]:
             yield origin, _parse(file.read_text(encoding="utf-8"), origin)
 
 
-def _user_document(path: Path) -> tuple[str, Json]:
+def read_yaml(path: Path, *, what: str) -> Json:
+    """Return the content of a YAML file of the user's.
+
+    Args:
+        path: The file.
+        what: Name of this kind of file, for error messages.
+
+    Raises:
+        UserError: The file cannot be read, or it is not YAML.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise UserError(f"Cannot read the catalog file `{path}`: {reason}. Check the path.") from None
-    return str(path), _parse(text, str(path))
+        raise UserError(f"Cannot read the {what} `{path}`: {reason}. Check the path.") from None
+    return _parse(text, str(path))
 
 
 def _parse(text: str, origin: str) -> Json:

@@ -2,12 +2,9 @@
 
 import logging
 import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import Annotated, Any
 
@@ -15,15 +12,14 @@ import typer
 
 # These modules import the other rooms inside their functions, so that `--help` and mistakes are answered at once.
 from passsearch import __version__
-from passsearch.cli import catalog, explore, machine, network, run, runs
+from passsearch.cli import batch, catalog, explore, machine, network, run, runs
 from passsearch.cli.log_output import CommandLog, LogFile, Verbose
 from passsearch.cli.output import print_error
+from passsearch.core import interruptible
 from passsearch.errors import PassSearchError
 
 # 130 is what a shell reports for a process that Ctrl-C ended: 128 + SIGINT.
 DONE, USAGE, FAULT, INTERRUPTED = 0, 2, 3, 130
-ENDING_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Signals by which schedulers and closed terminals end a process; a command ends as it does after Ctrl-C."""
 
 DEBUG_VARIABLE = "PASSSEARCH_DEBUG"
 EXIT_STATUS = (
@@ -72,6 +68,7 @@ def application() -> typer.Typer:
     app.command()(run.audit)
     app.command()(run.report)
     app.add_typer(runs.runs_commands(), name="runs")
+    app.add_typer(batch.batch_commands(), name="batch")
     return app
 
 
@@ -110,24 +107,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _global_options(verbose: Verbose = 0, log_file: LogFile = None, version: Version = False) -> None:
     """Declare the options; their callbacks do the work."""
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Treat the signals that end a process like Ctrl-C: the result is written and workers and states are removed."""
-    # Only the main thread may set handlers; a signal that is ignored (`nohup`) stays so.
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    earlier = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
-    for number, handler in earlier.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)
 
 
 def _run(words: list[str], command_log: CommandLog) -> int:

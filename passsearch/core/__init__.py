@@ -1,7 +1,7 @@
 """Frozen values and pure functions; standard library only, so that every worker can import them."""
 
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
-from passsearch.core.arguments import NUMBERS, check_arguments
+from passsearch.core.arguments import NUMBERS, RULES, check_arguments
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.durable import replace_durably
 from passsearch.core.file_name import safe_file_name
@@ -16,6 +16,7 @@ from passsearch.core.inputs import (
     read_inputs,
     resolve_inputs,
 )
+from passsearch.core.interruption import ENDING_SIGNALS, interruptible
 from passsearch.core.measurement import (
     CODEGEN,
     COMPILE_PARTS,
@@ -34,6 +35,7 @@ from passsearch.core.measurement import (
     Interval,
     Measurement,
     Objective,
+    parse_objectives,
     strict_limit,
 )
 from passsearch.core.notice import NOTICE_LOG
@@ -49,6 +51,7 @@ __all__ = [
     "COMPILE_PARTS",
     "CONSTANTS",
     "DEADLINE_S",
+    "ENDING_SIGNALS",
     "FAILURE_KINDS",
     "FOLDING",
     "LOWERING",
@@ -56,6 +59,7 @@ __all__ = [
     "NUMBERS",
     "OBJECTIVES",
     "PASSES",
+    "RULES",
     "STRICT_LIMITS",
     "UNKNOWN_CLASS",
     "USUAL_REPETITIONS",
@@ -83,8 +87,10 @@ __all__ = [
     "check_arguments",
     "folder_bytes",
     "format_input",
+    "interruptible",
     "parse_input",
     "parse_json",
+    "parse_objectives",
     "printable",
     "read_inputs",
     "replace_durably",

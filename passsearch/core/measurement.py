@@ -1,6 +1,6 @@
 """Measurements, failures and objectives."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -166,3 +166,16 @@ OBJECTIVES: tuple[Objective, ...] = (
     Objective("power", "W", "minimize"),
     Objective("energy", "J", "minimize"),
 )
+
+
+def parse_objectives(objective: str | Sequence[str]) -> tuple[Objective, ...]:
+    """Return the one or two objectives of a name, a list of names, or names with a comma between them.
+
+    Raises:
+        UserError: There is none, more than two, or one twice, or a name is unknown.
+    """
+    texts = [objective] if isinstance(objective, str) else objective
+    names = [name.strip() for text in texts for name in str(text).split(",")]
+    if not 1 <= len(set(names)) == len(names) <= 2:
+        raise UserError(f"One objective or two different ones; got {len(names)}: {', '.join(names) or 'none'}.")
+    return tuple(Objective.parse(name) for name in names)

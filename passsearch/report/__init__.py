@@ -1,5 +1,6 @@
 """Result documents as people read them: text for terminals, HTML for notebooks and pages, SVG pictures."""
 
+from passsearch.report.batch import batch_results_text, batch_states_text, cross_text
 from passsearch.report.exploration import certificate_check_text, space_text
 from passsearch.report.formatting import format_megabytes
 from passsearch.report.headline import headline_text
@@ -23,12 +24,15 @@ __all__ = [
     "ProgressBar",
     "analysis_text",
     "audit_text",
+    "batch_results_text",
+    "batch_states_text",
     "candidate_text",
     "catalog_check_text",
     "catalog_entry_text",
     "catalog_text",
     "certificate_check_text",
     "comparison_text",
+    "cross_text",
     "findings_text",
     "format_megabytes",
     "headline_text",

@@ -6,9 +6,10 @@ import signal
 import pytest
 
 from passsearch.cli import app
+from passsearch.core import ENDING_SIGNALS
 
 
-@pytest.mark.parametrize("number", app.ENDING_SIGNALS)
+@pytest.mark.parametrize("number", ENDING_SIGNALS)
 def test_a_signal_that_ends_the_process_is_an_interruption(
     number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

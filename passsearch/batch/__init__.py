@@ -1,0 +1,36 @@
+"""Batch jobs: many searches from one YAML file, on this machine or on the nodes of a Slurm cluster."""
+
+from passsearch.batch.collect import collect
+from passsearch.batch.cross import CrossJob, cross_jobs, cross_rows, write_pipelines
+from passsearch.batch.job import BatchJob, TuneJob, tune_jobs
+from passsearch.batch.jobs_file import EXECUTORS, Device, JobsFile, Network, read_jobs
+from passsearch.batch.queues import LocalQueue, Queue, QueueState, SlurmQueue, open_queue
+from passsearch.batch.state import JobState, job_states
+from passsearch.batch.submit import RESUBMIT, SUBMIT, submit, wait
+
+__all__ = [
+    "EXECUTORS",
+    "RESUBMIT",
+    "SUBMIT",
+    "BatchJob",
+    "CrossJob",
+    "Device",
+    "JobState",
+    "JobsFile",
+    "LocalQueue",
+    "Network",
+    "Queue",
+    "QueueState",
+    "SlurmQueue",
+    "TuneJob",
+    "collect",
+    "cross_jobs",
+    "cross_rows",
+    "job_states",
+    "open_queue",
+    "read_jobs",
+    "submit",
+    "tune_jobs",
+    "wait",
+    "write_pipelines",
+]

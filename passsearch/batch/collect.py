@@ -1,0 +1,74 @@
+"""One row for each job, with what its run found."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from passsearch.batch.job import TuneJob
+from passsearch.core import Json
+
+
+def collect(jobs: Iterable[TuneJob]) -> list[dict[str, Json]]:
+    """Return a flat row for each job; the values of a job without a result are ``None``."""
+    return [_row(job, job.result) for job in jobs]
+
+
+def _row(job: TuneJob, result: Mapping[str, Any] | None) -> dict[str, Json]:
+    identity: dict[str, Json] = {
+        "job": job.name,
+        "network": job.network.text,
+        "batch": job.network.batch,
+        "objective": job.objective,
+        "device": job.device.name,
+        "run": str(job.folder),
+        "finished": result is not None,
+    }
+    return identity | (_findings(result) if result else dict.fromkeys(_FINDINGS))
+
+
+def _findings(result: Mapping[str, Any]) -> dict[str, Json]:
+    verdict, best, baseline = result["verdict"], result["best"], result["baseline"]
+    values = (
+        result["device"].get("name"),
+        result["toolchain"]["name"],
+        result["toolchain"]["tvm_version"],
+        result["target"],
+        verdict["objective"],
+        verdict["improved"],
+        verdict["confirmed"],
+        *_ratio(verdict),
+        *_ratio(result["ratios"].get("throughput")),
+        *_ratio(result["ratios"].get("compile_time")),
+        baseline["name"],
+        *((row.get("latency_s") or {}).get("median") for row in (baseline, best)),
+        *(row.get("compile_s") for row in (baseline, best)),
+        best["pipeline"],
+        best["build"].get("opt_level"),
+        result.get("measured_at"),
+    )
+    return dict(zip(_FINDINGS, values, strict=True))
+
+
+def _ratio(ratio: Mapping[str, Any] | None) -> tuple[Json, Json, Json]:
+    low, high = (ratio or {}).get("interval") or (None, None)
+    return (ratio or {}).get("ratio"), low, high
+
+
+_FINDINGS = (
+    "hardware",
+    "toolchain",
+    "tvm_version",
+    "target",
+    "gain_of",
+    "improved",
+    "confirmed",
+    *("gain", "gain_low", "gain_high"),
+    *("throughput_ratio", "throughput_low", "throughput_high"),
+    *("compile_time_ratio", "compile_time_low", "compile_time_high"),
+    "baseline",
+    *("baseline_latency_s", "best_latency_s"),
+    *("baseline_compile_s", "best_compile_s"),
+    "pipeline",
+    "opt_level",
+    "measured_at",
+)
+"""Keys of what a run found, in the order of ``_findings``."""

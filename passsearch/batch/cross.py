@@ -1,0 +1,159 @@
+"""Each device's winner on the other devices: does a sequence that was found on one help on another."""
+
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from passsearch.api import Progress, TuneResult, compare
+from passsearch.batch.job import BatchJob, TuneJob, digest, plain_name
+from passsearch.batch.records import RECORDS
+from passsearch.core import Json, parse_json, safe_file_name
+from passsearch.export import PIPELINE
+from passsearch.store import write_json
+
+CROSS = "cross"
+"""Folder of the comparisons, among the records."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossJob(BatchJob):
+    """A comparison, on one device, of the winners of all devices with the baseline there.
+
+    Attributes:
+        search: The search of this device.
+        winners: Names of the searches whose winners are compared, by the name of the place they were found at.
+        baseline: Name of the baseline.
+    """
+
+    search: TuneJob
+    winners: Mapping[str, str]
+    baseline: str
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the winners' pipeline files and of the comparison."""
+        return self.runs / RECORDS / CROSS / self.name
+
+    @property
+    def comparison(self) -> Mapping[str, Any] | None:
+        """The comparison; ``None`` if it is not there yet."""
+        try:
+            document: Mapping[str, Any] = parse_json((self.folder / "comparison.json").read_text())
+        except FileNotFoundError:
+            return None
+        return document
+
+    @property
+    def is_finished(self) -> bool:
+        """True if the comparison is there."""
+        return self.comparison is not None
+
+    def run(self, progress: Progress) -> bool:
+        """Compare; an interruption leaves nothing to go on with, so it begins anew then."""
+        search, options = self.search, self.search.options
+        shared = {name: options[name] for name in ("tolerance", "deadline", "catalogs", "trust") if name in options}
+        document = compare(
+            search.network.model,
+            [self.baseline, *(str(self.folder / f"{place}.json") for place in self.winners)],
+            batch=search.network.batch,
+            inputs=list(search.network.inputs) or None,
+            toolchain=search.toolchain,
+            target=search.target,
+            progress=progress,
+            **shared,
+        )
+        write_json(self.folder / "comparison.json", document)
+        return True
+
+
+def cross_jobs(jobs: Iterable[TuneJob]) -> list[CrossJob]:
+    """Return the comparisons of the searches that are finished, for networks and objectives on two places or more."""
+    groups: dict[tuple[Any, ...], list[TuneJob]] = defaultdict(list)
+    for job in jobs:
+        if job.result is not None:
+            # IRs of different dialects have no pass in common.
+            dialect = job.result["toolchain"]["dialect"]
+            groups[job.network, job.objective, dialect].append(job)
+    return [_cross_job(job, group) for group in groups.values() if len(group) > 1 for job in group]
+
+
+def write_pipelines(job: CrossJob) -> None:
+    """Write the pipeline files that a comparison needs, from the runs."""
+    job.folder.mkdir(parents=True, exist_ok=True)
+    allowed = {name: job.search.options[name] for name in ("catalogs", "trust") if name in job.search.options}
+    for place, name in job.winners.items():
+        result = TuneResult.read(job.runs / name, **allowed)
+        with TemporaryDirectory() as folder:
+            shutil.copy(result.export(Path(folder) / "deploy") / PIPELINE, job.folder / f"{place}.json")
+
+
+def cross_rows(jobs: Iterable[CrossJob]) -> list[dict[str, Json]]:
+    """Return a flat row for each winner on each device that was compared there."""
+    return [row for job in jobs if job.comparison for row in _rows(job, job.comparison)]
+
+
+def _cross_job(search: TuneJob, group: Sequence[TuneJob]) -> CrossJob:
+    places, results = _places(group), {job.name: job.result or {} for job in group}
+    # With the winners, so that winners of a continued search are compared anew.
+    bests = [[name, result["best"]["pipeline"], result["best"]["build"]] for name, result in results.items()]
+    words = [CROSS, Path(search.network.text.removeprefix("zoo:")).stem, search.objective, places[search.name]]
+    return CrossJob(
+        name=f"{plain_name(words)}-{digest([search.name, bests])}",
+        device=search.device,
+        runs=search.runs,
+        search=search,
+        winners={places[job.name]: job.name for job in group},
+        baseline=results[search.name]["baseline"]["name"],
+    )
+
+
+def _places(group: Sequence[TuneJob]) -> dict[str, str]:
+    """Return, by job, its device, with toolchain and target where the device alone does not tell jobs apart."""
+    devices = [job.device.name for job in group]
+    return {
+        job.name: safe_file_name(job.device.name)
+        if devices.count(job.device.name) == 1
+        else plain_name([job.device.name, job.toolchain or "", job.target or ""])
+        for job in group
+    }
+
+
+def _rows(job: CrossJob, comparison: Mapping[str, Any]) -> list[dict[str, Json]]:
+    own = next(place for place, name in job.winners.items() if name == job.search.name)
+    rows = {row["name"]: row for row in comparison["rows"]}
+    pairs = {(pair["first"], pair["second"]): pair for pair in comparison["pairs"]}
+    baseline = rows[job.baseline]
+    return [
+        {
+            "network": job.search.network.text,
+            "objective": job.search.objective,
+            "found_on": place,
+            "measured_on": own,
+            "pipeline": rows[place]["pipeline"],
+            "baseline": job.baseline,
+            **_against(pairs, job.baseline, place, prefix="baseline"),
+            **_against(pairs, own, place, prefix="own"),
+            "baseline_compile_s": baseline.get("compile_s"),
+            "compile_s": rows[place].get("compile_s"),
+            "failure": (rows[place].get("failure") or {}).get("reason"),
+        }
+        for place in job.winners
+    ]
+
+
+def _against(pairs: Mapping[Any, Mapping[str, Any]], first: str, second: str, *, prefix: str) -> dict[str, Json]:
+    """Return the second's throughput as a multiple of the first's, whichever of the two the comparison has first."""
+    ratio, low, high, verdict = None, None, None, None
+    if pair := pairs.get((first, second)):
+        ratio, (low, high), verdict = pair["ratio"], pair["interval"], pair["verdict"]
+    elif pair := pairs.get((second, first)):
+        ratio, verdict = 1 / pair["ratio"], _INVERSE.get(pair["verdict"], pair["verdict"])
+        low, high = (None if end is None else 1 / end for end in reversed(pair["interval"]))
+    return {f"{prefix}_ratio": ratio, f"{prefix}_low": low, f"{prefix}_high": high, f"{prefix}_verdict": verdict}
+
+
+_INVERSE = {"faster": "slower", "slower": "faster"}

@@ -1,0 +1,228 @@
+"""A job: one search with a run folder of its own, as a node runs it."""
+
+import json
+import logging
+import os
+import re
+import socket
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from passsearch.api import Progress, tune
+from passsearch.batch.jobs_file import Device, JobsFile, Network
+from passsearch.batch.records import FAILED, FINISHED, INTERRUPTED, RECORDS, RUNNING, WAITING, JobRecords, Report
+from passsearch.core import interruptible, parse_json, safe_file_name, timestamp
+from passsearch.errors import PassSearchError, UserError
+from passsearch.store import read_result
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchJob(ABC):
+    """A job that may be submitted, cut off and submitted again until it is finished. Calling it runs it here.
+
+    Attributes:
+        name: Name of the job, the same in every submission.
+        device: The device.
+        runs: Folder of all runs of the batch.
+    """
+
+    name: str
+    device: Device
+    runs: Path
+
+    @property
+    def records(self) -> JobRecords:
+        """The files of the job."""
+        return JobRecords(self.runs / RECORDS, self.name)
+
+    @property
+    @abstractmethod
+    def is_finished(self) -> bool:
+        """True if the job's result is there and nothing is left to do."""
+
+    @abstractmethod
+    def run(self, progress: Progress) -> bool:
+        """Do the work that is left; return False if it was interrupted."""
+
+    def __call__(self, turn: AbstractContextManager[object] | None = None) -> None:
+        """Run the job and report how it goes; ``turn`` is entered first, and may wait."""
+        _log_to_stderr()
+        if self.device.gpu:
+            os.environ["CUDA_VISIBLE_DEVICES"] = self.device.gpu
+        Reporter(self.records).watch(self, turn)
+
+    def checkpoint(self) -> Any:
+        """Return what submitit queues again after a preemption or a time limit: the same job, which goes on."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneJob(BatchJob):
+    """A search.
+
+    Attributes:
+        network: The network.
+        objective: One objective, or two with a comma.
+        toolchain: Name of the toolchain; ``None`` is the first of the node.
+        target: TVM's target; ``None`` is the CPU of the node.
+        options: Arguments of ``tune`` by name.
+    """
+
+    network: Network
+    objective: str
+    toolchain: str | None
+    target: str | None
+    options: Mapping[str, Any]
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return self.runs / self.name
+
+    @property
+    def result(self) -> Mapping[str, Any] | None:
+        """The run's result; ``None`` if the run was interrupted or has none yet."""
+        try:
+            result = read_result(self.folder)
+        except UserError:
+            return None
+        return None if result["interrupted"] else result
+
+    @property
+    def is_finished(self) -> bool:
+        """True if the run has a result by these limits; larger limits continue it."""
+        return self.result is not None and not self._limits_grew()
+
+    def run(self, progress: Progress) -> bool:
+        """Search; return False if it was interrupted."""
+        result = tune(
+            self.network.model,
+            batch=self.network.batch,
+            inputs=list(self.network.inputs) or None,
+            objective=self.objective,
+            toolchain=self.toolchain,
+            target=self.target,
+            out=self.folder,
+            progress=progress,
+            **self.options,
+        )
+        return not result.document["interrupted"]
+
+    def _limits_grew(self) -> bool:
+        settings = parse_json((self.folder / "run.json").read_text())
+        timeout, earlier = self.options.get("timeout"), settings.get("timeout_s")
+        # No time limit is the largest one.
+        longer = earlier is not None and (timeout is None or timeout > earlier)
+        return bool(longer or self.options.get("trials", 0) > settings["trials"])
+
+
+def tune_jobs(file: JobsFile) -> list[TuneJob]:
+    """Return the jobs of a file, in its order: networks, then objectives, then devices.
+
+    Raises:
+        UserError: Two jobs are the same.
+    """
+    jobs = {}
+    for job in _product(file):
+        if job.name in jobs:
+            raise UserError(f"The job {job.name} is in the file twice; name each network, objective and target once.")
+        jobs[job.name] = job
+    return list(jobs.values())
+
+
+def _product(file: JobsFile) -> Iterator[TuneJob]:
+    for network, objective, device in product(file.networks, file.objectives, file.devices):
+        for toolchain, target in product(device.toolchains, device.targets):
+            job = TuneJob(
+                name="",
+                device=device,
+                runs=file.runs,
+                network=network,
+                objective=objective,
+                toolchain=toolchain,
+                target=target,
+                options=file.options,
+            )
+            yield replace(job, name=_name(job))
+
+
+def _name(job: TuneJob) -> str:
+    """Return a name that people can read, with a digest of all that decides the run's result."""
+    # Neither the limits, which may grow, nor absolute paths, which change if the folder of the file moves.
+    options = {name: value for name, value in job.options.items() if name not in ("timeout", "trials")}
+    if "catalogs" in options:
+        options["catalogs"] = [Path(path).name for path in options["catalogs"]]
+    network = (job.network.text, job.network.batch, job.network.inputs)
+    identity = [network, job.objective, job.device.name, job.toolchain, job.target, options]
+    words = [Path(job.network.text.removeprefix("zoo:")).stem, job.objective, job.toolchain or "", job.device.name]
+    return f"{plain_name(words)}-{digest(identity)}"
+
+
+def plain_name(words: list[str]) -> str:
+    """Return words as one file name that is easy to type."""
+    return safe_file_name(re.sub(r"[^A-Za-z0-9._-]+", "_", "-".join(filter(None, words))))
+
+
+def digest(identity: Sequence[object]) -> str:
+    """Return eight characters that are the same for the same values."""
+    return f"{crc32(json.dumps(identity, sort_keys=True, default=list).encode()):08x}"
+
+
+class Reporter:
+    """Writes the reports of a job from inside the process that runs it."""
+
+    def __init__(self, records: JobRecords) -> None:
+        """Count the process among those that began the job."""
+        self._records = records
+        earlier = records.report
+        starts = 1 + (earlier.starts if earlier else 0)
+        self._report = Report("", socket.gethostname(), os.getpid(), starts, "")
+
+    def write(self, state: str, *, progress: str | None = None, reason: str = "") -> None:
+        """Write a report; without a step it keeps the last one."""
+        step = self._report.progress if progress is None else progress
+        self._report = replace(self._report, state=state, at=timestamp(), progress=step, reason=reason)
+        self._records.write_report(self._report)
+
+    def watch(self, job: BatchJob, turn: AbstractContextManager[object] | None = None) -> None:
+        """Wait for the job's turn, run the job, and report its progress and its end."""
+        if turn is not None:
+            self.write(WAITING, reason="another job has the device")
+        try:
+            with interruptible(), turn or nullcontext():
+                self.write(RUNNING)
+                complete = job.run(self._progress)
+        except KeyboardInterrupt:
+            complete = False
+        except Exception as error:  # all of them: the report is what the user sees of a node
+            self.write(FAILED, reason=_reason(error))
+            raise
+        # The last step tells a reader where an interrupted job stopped, and nothing of a finished one.
+        self.write(FINISHED if complete else INTERRUPTED, progress="" if complete else None)
+
+    def _progress(self, text: str, done: int, total: int) -> None:
+        # A total of 0 marks a note, which is no step.
+        if total:
+            self.write(RUNNING, progress=f"{text} ({done} of {total})")
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, PassSearchError) else f"{type(error).__name__}: {text}"
+
+
+def _log_to_stderr() -> None:
+    """Write the log to standard error, which the executor keeps in a file."""
+    logger, handler = logging.getLogger("passsearch"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger.handlers, logger.propagate = [handler], False
+    logger.setLevel(logging.INFO)

@@ -1,0 +1,215 @@
+"""The YAML file of a batch: networks, objectives, compilers and devices, whose product is the list of jobs."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from passsearch.catalog import Fields, read_yaml
+from passsearch.core import RULES, Json, parse_objectives
+from passsearch.errors import UserError
+
+EXECUTORS = ("local", "slurm")
+OPTIONS = (
+    "trials",
+    "timeout",
+    "seed",
+    "confirm",
+    "keep_throughput",
+    "tolerance",
+    "deadline",
+    "passes",
+    "additional",
+    "catalogs",
+    "trust",
+    "sampler",
+    "remember",
+)
+"""Arguments of ``tune`` that a batch sets for all of its jobs."""
+
+_KEYS = ("runs", "executor", "networks", "objectives", "toolchains", "targets", "options", "devices")
+_NETWORK_KEYS = ("model", "batch", "inputs")
+_SLURM_TEXTS = ("partition", "constraint", "account", "qos", "gres")
+_SLURM_NUMBERS = {"cpus": "cpus_per_task", "memory_gb": "mem", "minutes": "time"}
+_DEVICE_KEYS = (
+    *("toolchains", "targets", "gpu", "at_once", "container", "setup"),
+    *(*_SLURM_TEXTS, *_SLURM_NUMBERS, "exclusive", "slurm"),
+)
+_DAY_MIN = 24 * 60
+# A run may exceed its limit by a tenth, and a node has to load the network and its frameworks first.
+_OVERTIME, _START_MIN = 1.1, 15
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of a batch.
+
+    Attributes:
+        text: The network as the file has it.
+        model: The network as ``tune`` takes it; a path is absolute.
+        batch: Size of the first dimension; ``None`` leaves it to the file of the network.
+        inputs: Types of inputs that the file of the network leaves open.
+    """
+
+    text: str
+    model: str
+    batch: int | None = None
+    inputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Device:
+    """The hardware that some jobs run on, and how they are started there.
+
+    Attributes:
+        name: Name of the device in the file.
+        toolchains: Toolchains that compile for it; ``None`` is the first of the node.
+        targets: TVM's targets; ``None`` is the CPU of the node.
+        gpu: UUID of the GPU; empty leaves the choice to the scheduler.
+        at_once: Jobs of this device that run at the same time on a cluster.
+        container: Command that starts a program in a container; empty for none.
+        setup: Shell lines before the job.
+        slurm: Parameters of a Slurm job by submitit's names.
+    """
+
+    name: str
+    toolchains: tuple[str | None, ...] = (None,)
+    targets: tuple[str | None, ...] = (None,)
+    gpu: str = ""
+    at_once: int = 1
+    container: str = ""
+    setup: tuple[str, ...] = ()
+    slurm: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobsFile:
+    """The content of a batch's YAML file.
+
+    Attributes:
+        runs: Folder of the runs; on a cluster all nodes see it.
+        executor: One of ``EXECUTORS``.
+        networks: The networks.
+        objectives: Objectives; two with a comma are one Pareto front.
+        devices: The devices.
+        options: Arguments of ``tune`` by name.
+    """
+
+    runs: Path
+    executor: str
+    networks: tuple[Network, ...]
+    objectives: tuple[str, ...]
+    devices: tuple[Device, ...]
+    options: Mapping[str, Json]
+
+
+def read_jobs(path: Path) -> JobsFile:
+    """Read the YAML file of a batch; paths in it are relative to its folder.
+
+    Raises:
+        UserError: The file cannot be read, or a key is unknown, missing or has a wrong value.
+    """
+    document, folder = read_yaml(path, what="file of jobs"), path.resolve().parent
+    if not isinstance(document, dict):
+        raise UserError(f"`{path}`: got no keys; allowed: a mapping with {', '.join(_KEYS)}. See docs/batch.md")
+    fields = Fields(document, str(path), "top level")
+    fields.allow_only(_KEYS)
+    options = _options(fields, folder)
+    return JobsFile(
+        runs=folder / fields.text("runs"),
+        executor=fields.one_of("executor", EXECUTORS, default="local"),
+        networks=tuple(_network(fields, item, folder) for item in _required_items(fields, "networks")),
+        objectives=tuple(_objective(fields, item) for item in _required_items(fields, "objectives")),
+        devices=_devices(fields, options),
+        options=options,
+    )
+
+
+def _required_items(fields: Fields, name: str) -> tuple[Json, ...]:
+    items = fields.items(name)
+    if not items:
+        raise fields.fault(name, "nothing", allowed="a list with at least one item")
+    return items
+
+
+def _network(owner: Fields, item: Json, folder: Path) -> Network:
+    fields = owner.inner("networks", {"model": item} if isinstance(item, str) else item)
+    fields.allow_only(_NETWORK_KEYS)
+    text = fields.text("model")
+    model = text if text.startswith("zoo:") else str(folder / text)
+    if model != text and not Path(model).exists():
+        raise fields.fault("model", text, allowed=f"`zoo:NAME`, or a file in `{folder}`")
+    batch = fields.integer("batch", low=1, high=10**6) if "batch" in fields.values else None
+    return Network(text, model, batch, fields.texts("inputs"))
+
+
+def _objective(fields: Fields, item: Json) -> str:
+    texts = [str(name) for name in item] if isinstance(item, list) else str(item)
+    try:
+        return ",".join(objective.name for objective in parse_objectives(texts))
+    except UserError as error:
+        raise _refusal(fields, error) from None
+
+
+def _options(owner: Fields, folder: Path) -> dict[str, Json]:
+    fields = owner.inner("options", dict(owner.mapping("options")))
+    fields.allow_only(OPTIONS)
+    try:
+        options = {name: cast(Json, RULES[name].accept(name, value)) for name, value in fields.values.items()}
+    except UserError as error:
+        raise _refusal(fields, error) from None
+    if "catalogs" in options:
+        options["catalogs"] = [str(folder / name) for name in fields.texts("catalogs")]
+    return options
+
+
+def _refusal(fields: Fields, error: UserError) -> UserError:
+    return UserError(f"`{fields.origin}`: {error}")
+
+
+def _devices(owner: Fields, options: Mapping[str, Json]) -> tuple[Device, ...]:
+    devices = owner.mapping("devices") or {"cpu": {}}
+    # A device without keys of its own (`a100:`) is nothing in YAML.
+    return tuple(_device(owner, str(name), values or {}, options) for name, values in devices.items())
+
+
+def _device(owner: Fields, name: str, values: Json, options: Mapping[str, Json]) -> Device:
+    fields = owner.inner(f"devices.{name}", values)
+    fields.allow_only(_DEVICE_KEYS)
+    return Device(
+        name,
+        toolchains=fields.texts("toolchains") or owner.texts("toolchains") or (None,),
+        targets=fields.texts("targets") or owner.texts("targets") or (None,),
+        gpu=fields.text("gpu", default=""),
+        at_once=fields.integer("at_once", low=1, high=1000, default=1),
+        container=fields.text("container", default=""),
+        setup=fields.texts("setup"),
+        slurm=_slurm_parameters(fields, options),
+    )
+
+
+def _slurm_parameters(fields: Fields, options: Mapping[str, Json]) -> dict[str, Json]:
+    parameters: dict[str, Json] = {name: fields.text(name) for name in _SLURM_TEXTS if name in fields.values}
+    parameters |= {
+        parameter: fields.integer(name, low=1, high=10**6)
+        for name, parameter in _SLURM_NUMBERS.items()
+        if name in fields.values
+    }
+    parameters.setdefault("time", _minutes(options))
+    if "mem" in parameters:
+        parameters["mem"] = f"{parameters['mem']}GB"
+    # A GPU is allotted to one job by its `gres`. A CPU is measured undisturbed only if the job has the whole node.
+    if fields.flag("exclusive", default="gres" not in fields.values):
+        parameters["exclusive"] = True
+    if "slurm" in fields.values:
+        parameters["additional_parameters"] = dict(fields.mapping("slurm"))
+    return parameters
+
+
+def _minutes(options: Mapping[str, Json]) -> int:
+    """Return the time limit of a Slurm job, from the time limit of the run."""
+    timeout_s = options.get("timeout")
+    if not isinstance(timeout_s, int | float):
+        return _DAY_MIN
+    return _START_MIN + math.ceil(_OVERTIME * timeout_s / 60)

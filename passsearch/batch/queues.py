@@ -1,0 +1,218 @@
+"""Where jobs wait and run: processes of this machine, or a Slurm cluster. Both are submitit's."""
+
+import os
+import shlex
+import shutil
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+from filelock import FileLock
+
+from passsearch.batch.job import BatchJob
+from passsearch.batch.jobs_file import EXECUTORS, Device
+from passsearch.errors import EnvironmentFault, UserError
+from passsearch.toolchain import cache_folder
+
+MOST_REQUEUES = 100
+"""Number of times that a job which reached the scheduler's time limit is queued again."""
+
+_YEAR_MIN = 365 * 24 * 60
+_MISSING = "Batch jobs need submitit; install it: pip install 'passsearch[batch]'"
+
+
+@dataclass(frozen=True)
+class QueueState:
+    """What a queue says about a job that it has.
+
+    Attributes:
+        is_pending: True if the job has not begun.
+        reason: Reason why it waits, in the queue's words.
+    """
+
+    is_pending: bool
+    reason: str = ""
+
+
+class Queue(Protocol):
+    """A queue of jobs."""
+
+    @property
+    def name(self) -> str:
+        """One of ``EXECUTORS``."""
+        ...
+
+    def submit(self, jobs: Sequence[BatchJob], device: Device) -> list[str]:
+        """Queue jobs of one device, and return their names in the queue."""
+        ...
+
+    def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
+        """Return the state of each of these jobs that has not ended."""
+        ...
+
+
+def open_queue(name: str, folder: Path) -> Queue:
+    """Return the queue of an executor.
+
+    Args:
+        name: One of ``EXECUTORS``.
+        folder: Folder of the jobs' output.
+
+    Raises:
+        EnvironmentFault: submitit is missing, or this machine belongs to no Slurm cluster.
+    """
+    queues: dict[str, Queue] = {queue.name: queue for queue in (LocalQueue(folder), SlurmQueue(folder))}
+    if name not in queues:
+        raise UserError(f"Unknown executor `{name}`; choose from: {', '.join(EXECUTORS)}.")
+    return queues[name]
+
+
+@dataclass(frozen=True)
+class LocalQueue:
+    """Processes of this machine, which go on after the terminal is closed. One job has the device at a time."""
+
+    folder: Path
+    name: str = "local"
+
+    def submit(self, jobs: Sequence[BatchJob], device: Device) -> list[str]:
+        """Start a process for each job; it waits for the device."""
+        executor = _submitit().LocalExecutor(self.folder, python=_python(device))
+        executor.update_parameters(timeout_min=_YEAR_MIN, setup=list(device.setup))
+        gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
+        with _detached():
+            submissions = [executor.submit(_LocalWork(job, gpus)) for job in jobs]
+        return [f"{socket.gethostname()}:{submission.job_id}" for submission in submissions]
+
+    def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
+        """Return the jobs whose process runs; those of another machine count as running."""
+        here, states = socket.gethostname(), {}
+        for id_ in ids:
+            host, _, pid = id_.partition(":")
+            if host != here:
+                states[id_] = QueueState(False, f"of {host}; ask there")
+            elif _is_running(int(pid), self.folder):
+                states[id_] = QueueState(False)
+        return states
+
+
+@dataclass(frozen=True)
+class SlurmQueue:
+    """A Slurm cluster. The jobs of one device are an array, of which a few run at once."""
+
+    folder: Path
+    name: str = "slurm"
+
+    def submit(self, jobs: Sequence[BatchJob], device: Device) -> list[str]:
+        """Submit an array of jobs."""
+        submitit = _submitit()
+        _require_command("sbatch")
+        executor = submitit.SlurmExecutor(self.folder, max_num_timeout=MOST_REQUEUES, python=_python(device))
+        executor.update_parameters(
+            job_name=f"passsearch-{device.name}",
+            array_parallelism=device.at_once,
+            setup=list(device.setup) or None,
+            **device.slurm,
+        )
+        try:
+            with executor.batch():
+                submissions = [executor.submit(job) for job in jobs]
+        except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
+            raise UserError(f"Slurm refuses the jobs of device `{device.name}`: {_one_line(error)}") from None
+        return [str(submission.job_id) for submission in submissions]
+
+    def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
+        """Return the jobs that `squeue` lists; it needs no accounting database, which many clusters lack."""
+        _require_command("squeue")
+        words = ["squeue", "--noheader", "--array", f"--user={os.getuid()}", "--format=%i|%T|%r"]
+        try:
+            lines = _submitit().helpers.CommandFunction(words, verbose=False)().splitlines()
+        except _submitit().core.utils.FailedJobError as error:
+            raise EnvironmentFault(f"Slurm does not answer: {_one_line(error)}; try again later.") from None
+        rows = [line.split("|", 2) for line in lines]
+        return {
+            id_: QueueState(state == "PENDING", "" if reason == "None" else reason)
+            for id_, state, reason in rows
+            if id_ in ids
+        }
+
+
+@dataclass(frozen=True)
+class _LocalWork:
+    """A job as a process of this machine runs it.
+
+    Attributes:
+        job: The job.
+        gpus: GPUs that were visible to the person who submitted; submitit hides all of them. ``None`` is all.
+    """
+
+    job: BatchJob
+    gpus: str | None
+
+    def __call__(self) -> None:
+        """Wait for the device, then run the job."""
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+        if self.gpus is not None:
+            os.environ["CUDA_VISIBLE_DEVICES"] = self.gpus
+        # A GPU has a turn of its own. All else shares one, as compilers and kernels of two searches share processors.
+        lock = cache_folder() / "locks" / f"batch-{self.job.device.gpu or 'machine'}.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        self.job(FileLock(lock))
+
+
+def _submitit() -> Any:
+    try:
+        import submitit
+    except ImportError:
+        raise EnvironmentFault(_MISSING) from None
+    return submitit
+
+
+def _python(device: Device) -> str:
+    """Return the words that start Python for a device, in its container if it has one."""
+    return f"{device.container} python3" if device.container else shlex.quote(sys.executable)
+
+
+def _require_command(name: str) -> None:
+    if shutil.which(name) is None:
+        raise EnvironmentFault(f"No `{name}` here; use a machine of the Slurm cluster, or --executor local.")
+
+
+def _is_running(pid: int, folder: Path) -> bool:
+    """Return whether a process is one that submitit started for a folder, and not a later one of the same number."""
+    try:
+        words = " ".join(psutil.Process(pid).cmdline())
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+    # A process that is just being started has no words yet; one that has ended is no process to psutil.
+    return not words or ("submitit.local._local" in words and str(folder) in words)
+
+
+@contextmanager
+def _detached() -> Iterator[None]:
+    """Let processes that start here know nothing of the terminal, as `nohup` does.
+
+    Neither Ctrl-C nor the end of the terminal reaches them, and nobody who reads the output of this process through a
+    pipe has to wait for their end.
+    """
+    with ExitStack() as undo:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGHUP):
+                undo.callback(signal.signal, number, signal.signal(number, signal.SIG_IGN))
+        with Path(os.devnull).open("r+b", buffering=0) as nothing:
+            for stream in range(3):
+                saved = os.dup(stream)
+                undo.callback(os.close, saved)
+                undo.callback(os.dup2, saved, stream)
+                os.dup2(nothing.fileno(), stream)
+        yield
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,102 @@
+"""The files by which the person who submits a job and the node that runs it know of each other."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from passsearch.core import parse_json
+from passsearch.store import write_json
+
+RECORDS = "batch"
+"""Folder of these files and of the jobs' output, in the folder of runs."""
+
+WAITING, RUNNING, FINISHED, INTERRUPTED, FAILED = "waiting", "running", "finished", "interrupted", "failed"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The latest submission of a job.
+
+    Attributes:
+        executor: Name of the queue that has the job.
+        id: Name of the job in that queue.
+        submitted_at: Time in ISO 8601 and UTC.
+        starts: Number of processes that began the job before.
+    """
+
+    executor: str
+    id: str
+    submitted_at: str
+    starts: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """How far a job is, in the words of the process that runs it.
+
+    Attributes:
+        state: ``WAITING`` for its device, ``RUNNING``, or how it ended.
+        host: Name of the node.
+        pid: Number of the process on the node.
+        starts: Number of processes that began the job, this one included.
+        at: Time of this report in ISO 8601 and UTC.
+        progress: The current or last step.
+        reason: Reason of the state; empty where there is nothing to explain.
+    """
+
+    state: str
+    host: str
+    pid: int
+    starts: int
+    at: str
+    progress: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class JobRecords:
+    """The files of one job.
+
+    Attributes:
+        folder: The folder of all records.
+        name: Name of the job.
+    """
+
+    folder: Path
+    name: str
+
+    @property
+    def submission(self) -> Submission | None:
+        """The latest submission; ``None`` if there is none."""
+        content = _read(self._path("submission"))
+        return None if content is None else Submission(**content)
+
+    @property
+    def report(self) -> Report | None:
+        """The latest report; ``None`` if the job has not begun."""
+        content = _read(self._path("report"))
+        return None if content is None else Report(**content)
+
+    def write_submission(self, submission: Submission) -> None:
+        """Replace the submission."""
+        self._write("submission", asdict(submission))
+
+    def write_report(self, report: Report) -> None:
+        """Replace the report."""
+        self._write("report", asdict(report))
+
+    def _path(self, kind: str) -> Path:
+        return self.folder / f"{self.name}.{kind}.json"
+
+    def _write(self, kind: str, content: Mapping[str, Any]) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self._path(kind), content)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        content: dict[str, Any] = parse_json(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return content

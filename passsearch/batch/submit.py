@@ -1,0 +1,93 @@
+"""Submit what is left to do, and nothing twice."""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from filelock import FileLock
+
+from passsearch.batch.job import BatchJob
+from passsearch.batch.jobs_file import Device
+from passsearch.batch.queues import Queue, open_queue
+from passsearch.batch.records import FAILED, INTERRUPTED, RECORDS, RUNNING, Submission
+from passsearch.batch.state import LOGS, NEW, QUEUED, JobState, OpenQueue, job_states
+from passsearch.core import timestamp
+
+SUBMIT = frozenset({NEW, INTERRUPTED})
+"""States of the jobs that `submit` takes: a job that failed would most likely fail again."""
+
+RESUBMIT = frozenset({FAILED, INTERRUPTED})
+"""States of the jobs that `resubmit` takes."""
+
+_log = logging.getLogger(__name__)
+
+
+def submit(
+    jobs: Sequence[BatchJob],
+    *,
+    runs: Path,
+    executor: str,
+    states: Collection[str] = SUBMIT,
+    queues: OpenQueue = open_queue,
+) -> list[BatchJob]:
+    """Submit the jobs in some states, and return them; all others are left alone.
+
+    Args:
+        jobs: The jobs.
+        runs: Folder of all runs of the batch.
+        executor: Name of the queue.
+        states: States of the jobs to submit.
+        queues: Function that opens a queue.
+
+    Raises:
+        EnvironmentFault: The queue cannot be used here.
+        UserError: The queue refuses the jobs.
+    """
+    records = runs / RECORDS
+    records.mkdir(parents=True, exist_ok=True)
+    # Held from looking to writing, so that two people who submit at the same time do not both take a job.
+    with FileLock(records / ".lock"):
+        due = [state.job for state in job_states(jobs, queues) if state.state in states]
+        if due:
+            queue = queues(executor, records / LOGS)
+            for device in _devices(due):
+                _submit_device([job for job in due if job.device == device], device, queue)
+    return due
+
+
+def wait(
+    jobs: Sequence[BatchJob],
+    *,
+    queues: OpenQueue = open_queue,
+    look: Callable[[Sequence[JobState]], None],
+    every_s: float,
+) -> list[JobState]:
+    """Wait until no job is queued or running, and return the states.
+
+    Args:
+        jobs: The jobs.
+        queues: Function that opens a queue.
+        look: Function that gets the states each time they are read.
+        every_s: Seconds between two readings.
+    """
+    while True:
+        states = job_states(jobs, queues)
+        look(states)
+        if not any(state.state in (QUEUED, RUNNING) for state in states):
+            return states
+        time.sleep(every_s)
+
+
+def _devices(jobs: Sequence[BatchJob]) -> list[Device]:
+    return list({job.device.name: job.device for job in jobs}.values())
+
+
+def _submit_device(jobs: Sequence[BatchJob], device: Device, queue: Queue) -> None:
+    _log.info("submitting %d jobs for device %s to %s", len(jobs), device.name, queue.name)
+    submitted_at = timestamp()
+    # Read before the queue has the jobs, because one may begin at once.
+    reports = {job.name: job.records.report for job in jobs}
+    starts = {name: report.starts if report else 0 for name, report in reports.items()}
+    for job, id_ in zip(jobs, queue.submit(jobs, device), strict=True):
+        job.records.write_submission(Submission(queue.name, id_, submitted_at, starts[job.name]))

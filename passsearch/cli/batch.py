@@ -1,0 +1,183 @@
+"""``batch``: many searches from one YAML file, on this machine or on a Slurm cluster."""
+
+import csv
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from passsearch.cli.options import AsJson
+from passsearch.cli.output import print_note, print_result
+from passsearch.errors import UserError
+
+if TYPE_CHECKING:
+    from passsearch.batch import BatchJob, JobState
+
+NEGATIVE = 1
+EVERY_S = 2.0
+"""Seconds between two looks at the jobs with ``--wait``."""
+
+JobsPath = Annotated[Path, typer.Argument(metavar="JOBS.yaml", help="File of jobs; docs/batch.md explains its keys.")]
+Executor = Annotated[
+    str | None, typer.Option(metavar="NAME", help="local or slurm; by default what the file says, else local.")
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Return when no job is queued or running any more.")]
+
+
+def batch_commands() -> typer.Typer:
+    """Return the commands of ``passsearch batch``."""
+    app = typer.Typer(
+        help="Searches on many networks and devices, as jobs.", no_args_is_help=True, rich_markup_mode=None
+    )
+    app.command()(submit)
+    app.command()(status)
+    app.command()(collect)
+    app.command()(resubmit)
+    app.command()(cross)
+    return app
+
+
+def submit(file: JobsPath, *, executor: Executor = None, wait: Wait = False, as_json: AsJson = False) -> int:
+    """Submit the jobs that are new or were cut off.
+
+    Jobs that are finished, queued or running are left alone, so it is safe to submit twice. A job that was cut off
+    goes on where it stopped.
+    """
+    from passsearch.batch import SUBMIT
+
+    return _submit(file, executor, states=SUBMIT, wait=wait, as_json=as_json)
+
+
+def resubmit(file: JobsPath, *, executor: Executor = None, wait: Wait = False, as_json: AsJson = False) -> int:
+    """Submit the jobs that failed or were cut off."""
+    from passsearch.batch import RESUBMIT
+
+    return _submit(file, executor, states=RESUBMIT, wait=wait, as_json=as_json)
+
+
+def status(file: JobsPath, *, as_json: AsJson = False) -> None:
+    """Show the state, the last step and the reason for each job."""
+    from passsearch.batch import job_states, read_jobs, tune_jobs
+    from passsearch.report import batch_states_text
+
+    jobs = read_jobs(file)
+    document = _states_document(file, jobs.runs, job_states(tune_jobs(jobs)))
+    print_result(document, batch_states_text(document), as_json=as_json)
+
+
+def collect(
+    file: JobsPath,
+    *,
+    csv_file: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Also write the rows as CSV.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what all searches found in one table, and the comparisons that `batch cross` made."""
+    from passsearch import batch
+    from passsearch.report import batch_results_text
+
+    jobs = batch.tune_jobs(batch.read_jobs(file))
+    document: dict[str, Any] = {
+        "file": str(file),
+        "rows": batch.collect(jobs),
+        "cross": batch.cross_rows(batch.cross_jobs(jobs)),
+    }
+    if csv_file is not None:
+        _write_csv(csv_file, document["rows"])
+    print_result(document, batch_results_text(document), as_json=as_json)
+
+
+def cross(file: JobsPath, *, executor: Executor = None, wait: Wait = False, as_json: AsJson = False) -> int:
+    """Measure each device's winner on the other devices.
+
+    Submits the comparisons that are missing, and shows those that are there: whether a sequence that was found on one
+    device helps on another.
+    """
+    from passsearch import batch
+    from passsearch.report import batch_states_text, cross_text
+
+    content = batch.read_jobs(file)
+    jobs = batch.cross_jobs(batch.tune_jobs(content))
+    for job in jobs:
+        if not job.is_finished:
+            batch.write_pipelines(job)
+    name = executor or content.executor
+    submitted = batch.submit(jobs, runs=content.runs, executor=name, states=batch.SUBMIT | batch.RESUBMIT)
+    states = _look(jobs, wait=wait)
+    document = _states_document(file, content.runs, states, submitted=submitted)
+    document["cross"] = batch.cross_rows(jobs)
+    parts = [cross_text(document)]
+    if any(state.state != "finished" for state in states):
+        parts.insert(0, batch_states_text(document))
+    print_result(document, "\n\n".join(parts), as_json=as_json)
+    return _exit_status(states)
+
+
+def _submit(file: Path, executor: str | None, *, states: Collection[str], wait: bool, as_json: bool) -> int:
+    from passsearch import batch
+    from passsearch.report import batch_states_text
+
+    content = batch.read_jobs(file)
+    jobs, name = batch.tune_jobs(content), executor or content.executor
+    if name == "local":
+        _require_toolchains(jobs)
+    submitted = batch.submit(jobs, runs=content.runs, executor=name, states=states)
+    result = _look(jobs, wait=wait)
+    document = _states_document(file, content.runs, result, submitted=submitted)
+    print_result(document, batch_states_text(document), as_json=as_json)
+    return _exit_status(result)
+
+
+def _require_toolchains(jobs: Sequence[Any]) -> None:
+    """Refuse toolchains that this machine lacks; those of a cluster's nodes are not known here."""
+    from passsearch.cli.network import check_environment
+
+    for toolchain in {job.toolchain: None for job in jobs}:
+        check_environment(toolchain)
+
+
+def _look(jobs: Sequence["BatchJob"], *, wait: bool) -> list["JobState"]:
+    from passsearch import batch
+
+    if not wait:
+        return batch.job_states(jobs)
+    latest = ""
+
+    def look(states: Sequence["JobState"]) -> None:
+        nonlocal latest
+        counts = Counter(state.state for state in states)
+        steps = [f"{state.job.name}: {state.progress}" for state in states if state.state == "running"]
+        line = "; ".join([", ".join(f"{count} {name}" for name, count in counts.items()), *steps])
+        if line != latest:
+            print_note(line)
+        latest = line
+
+    return batch.wait(jobs, look=look, every_s=EVERY_S)
+
+
+def _states_document(
+    file: Path, runs: Path, states: Sequence["JobState"], *, submitted: Sequence["BatchJob"] | None = None
+) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "file": str(file),
+        "runs": str(runs),
+        "output": str(runs / "batch" / "output"),
+        "jobs": [state.to_json() for state in states],
+    }
+    return document if submitted is None else {**document, "submitted": [job.name for job in submitted]}
+
+
+def _exit_status(states: Sequence["JobState"]) -> int:
+    return NEGATIVE if any(state.state == "failed" for state in states) else 0
+
+
+def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    except OSError as error:
+        raise UserError(f"Cannot write `{path}`: {error.strerror}; choose another file with --csv.") from None
+    print_note(f"wrote {path}")

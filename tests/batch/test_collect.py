@@ -1,0 +1,131 @@
+"""One table of finished runs, and of comparisons across devices. The results are recorded."""
+
+import csv
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from passsearch import cli
+from passsearch.batch import collect, cross_jobs, cross_rows, job_states, read_jobs, tune_jobs
+from passsearch.report import batch_results_text, cross_text
+
+RESULTS = Path(__file__).parents[1] / "data" / "results"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file of one network and objective on two devices, both of which are finished, and on one that is not."""
+    path = tmp_path / "jobs.yaml"
+    path.write_text(
+        "runs: runs\nnetworks: [zoo:resnet_tiny]\nobjectives: [throughput]\noptions: {trials: 8}\n"
+        "devices:\n  big: {toolchains: [relay]}\n  small: {toolchains: [relay]}\n  new: {}\n"
+    )
+    for job in tune_jobs(read_jobs(path))[:2]:
+        job.folder.mkdir(parents=True)
+        shutil.copy(RESULTS / "resnet_tiny-relay.json", job.folder / "result.json")
+        (job.folder / "run.json").write_text(json.dumps({"trials": 8, "timeout_s": None}))
+    return path
+
+
+def _edit(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+
+
+def test_a_row_has_what_the_run_found(file: Path) -> None:
+    recorded = json.loads((RESULTS / "resnet_tiny-relay.json").read_text())
+    jobs = tune_jobs(read_jobs(file))
+    _edit(jobs[0].folder / "result.json", lambda result: result["verdict"].update(ratio=1.5, interval=[1.25, 1.75]))
+    big, _, new = collect(jobs)
+    assert big["finished"] and big["device"] == "big" and big["pipeline"] == recorded["best"]["pipeline"]
+    assert [big["gain"], big["gain_low"], big["gain_high"]] == [1.5, 1.25, 1.75]
+    assert big["baseline_latency_s"] == recorded["baseline"]["latency_s"]["median"]
+    assert not new["finished"] and new["pipeline"] is None and new.keys() == big.keys()
+
+
+def test_commands_show_all_rows_and_write_them(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = file.with_name("table.csv")
+    assert cli.main(["batch", "collect", str(file), "--csv", str(table)]) == 0
+    text = capsys.readouterr().out
+    assert "no result yet" in text and "unfinished: 1 of 3" in text
+    with table.open(newline="") as rows:
+        assert [row["device"] for row in csv.DictReader(rows)] == ["big", "small", "new"]
+    assert cli.main(["batch", "status", str(file)]) == 0
+    assert "jobs: 3: 2 finished, 1 new" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["trials: 9, timeout: 30", "trials: 8, timeout: 60", "trials: 8"])
+def test_larger_limits_make_a_finished_run_unfinished(file: Path, option: str) -> None:
+    for run in file.parent.glob("runs/*/run.json"):
+        run.write_text(json.dumps({"trials": 8, "timeout_s": 30}))
+    text = file.read_text()
+    file.write_text(text.replace("trials: 8", "trials: 8, timeout: 30"))
+    assert [state.state for state in job_states(tune_jobs(read_jobs(file)))] == ["finished", "finished", "new"]
+    file.write_text(text.replace("trials: 8", option))
+    assert [state.state for state in job_states(tune_jobs(read_jobs(file)))] == ["new", "new", "new"]
+
+
+def test_an_interrupted_run_is_no_result(file: Path) -> None:
+    [job, other, _] = tune_jobs(read_jobs(file))
+    _edit(job.folder / "result.json", lambda result: result.update(interrupted=True))
+    assert not job.is_finished and other.is_finished
+    assert [row["finished"] for row in collect([job, other])] == [False, True]
+
+
+def test_each_device_compares_the_winners_of_all(file: Path) -> None:
+    jobs = tune_jobs(read_jobs(file))
+    comparisons = cross_jobs(jobs)
+    winners = {"big": jobs[0].name, "small": jobs[1].name}
+    assert [(job.device.name, job.winners, job.baseline) for job in comparisons] == [
+        ("big", winners, "O3"),
+        ("small", winners, "O3"),
+    ]
+    names = {job.name for job in comparisons}
+    assert {job.name for job in cross_jobs(jobs)} == names
+    _edit(jobs[1].folder / "result.json", lambda result: result["best"].update(pipeline="FuseOps"))
+    # The new winner is measured everywhere.
+    assert not names & {job.name for job in cross_jobs(jobs)}
+
+
+def test_winners_of_two_dialects_are_not_compared(file: Path) -> None:
+    jobs = tune_jobs(read_jobs(file))
+    shutil.copy(RESULTS / "resnet_tiny-relax.json", jobs[1].folder / "result.json")
+    assert cross_jobs(jobs) == []
+
+
+def test_ratios_are_read_from_the_pair_whichever_comes_first(file: Path) -> None:
+    [job, _] = cross_jobs(tune_jobs(read_jobs(file)))
+    pairs = [("O3", "big", 1.25, "faster"), ("O3", "small", 0.5, "slower"), ("big", "small", 0.4, "slower")]
+    comparison = {
+        "rows": [{"name": name, "pipeline": "FuseOps", "compile_s": 2.0} for name in ("O3", "big", "small")],
+        "pairs": [
+            {"first": a, "second": b, "ratio": ratio, "interval": [ratio / 2, ratio * 2], "verdict": verdict}
+            for a, b, ratio, verdict in pairs
+        ],
+    }
+    job.folder.mkdir(parents=True)
+    (job.folder / "comparison.json").write_text(json.dumps(comparison))
+    own, other = cross_rows([job])
+    assert (own["found_on"], own["measured_on"], own["baseline_ratio"]) == ("big", "big", 1.25)
+    assert (other["found_on"], other["baseline_verdict"]) == ("small", "slower")
+    assert [other["own_ratio"], other["own_low"], other["own_high"]] == [0.4, 0.2, 0.8]
+    text = cross_text({"cross": [own, other]})
+    assert [line.split()[-1] for line in text.splitlines()[2:4]] == ["helps", "harms"]
+    assert text in batch_results_text({"file": "jobs.yaml", "rows": [], "cross": [own, other]})
+
+
+def test_a_missing_submitit_is_named_in_one_line(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    file.write_text(file.read_text().replace("toolchains: [relay]", ""))
+    assert cli.main(["batch", "submit", str(file), "--executor", "slurm"]) == 3
+    assert capsys.readouterr().err.splitlines() == [
+        "error: Batch jobs need submitit; install it: pip install 'passsearch[batch]'"
+    ]

@@ -1,0 +1,164 @@
+"""Submitting twice does nothing twice; what was cut off goes on, what failed waits for `resubmit`."""
+
+import os
+import signal
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from passsearch.api import Progress
+from passsearch.batch import RESUBMIT, SUBMIT, BatchJob, Device, JobState, Queue, QueueState, job_states, submit, wait
+from passsearch.batch.job import Reporter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Countdown(BatchJob):
+    """A job that measures three things, each of them once, and notes every measurement."""
+
+    fails: bool = False
+
+    @property
+    def facts(self) -> list[str]:
+        path = self.runs / f"{self.name}.facts"
+        return path.read_text().split() if path.exists() else []
+
+    @property
+    def is_finished(self) -> bool:
+        return len(self.facts) >= 3
+
+    def run(self, progress: Progress) -> bool:
+        if self.fails and not (self.runs / "mended").exists():
+            raise ValueError("no such\ndevice")
+        while not self.is_finished:
+            progress("measuring", len(self.facts), 3)
+            with (self.runs / f"{self.name}.facts").open("a") as file:
+                file.write(f"fact{len(self.facts)}\n")
+            if (self.runs / "preempt").exists():
+                os.kill(os.getpid(), signal.SIGTERM)
+        return True
+
+
+@dataclass
+class InProcess:
+    """A queue whose jobs run when the test says so, in this process."""
+
+    name: str = "local"
+    jobs: dict[str, BatchJob] = field(default_factory=dict)
+    submitted: int = 0
+    is_pending: bool = True
+
+    def submit(self, jobs: Sequence[BatchJob], device: Device) -> list[str]:
+        ids = [str(self.submitted + number) for number in range(len(jobs))]
+        self.submitted += len(jobs)
+        self.jobs |= dict(zip(ids, jobs, strict=True))
+        return ids
+
+    def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
+        return {
+            id_: QueueState(self.is_pending, "Priority" if self.is_pending else "") for id_ in ids if id_ in self.jobs
+        }
+
+    def open(self, name: str, folder: Path) -> Queue:
+        return self
+
+    def work(self) -> None:
+        while self.jobs:
+            id_ = next(iter(self.jobs))
+            with suppress(ValueError):
+                Reporter(self.jobs[id_].records).watch(self.jobs[id_])
+            del self.jobs[id_]
+
+
+@pytest.fixture
+def queue() -> InProcess:
+    return InProcess()
+
+
+def _jobs(runs: Path) -> list[Countdown]:
+    device = Device("cpu")
+    return [Countdown(name=name, device=device, runs=runs, fails=name == "bad") for name in ("good", "bad")]
+
+
+def _submit(jobs: list[Countdown], queue: InProcess, states: Collection[str] = SUBMIT) -> list[str]:
+    due = submit(jobs, runs=jobs[0].runs, executor="local", states=states, queues=queue.open)
+    return [job.name for job in due]
+
+
+def _states(jobs: list[Countdown], queue: InProcess) -> list[tuple[str, str]]:
+    return [(state.state, state.reason) for state in job_states(jobs, queue.open)]
+
+
+def test_a_second_submission_takes_no_job_that_is_queued_finished_or_failed(tmp_path: Path, queue: InProcess) -> None:
+    jobs = _jobs(tmp_path)
+    assert _states(jobs, queue) == [("new", ""), ("new", "")]
+    assert _submit(jobs, queue) == ["good", "bad"]
+    assert _states(jobs, queue) == [("queued", "Priority")] * 2
+    assert _submit(jobs, queue) == _submit(jobs, queue, RESUBMIT) == []
+    queue.work()
+    assert _states(jobs, queue) == [("finished", ""), ("failed", "ValueError: no such device")]
+    assert _submit(jobs, queue) == []
+    assert queue.submitted == 2 and jobs[0].facts == ["fact0", "fact1", "fact2"]
+
+
+def test_resubmission_takes_what_failed(tmp_path: Path, queue: InProcess) -> None:
+    jobs = _jobs(tmp_path)
+    _submit(jobs, queue)
+    queue.work()
+    (tmp_path / "mended").touch()
+    assert _submit(jobs, queue, RESUBMIT) == ["bad"]
+    # The report of the first attempt says nothing about the second one.
+    assert _states(jobs, queue)[1] == ("queued", "Priority")
+    queue.work()
+    assert _states(jobs, queue)[1] == ("finished", "")
+    assert job_states(jobs, queue.open)[1].starts == 2
+
+
+def test_a_job_that_a_signal_ended_goes_on_where_it_stopped(tmp_path: Path, queue: InProcess) -> None:
+    [job, _] = jobs = _jobs(tmp_path)
+    _submit(jobs, queue)
+    (tmp_path / "preempt").touch()
+    queue.work()
+    assert _states([job], queue) == [("interrupted", "ended by a signal")] and job.facts == ["fact0"]
+    (tmp_path / "preempt").unlink()
+    assert _submit(jobs, queue) == ["good"]
+    queue.work()
+    assert job.is_finished and job.facts == ["fact0", "fact1", "fact2"]
+
+
+def test_a_job_that_waits_for_its_device_can_be_ended(tmp_path: Path, queue: InProcess) -> None:
+    @contextmanager
+    def device() -> Iterator[None]:
+        assert _states([job], queue) == [("queued", "another job has the device")]
+        os.kill(os.getpid(), signal.SIGTERM)
+        yield
+
+    [job, _] = jobs = _jobs(tmp_path)
+    _submit(jobs, queue)
+    queue.is_pending = False
+    Reporter(job.records).watch(job, device())
+    queue.jobs.clear()
+    assert _states([job], queue) == [("interrupted", "ended by a signal")] and job.facts == []
+
+
+def test_a_job_that_was_killed_is_not_taken_for_running(tmp_path: Path, queue: InProcess) -> None:
+    [job, _] = jobs = _jobs(tmp_path)
+    _submit(jobs, queue)
+    Reporter(job.records).write("running")
+    queue.jobs.clear()
+    assert _states([job], queue) == [("interrupted", "killed while running")]
+    assert _submit([job], queue) == ["good"]
+
+
+def test_waiting_ends_when_all_jobs_have_ended(tmp_path: Path, queue: InProcess) -> None:
+    jobs, seen = _jobs(tmp_path), []
+    _submit(jobs, queue)
+
+    def look(states: Sequence[JobState]) -> None:
+        seen.append([state.state for state in states])
+        queue.work()
+
+    wait(jobs, queues=queue.open, look=look, every_s=0)
+    assert seen == [["queued", "queued"], ["finished", "failed"]]
