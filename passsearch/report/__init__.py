@@ -1,5 +1,6 @@
 """Result documents as people read them: text for terminals, HTML for notebooks and pages, SVG pictures."""
 
+from passsearch.report.engines import engines_text
 from passsearch.report.exploration import certificate_check_text, space_text
 from passsearch.report.formatting import format_megabytes
 from passsearch.report.headline import headline_text
@@ -29,6 +30,7 @@ __all__ = [
     "catalog_text",
     "certificate_check_text",
     "comparison_text",
+    "engines_text",
     "findings_text",
     "format_megabytes",
     "headline_text",
