@@ -81,14 +81,24 @@ def cuda_relax(relax: Toolchain) -> Toolchain:
     return relax
 
 
+def _engine_python(name: str) -> Path:
+    variable = os.environ.get("PASSSEARCH_ENGINES_PYTHON")
+    python = Path(variable) if variable else engine_python(engine_environments()[name])
+    if python is None:
+        pytest.skip(f"needs: passsearch toolchain install {name} (or PASSSEARCH_ENGINES_PYTHON)")
+    return python
+
+
 @pytest.fixture(scope="session")
 def onnxruntime_python() -> Path:
     """An interpreter with ONNX Runtime."""
-    variable = os.environ.get("PASSSEARCH_ENGINES_PYTHON")
-    python = Path(variable) if variable else engine_python(engine_environments()["onnxruntime"])
-    if python is None:
-        pytest.skip("needs: passsearch toolchain install onnxruntime (or PASSSEARCH_ENGINES_PYTHON)")
-    return python
+    return _engine_python("onnxruntime")
+
+
+@pytest.fixture(scope="session")
+def torch_python() -> Path:
+    """An interpreter with PyTorch, as the engine that runs ONNX files."""
+    return _engine_python("torch")
 
 
 @pytest.fixture(scope="session")
