@@ -1,8 +1,8 @@
 """Times TVM, with and without passsearch, beside other inference engines on the networks of the zoo.
 
 ``python benchmarks/against_engines.py --engines-python VENV/bin/python`` takes all networks; names choose some. VENV is
-an environment with ``benchmarks/engines/requirements.txt``; without it only TVM's own rows are measured. ``--run
-'runs/{network}'`` adds the winner of a run folder as ``tvm tuned``, and ``--tune SECONDS`` makes that run first.
+an environment with ``onnx``, ``onnxruntime``, ``openvino`` and ``torch``; without it only TVM's own rows are measured.
+``--run 'runs/{network}'`` adds the winner of a run folder as ``tvm tuned``; ``--tune SECONDS`` makes that run first.
 
 * All engines read one ONNX file and have the same number of threads, on the same cores; TVM's are built from it.
 * Every engine runs in a process of its own. The processes take turns in rounds, so that a disturbance affects all. This
@@ -17,7 +17,6 @@ an environment with ``benchmarks/engines/requirements.txt``; without it only TVM
 import argparse
 import json
 import logging
-import math
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,18 +25,26 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from engines.client import EngineFailure, EngineSpec
-from engines.rounds import Comparison, EnginePlan, EngineRecord, compare
 from provenance import provenance
 
 import passsearch
-from passsearch.core import Candidate, Failure, Pipeline
+from passsearch.api.engine_artifacts import compile_as_deployed
+from passsearch.core import Candidate, Pipeline
+from passsearch.engines import (
+    Comparison,
+    EngineFailure,
+    EnginePlan,
+    EngineRecord,
+    EngineSpec,
+    compare,
+    engine_row,
+    engine_spec,
+    throughput_ratio,
+)
 from passsearch.errors import PassSearchError
-from passsearch.evaluate import Session, WorkerEvaluator
-from passsearch.measure import Ratio, mean_ratio, process_ratio
+from passsearch.evaluate import WorkerEvaluator
 
 RESULTS = Path(__file__).parent / "results" / "engines"
-CHECKOUT = Path(__file__).parents[1]
 NETWORKS = ("resnet18", "resnet50", "mobilenet_v2", "ssd_mobilenet", "bert_base_16", "bert_base", "gpt2")
 SEQUENCES = "nhwc-schedule-cpu,schedule-cpu,combine-schedule-cpu"
 ONNXRUNTIME, DEFAULT, TUNED = "onnxruntime", "tvm default", "tvm tuned"
@@ -50,50 +57,14 @@ _log = logging.getLogger(__name__)
 def other_engines(python: Path, model: Path, folder: Path) -> list[EngineSpec]:
     """Return the engines beside TVM; Inductor's cache is empty at the first process."""
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
-    return [
-        EngineSpec(ONNXRUNTIME, "onnxruntime", python, model),
-        EngineSpec("openvino", "openvino", python, model),
-        EngineSpec("torch", "torch", python, model),
-        EngineSpec("inductor", "torch", python, model, settings={"inductor": True}, environment=cache),
-    ]
+    names = (ONNXRUNTIME, "openvino", "torch", "inductor")
+    return [engine_spec(name, model, python=python, environment=cache) for name in names]
 
 
 def exact_onnxruntime(python: Path, model: Path) -> EngineSpec:
     """Return the reference: ONNX Runtime that runs the graph as it is."""
-    return EngineSpec("onnxruntime without optimisations", "onnxruntime", python, model, settings={"optimise": False})
-
-
-def visible_gpu(session: Session) -> dict[str, str]:
-    """Return the environment variable that leaves the session's GPU alone visible; empty without a GPU."""
-    return {"CUDA_VISIBLE_DEVICES": session.gpu} if session.gpu else {}
-
-
-def artifact(evaluator: WorkerEvaluator, name: str, candidate: Candidate, folder: Path, **about: Any) -> EngineSpec:
-    """Return TVM's runtime with a built network."""
-    session = evaluator.session
-    return EngineSpec(
-        name,
-        "tvm",
-        session.toolchain.python,
-        folder,
-        settings={"bridge": session.dialect.bridge, "target": session.target, "device": session.device},
-        # The toolchain's interpreter has TVM but not passsearch.
-        environment={"PYTHONPATH": str(CHECKOUT), **visible_gpu(session)},
-        about={"pipeline": str(candidate.pipeline), "build": candidate.build.to_json(), **about},
-    )
-
-
-def compile_as_deployed(evaluator: WorkerEvaluator, name: str, candidate: Candidate) -> EngineSpec:
-    """Compile a candidate in a process of its own.
-
-    Raises:
-        EngineFailure: It does not compile.
-    """
-    _log.info("compiling %s", name)
-    fresh = evaluator.compile_fresh(name.replace(" ", "-"), candidate, timing_key=name, kinds=())
-    if isinstance(fresh, Failure):
-        raise EngineFailure(f"{fresh.stage} {fresh.step}: {fresh.reason}")
-    return artifact(evaluator, name, candidate, fresh.folder, compile_s=round(fresh.compile_s, 3))
+    label = "onnxruntime without optimisations"
+    return engine_spec(ONNXRUNTIME, model, python=python, label=label, optimise=False)
 
 
 def compile_all(
@@ -198,49 +169,10 @@ def rows(comparison: Comparison, *, plan: EnginePlan, sequence: str) -> dict[str
 
 def row(record: EngineRecord, anchors: Mapping[str, EngineRecord], *, plan: EnginePlan) -> dict[str, Any]:
     """Return what results say about one engine."""
-    spec = record.spec
-    common = {"adapter": spec.adapter, **(record.opened[0] if record.opened else {}), **spec.about}
-    common |= {"settings": dict(spec.settings)} if spec.adapter != "tvm" and not record.opened else {}
-    common["deviation"] = max(record.deviations, default=None)
+    own = engine_row(record, plan=plan)
     if record.failure:
-        return {**common, "failure": record.failure}
-    open_s = [answer["open_s"] for answer in record.opened]
-    medians, fastest = by_process(record)
-    few = len(record.visits) < plan.processes or len(record.visits[0]) < plan.rounds
-    return {
-        **common,
-        # TVM is compiled ahead of time; the others compile while they load.
-        "compile_s": spec.about.get("compile_s", open_s[0]),
-        "open_s": open_s,
-        "first_s": record.first_s,
-        "idle_share": record.idle_share,
-        "inferences": sum(len(visit) for visits in record.visits for visit in visits),
-        **({"note": f"slow: one inference in each of {len(record.visits)} processes"} if few else {}),
-        "median_s": median(medians),
-        "fastest_s": median(fastest),
-        "process_median_s": medians,
-        "process_fastest_s": fastest,
-        **{f"throughput of {name}": throughput(anchor, record) for name, anchor in anchors.items()},
-        "visits": [[[round(value, 7) for value in visit] for visit in visits] for visits in record.visits],
-    }
-
-
-def by_process(record: EngineRecord) -> tuple[list[float], list[float]]:
-    """Return the median and the fastest inference of every process, in seconds."""
-    processes = [[value for visit in visits for value in visit] for visits in record.visits]
-    return [median(values) for values in processes], [min(values) for values in processes]
-
-
-def throughput(anchor: EngineRecord, record: EngineRecord) -> dict[str, Any]:
-    """Return an engine's throughput as a multiple of another's, by the fastest samples and by the medians."""
-    pairs = list(zip(anchor.samples, record.samples, strict=False))
-    medians = [math.log(one / other) for one, other in zip(by_process(anchor)[0], by_process(record)[0], strict=False)]
-    return {"by fastest": ratio_document(process_ratio(pairs)), "by medians": ratio_document(mean_ratio(medians))}
-
-
-def ratio_document(ratio: Ratio) -> dict[str, Any]:
-    """Return a ratio with its interval; a single process has none."""
-    return {"ratio": ratio.value, "interval": ratio.interval.to_json() if math.isfinite(ratio.interval.high) else None}
+        return own
+    return {**own, **{f"throughput of {name}": throughput_ratio(anchor, record) for name, anchor in anchors.items()}}
 
 
 def table(document: Mapping[str, Any]) -> str:
@@ -277,7 +209,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     plan = EnginePlan()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("networks", nargs="*", help=f"built-in networks; by default {' '.join(NETWORKS)}")
-    parser.add_argument("--engines-python", type=Path, help="interpreter with benchmarks/engines/requirements.txt")
+    parser.add_argument("--engines-python", type=Path, help="interpreter that has the engines")
     parser.add_argument("--engines", help="engines beside TVM, with commas; all by default")
     parser.add_argument("--toolchain", default="relax")
     parser.add_argument("--sequences", default=SEQUENCES, help="of the catalog; a race chooses one (%(default)s)")

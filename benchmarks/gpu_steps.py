@@ -284,30 +284,33 @@ def time_pytorch(network: str, settings: Settings, seconds: float) -> Row:
     """Time eager PyTorch in turns with the artifacts of the step before, then compiled PyTorch beside eager."""
     if not _has_pytorch(settings.pytorch):
         return {"unavailable": f"{settings.pytorch} has no PyTorch; see --pytorch"}
-    from against_engines import artifact, rows, visible_gpu
-    from engines.client import EngineSpec
-    from engines.rounds import EnginePlan, compare
+    from against_engines import rows
+
+    from passsearch.api.engine_artifacts import artifact_engine, visible_gpu
+    from passsearch.engines import EnginePlan, EngineSpec, compare, engine_spec
 
     with _open(network, settings, seconds) as evaluator:
         session = evaluator.session
         variables = {"TORCHINDUCTOR_CACHE_DIR": str(settings.folder / network / "inductor"), **visible_gpu(session)}
         eager, compiled = (
-            EngineSpec(
+            engine_spec(
                 name,
-                "torch",
-                settings.pytorch,
                 session.model.path,
-                settings={"inductor": name != "torch", "device": session.device},
+                python=settings.pytorch,
+                label=label,
                 environment=variables,
+                device=session.device,
             )
-            for name in ("torch", "torch.compile")
+            for name, label in (("torch", "torch"), ("inductor", "torch.compile"))
         )
         built = {
             f"tvm {label}": (candidate, _folder(evaluator, candidate))
             for label, candidate in _candidates(network, settings, session).items()
         }
         specs = [
-            artifact(evaluator, label, candidate, folder) for label, (candidate, folder) in built.items() if folder
+            artifact_engine(evaluator, label, candidate, folder=folder)
+            for label, (candidate, folder) in built.items()
+            if folder
         ]
         limit = evaluator.builder.limit(session.dialect.baseline)
         plan = EnginePlan(session.threads, processes=1, rounds=6, limit=limit)

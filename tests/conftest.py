@@ -1,5 +1,6 @@
 """Fixtures that tests of several rooms share."""
 
+import os
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -14,9 +15,10 @@ import pytest
 from numpy.typing import ArrayLike
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
+from passsearch.engines import engine_environments
 from passsearch.errors import PassSearchError
 from passsearch.measure import nvml
-from passsearch.toolchain import Toolchain, get_toolchain
+from passsearch.toolchain import Toolchain, engine_python, get_toolchain
 from passsearch.toolchain.install import installed_frameworks
 
 ToolchainOf: TypeAlias = Callable[[str], Toolchain]
@@ -77,6 +79,26 @@ def cuda_relax(relax: Toolchain) -> Toolchain:
     if "cuda" not in installed_frameworks(relax):
         pytest.skip("needs: passsearch toolchain install relax --with cuda")
     return relax
+
+
+def _engine_python(name: str) -> Path:
+    variable = os.environ.get("PASSSEARCH_ENGINES_PYTHON")
+    python = Path(variable) if variable else engine_python(engine_environments()[name])
+    if python is None:
+        pytest.skip(f"needs: passsearch toolchain install {name} (or PASSSEARCH_ENGINES_PYTHON)")
+    return python
+
+
+@pytest.fixture(scope="session")
+def onnxruntime_python() -> Path:
+    """An interpreter with ONNX Runtime."""
+    return _engine_python("onnxruntime")
+
+
+@pytest.fixture(scope="session")
+def torch_python() -> Path:
+    """An interpreter with PyTorch, as the engine that runs ONNX files."""
+    return _engine_python("torch")
 
 
 @pytest.fixture(scope="session")

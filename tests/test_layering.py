@@ -19,7 +19,7 @@ STEPS = (
     {"catalog", "analysis", "dialects"},
     {"measure", "store", "frontends", "toolchain"},
     {"worker"},
-    {"evaluate"},
+    {"evaluate", "engines"},
     {"search", "report", "export"},
     {"api"},
     {ROOT_NAME},
@@ -36,6 +36,8 @@ IMPORTERS = {
     "pynvml": "measure",
     "torch": "frontends",
     "onnx": "frontends",
+    "onnxruntime": "engines",
+    "openvino": "engines",
     "tensorflow": "frontends",
     "mxnet": "frontends",
     "transformers": "frontends",
@@ -43,6 +45,8 @@ IMPORTERS = {
 }
 # The importer of a dialect reads files where the compiler is: its own front ends want the framework's object.
 EXCEPTIONS = {(library, "dialects") for library in ("onnx", "torch", "tensorflow", "mxnet")}
+# PyTorch is also an engine; its adapter runs the operators of an ONNX file.
+EXCEPTIONS |= {("torch", "engines"), ("onnx", "engines")}
 
 
 def _files() -> list[Path]:
@@ -114,7 +118,8 @@ def test_import_loads_nothing_heavy() -> None:
 
 def test_a_worker_needs_the_standard_library_and_numpy_only() -> None:
     absent = ("psutil", "scipy", "optuna", "networkx", "yaml", "onnx", "filelock", "platformdirs", "archspec", "typer")
-    code = f"import sys; sys.modules.update(dict.fromkeys({absent!r})); import passsearch.worker.server"
+    modules = "passsearch.worker.server, passsearch.engines.worker, passsearch.engines.artifact"
+    code = f"import sys; sys.modules.update(dict.fromkeys({absent!r})); import {modules}"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

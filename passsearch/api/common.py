@@ -7,12 +7,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
-from passsearch.core import DEADLINE_S, InputTypes, Objective, check_arguments, read_inputs
+from passsearch.catalog import bind_pipeline, find_folders
+from passsearch.core import DEADLINE_S, Candidate, InputTypes, Objective, check_arguments, read_inputs, require_trust
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, open_session
+from passsearch.export import read_pipeline
 from passsearch.frontends import ModelFile, resolve
 from passsearch.report import ProgressBar
+from passsearch.search import named_candidate
 from passsearch.store import Log, open_fact_cache
 from passsearch.toolchain import cache_folder, get_toolchain
 
@@ -126,6 +129,23 @@ def session(
     own_folder = None if folder is None else Path(folder)
     with open_evaluator(network_session, folder=own_folder, remember=remember) as evaluator:
         yield evaluator
+
+
+def read_candidate(session: Session, text: str, *, trust: bool) -> Candidate:
+    """Return the candidate that a user names: a pipeline file, a name, or a pipeline written out.
+
+    Raises:
+        UserError: The text is none of these, the file's code is not trusted, or an argument of a pass is wrong.
+    """
+    if text.endswith(".json"):
+        file = read_pipeline(Path(text))
+        require_trust(text, find_folders(file.pipeline), trust=trust)
+        candidate = Candidate(file.pipeline, file.build, Path(text).stem)
+    else:
+        candidate = named_candidate(session, text)
+    # Checked and not replaced: arguments that the user left out stay out of the pipeline's name.
+    bind_pipeline(candidate.pipeline, session.catalog)
+    return candidate
 
 
 def refuse_unreadable(objectives: Sequence[Objective], session: Session) -> None:

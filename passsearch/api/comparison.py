@@ -6,13 +6,19 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from passsearch.api.common import Progress, catalog_paths, model_file, open_evaluator, progress_callback, session
+from passsearch.api.common import (
+    Progress,
+    catalog_paths,
+    model_file,
+    open_evaluator,
+    progress_callback,
+    read_candidate,
+    session,
+)
 from passsearch.api.results import Comparison
-from passsearch.catalog import bind_pipeline, find_folders
-from passsearch.core import DEADLINE_S, Candidate, InputTypes, check_arguments, require_trust
+from passsearch.core import DEADLINE_S, InputTypes, check_arguments
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, open_session
-from passsearch.export import read_pipeline
 from passsearch.search import (
     CACHES,
     CF22,
@@ -23,7 +29,6 @@ from passsearch.search import (
     Side,
     analyze_network,
     compare_candidates,
-    named_candidate,
 )
 from passsearch.toolchain import get_toolchain
 
@@ -121,7 +126,7 @@ def compare(
             )
             _check_device(side_session, options)
             # Before this toolchain's compiler starts, so that a mistyped name costs no import.
-            candidates = [_candidate(side_session, text, trust=trust) for text in texts]
+            candidates = [read_candidate(side_session, text, trust=trust) for text in texts]
             _log.info("comparing %s", ", ".join(texts) or "the baseline with itself")
             # Without the fact cache: a comparison rests on its own compiles and its own samples.
             sides.append(Side(stack.enter_context(open_evaluator(side_session, remember=False)), candidates))
@@ -158,15 +163,3 @@ def _by_toolchain(pipelines: Sequence[str], default: str | None) -> dict[str | N
         name, pipeline = (match[1], match[2]) if match else (default, text)
         groups.setdefault(name, []).append(pipeline)
     return groups
-
-
-def _candidate(session: Session, text: str, *, trust: bool) -> Candidate:
-    if text.endswith(".json"):
-        file = read_pipeline(Path(text))
-        require_trust(text, find_folders(file.pipeline), trust=trust)
-        candidate = Candidate(file.pipeline, file.build, Path(text).stem)
-    else:
-        candidate = named_candidate(session, text)
-    # Checked and not replaced: arguments that the user left out stay out of the pipeline's name.
-    bind_pipeline(candidate.pipeline, session.catalog)
-    return candidate

@@ -12,7 +12,7 @@ import typer
 
 # These modules import the other rooms inside their functions, so that `--help` and mistakes are answered at once.
 from passsearch import __version__
-from passsearch.cli import batch, catalog, explore, machine, network, run, runs
+from passsearch.cli import batch, bench, catalog, explore, machine, network, run, runs
 from passsearch.cli.log_output import CommandLog, LogFile, Verbose
 from passsearch.cli.output import print_error
 from passsearch.core import interruptible
@@ -64,6 +64,7 @@ def application() -> typer.Typer:
     app.command()(network.tune)
     app.command()(explore.explore)
     app.command()(network.compare)
+    app.command()(bench.bench)
     app.command()(run.export)
     app.command()(run.audit)
     app.command()(run.report)

@@ -8,6 +8,7 @@ import typer
 from passsearch.cli.options import AsJson
 from passsearch.cli.output import print_note, print_result, split_names
 from passsearch.dialects import DIALECTS
+from passsearch.errors import UserError
 
 NEGATIVE = 1
 _FRAMEWORKS = ", ".join(sorted({framework.name for dialect in DIALECTS.values() for framework in dialect.frameworks}))
@@ -18,10 +19,11 @@ def doctor(*, as_json: AsJson = False) -> int:
 
     Says how to get what is missing, and exits 1 if it is needed.
     """
+    from passsearch.engines import engine_findings
     from passsearch.report import findings_text
     from passsearch.toolchain import diagnose
 
-    findings = [finding.to_json() for finding in diagnose()]
+    findings = [finding.to_json() for finding in (*diagnose(), *engine_findings())]
     print_result({"findings": findings}, findings_text(findings), as_json=as_json)
     # `null` is neither: something optional, such as a power meter, that this machine does not have.
     return NEGATIVE if any(finding["ok"] is False for finding in findings) else 0
@@ -47,7 +49,12 @@ def list_all(*, as_json: AsJson = False) -> None:
 
 
 def install(
-    dialect: Annotated[str, typer.Argument(metavar="DIALECT", help=f"One of: {', '.join(DIALECTS)}.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help=f"A dialect of TVM ({', '.join(DIALECTS)}), or an engine as `doctor` lists them."
+        ),
+    ],
     *,
     frameworks: Annotated[
         str | None,
@@ -65,15 +72,24 @@ def install(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Install a toolchain in the data folder.
+    """Install a toolchain, or the environment of an engine, in the data folder.
 
     Does nothing if it is installed.
     """
     from passsearch import toolchain
+    from passsearch.engines import engine_environments
     from passsearch.report import toolchains_text
 
+    environment = engine_environments().get(name)
+    if environment is not None:
+        if frameworks:
+            raise UserError(f"`{name}` is an engine without frameworks; leave --with out.")
+        interpreter = toolchain.install_engine(environment, python=python, find_links=find_links, progress=print_note)
+        text = f"Engine environment {name}: {interpreter}"
+        print_result({"engine": {"name": name, "python": str(interpreter)}}, text, as_json=as_json)
+        return
     row = toolchain.install(
-        dialect,
+        name,
         frameworks=split_names(frameworks) or (),
         python=python,
         find_links=find_links,
@@ -105,7 +121,13 @@ def remove(
 
     Deletes its environment too, if `toolchain install` made it.
     """
-    from passsearch.toolchain import remove_toolchain
+    from passsearch.engines import engine_environments
+    from passsearch.toolchain import remove_engine, remove_toolchain
 
+    environment = engine_environments().get(name)
+    if environment is not None:
+        remove_engine(environment)
+        print_result({"engine": {"name": name}}, f"Removed the environment of engine {name}.", as_json=as_json)
+        return
     row = remove_toolchain(name).to_json()
     print_result({"toolchain": row}, f"Removed toolchain {name}.", as_json=as_json)

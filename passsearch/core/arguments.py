@@ -111,6 +111,27 @@ class Names:
         raise UserError(f"`{name}` is a list of strings; got {short_repr(value)}. For example: {name}={self.example}")
 
 
+@dataclass(frozen=True)
+class Numbers:
+    """A list of different numbers.
+
+    Attributes:
+        item: Rule of each number.
+        example: A list as it is written in a call.
+    """
+
+    item: Number
+    example: str
+
+    def accept(self, name: str, value: object) -> object:
+        """Return the numbers as a list."""
+        if not isinstance(value, list | tuple) or not value or len(set(map(repr, value))) < len(value):
+            raise UserError(
+                f"`{name}` is a list of different numbers; got {short_repr(value)}. For example: {name}={self.example}"
+            )
+        return [self.item.accept(f"each of {name}", item) for item in value]
+
+
 _TEXT = (str,)
 _PATH = (str, Path)
 _FLAG = Kind((bool,), "True or False", "True")
@@ -126,6 +147,7 @@ NUMBERS: Mapping[str, Number] = {
     "deadline": Number(1, 600, whole=False),
     "rounds": Number(2, 6),
     "processes": Number(1, 3),
+    "threads": Number(1, 2),
     "depth": Number(1, 4),
     "states": Number(1, 1000),
     "sample": Number(1, 50),
@@ -136,6 +158,10 @@ RULES: Mapping[str, ArgumentRule] = {
     **NUMBERS,
     "passes": Names('["FoldConstant", "FuseOps"]'),
     "additional": Names('["FoldConstant", "FuseOps"]'),
+    "engines": Names('["relay:O3", "onnxruntime"]'),
+    "batches": Numbers(NUMBERS["batch"], "[1, 2, 4, 8]"),
+    "baseline": Kind(_TEXT, "the name of one of the engines", '"onnxruntime"'),
+    "engines_python": Kind(_PATH, "a Python interpreter", '"venv/bin/python"'),
     "pipelines": Names('["O2", "O3"]'),
     "catalogs": Names('["own_passes.yaml"]', _PATH),
     "objective": Kind((str, list, tuple), "a name or a list of two names", '"throughput"'),

@@ -30,7 +30,7 @@ from passsearch.evaluate.records import (
     TimingRequest,
 )
 from passsearch.evaluate.seal import is_sealed, seal
-from passsearch.evaluate.session import OUTPUT_CASES, Session, device_of, open_session
+from passsearch.evaluate.session import OUTPUT_CASES, Session, device_of, open_session, physical_cores
 from passsearch.evaluate.state_graph import Edge, EdgeKey, StateGraph
 from passsearch.evaluate.verify import DEVIATION, Agreement
 
@@ -77,6 +77,7 @@ __all__ = [
     "find_options",
     "is_sealed",
     "open_session",
+    "physical_cores",
     "recorded_edges",
     "seal",
 ]

@@ -123,8 +123,7 @@ class Session:
     @property
     def threads(self) -> int:
         """Number of kernel threads: one for each physical core this process may use."""
-        # TVM counts the same on x86: `MaxConcurrency` in src/runtime/threading_backend.cc leaves out hyper-threads.
-        return min(len(os.sched_getaffinity(0)), psutil.cpu_count(logical=False) or 1)
+        return physical_cores()
 
     @property
     def factories(self) -> Mapping[str, str]:
@@ -243,6 +242,12 @@ def open_session(
         plans=plans or MeasurementPlans(),
         probe_sensors=probe_sensors,
     )
+
+
+def physical_cores() -> int:
+    """Return the number of physical cores that this process may use."""
+    # TVM counts the same on x86: `MaxConcurrency` in src/runtime/threading_backend.cc leaves out hyper-threads.
+    return min(len(os.sched_getaffinity(0)), psutil.cpu_count(logical=False) or 1)
 
 
 def _complete(target: str, toolchain: Toolchain, probe_sensors: Callable[[str], Sensors]) -> str:

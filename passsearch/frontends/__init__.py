@@ -2,6 +2,16 @@
 
 from passsearch.frontends.foreign_code import find_code
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, temporary_subfolder
+from passsearch.frontends.onnx_network import OnnxNetwork, resolve_onnx
 from passsearch.frontends.resolve import resolve
 
-__all__ = ["ModelFile", "cache_file_name", "digest_files", "find_code", "resolve", "temporary_subfolder"]
+__all__ = [
+    "ModelFile",
+    "OnnxNetwork",
+    "cache_file_name",
+    "digest_files",
+    "find_code",
+    "resolve",
+    "resolve_onnx",
+    "temporary_subfolder",
+]

@@ -1,6 +1,7 @@
 """Result documents as people read them: text for terminals, HTML for notebooks and pages, SVG pictures."""
 
 from passsearch.report.batch import batch_results_text, batch_states_text, cross_text
+from passsearch.report.engines import engines_text
 from passsearch.report.exploration import certificate_check_text, space_text
 from passsearch.report.formatting import format_megabytes
 from passsearch.report.headline import headline_text
@@ -33,6 +34,7 @@ __all__ = [
     "certificate_check_text",
     "comparison_text",
     "cross_text",
+    "engines_text",
     "findings_text",
     "format_megabytes",
     "headline_text",

@@ -142,7 +142,7 @@ def setup_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         evidence = "; ".join(architecture_class.get("evidence") or []) or MISSING
         yield "class", f"{_text(architecture_class, 'name')} ({evidence})"
     yield "target", _text(document, "target")
-    yield "device", _device(document.get("device") or {})
+    yield "device", device_text(document.get("device") or {})
     if document.get("measured_at"):
         yield "date", format_time(document["measured_at"])
     # A comparison may have several toolchains, a result has exactly one.
@@ -224,7 +224,8 @@ def _toolchain(toolchain: Mapping[str, Any]) -> str:
     return f"{_text(toolchain, 'name')}, {_text(toolchain, 'dialect')}, {versions}"
 
 
-def _device(device: Mapping[str, Any]) -> str:
+def device_text(device: Mapping[str, Any]) -> str:
+    """Return name, cores and memory of a device."""
     cores = f", {device['cores']} cores" if device.get("cores") else ""
     memory = f", {device['memory_bytes'] / 1e9:.1f} GB" if device.get("memory_bytes") else ""
     return f"{_text(device, 'name')}{cores}{memory}"

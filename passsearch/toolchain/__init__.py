@@ -1,6 +1,7 @@
 """Toolchains, which are Python interpreters with one TVM each: install, register, probe and diagnose them."""
 
 from passsearch.toolchain.doctor import Finding, diagnose, require_c_compiler
+from passsearch.toolchain.engine_environments import engine_python, install_engine, remove_engine
 from passsearch.toolchain.folders import cache_folder, data_folder
 from passsearch.toolchain.host import host_target, with_triple
 from passsearch.toolchain.install import install, is_current
@@ -16,12 +17,15 @@ __all__ = [
     "cache_folder",
     "data_folder",
     "diagnose",
+    "engine_python",
     "get_toolchain",
     "host_target",
     "install",
+    "install_engine",
     "is_current",
     "list_toolchains",
     "probe",
+    "remove_engine",
     "remove_toolchain",
     "require_c_compiler",
     "with_triple",

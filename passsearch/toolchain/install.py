@@ -2,11 +2,9 @@
 
 import json
 import logging
-import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from passsearch.dialects import Dialect, dialect
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.toolchain.folders import toolchains_folder
 from passsearch.toolchain.host_python import HostPython, describe
+from passsearch.toolchain.partial_folder import delete_leftovers, delete_scripts, partial_folder, replace_folder
 from passsearch.toolchain.pip import Pip, make_environment
 from passsearch.toolchain.probe import ProbeResult, absolute, probe
 from passsearch.toolchain.recipe import Recipe, check_frameworks, make_recipe
@@ -158,10 +157,10 @@ def _create(
 ) -> Toolchain:
     """Create an environment beside its final folder, probe it, and only then rename it."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _delete_leftovers(folder)
+    delete_leftovers(folder)
     _check_disk(recipe, folder.parent, disk_bytes=steps.disk_bytes)
     _log.info("Installing toolchain `%s` with Python %s.", recipe.arguments, recipe.host.version_text)
-    with _partial_folder(folder) as partial:
+    with partial_folder(folder) as partial:
         progress(f"making an environment with Python {recipe.host.version_text}")
         python = steps.create_environment(partial, base=recipe.host)
         pip = steps.make_pip(python=python, install_arguments=recipe.arguments, find_links=find_links)
@@ -169,7 +168,7 @@ def _create(
         progress("probing its TVM")
         result = steps.probe_tvm(python)
         (partial / _MARKER).write_text(json.dumps(recipe.to_json()))
-        _replace_folder(folder, partial)
+        replace_folder(folder, partial)
     return result.to_toolchain(recipe.dialect.name, folder / python.relative_to(partial))
 
 
@@ -201,53 +200,4 @@ def _install_packages(pip: Pip, *, recipe: Recipe, progress: Progress) -> None:
         pip.resolve(requirement, locks=(recipe.lock, *recipe.framework_locks))
     if recipe.compatibility is not None:
         shutil.copyfile(recipe.compatibility, pip.site_packages / _COMPATIBILITY)
-    _delete_scripts(pip.python.parent)
-
-
-def _delete_scripts(folder: Path) -> None:
-    # The first line of a console script names the folder before the rename, so the scripts would not start.
-    for script in folder.iterdir():
-        if not script.name.startswith("python"):
-            script.unlink()
-
-
-@contextmanager
-def _partial_folder(folder: Path) -> Iterator[Path]:
-    """Yield the path of a folder for an unfinished environment, and delete that folder afterwards."""
-    partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
-    try:
-        yield partial
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _replace_folder(folder: Path, new: Path) -> None:
-    # Two renames: at every moment the folder is complete or does not exist, even if this process is killed.
-    old = folder.with_name(f"{folder.name}.partial-{os.getpid()}-old")
-    if folder.exists():
-        folder.rename(old)
-    new.rename(folder)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _delete_leftovers(folder: Path) -> None:
-    """Delete the folders of installations that were killed."""
-    # The lock is held, so no other installation of this dialect should run here; the process id makes sure of it.
-    for leftover in folder.parent.glob(f"{folder.name}.partial-*"):
-        pid = leftover.name.removeprefix(f"{folder.name}.partial-").partition("-")[0]
-        if pid.isdigit() and not _is_running(int(pid)):
-            _log.debug("Deleting `%s`: process %s no longer runs.", leftover, pid)
-            shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _is_running(pid: int) -> bool:
-    """Return true if another process has this id."""
-    if pid == os.getpid():
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    delete_scripts(pip.python.parent)

@@ -4,7 +4,8 @@
 import this package, so it must not import anything but the standard library.
 """
 
+from passsearch.worker.bootstrap import bootstrap_code, child_environment
 from passsearch.worker.client import Worker, shorten_log
 from passsearch.worker.script import run_script
 
-__all__ = ["Worker", "run_script", "shorten_log"]
+__all__ = ["Worker", "bootstrap_code", "child_environment", "run_script", "shorten_log"]

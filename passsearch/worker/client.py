@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
+from passsearch.worker.bootstrap import bootstrap_code, child_environment
 
 _log = logging.getLogger(__name__)
 
@@ -29,28 +30,6 @@ OWN_SIGNALS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, sig
 
 STATE_MEMORY_SHARE = 0.4
 """Share of the machine's memory that the states of all workers may fill; beyond it the oldest states are dropped."""
-
-# The worker's interpreter has the compiler but not this package. Putting this package's parent folder on its path
-# would expose everything installed beside it, so only the package itself is made importable.
-_BOOTSTRAP = """
-import sys
-# Drop the empty entry of `python -c` before anything else is imported: it stands for the working folder, whose files
-# could hide modules. The option -I would also drop the user's own packages, which may be where the compiler is.
-sys.path[:] = [entry for entry in sys.path if entry]
-import importlib.util, runpy
-# Describe the package by the path of its own file, so that its parent folder never gets on the import path.
-spec = importlib.util.spec_from_file_location("passsearch", {init!r}, submodule_search_locations=[{folder!r}])
-# Create the module without running it.
-package = importlib.util.module_from_spec(spec)
-# Register it before it runs, as `import passsearch` does: submodules look their parent up here.
-sys.modules["passsearch"] = package
-# Run its `__init__.py`.
-spec.loader.exec_module(package)
-# The folders of the user's own passes.
-sys.path += {paths!r}
-# Run the server as the main program; it returns when standard input closes.
-runpy.run_module("passsearch.worker.server", run_name="__main__")
-"""
 
 
 class Worker:
@@ -232,11 +211,8 @@ class Worker:
 def _start_process(
     python: Path, *, threads: int, log: Path, paths: tuple[str, ...], gpu: str | None, working_folder: Path
 ) -> "subprocess.Popen[bytes]":
-    folder = Path(__file__).parents[1]
-    code = _BOOTSTRAP.format(init=str(folder / "__init__.py"), folder=str(folder), paths=list(paths))
-    # Both variables describe the user's interpreter; the toolchain's would import from the wrong environment.
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-    environment |= {"TVM_NUM_THREADS": str(threads), "PYTHONDONTWRITEBYTECODE": "1"}
+    code = bootstrap_code("passsearch.worker.server", paths=paths)
+    environment = {**child_environment(), "TVM_NUM_THREADS": str(threads)}
     # A UUID, because the index of a GPU depends on the order in which CUDA and NVML count.
     environment |= {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}
     with log.open("ab") as sink:

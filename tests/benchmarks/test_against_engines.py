@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from passsearch.engines import Comparison, EngineFailure, EnginePlan, EngineRecord, EngineSpec
 from passsearch.toolchain import Toolchain
 
 QUICK = ("--processes", "2", "--rounds", "2", "--visit", "0.01", "--pause", "0.01")
@@ -56,19 +57,16 @@ def test_other_engines_compute_the_same_network(benchmark: Any, relax: Toolchain
 
 
 def test_an_engine_that_is_not_installed_is_a_failure_with_its_reason(benchmark: Any, tmp_path: Path) -> None:
-    from engines.client import EngineFailure, EngineSpec
-
-    absent = EngineSpec("absent", "absent", Path(sys.executable), tmp_path / "network.onnx")
-    with pytest.raises(EngineFailure, match=r"absent: ModuleNotFoundError: No module named 'engines.absent_engine'"):
-        benchmark.compare([], reference=absent, types={}, plan=benchmark.EnginePlan(), folder=tmp_path)
+    absent = EngineSpec("absent", "absent_engine", Path(sys.executable), tmp_path / "network.onnx")
+    with pytest.raises(EngineFailure, match=r"absent: ModuleNotFoundError: No module named 'absent_engine'"):
+        benchmark.compare([], reference=absent, types={}, plan=EnginePlan(), folder=tmp_path)
 
 
 def test_a_failure_is_a_row_of_the_table(benchmark: Any) -> None:
-    from engines.client import EngineSpec
-    from engines.rounds import Comparison, EnginePlan, EngineRecord
-
-    first, second = (EngineSpec(name, "onnxruntime", Path("python"), Path("x.onnx")) for name in ("onnxruntime", "new"))
-    good = EngineRecord(first, [{"open_s": 0.5, "threads": 2}], [0.02], [1e-6], [[[0.02, 0.01], [0.03]]])
+    first, second = (
+        EngineSpec(name, "adapters.onnxruntime", Path("python"), Path("x.onnx")) for name in ("onnxruntime", "new")
+    )
+    good = EngineRecord(first, [{"open_s": 0.5, "threads": 2}], [0.02], [10**6], [1e-6], [[[0.02, 0.01], [0.03]]])
     rows = benchmark.rows(
         Comparison((good, EngineRecord(second, failure="no kernel")), ()), plan=EnginePlan(processes=1), sequence="tvm"
     )

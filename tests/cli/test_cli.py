@@ -17,7 +17,19 @@ from passsearch.errors import EnvironmentFault
 
 PROGRAMS = Path(__file__).parent / "programs"
 DATA = Path(__file__).parents[1] / "report" / "data" / "result.json"
-COMMANDS = ("doctor", "toolchain", "analyze", "catalog", "tune", "explore", "compare", "export", "audit", "report")
+COMMANDS = (
+    "doctor",
+    "toolchain",
+    "analyze",
+    "catalog",
+    "tune",
+    "explore",
+    "compare",
+    "bench",
+    "export",
+    "audit",
+    "report",
+)
 
 
 Run = Callable[..., Any]
@@ -260,6 +272,27 @@ def test_frameworks_are_passed_to_the_installation(passsearch: Run, monkeypatch:
     passsearch("toolchain", "install", next(iter(DIALECTS)), "--with", "tensorflow, mxnet")
 
     assert received["frameworks"] == ["tensorflow", "mxnet"]
+
+
+def test_doctor_and_bench_name_the_command_that_installs_an_engine(passsearch: Run) -> None:
+    command = "passsearch toolchain install openvino"
+
+    assert command in " ".join(passsearch("doctor").out.split())
+    assert_refused(passsearch("bench", "zoo:resnet_tiny", "--engines", "openvino"), 3, f"Run: {command}")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("bench", "zoo:resnet_tiny"), "Nothing to measure; give for example: --engines relay:O3,onnxruntime"),
+        (("bench", "zoo:resnet_tiny", "--engines", "plaidml"), "Engine `plaidml` is not available"),
+        (("bench", "zoo:resnet_tiny", "--engines", "torch", "--batches", "1,x"), "Batch sizes are whole numbers"),
+        (("toolchain", "install", "torch", "--with", "mxnet"), "`torch` is an engine without frameworks"),
+        (("toolchain", "remove", "torch"), "Engine environment `torch` is not installed"),
+    ],
+)
+def test_mistakes_with_engines(passsearch: Run, words: tuple[str, ...], message: str) -> None:
+    assert_refused(passsearch(*words), 2, message)
 
 
 def test_doctor_without_toolchain_is_a_negative_answer(passsearch: Run) -> None:

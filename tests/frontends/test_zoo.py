@@ -16,9 +16,10 @@ from passsearch.frontends.zoo.mobilenet import mobilenet_v2
 from passsearch.frontends.zoo.resnet import resnet
 from passsearch.frontends.zoo.ssd import ssd_resnet50
 from passsearch.frontends.zoo.transformer import bert, gpt2
+from passsearch.frontends.zoo.vgg import vgg
 
-TINY = ("resnet_tiny", "bert_tiny", "gpt2_tiny")
-HEAVY = ("bert_base", "bert_base_16", "gpt2")
+TINY = ("resnet_tiny", "vgg_tiny", "bert_tiny", "gpt2_tiny")
+HEAVY = ("vgg19", "bert_base", "bert_base_16", "gpt2")
 LIGHT = tuple(name for name in NETWORKS if name not in HEAVY)
 
 
@@ -145,6 +146,14 @@ def test_bert_base_is_valid_and_has_the_published_size(name, tokens):
     onnx.checker.check_model(model)
 
 
+def test_vgg19_has_the_published_size():
+    model = build("vgg19")
+    # The count of torchvision's documentation.
+    assert parameter_count(model) == 143_667_240
+    assert output_shapes(model) == {"logits": (1, 1000)}
+    onnx.checker.check_model(model)
+
+
 def test_gpt2_is_valid_and_has_the_published_size():
     model = build("gpt2")
     assert parameter_count(model) == 124_439_808
@@ -215,6 +224,7 @@ def test_unknown_name_suggests_the_nearest(call):
     [
         (lambda: build("resnet_tiny", batch=0), "Batch size must be 1 or more, got 0"),
         (lambda: resnet(20), "Unknown ResNet depth 20; choose one of 18, 34, 50, 101"),
+        (lambda: vgg(12), "Unknown VGG depth 12; choose one of 11, 13, 16, 19"),
         (lambda: bert(hidden=10, heads=3), "Hidden size must be a multiple of heads, got 10 and 3"),
         (lambda: bert(sequence=513), "Sequence length must be 1 to 512, got 513"),
         (lambda: gpt2(sequence=1025), "Sequence length must be 1 to 1024, got 1025"),

@@ -222,9 +222,9 @@ class GraphBuilder:
         """Append a flattening of all dimensions after the first."""
         return self.node("Flatten", [x], shape=(x.shape[0], math.prod(x.shape[1:])), axis=1)
 
-    def dense(self, x: Tensor, features: int) -> Tensor:
-        """Append a classifier over (batch, features), as a Gemm."""
-        weight = self.weight("dense_weight", (features, x.shape[1]), axes=(1,), gain=HEAD_GAIN)
+    def dense(self, x: Tensor, features: int, *, gain: float = HEAD_GAIN) -> Tensor:
+        """Append a fully connected layer over (batch, features), as a Gemm; a classifier by its default gain."""
+        weight = self.weight("dense_weight", (features, x.shape[1]), axes=(1,), gain=gain)
         bias = self.normal("dense_bias", (features,), deviation=0.1)
         return self.node("Gemm", [x, weight, bias], shape=(x.shape[0], features), alpha=1.0, beta=1.0, transB=1)
 

@@ -86,6 +86,15 @@ def _resnet(depth: int, **options: int) -> Callable[[int], onnx.ModelProto]:
     return make
 
 
+def _vgg(depth: int, **options: int) -> Callable[[int], onnx.ModelProto]:
+    def make(batch: int) -> onnx.ModelProto:
+        from passsearch.frontends.zoo.vgg import vgg
+
+        return vgg(depth, batch=batch, **options)
+
+    return make
+
+
 def _bert(**options: Any) -> Callable[[int], onnx.ModelProto]:
     def make(batch: int) -> onnx.ModelProto:
         from passsearch.frontends.zoo.transformer import bert
@@ -140,6 +149,7 @@ _ALL = (
     Network("resnet18", _resnet(18), _image(224), "ResNet-18 image classifier, 11.7 M parameters"),
     Network("resnet34", _resnet(34), _image(224), "ResNet-34 image classifier, 21.8 M parameters"),
     Network("resnet50", _resnet(50), _image(224), "ResNet-50 v1.5 image classifier, 25.6 M parameters"),
+    Network("vgg19", _vgg(19), _image(224), "VGG19 image classifier, 143.7 M parameters"),
     Network("mobilenet_v2", _mobilenet_v2, _image(224), "MobileNetV2 image classifier, 3.5 M parameters"),
     Network("ssd_resnet50", _ssd_resnet50, _image(300), "SSD300 object detector on ResNet-50, 22.9 M parameters"),
     Network("ssd_mobilenet", _ssd_mobilenet, _image(300), "SSD300 object detector on MobileNetV1, 6.8 M parameters"),
@@ -147,6 +157,7 @@ _ALL = (
     Network("bert_base_16", _bert(sequence=16), _text(16), "BERT-base on 16 tokens, 108.9 M parameters"),
     Network("gpt2", _gpt2(), _tokens(128), "GPT-2 small on 128 tokens, logits of all positions, 124.4 M parameters"),
     Network("resnet_tiny", _resnet(18, width=8, size=32, classes=10), _image(32), "ResNet-18 at width 8, for tests"),
+    Network("vgg_tiny", _vgg(11, width=8, size=32, hidden=64, classes=10), _image(32), "VGG11 at width 8, for tests"),
     Network("bert_tiny", _bert(**_TINY), _text(16), "BERT with 2 layers of width 64, for tests"),
     Network("gpt2_tiny", _gpt2(**_TINY), _tokens(16), "GPT-2 with 2 layers of width 64, for tests"),
 )

@@ -11,7 +11,8 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
-BENCHMARKS = Path(__file__).parents[1]
+from passsearch.worker import bootstrap_code, child_environment
+
 OPEN_DEADLINE_S, RUN_DEADLINE_S = 1800.0, 900.0
 
 
@@ -25,10 +26,11 @@ class EngineSpec:
 
     Attributes:
         name: Name in results.
-        adapter: Module ``<adapter>_engine`` of this folder.
+        adapter: Full name of the adapter's module.
         python: Interpreter with the engine.
         model: Model file, or folder of an artifact.
         settings: Keywords of the adapter's ``open_engine``.
+        modules: Modules to import before loading is timed.
         environment: Further environment variables.
         about: What results say beside the measurement, such as the pipeline.
     """
@@ -38,6 +40,7 @@ class EngineSpec:
     python: Path
     model: Path
     settings: Mapping[str, Any] = field(default_factory=dict)
+    modules: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
 
@@ -47,25 +50,25 @@ class EngineProcess:
 
     def __init__(self, spec: EngineSpec, *, threads: int, log: Path) -> None:
         counts = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS")
-        environment = {**os.environ, **dict.fromkeys(counts, str(threads)), **spec.environment}
+        environment = {**child_environment(), **dict.fromkeys(counts, str(threads)), **spec.environment}
         self._spec, self._threads = spec, threads
         with log.open("a") as errors:
             self._process = subprocess.Popen(
-                [str(spec.python), "-m", "engines.worker", str(threads)],
+                [str(spec.python), "-c", bootstrap_code("passsearch.engines.worker"), str(threads)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                cwd=BENCHMARKS,
+                cwd=log.parent,  # an empty folder: the user's may have modules of the same names
                 env=environment,
                 start_new_session=True,
             )
 
     def open(self, inputs: Path) -> dict[str, Any]:
-        """Load the network; see ``engines.worker``."""
+        """Load the network; see ``passsearch.engines.worker``."""
         spec = self._spec
         request: dict[str, Any] = {"adapter": spec.adapter, "model": str(spec.model), "settings": dict(spec.settings)}
-        request |= {"threads": self._threads, "inputs": str(inputs)}
+        request |= {"modules": list(spec.modules), "threads": self._threads, "inputs": str(inputs)}
         return self.ask("open", deadline_s=OPEN_DEADLINE_S, **request)
 
     def ask(self, verb: str, *, deadline_s: float = RUN_DEADLINE_S, **request: Any) -> dict[str, Any]:

@@ -1,10 +1,11 @@
-"""Serves one engine over its pipe, one JSON object a line: ``python -m engines.worker`` in the folder ``benchmarks``.
+"""Serves one engine over its pipe, one JSON object a line. Its argument is the number of threads.
 
 Requests and answers:
 
-* ``open`` (``adapter``, ``model``, ``threads``, ``inputs``: an ``.npz`` file, ``settings``): ``open_s``, ``threads``,
-  ``versions``, ``settings``. The import of the engine's library is not part of ``open_s``.
-* ``outputs`` (``folder``): runs one inference, writes ``0.npy``, ``1.npy``, …; ``first_s``.
+* ``open`` (``adapter``: a module, ``modules``: what to import first, ``model``, ``threads``, ``inputs``: an ``.npz``
+  file, ``settings``): ``open_s``, ``threads``, ``versions``, ``settings``. Imports are not part of ``open_s``.
+* ``outputs`` (``folder``): runs one inference, writes ``0.npy``, ``1.npy``, …; ``first_s``, and
+  ``memory_bytes``: how much the largest memory of this process since ``open`` exceeds its memory before.
 * ``visit`` (``longest_s``, ``most``, ``warm_up``): ``seconds`` of each inference; ``clock_s`` and ``cpu_s``: the
   monotonic clock, and the CPU time of this process, at begin and end.
 
@@ -17,25 +18,30 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from engines.contract import Engine
+from passsearch.engines.contract import Engine
 
 
 class Server:
     """The requests as methods."""
 
     engine: Engine
+    _memory_before_bytes = 0
 
     def open(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Import the adapter and load the network."""
-        adapter = importlib.import_module(f"engines.{request['adapter']}_engine")
+        adapter = importlib.import_module(request["adapter"])
+        for name in request["modules"]:
+            importlib.import_module(name)
         with np.load(request["inputs"]) as file:
             inputs = {name: file[name] for name in file.files}
         options = {"threads": request["threads"], "inputs": inputs, **request["settings"]}
+        self._memory_before_bytes = _reset_peak_memory()
         start = time.perf_counter()
         self.engine = adapter.open_engine(request["model"], **options)
         open_s = time.perf_counter() - start
@@ -50,7 +56,7 @@ class Server:
         first_s = time.perf_counter() - start
         for place, array in enumerate(arrays):
             np.save(Path(request["folder"]) / f"{place}.npy", np.asarray(array))
-        return {"first_s": first_s}
+        return {"first_s": first_s, "memory_bytes": max(0, _peak_memory_bytes() - self._memory_before_bytes)}
 
     def visit(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Run inferences until the time is up, at least one."""
@@ -64,6 +70,24 @@ class Server:
             self.engine.infer()
             seconds.append(time.perf_counter() - start)
         return {"seconds": seconds, "clock_s": [begin_s, time.monotonic()], "cpu_s": [used_s, _cpu_s()]}
+
+
+def _reset_peak_memory() -> int:
+    """Return the memory that this process occupies now, and let its peak begin there if the system can."""
+    # The peak of an import may exceed that of the network. Some containers refuse the write; the peak is then larger.
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _status_bytes("VmRSS")
+
+
+def _peak_memory_bytes() -> int:
+    # Not `ru_maxrss` of `getrusage`: it begins with the peak of the parent that started this process.
+    return _status_bytes("VmHWM")
+
+
+def _status_bytes(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), 0)
 
 
 def _cpu_s() -> float:

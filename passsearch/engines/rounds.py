@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from engines.client import EngineFailure, EngineProcess, EngineSpec
-from engines.contract import Array
-from passsearch.core import TensorType
+from passsearch.core import TensorType, safe_file_name
 from passsearch.dialects.contract import random_inputs
+from passsearch.engines.client import EngineFailure, EngineProcess, EngineSpec
+from passsearch.engines.contract import Array
 from passsearch.measure import CpuTimes
 from passsearch.measure.outputs import relative_deviation
 from passsearch.measure.rounds import FOREIGN_LIMIT, STEAL_LIMIT
@@ -64,6 +64,7 @@ class EngineRecord:
         spec: The engine.
         opened: Answers to ``open``, by process.
         first_s: Seconds of the first inference, by process.
+        memory_bytes: Largest memory that loading and the first inference add, by process.
         deviations: Deviation of the outputs, by process; every process has other inputs.
         visits: Seconds of every inference, by process and round.
         idle_share: Largest share of a core that the process used between its visits; 0 if its threads sleep then.
@@ -73,6 +74,7 @@ class EngineRecord:
     spec: EngineSpec
     opened: list[dict[str, Any]] = field(default_factory=list)
     first_s: list[float] = field(default_factory=list)
+    memory_bytes: list[int] = field(default_factory=list)
     deviations: list[float] = field(default_factory=list)
     visits: list[list[list[float]]] = field(default_factory=list)
     idle_share: float = 0.0
@@ -137,6 +139,73 @@ class Visit:
     stolen_s: float
 
 
+class Contest:
+    """Engines on one network, with everything that their turns measure."""
+
+    def __init__(
+        self,
+        specs: Sequence[EngineSpec],
+        *,
+        references: Sequence[EngineSpec],
+        types: Mapping[str, TensorType],
+        plan: EnginePlan,
+        folder: Path,
+    ) -> None:
+        """Prepare the first turn.
+
+        Args:
+            specs: The engines.
+            references: Engines whose outputs are right; the first that takes the network is the reference.
+            types: The network's inputs.
+            plan: The plan.
+            folder: Folder for inputs and outputs, which are deleted, and for ``engines.log``, what the engines print.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        self._references, self._types, self._plan, self._folder = list(references), types, plan, folder
+        self._records, self._rng = tuple(map(EngineRecord, specs)), random.Random(plan.seed)  # noqa: S311 -- an order, no secret
+        self._disturbances: list[tuple[Disturbance, ...]] = []
+
+    def run_turn(self) -> None:
+        """Start one process of every engine, run all rounds and end the processes.
+
+        Raises:
+            EngineFailure: The last of the references fails.
+        """
+        plan, turn = self._plan, len(self._disturbances)
+        _log.info("process %d of %d", turn + 1, plan.processes)
+        with ExitStack() as stack:
+            home = Path(stack.enter_context(TemporaryDirectory(prefix="process-", dir=self._folder)))
+            np.savez(home / "inputs.npz", **random_inputs(self._types, seed=turn))  # type: ignore[arg-type]
+            expected = self._expected_outputs(home)
+            visitors = []
+            for record in self._rng.sample(self._records, len(self._records)):
+                if not record.failure and not (_is_slow(record, plan) and turn >= plan.slow_processes):
+                    visitor = stack.enter_context(Visitor(record, home, plan=plan))
+                    visitor.begin(expected)
+                    visitors.append(visitor)
+            self._disturbances.append(_run_rounds(visitors, plan, rng=self._rng))
+
+    def _expected_outputs(self, home: Path) -> list[Array]:
+        try:
+            return _reference_outputs(self.reference, home, plan=self._plan)
+        except EngineFailure as error:
+            if len(self._references) == 1:
+                raise
+            _log.info("another reference, because of %s", error)
+        self._references.pop(0)
+        return self._expected_outputs(home)
+
+    @property
+    def reference(self) -> EngineSpec:
+        """The engine whose outputs are right; it is not timed."""
+        return self._references[0]
+
+    @property
+    def comparison(self) -> Comparison:
+        """The measurements of all turns so far."""
+        return Comparison(self._records, tuple(self._disturbances))
+
+
 def compare(
     specs: Sequence[EngineSpec],
     *,
@@ -145,35 +214,15 @@ def compare(
     plan: EnginePlan,
     folder: Path,
 ) -> Comparison:
-    """Time engines against each other.
-
-    Args:
-        specs: The engines.
-        reference: The engine whose outputs are right; it is not timed.
-        types: The network's inputs.
-        plan: The plan.
-        folder: Folder for inputs and outputs, which are deleted, and for ``engines.log``, what the engines print.
+    """Time engines against each other, with one reference; the arguments are those of ``Contest``.
 
     Raises:
         EngineFailure: The reference fails.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    records, rng = tuple(map(EngineRecord, specs)), random.Random(plan.seed)
-    disturbances = []
-    for turn in range(plan.processes):
-        _log.info("process %d of %d", turn + 1, plan.processes)
-        with ExitStack() as stack:
-            home = Path(stack.enter_context(TemporaryDirectory(prefix="process-", dir=folder)))
-            np.savez(home / "inputs.npz", **random_inputs(types, seed=turn))  # type: ignore[arg-type]
-            expected = _reference_outputs(reference, home, plan=plan)
-            visitors = []
-            for record in rng.sample(records, len(records)):
-                if not record.failure and not (_is_slow(record, plan) and turn >= plan.slow_processes):
-                    visitor = stack.enter_context(Visitor(record, home, plan=plan))
-                    visitor.begin(expected)
-                    visitors.append(visitor)
-            disturbances.append(_run_rounds(visitors, plan, rng=rng))
-    return Comparison(records, tuple(disturbances))
+    contest = Contest(specs, references=[reference], types=types, plan=plan, folder=folder)
+    for _ in range(plan.processes):
+        contest.run_turn()
+    return contest.comparison
 
 
 def _reference_outputs(reference: EngineSpec, home: Path, *, plan: EnginePlan) -> list[Array]:
@@ -187,6 +236,12 @@ def _reference_outputs(reference: EngineSpec, home: Path, *, plan: EnginePlan) -
 
 def _read_outputs(folder: Path) -> list[Array]:
     return [np.load(folder / f"{place}.npy") for place in range(len(list(folder.glob("*.npy"))))]
+
+
+def _as_precise(output: Array, right: Array) -> Array:
+    # A reference in float64 stands for the same network; outputs of another shape or kind are still refused.
+    is_rounded = output.dtype == np.float32 and right.dtype == np.float64
+    return output.astype(np.float64) if is_rounded else output
 
 
 def _is_slow(record: EngineRecord, plan: EnginePlan) -> bool:
@@ -216,7 +271,7 @@ class Visitor:
 
     def __init__(self, record: EngineRecord, home: Path, *, plan: EnginePlan) -> None:
         self.record, self._plan, self._home = record, plan, home
-        self.outputs = home / record.spec.name.replace(" ", "-")
+        self.outputs = home / safe_file_name(record.spec.name)
         self._process = EngineProcess(record.spec, threads=plan.threads, log=home.with_name("engines.log"))
         self._last: tuple[float, float] | None = None
         self._visits: dict[int, list[float]] = {}
@@ -240,10 +295,12 @@ class Visitor:
         self.outputs.mkdir(exist_ok=True)
         try:
             record.opened.append(self._process.open(self._home / "inputs.npz"))
-            record.first_s.append(self._process.ask("outputs", folder=str(self.outputs))["first_s"])
+            answer = self._process.ask("outputs", folder=str(self.outputs))
         except EngineFailure as error:
             record.failure = str(error)
             return
+        record.first_s.append(answer["first_s"])
+        record.memory_bytes.append(answer["memory_bytes"])
         if expected is not None:
             self._judge(expected)
 
@@ -253,7 +310,7 @@ class Visitor:
             self.record.failure = f"{len(outputs)} outputs instead of {len(expected)}"
             return
         pairs = zip(outputs, expected, strict=True)
-        deviation = max(relative_deviation(output, right) for output, right in pairs)
+        deviation = max(relative_deviation(_as_precise(output, right), right) for output, right in pairs)
         self.record.deviations.append(deviation)
         if not deviation <= self._plan.limit:
             self.record.failure = (

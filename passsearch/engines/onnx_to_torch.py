@@ -8,6 +8,7 @@ Inductor compiles.
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,6 +38,10 @@ DIRECT: Mapping[str, Callable[..., Any]] = {
     "Reshape": torch.reshape,
 }
 """Operators whose inputs are the function's arguments."""
+
+
+def _direct(function: Callable[..., Any], inputs: Sequence[Any], _: Attributes) -> Any:
+    return function, tuple(inputs)
 
 
 def _conv(inputs: Sequence[Any], attributes: Attributes) -> Any:
@@ -76,7 +81,7 @@ def _unsqueeze(inputs: Sequence[Any], _: Attributes) -> Any:
 
 def _cast(inputs: Sequence[Any], attributes: Attributes) -> Any:
     assert attributes["to"] == onnx.TensorProto.FLOAT
-    return torch.Tensor.to, (inputs[0], torch.float32)
+    return torch.Tensor.to, (inputs[0], attributes["dtype"])
 
 
 def _gather(inputs: Sequence[Any], attributes: Attributes) -> Any:
@@ -93,7 +98,7 @@ def _permute(data: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
 
 
 RULES: Mapping[str, Rule] = {
-    **{name: lambda inputs, _, function=function: (function, tuple(inputs)) for name, function in DIRECT.items()},
+    **{name: partial(_direct, function) for name, function in DIRECT.items()},
     "Conv": _conv,
     "BatchNormalization": _batch_norm,
     "Gemm": _gemm,
@@ -115,17 +120,24 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def convert(model: onnx.ModelProto) -> torch.fx.GraphModule:
+def convert(model: onnx.ModelProto, *, dtype: torch.dtype = torch.float32) -> torch.fx.GraphModule:
     """Return a module whose inputs and outputs, a tuple, have the order of the ONNX graph.
 
+    Args:
+        model: The graph with its weights.
+        dtype: Type that stands for float32.
+
     Raises:
-        KeyError: There is no rule for an operator.
+        NotImplementedError: There is no rule for an operator.
     """
     root, graph = torch.nn.Module(), torch.fx.Graph()
     values = {value.name: graph.placeholder(value.name) for value in model.graph.input}
     values |= {tensor.name: _constant(tensor, root=root, graph=graph) for tensor in model.graph.initializer}
     for node in model.graph.node:
         attributes = {each.name: _plain(onnx.helper.get_attribute_value(each)) for each in node.attribute}
+        attributes["dtype"] = dtype
+        if node.op_type not in RULES:
+            raise NotImplementedError(f"no rule for the ONNX operator {node.op_type}")
         result = graph.call_function(*RULES[node.op_type]([values[name] for name in node.input], attributes))
         if len(node.output) == 1:
             values[node.output[0]] = result

@@ -1,16 +1,21 @@
 """ONNX Runtime on the CPU."""
 
 from collections.abc import Sequence
+from typing import Any
 
-import onnxruntime as ort
+from passsearch.core.engine_environment import EngineEnvironment
+from passsearch.engines.contract import REQUIREMENTS, Array, Inputs
 
-from engines.contract import Array, Inputs
+ENVIRONMENT = EngineEnvironment("onnxruntime", REQUIREMENTS, ("onnxruntime",), disk_bytes=300_000_000)
+ENGINES: dict[str, dict[str, Any]] = {"onnxruntime": {}}
 
 
 class OnnxRuntime:
     """A session with bound inputs; outputs are not copied."""
 
     def __init__(self, model: str, *, threads: int, inputs: Inputs, optimise: bool) -> None:
+        import onnxruntime as ort
+
         options = ort.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         level = ort.GraphOptimizationLevel
@@ -28,7 +33,8 @@ class OnnxRuntime:
     def outputs(self) -> Sequence[Array]:
         """Run once and copy the outputs."""
         self.infer()
-        return self._binding.copy_outputs_to_cpu()
+        arrays: Sequence[Array] = self._binding.copy_outputs_to_cpu()
+        return arrays
 
     def infer(self) -> None:
         """Run once."""

@@ -1,11 +1,17 @@
 """The contract of an adapter. Standard library and numpy only: adapters run in interpreters without passsearch.
 
-An adapter is a module ``<name>_engine`` with a function ``open_engine(model, *, threads, inputs, …)``, whose further
-keywords are the engine's settings. The function returns an ``Engine`` that is compiled and ready to run. Whatever it
-raises becomes the reason why this engine has no result.
+An adapter is a module of ``passsearch/engines/adapters/`` with
+
+* ``ENVIRONMENT``, the packages that it needs,
+* ``ENGINES``, the engines that it has: the settings of each, by the name that users type,
+* ``open_engine(model, *, threads, inputs, …)``, whose further keywords are the settings. It returns an ``Engine`` that
+  is compiled and ready to run. Whatever it raises becomes the reason why this engine has no result.
+
+The engine's library is imported inside ``open_engine`` only, because the declarations are read where it is missing.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -14,6 +20,9 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[np.generic]
 Inputs: TypeAlias = Mapping[str, Array]
 """Inputs by name, in the order of the model file."""
+
+REQUIREMENTS = Path(__file__).parent / "requirements"
+"""Folder of the lock files of all engines."""
 
 
 class Engine(Protocol):

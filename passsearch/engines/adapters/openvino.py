@@ -1,17 +1,23 @@
 """OpenVINO on the CPU, in float32."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import openvino as ov
 
-from engines.contract import Array, Inputs
+from passsearch.core.engine_environment import EngineEnvironment
+from passsearch.engines.contract import REQUIREMENTS, Array, Inputs
+
+ENVIRONMENT = EngineEnvironment("openvino", REQUIREMENTS, ("openvino",), disk_bytes=600_000_000)
+ENGINES: dict[str, dict[str, Any]] = {"openvino": {}}
 
 
 class OpenVino:
     """A compiled model with one request."""
 
     def __init__(self, model: str, *, threads: int, inputs: Inputs) -> None:
+        import openvino as ov
+
         # Without the first setting OpenVINO computes in bfloat16 where the processor can.
         self.settings = {
             "INFERENCE_PRECISION_HINT": "f32",
@@ -26,7 +32,7 @@ class OpenVino:
         for name, array in self._inputs.items():
             self._request.set_tensor(name, ov.Tensor(array, shared_memory=True))
         self._count = len(compiled.outputs)
-        self.threads = compiled.get_property("INFERENCE_NUM_THREADS")
+        self.threads = int(compiled.get_property("INFERENCE_NUM_THREADS"))
         self.versions = {"openvino": ov.__version__}
 
     def outputs(self) -> Sequence[Array]:

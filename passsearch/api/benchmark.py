@@ -1,0 +1,288 @@
+"""``bench``: TVM's pipelines and other inference engines side by side."""
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from passsearch.api.common import Progress, catalog_paths, open_evaluator, progress_callback, read_candidate
+from passsearch.api.engine_artifacts import compile_as_deployed
+from passsearch.api.results import EngineBenchmark
+from passsearch.core import Candidate, InputTypes, TensorType, check_arguments, read_inputs, strict_limit, timestamp
+from passsearch.engines import (
+    Contest,
+    EngineFailure,
+    EnginePlan,
+    EngineSpec,
+    declarations,
+    engine_spec,
+    friction_rows,
+    rows_by_engine,
+    unknown_engine_error,
+)
+from passsearch.errors import EnvironmentFault, UserError
+from passsearch.evaluate import open_session, physical_cores
+from passsearch.frontends import OnnxNetwork, resolve_onnx
+from passsearch.measure import probe
+from passsearch.search import analyze_network, with_prerequisites
+from passsearch.toolchain import cache_folder, get_toolchain
+
+SCHEMA = "passsearch-bench/1"
+# Neither a pipeline nor the name of an engine has a colon before its first brace.
+_QUALIFIED = re.compile(r"([A-Za-z0-9_.-]+):(.+)")
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class EngineRequest:
+    """An engine as the user names it.
+
+    Attributes:
+        name: The user's text.
+        toolchain: Name of the toolchain of a TVM pipeline; empty for another engine.
+        pipeline: The pipeline, as ``compare`` reads it.
+    """
+
+    name: str
+    toolchain: str = ""
+    pipeline: str = ""
+
+
+@dataclass
+class _Entry:
+    """The network at one batch size, with the engines that take it."""
+
+    network: OnnxNetwork
+    batch: int
+    specs: list[EngineSpec] = field(default_factory=list)
+    references: list[EngineSpec] = field(default_factory=list)
+    failures: dict[str, dict[str, Any]] = field(default_factory=dict)
+    limit: float = strict_limit(["float32"])
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The arguments of ``bench`` that decide how engines are made."""
+
+    requests: Sequence[EngineRequest]
+    plan: EnginePlan
+    target: str | None
+    tolerance: float | None
+    catalogs: Sequence[Path]
+    trust: bool
+    python: Path | None
+
+
+@check_arguments
+def bench(
+    model: object,
+    engines: Sequence[str],
+    *,
+    inputs: InputTypes | None = None,
+    batch: int | None = None,
+    batches: Sequence[int] | None = None,
+    threads: int | None = None,
+    baseline: str | None = None,
+    rounds: int = EnginePlan.rounds,
+    processes: int = EnginePlan.processes,
+    target: str | None = None,
+    tolerance: float | None = None,
+    catalogs: Sequence[str | Path] = (),
+    trust: bool = False,
+    engines_python: str | Path | None = None,
+    progress: Progress | bool | None = None,
+) -> EngineBenchmark:
+    """Measure TVM's pipelines and other inference engines against each other.
+
+    All engines run one ONNX file with the same number of threads on the same cores, each in a process of its own. The
+    processes take turns in rounds. This is done several times with new processes, which are the repetitions of the
+    intervals. Outputs are compared with a reference on other inputs in every process before anything is timed.
+
+    Args:
+        model: ``zoo:NAME``, an ONNX file or an ONNX model in memory.
+        engines: Names of engines, such as ``onnxruntime``, and ``TOOLCHAIN:PIPELINE`` for TVM: a baseline, a named
+            sequence, a pipeline file or a pipeline written out.
+        inputs: Shape and dtype by input name, where the file leaves them open.
+        batch: Size of an open first dimension.
+        batches: Several sizes, which are measured in turns; adds the friction coefficient of every engine.
+        threads: Threads of each engine; one for each physical core by default.
+        baseline: The engine that ratios refer to; the first by default.
+        rounds: Rounds of each process.
+        processes: Processes of each engine, one after another.
+        target: TVM's target; the host CPU by default.
+        tolerance: Largest deviation of outputs, as a share of the largest; by default what rounding explains.
+        catalogs: YAML files with the user's own passes.
+        trust: True to run code that comes with files.
+        engines_python: Interpreter that has all engines; by default each engine's installed environment.
+        progress: ``True`` for a display on standard error, or a callback.
+
+    Returns:
+        The benchmark as JSON, with a row for each engine and batch size; it prints as tables.
+
+    Raises:
+        UserError: An argument is impossible; the message says what to do.
+        EnvironmentFault: An engine is not installed; the message says how to install it.
+    """
+    requests = read_engines(engines)
+    if batch is not None and batches is not None:
+        raise UserError("Give `batch` or `batches`, not both.")
+    if baseline is not None and baseline not in (request.name for request in requests):
+        names = ", ".join(request.name for request in requests)
+        raise UserError(f"The baseline is one of the engines; got `{baseline}`. Choose from: {names}.")
+    plan = EnginePlan(threads or physical_cores(), processes, rounds)
+    python = None if engines_python is None else Path(engines_python).absolute()
+    settings = _Settings(requests, plan, target, tolerance, catalog_paths(catalogs), trust, python)
+    _check_installed(settings)
+    types = read_inputs(inputs)
+    with ExitStack() as stack:
+        report = stack.enter_context(progress_callback(progress))
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="passsearch-bench-")))
+        entries: list[_Entry] = []
+        sizes: Sequence[int | None] = batches or [batch]
+        for size in sizes:
+            network = resolve_onnx(model, inputs=types, batch=size, folder=cache_folder() / "models", trust=trust)
+            report(f"compiling for batch {size}" if size else "compiling", len(entries), len(sizes))
+            entries.append(_make_entry(network, settings, folder=folder / f"batch-{size}"))
+        contests = _run(entries, settings, folder=folder, report=report)
+    return EngineBenchmark(_document(entries, contests, settings, baseline=baseline or requests[0].name))
+
+
+def read_engines(texts: Sequence[str]) -> list[EngineRequest]:
+    """Return the engines that a user names.
+
+    Raises:
+        UserError: A name is unknown or stands there twice, or there is none.
+    """
+    if not texts:
+        raise UserError("Nothing to measure; give for example: --engines relay:O3,onnxruntime")
+    requests = []
+    for text in texts:
+        match = _QUALIFIED.fullmatch(text)
+        if match is None and text not in declarations():
+            raise unknown_engine_error(text)
+        requests.append(EngineRequest(text, match[1], match[2]) if match else EngineRequest(text))
+        if texts.count(text) > 1:
+            raise UserError(f"Engine `{text}` is named twice; name each engine once.")
+    return requests
+
+
+def _check_installed(settings: _Settings) -> None:
+    """Raise before anything is built if an engine or a toolchain is missing."""
+    for request in settings.requests:
+        if request.toolchain:
+            get_toolchain(request.toolchain)
+        else:
+            engine_spec(request.name, Path(), python=settings.python)
+
+
+def _make_entry(network: OnnxNetwork, settings: _Settings, *, folder: Path) -> _Entry:
+    """Compile TVM's pipelines for one batch size, and collect the other engines."""
+    first = next(iter(network.types.values())).shape
+    entry = _Entry(network, int(first[0] or 1) if first else 1)
+    path, python = network.file.path, settings.python
+    entry.references += _reference_engines(path, python)
+    entry.limit = settings.tolerance if settings.tolerance is not None else entry.limit
+    for toolchain in dict.fromkeys(request.toolchain for request in settings.requests if request.toolchain):
+        _compile(entry, toolchain, settings, folder=folder / toolchain)
+    # Inductor's cache is empty at the first process.
+    variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
+    others = [request.name for request in settings.requests if not request.toolchain]
+    entry.specs += [engine_spec(name, path, python=python, environment=variables) for name in others]
+    if not entry.references:
+        raise EnvironmentFault(
+            "Outputs are compared with those of PyTorch in float64 or of ONNX Runtime, and neither is installed. "
+            "Run: passsearch toolchain install torch"
+        )
+    return entry
+
+
+def _reference_engines(model: Path, python: Path | None) -> list[EngineSpec]:
+    """Return the installed engines whose outputs may be the reference, the most exact first."""
+    choices: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        ("torch", "PyTorch in float64", {"float64": True}),
+        ("onnxruntime", "ONNX Runtime without optimisations", {"optimise": False}),
+    )
+    specs = []
+    for name, label, options in choices:
+        try:
+            specs.append(engine_spec(name, model, python=python, label=label, **options))
+        except EnvironmentFault as error:  # noqa: PERF203 -- two engines
+            _log.debug("no reference: %s", error)
+    return specs
+
+
+def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path) -> None:
+    """Compile a toolchain's pipelines; those that do not compile become rows with the reason."""
+    session = open_session(entry.network.file, toolchain=toolchain, target=settings.target, catalogs=settings.catalogs)
+    if session.device != "cpu" or session.cannot_run_reason:
+        raise UserError(f"`bench` runs on this machine's CPU; the target is `{session.target}`. Use `compare` for it.")
+    requests = [request for request in settings.requests if request.toolchain == toolchain]
+    candidates = [read_candidate(session, request.pipeline, trust=settings.trust) for request in requests]
+    with open_evaluator(session, folder=folder, remember=False) as evaluator:
+        analysis = analyze_network(session, evaluator.network.summary)
+        for request, candidate in zip(requests, candidates, strict=True):
+            complete = with_prerequisites(session, analysis, candidate)
+            try:
+                entry.specs.append(compile_as_deployed(evaluator, request.name, complete))
+            except EngineFailure as error:
+                entry.failures[request.name] = {"failure": str(error), "pipeline": str(complete.pipeline)}
+        if settings.tolerance is None:
+            entry.limit = max(entry.limit, evaluator.builder.limit(Candidate()))
+        if not entry.references:
+            entry.references.append(compile_as_deployed(evaluator, "TVM without optimisations", Candidate()))
+
+
+def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report: Progress) -> list[Contest]:
+    """Measure all batch sizes in turns, so that a slow change of the machine affects all of them."""
+    contests = [
+        Contest(
+            entry.specs,
+            references=entry.references,
+            types=entry.network.types,
+            plan=replace(settings.plan, limit=entry.limit),
+            folder=folder / f"contest-{number}",
+        )
+        for number, entry in enumerate(entries)
+    ]
+    total = settings.plan.processes * len(contests)
+    for turn in range(settings.plan.processes):
+        for number, contest in enumerate(contests):
+            report("measuring", turn * len(contests) + number, total)
+            contest.run_turn()
+    return contests
+
+
+def _document(
+    entries: Sequence[_Entry], contests: Sequence[Contest], settings: _Settings, *, baseline: str
+) -> dict[str, Any]:
+    order = [request.name for request in settings.requests]
+    rows: list[dict[str, Any]] = []
+    for entry, contest in zip(entries, contests, strict=True):
+        records = {record.spec.name: record for record in contest.comparison.records}
+        measured = {**rows_by_engine(records, baseline=baseline, plan=settings.plan), **entry.failures}
+        rows += [{"engine": name, "batch": entry.batch, **measured[name]} for name in order]
+    file = entries[0].network.file
+    return {
+        "schema": SCHEMA,
+        "measured_at": timestamp(),
+        "model": {"name": file.name, "source": file.source, "sha256": [each.network.file.sha256 for each in entries]},
+        "batches": [entry.batch for entry in entries],
+        "inputs": [_inputs_document(entry.network.types) for entry in entries],
+        "device": probe("cpu").device,
+        "threads": settings.plan.threads,
+        "plan": {**asdict(settings.plan), "limit": [entry.limit for entry in entries]},
+        "references": [contest.reference.name for contest in contests],
+        "baseline": baseline,
+        "disturbances": [[list(map(asdict, each)) for each in contest.comparison.disturbances] for contest in contests],
+        "rows": rows,
+        "friction": friction_rows(rows, engines=order, baseline=baseline) if len(entries) > 1 else {},
+    }
+
+
+def _inputs_document(types: Mapping[str, TensorType]) -> dict[str, Any]:
+    return {name: {"shape": list(kind.shape), "dtype": kind.dtype} for name, kind in types.items()}

@@ -1,0 +1,58 @@
+"""TVM as an engine: networks that passsearch builds, ready to run beside other engines."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from passsearch.core import Candidate, Failure
+from passsearch.engines import EngineFailure, EngineSpec
+from passsearch.evaluate import Session, WorkerEvaluator
+
+_ADAPTER = "passsearch.engines.artifact"
+
+_log = logging.getLogger(__name__)
+
+
+def visible_gpu(session: Session) -> dict[str, str]:
+    """Return the environment variable that leaves the session's GPU alone visible; empty without a GPU."""
+    return {"CUDA_VISIBLE_DEVICES": session.gpu} if session.gpu else {}
+
+
+def artifact_engine(
+    evaluator: WorkerEvaluator, name: str, candidate: Candidate, *, folder: Path, **about: Any
+) -> EngineSpec:
+    """Return TVM's runtime with a built network.
+
+    Args:
+        evaluator: The network and its compiler.
+        name: Name in results.
+        candidate: The pipeline and build options that made the artifact.
+        folder: Folder of the artifact.
+        about: What results say further about it.
+    """
+    session = evaluator.session
+    bridge, device = session.dialect.bridge, session.device
+    version = session.toolchain.tvm_version
+    return EngineSpec(
+        name,
+        _ADAPTER,
+        session.toolchain.python,
+        folder,
+        settings={"bridge": bridge, "target": session.target, "device": device, "version": version},
+        modules=(bridge.partition(":")[0],),
+        environment=visible_gpu(session),
+        about={"pipeline": str(candidate.pipeline), "build": candidate.build.to_json(), **about},
+    )
+
+
+def compile_as_deployed(evaluator: WorkerEvaluator, name: str, candidate: Candidate) -> EngineSpec:
+    """Compile a candidate in a process of its own, and return it as an engine.
+
+    Raises:
+        EngineFailure: It does not compile.
+    """
+    _log.info("compiling %s", name)
+    fresh = evaluator.compile_fresh(name.replace(" ", "-"), candidate, timing_key=name, kinds=())
+    if isinstance(fresh, Failure):
+        raise EngineFailure(f"{fresh.stage} {fresh.step}: {fresh.reason}")
+    return artifact_engine(evaluator, name, candidate, folder=fresh.folder, compile_s=round(fresh.compile_s, 3))

@@ -1,0 +1,88 @@
+"""``bench``: TVM's pipelines and other inference engines side by side."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from passsearch.cli.options import AsJson, Batch, Catalogs, Inputs, Model, Target, Tolerance, Trust, number_option
+from passsearch.cli.output import print_result, split_names
+from passsearch.core import read_inputs
+from passsearch.errors import UserError
+
+
+def bench(
+    model: Model,
+    *,
+    engines: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B",
+            help="Engines, by commas: onnxruntime, openvino, torch, inductor; TOOLCHAIN:PIPELINE for TVM.",
+        ),
+    ] = "",
+    baseline: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Engine that ratios refer to; the first by default.")
+    ] = None,
+    batches: Annotated[
+        str | None, typer.Option(metavar="1,2,4", help="Batch sizes, by commas; adds the friction coefficient.")
+    ] = None,
+    threads: Annotated[
+        int | None,
+        number_option("threads", metavar="N", text="Threads of each engine; one for each physical core by default."),
+    ] = None,
+    rounds: Annotated[
+        int, number_option("rounds", metavar="N", text="Rounds in one process; every round runs all engines in turn.")
+    ] = 12,
+    processes: Annotated[
+        int, number_option("processes", metavar="N", text="New processes of each engine, one after another.")
+    ] = 6,
+    engines_python: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Interpreter that has the engines; what is installed by default."),
+    ] = None,
+    target: Target = None,
+    tolerance: Tolerance = None,
+    inputs: Inputs = None,
+    batch: Batch = None,
+    catalogs: Catalogs = None,
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure TVM's pipelines and other inference engines side by side.
+
+    Every engine has the same threads and cores, and its outputs are compared with a reference first.
+    """
+    types, sizes = read_inputs(inputs), _read_batches(batches)
+    from passsearch import api
+    from passsearch.report import ProgressBar, engines_text
+
+    with ProgressBar() as progress:
+        document = api.bench(
+            model,
+            split_names(engines) or [],
+            inputs=types,
+            batch=batch,
+            batches=sizes,
+            threads=threads,
+            baseline=baseline,
+            rounds=rounds,
+            processes=processes,
+            target=target,
+            tolerance=tolerance,
+            catalogs=catalogs or (),
+            trust=trust,
+            engines_python=engines_python,
+            progress=progress,
+        )
+    print_result(document, engines_text(document), as_json=as_json)
+
+
+def _read_batches(text: str | None) -> list[int] | None:
+    names = split_names(text)
+    if names is None:
+        return None
+    for name in names:
+        if not (name.isascii() and name.isdigit()):
+            raise UserError(f"Batch sizes are whole numbers from 1 on; got `{name}`. For example: --batches 1,2,4,8")
+    return list(map(int, names))

@@ -1,0 +1,69 @@
+"""Inference engines side by side: an adapter for each, a worker that serves one of them, the rounds that time them.
+
+Workers import this package in interpreters that have an engine and numpy, so its names load on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from passsearch.engines.batch_scaling import friction, friction_rows
+    from passsearch.engines.client import EngineFailure, EngineSpec
+    from passsearch.engines.engine_table import (
+        UNAVAILABLE,
+        Declaration,
+        declarations,
+        engine_environments,
+        engine_findings,
+        engine_spec,
+        unknown_engine_error,
+    )
+    from passsearch.engines.rounds import Comparison, Contest, EnginePlan, EngineRecord, compare
+    from passsearch.engines.rows import by_process, engine_row, ratio_document, rows_by_engine, throughput_ratio
+
+_MODULES = {
+    "client": ("EngineFailure", "EngineSpec"),
+    "engine_table": (
+        "UNAVAILABLE",
+        "Declaration",
+        "declarations",
+        "engine_environments",
+        "engine_findings",
+        "engine_spec",
+        "unknown_engine_error",
+    ),
+    "batch_scaling": ("friction", "friction_rows"),
+    "rounds": ("Comparison", "Contest", "EnginePlan", "EngineRecord", "compare"),
+    "rows": ("by_process", "engine_row", "ratio_document", "rows_by_engine", "throughput_ratio"),
+}
+
+__all__ = [
+    "UNAVAILABLE",
+    "Comparison",
+    "Contest",
+    "Declaration",
+    "EngineFailure",
+    "EnginePlan",
+    "EngineRecord",
+    "EngineSpec",
+    "by_process",
+    "compare",
+    "declarations",
+    "engine_environments",
+    "engine_findings",
+    "engine_row",
+    "engine_spec",
+    "friction",
+    "friction_rows",
+    "ratio_document",
+    "rows_by_engine",
+    "throughput_ratio",
+    "unknown_engine_error",
+]
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module `{__name__}` has no attribute `{name}`")

@@ -1,0 +1,1 @@
+"""One module for each engine; ``passsearch.engines.contract`` says what it contains."""

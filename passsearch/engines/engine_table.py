@@ -1,0 +1,126 @@
+"""The engines that there are: what their adapters declare, and which of them are installed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from types import MappingProxyType
+from typing import Any
+
+from passsearch.core import suggest_name
+from passsearch.core.engine_environment import EngineEnvironment
+from passsearch.engines import adapters
+from passsearch.engines.client import EngineSpec
+from passsearch.errors import EnvironmentFault, UserError
+from passsearch.toolchain import Finding, engine_python
+
+UNAVAILABLE: Mapping[str, str] = MappingProxyType(
+    {
+        "plaidml": "nobody maintains it; its last release, 0.7.0, is of 2020",
+        "migraphx": "it needs a GPU of AMD and ROCm, and passsearch has no adapter for them",
+    }
+)
+"""Engines that users may look for, with the reason why there is no adapter."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """One engine, as its adapter declares it.
+
+    Attributes:
+        name: Name that users type.
+        adapter: Full name of the adapter's module.
+        environment: The packages that it needs.
+        settings: Keywords of the adapter's ``open_engine``.
+    """
+
+    name: str
+    adapter: str
+    environment: EngineEnvironment
+    settings: Mapping[str, Any]
+
+    @property
+    def install_command(self) -> str:
+        """The command that installs the engine."""
+        return f"passsearch toolchain install {self.environment.name}"
+
+
+@cache
+def declarations() -> Mapping[str, Declaration]:
+    """Return all engines by name."""
+    found = {}
+    for module in sorted(iter_modules(adapters.__path__), key=lambda each: each.name):
+        name = f"{adapters.__name__}.{module.name}"
+        adapter = import_module(name)
+        for engine, settings in adapter.ENGINES.items():
+            found[engine] = Declaration(engine, name, adapter.ENVIRONMENT, settings)
+    return MappingProxyType(found)
+
+
+def engine_environments() -> Mapping[str, EngineEnvironment]:
+    """Return the environments that ``passsearch toolchain install`` accepts beside those of dialects, by name."""
+    return {each.environment.name: each.environment for each in declarations().values()}
+
+
+def engine_spec(
+    name: str,
+    model: Path,
+    *,
+    python: Path | None = None,
+    label: str = "",
+    environment: Mapping[str, str] = MappingProxyType({}),
+    **settings: Any,
+) -> EngineSpec:
+    """Return an engine with the network that it shall run.
+
+    Args:
+        name: Name of the engine.
+        model: The network's ONNX file.
+        python: Interpreter that has the engine; the installed environment by default.
+        label: Name in results; ``name`` by default.
+        environment: Further environment variables.
+        settings: Keywords of the adapter's ``open_engine`` in addition to those that it declares.
+
+    Raises:
+        UserError: The name is unknown.
+        EnvironmentFault: The engine is not installed.
+    """
+    engine = declarations().get(name)
+    if engine is None:
+        raise unknown_engine_error(name)
+    interpreter = python or engine_python(engine.environment)
+    if interpreter is None:
+        raise EnvironmentFault(f"Engine `{name}` is not installed. Run: {engine.install_command}")
+    return EngineSpec(
+        label or name,
+        engine.adapter,
+        interpreter,
+        model,
+        settings={**engine.settings, **settings},
+        modules=engine.environment.modules,
+        environment=environment,
+    )
+
+
+def unknown_engine_error(name: str) -> UserError:
+    """Return the error for a name that is none of an engine."""
+    if name in UNAVAILABLE:
+        return UserError(f"Engine `{name}` is not available: {UNAVAILABLE[name]}.")
+    names = list(declarations())
+    return UserError(
+        f"Unknown engine `{name}`; {suggest_name(name, names)} Engines: {', '.join(names)}, "
+        "or TOOLCHAIN:PIPELINE for TVM, such as a baseline, a named sequence or a pipeline file."
+    )
+
+
+def engine_findings() -> tuple[Finding, ...]:
+    """Return what ``passsearch doctor`` says about engines; none of them is needed for a search."""
+    findings = []
+    for name, engine in declarations().items():
+        python = engine_python(engine.environment)
+        detail, remedy = (f"installed, {python}", "") if python else ("not installed", f"Run: {engine.install_command}")
+        findings.append(Finding(f"engine {name}", True if python else None, detail, remedy))
+    findings += [Finding(f"engine {name}", None, f"not available: {reason}") for name, reason in UNAVAILABLE.items()]
+    return tuple(findings)

@@ -1,0 +1,77 @@
+"""What results say about one engine: statistics of its record."""
+
+import math
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
+
+from passsearch.engines.rounds import EnginePlan, EngineRecord
+from passsearch.measure import Ratio, mean_ratio, process_ratio
+
+
+def engine_row(record: EngineRecord, *, plan: EnginePlan) -> dict[str, Any]:
+    """Return the results of one engine that need no other engine, raw samples included."""
+    spec = record.spec
+    common = {"adapter": spec.adapter.rpartition(".")[2], **(record.opened[0] if record.opened else {}), **spec.about}
+    common |= {} if record.opened else {"settings": dict(spec.settings)}
+    common["deviation"] = max(record.deviations, default=None)
+    if record.failure:
+        return {**common, "failure": record.failure}
+    open_s = [answer["open_s"] for answer in record.opened]
+    medians, fastest = by_process(record)
+    few = len(record.visits) < plan.processes or len(record.visits[0]) < plan.rounds
+    return {
+        **common,
+        # TVM is compiled ahead of time; the others compile while they load.
+        "compile_s": spec.about.get("compile_s", open_s[0]),
+        "open_s": open_s,
+        "first_s": record.first_s,
+        "memory_bytes": max(record.memory_bytes, default=None),
+        "idle_share": record.idle_share,
+        "inferences": sum(len(visit) for visits in record.visits for visit in visits),
+        **({"note": f"slow: one inference in each of {len(record.visits)} processes"} if few else {}),
+        "median_s": median(medians),
+        "fastest_s": median(fastest),
+        "process_median_s": medians,
+        "process_fastest_s": fastest,
+        "latency_s": latency(record),
+        "visits": [[[round(value, 7) for value in visit] for visit in visits] for visits in record.visits],
+    }
+
+
+def by_process(record: EngineRecord) -> tuple[list[float], list[float]]:
+    """Return the median and the fastest inference of every process, in seconds."""
+    processes = [[value for visit in visits for value in visit] for visits in record.visits]
+    return [median(values) for values in processes], [min(values) for values in processes]
+
+
+def latency(record: EngineRecord) -> dict[str, Any]:
+    """Return the geometric mean over processes of their median inference in seconds, with its interval."""
+    mean = mean_ratio([math.log(value) for value in by_process(record)[0]])
+    document = ratio_document(mean)
+    return {"median": document["ratio"], "interval": document["interval"]}
+
+
+def throughput_ratio(anchor: EngineRecord, record: EngineRecord) -> dict[str, Any]:
+    """Return an engine's throughput as a multiple of another's, by the fastest samples and by the medians."""
+    pairs = list(zip(anchor.samples, record.samples, strict=False))
+    medians = [math.log(one / other) for one, other in zip(by_process(anchor)[0], by_process(record)[0], strict=False)]
+    return {"by fastest": ratio_document(process_ratio(pairs)), "by medians": ratio_document(mean_ratio(medians))}
+
+
+def ratio_document(ratio: Ratio) -> dict[str, Any]:
+    """Return a ratio with its interval; a single process has none."""
+    return {"ratio": ratio.value, "interval": ratio.interval.to_json() if math.isfinite(ratio.interval.high) else None}
+
+
+def rows_by_engine(
+    records: Mapping[str, EngineRecord], *, baseline: str, plan: EnginePlan
+) -> dict[str, dict[str, Any]]:
+    """Return the row of every engine with its throughput as a multiple of the baseline's, if both have a result."""
+    anchor = records.get(baseline)
+    rows = {}
+    for name, record in records.items():
+        rows[name] = engine_row(record, plan=plan)
+        if anchor is not None and not anchor.failure and not record.failure:
+            rows[name]["ratio"] = throughput_ratio(anchor, record)
+    return rows

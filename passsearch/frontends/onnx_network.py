@@ -1,0 +1,78 @@
+"""A network as an ONNX file with fixed shapes, which every inference engine reads alike."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from passsearch.core import TensorType, resolve_inputs
+from passsearch.errors import UserError
+from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file
+from passsearch.frontends.resolve import resolve
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class OnnxNetwork:
+    """An ONNX file that leaves no size open.
+
+    Attributes:
+        file: The file.
+        types: Types of all inputs, in order.
+    """
+
+    file: ModelFile
+    types: Mapping[str, TensorType]
+
+
+def resolve_onnx(
+    model: object,
+    *,
+    inputs: Mapping[str, TensorType] | None = None,
+    batch: int | None = None,
+    folder: Path,
+    trust: bool = False,
+) -> OnnxNetwork:
+    """Return a network as an ONNX file with fixed shapes.
+
+    Args:
+        model: An ONNX file or model, or ``zoo:NAME[@batch]``.
+        inputs: Types by input name, where the network leaves them open.
+        batch: Size for open first dimensions.
+        folder: Folder for files that are made.
+        trust: True to run code that the network's file contains.
+
+    Raises:
+        UserError: The network is in another format, or ``resolve`` refuses it.
+    """
+    from passsearch.frontends import onnx_file
+
+    file = resolve(model, inputs=inputs, batch=batch, folder=folder, formats=frozenset({"onnx"}), trust=trust)
+    if file.format != "onnx":
+        raise UserError(f"Engines read ONNX, and `{file.source}` is {file.format}; export the network as ONNX.")
+    declared = onnx_file.read(file.path).inputs
+    types = resolve_inputs(declared, types=file.inputs, batch=None)
+    if not any(entry.is_open() for entry in declared):
+        return OnnxNetwork(file, types)
+    fixed = _with_fixed_inputs(file, types, folder=folder)
+    return OnnxNetwork(ModelFile(fixed, "onnx", file.name, file.source, digest_files([fixed])), types)
+
+
+def _with_fixed_inputs(file: ModelFile, types: Mapping[str, TensorType], *, folder: Path) -> Path:
+    """Write a copy of an ONNX file whose inputs have these types; large weights go to a file beside it."""
+    import onnx
+
+    _log.info("Writing a copy of `%s` with fixed shapes.", file.path)
+    model = onnx.load(str(file.path))
+    for value in model.graph.input:
+        if value.name in types:
+            del value.type.tensor_type.shape.dim[:]
+            for size in types[value.name].shape:
+                value.type.tensor_type.shape.dim.add().dim_value = size or 1
+    # Shapes between operators may name the dimensions that are fixed now.
+    del model.graph.value_info[:]
+    shapes = "_".join("x".join(map(str, kind.shape)) for kind in types.values())
+    # One file: protobuf's limit of 2 GiB holds for the original as well, unless its weights are in other files.
+    name = cache_file_name(f"{file.name}-{shapes}"[:80], file.sha256, suffix=".onnx")
+    return save_file(folder, name, write=lambda path: onnx.save(model, str(path)))

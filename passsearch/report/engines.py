@@ -1,0 +1,105 @@
+"""The text of a benchmark of engines."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from passsearch.report.formatting import (
+    MISSING,
+    format_interval,
+    format_latency_ms,
+    format_megabytes,
+    format_number,
+    format_percent,
+    format_ratio,
+    format_time,
+    lookup,
+)
+from passsearch.report.table import paragraph, table, text_width
+from passsearch.report.text import device_text
+
+_NUMBERS = ("latency ms", "items/s", "throughput", "compile s", "load s", "MB", "deviation", "threads")
+
+
+def engines_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
+    """Return a benchmark: a table for each batch size, and the friction of every engine.
+
+    Args:
+        document: A benchmark, as ``api.bench`` returns it.
+        width: Largest number of characters in a line; the terminal's width by default.
+    """
+    width = width or text_width()
+    parts = [_lines(_setup(document), width)]
+    for batch in document["batches"]:
+        rows = [row for row in document["rows"] if row["batch"] == batch]
+        parts.append(f"batch {batch}\n{_batch_table(rows, width)}")
+        parts.append(_lines(_remarks(rows), width))
+    parts.append(_friction_table(document, width))
+    parts.append(_lines(_tail(document), width))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _lines(pairs: Iterator[tuple[str, str]], width: int) -> str:
+    return "\n".join(paragraph(title, text, width=width) for title, text in pairs)
+
+
+def _setup(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    model, plan = document["model"], document["plan"]
+    yield "network", f"{model['name']} ({model['source']})"
+    yield "device", f"{device_text(document['device'])}; {document['threads']} threads for every engine"
+    yield "date", format_time(document["measured_at"])
+    yield "outputs", f"compared with {', '.join(dict.fromkeys(document['references']))}"
+    yield "evidence", f"{plan['processes']} processes of every engine, {plan['rounds']} rounds each"
+
+
+def _batch_table(rows: Sequence[Mapping[str, Any]], width: int) -> str:
+    cells = [_cells(row) for row in rows if "failure" not in row]
+    return table(("engine", *_NUMBERS), cells, width=width, right=_NUMBERS) if cells else "no engine has a result"
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    deviation = row["deviation"]
+    return [
+        str(row["engine"]),
+        format_latency_ms(row),
+        format_number(row["batch"] / row["latency_s"]["median"]),
+        format_ratio(lookup(row, "ratio", "by fastest")),
+        format_number(row["compile_s"]),
+        format_number(median(row["open_s"])),
+        format_megabytes(row["memory_bytes"]),
+        MISSING if deviation is None else f"{deviation:.1g}",
+        str(row["threads"]),
+    ]
+
+
+def _remarks(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    for row in rows:
+        if "failure" in row:
+            yield str(row["engine"]), f"failed: {row['failure']}"
+        elif "note" in row:
+            yield str(row["engine"]), str(row["note"])
+
+
+def _friction_table(document: Mapping[str, Any], width: int) -> str:
+    titles = ("engine", "friction", f"removed of {document['baseline']}'s")
+    rows = [
+        (name, format_interval(each["value"], each["interval"], decimals=3), _removed(each["removed"]))
+        for name, each in document["friction"].items()
+    ]
+    return table(titles, rows, width=width, right=titles[1:]) if rows else ""
+
+
+def _removed(share: Mapping[str, Any] | None) -> str:
+    if share is None:
+        return MISSING
+    ends = [format_percent(end) for end in share["interval"] or ()]
+    return format_percent(share["value"]) + (f" [{', '.join(ends)}]" if ends else "")
+
+
+def _tail(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "throughput", f"multiple of {document['baseline']}, by the fastest inferences, mean over processes"
+    yield "MB", "largest memory that loading the network and its first inference add to the process"
+    versions = [f"{name} {version}" for row in document["rows"] for name, version in row.get("versions", {}).items()]
+    if versions:
+        # TVM of two toolchains has two versions.
+        yield "versions", ", ".join(dict.fromkeys(versions))

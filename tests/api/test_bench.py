@@ -1,0 +1,80 @@
+"""``passsearch.bench`` measures TVM beside other engines; mistakes are answered before anything is built."""
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+import passsearch
+from passsearch.errors import EnvironmentFault, UserError
+from passsearch.toolchain import Toolchain
+
+
+def open_network(path: Path) -> Path:
+    """Write a network whose batch size is open."""
+    value = onnx.helper.make_tensor_value_info
+    image, result = (value(name, onnx.TensorProto.FLOAT, ["N", 3, 8, 8]) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "open", [image], [result])
+    opset = onnx.helper.make_opsetid("", 13)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), str(path))
+    return path
+
+
+def test_batch_sizes_of_an_open_file(onnxruntime_python: Path, tmp_path: Path) -> None:
+    network = open_network(tmp_path / "open.onnx")
+    quick = {"threads": 1, "rounds": 2, "processes": 1, "engines_python": onnxruntime_python}
+    document = passsearch.bench(network, ["onnxruntime"], batches=[1, 64], **quick)  # type: ignore[arg-type]
+    assert [row["batch"] for row in document["rows"]] == [1, 64]
+    assert [types["x"]["shape"] for types in document["inputs"]] == [[1, 3, 8, 8], [64, 3, 8, 8]]
+    assert {row["ratio"]["by fastest"]["ratio"] for row in document["rows"]} == {1.0}
+    assert set(document["friction"]) == {"onnxruntime"}
+    text = str(document)
+    assert "batch 64" in text
+    assert "friction" in text
+
+
+@pytest.mark.slow
+def test_tvm_beside_onnxruntime(onnxruntime_python: Path, relax: Toolchain, tmp_path: Path, tiny_network: Path) -> None:
+    engines = [f"{relax.name}:default", "onnxruntime", f"{relax.name}:FoldConstant,NoSuchPass"]
+    with pytest.raises(UserError, match="NoSuchPass"):
+        passsearch.bench(tiny_network, engines, engines_python=onnxruntime_python)
+    document = passsearch.bench(
+        tiny_network, engines[:2], baseline="onnxruntime", rounds=2, processes=2, engines_python=onnxruntime_python
+    )
+    first, second = document["rows"]
+    assert "failure" not in first and "failure" not in second
+    assert second["ratio"]["by fastest"]["ratio"] == 1.0
+    low, high = first["ratio"]["by fastest"]["interval"]
+    assert low < first["ratio"]["by fastest"]["ratio"] < high
+    assert first["versions"] == {"tvm": relax.tvm_version}
+    assert first["build"]["opt_level"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("engines", "options", "message"),
+    [
+        ([], {}, "Nothing to measure; give for example: --engines relay:O3,onnxruntime"),
+        (["onnxrt"], {}, "Unknown engine `onnxrt`"),
+        (["migraphx"], {}, "Engine `migraphx` is not available: it needs a GPU of AMD and ROCm"),
+        (["torch", "torch"], {}, "Engine `torch` is named twice"),
+        (["torch"], {"baseline": "openvino"}, "The baseline is one of the engines; got `openvino`"),
+        (["torch"], {"batches": [1, 1]}, "`batches` is a list of different numbers"),
+        (["torch"], {"batches": [0]}, "`each of batches` is a whole number from 1 on; got 0"),
+        (["torch"], {"batch": 1, "batches": [1]}, "Give `batch` or `batches`, not both."),
+        (["no-such:O3"], {}, "Unknown toolchain `no-such`|No toolchain"),
+    ],
+)
+def test_mistakes(engines: list[str], options: dict[str, object], message: str) -> None:
+    with pytest.raises((UserError, EnvironmentFault), match=message):
+        passsearch.bench("zoo:resnet_tiny", engines, **options)  # type: ignore[arg-type]
+
+
+def test_a_fixed_file_takes_no_other_batch_size(onnxruntime_python: Path, tiny_network: Path) -> None:
+    with pytest.raises(UserError, match="Batch 2 does not fit inputs of fixed size"):
+        passsearch.bench(tiny_network, ["onnxruntime"], batches=[1, 2], engines_python=onnxruntime_python)
+
+
+def test_an_engine_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSSEARCH_DATA_DIR", str(tmp_path))
+    with pytest.raises(EnvironmentFault, match=r"Run: passsearch toolchain install openvino$"):
+        passsearch.bench("zoo:resnet_tiny", ["openvino"])

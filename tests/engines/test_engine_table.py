@@ -1,0 +1,47 @@
+"""Engines are what adapters declare; each has lock files, and one that is absent says how to get it."""
+
+from pathlib import Path
+
+import pytest
+
+from passsearch.engines import UNAVAILABLE, declarations, engine_findings, engine_spec
+from passsearch.errors import EnvironmentFault, UserError
+
+
+@pytest.fixture
+def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSSEARCH_DATA_DIR", str(tmp_path))
+
+
+def test_every_engine_has_lock_files() -> None:
+    assert set(declarations()) == {"inductor", "onnxruntime", "openvino", "torch"}
+    for engine in declarations().values():
+        for tag in ("py311", "py312", "py313"):
+            assert "--hash=sha256:" in engine.environment.lock(tag).read_text(), engine.name
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_an_engine_that_is_not_installed_says_how_to_install_it() -> None:
+    with pytest.raises(
+        EnvironmentFault, match=r"`inductor` is not installed. Run: passsearch toolchain install torch$"
+    ):
+        engine_spec("inductor", Path("x.onnx"))
+
+
+def test_a_dead_engine_says_why_it_is_not_available() -> None:
+    with pytest.raises(UserError, match=r"Engine `plaidml` is not available: nobody maintains it"):
+        engine_spec("plaidml", Path("x.onnx"))
+
+
+def test_a_mistyped_engine_gets_the_name_most_like_it() -> None:
+    with pytest.raises(UserError, match=r"Unknown engine `onnxruntim`; did you mean `onnxruntime`\?"):
+        engine_spec("onnxruntim", Path("x.onnx"))
+
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_the_doctor_lists_every_engine() -> None:
+    findings = {finding.name: finding for finding in engine_findings()}
+    assert set(findings) == {f"engine {name}" for name in [*declarations(), *UNAVAILABLE]}
+    assert findings["engine openvino"].remedy == "Run: passsearch toolchain install openvino"
+    # No engine is needed for a search, so none of them makes the doctor's answer negative.
+    assert {finding.ok for finding in findings.values()} == {None}

@@ -1,0 +1,42 @@
+"""The text of a benchmark: a table for each batch size, failures with their reason, and the friction."""
+
+from passsearch.report import engines_text
+
+
+def test_a_benchmark_as_text() -> None:
+    good = {
+        "engine": "onnxruntime",
+        "batch": 2,
+        "latency_s": {"median": 0.01, "interval": [0.009, 0.011]},
+        "ratio": {"by fastest": {"ratio": 1.5, "interval": [1.4, 1.6]}},
+        "compile_s": 0.5,
+        "open_s": [0.5, 0.25, 0.25],
+        "memory_bytes": 12_000_000,
+        "deviation": 1e-6,
+        "threads": 2,
+        "versions": {"onnxruntime": "1.32.0"},
+    }
+    document = {
+        "model": {"name": "net", "source": "net.onnx"},
+        "batches": [2],
+        "device": {"name": "CPU"},
+        "threads": 2,
+        "measured_at": "2026-11-24T18:35:00Z",
+        "references": ["PyTorch in float64"],
+        "plan": {"processes": 3, "rounds": 4},
+        "baseline": "torch",
+        "rows": [good, {"engine": "inductor", "batch": 2, "failure": "no C++ compiler"}],
+        "friction": {
+            "onnxruntime": {"value": 0.9, "interval": [0.85, 0.95], "removed": {"value": 0.1, "interval": [0.05, 0.15]}}
+        },
+    }
+    text = engines_text(document, width=132)
+    row = next(line for line in text.splitlines() if line.startswith("onnxruntime"))
+    assert row.split() == [
+        *("onnxruntime", "10.00", "[9.00,", "11.00]", "200", "1.500", "[1.400,", "1.600]"),
+        *("0.500", "0.250", "12.0", "1e-06", "2"),
+    ]
+    assert "inductor: failed: no C++ compiler" in text
+    assert "0.900 [0.850, 0.950]" in text
+    assert "10 % [5 %, 15 %]" in text
+    assert "versions: onnxruntime 1.32.0" in text
