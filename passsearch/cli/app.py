@@ -70,6 +70,7 @@ def application() -> typer.Typer:
     app.command()(network.compare)
     app.command()(run.export)
     app.command()(run.audit)
+    app.command()(run.ablate)
     app.command()(run.report)
     app.add_typer(runs.runs_commands(), name="runs")
     return app

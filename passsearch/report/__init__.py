@@ -1,5 +1,6 @@
 """Result documents as people read them: text for terminals, HTML for notebooks and pages, SVG pictures."""
 
+from passsearch.report.ablation_text import ablation_headline, ablation_text
 from passsearch.report.exploration import certificate_check_text, space_text
 from passsearch.report.formatting import format_megabytes
 from passsearch.report.headline import headline_text
@@ -21,6 +22,8 @@ from passsearch.report.verdict import verdict_text
 
 __all__ = [
     "ProgressBar",
+    "ablation_headline",
+    "ablation_text",
     "analysis_text",
     "audit_text",
     "candidate_text",
