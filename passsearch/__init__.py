@@ -8,7 +8,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from passsearch.api import TuneResult, ablate, analyze, audit, check_space, compare, explore, session, tune
+    from passsearch.api import (
+        TuneResult,
+        ablate,
+        analyze,
+        audit,
+        check_space,
+        compare,
+        explore,
+        load_pipeline,
+        session,
+        tune,
+    )
 
 __all__ = [
     "TuneResult",
@@ -19,6 +30,7 @@ __all__ = [
     "check_space",
     "compare",
     "explore",
+    "load_pipeline",
     "session",
     "tune",
 ]

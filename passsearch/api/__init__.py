@@ -4,10 +4,12 @@ from passsearch.api.ablation import ablate
 from passsearch.api.common import Progress, session
 from passsearch.api.comparison import analyze, compare
 from passsearch.api.exploration import check_space, explore
+from passsearch.api.pipeline_file import LoadedPipeline, load_pipeline
 from passsearch.api.tuning import Best, TuneResult, audit, tune
 
 __all__ = [
     "Best",
+    "LoadedPipeline",
     "Progress",
     "TuneResult",
     "ablate",
@@ -16,6 +18,7 @@ __all__ = [
     "check_space",
     "compare",
     "explore",
+    "load_pipeline",
     "session",
     "tune",
 ]

@@ -9,7 +9,8 @@ from passsearch.core import BuildOptions, Pipeline
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import check_saved_network
-from passsearch.export.deployment import Deployment, write_deployment
+from passsearch.export.deployment import write_deployment
+from passsearch.export.record import Deployment
 from passsearch.store import NETWORK, RESULT, read_ablation, read_deployment
 
 

@@ -9,8 +9,8 @@ from passsearch.report.table import paragraph, table, text_width
 USEFUL = ("gain", "needed")
 """Worths of passes that are worth something."""
 
-_TITLES = ("step", "ms", "x baseline", "pass: speed x", "pass: compile x", "kernels changed", "pass is")
-_RIGHT = ("ms", "kernels changed")
+_TITLES = ("step", "ms", "x baseline", "pass: speed x", "pass: compile x", "kernels", "pass is")
+_RIGHT = ("ms", "x baseline", "kernels")
 _WORTH = {
     "gain": "worth something",
     "loss": "a loss",
@@ -55,15 +55,14 @@ def ablation_text(document: Mapping[str, Any], *, width: int | None = None) -> s
 
 def _cells(row: Mapping[str, Any]) -> Sequence[str]:
     latency_s = row["latency_s"]
-    same = row["same_binary_as"]
-    kernels = f"binary of {same}" if same else format_count(row["kernels_changed"])
+    throughput = lookup(row, "throughput", "ratio")
     return (
         row["name"],
         MISSING if latency_s is None else format_number(latency_s * 1e3),
-        format_ratio(row["throughput"]),
+        format_number(throughput),
         format_ratio(row["gain"]["throughput"]),
         format_ratio(row["gain"]["compile_time"]),
-        kernels,
+        format_count(row["kernels_changed"]),
         _WORTH[row["worth"]] if row["pass"] else MISSING,
     )
 
@@ -73,8 +72,10 @@ def _lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield (
         "how to read it",
         "+Pass is the step before it and this pass; -Pass is the winner without this pass. Speed x and compile x are "
-        "what the pass multiplies, so above 1 it is a gain",
+        "what the pass multiplies, so above 1 it is a gain; kernels are those that differ",
     )
+    if same := [f"{row['name']} is {row['same_binary_as']}" for row in document["rows"] if row["same_binary_as"]]:
+        yield "one binary, built and timed once", ", ".join(same)
     if document["dropped"]:
         yield "left out first, as the IR is the same without them", ", ".join(document["dropped"])
     for row in document["rows"]:

@@ -22,7 +22,10 @@ def kernel_hashes(lowered: tvm.IRModule) -> dict[str, str]:
         if isinstance(function, tvm.tirx.PrimFunc)
     }
     # A function's name is an attribute as well, and differs between builds of equal kernels.
-    plain = {name: function.without_attr("global_symbol") for name, function in kernels.items()}
+    # The pattern is a note for fusion, which is over, and no part of the code.
+    plain = {
+        name: function.without_attr("global_symbol").without_attr("op_pattern") for name, function in kernels.items()
+    }
     return {name: f"{tvm_ffi.structural_hash(function):016x}" for name, function in plain.items()}
 
 
