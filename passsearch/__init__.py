@@ -8,17 +8,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from passsearch.api import TuneResult, analyze, audit, bench, check_space, compare, explore, session, tune
+    from passsearch.api import (
+        TuneResult,
+        ablate,
+        analyze,
+        audit,
+        bench,
+        check_space,
+        compare,
+        explore,
+        load_pipeline,
+        session,
+        tune,
+    )
 
 __all__ = [
     "TuneResult",
     "__version__",
+    "ablate",
     "analyze",
     "audit",
     "bench",
     "check_space",
     "compare",
     "explore",
+    "load_pipeline",
     "session",
     "tune",
 ]

@@ -1,21 +1,26 @@
 """The functions a notebook calls; the command line prints their results."""
 
+from passsearch.api.ablation import ablate
 from passsearch.api.benchmark import bench
 from passsearch.api.common import Progress, session
 from passsearch.api.comparison import analyze, compare
 from passsearch.api.exploration import check_space, explore
+from passsearch.api.pipeline_file import LoadedPipeline, load_pipeline
 from passsearch.api.tuning import Best, TuneResult, audit, tune
 
 __all__ = [
     "Best",
+    "LoadedPipeline",
     "Progress",
     "TuneResult",
+    "ablate",
     "analyze",
     "audit",
     "bench",
     "check_space",
     "compare",
     "explore",
+    "load_pipeline",
     "session",
     "tune",
 ]

@@ -42,10 +42,10 @@ def compiled_function(
     if not compiler.opener:
         raise UserError(f"A network compiled by {compiler.name} does not load into a process; use its exported script.")
     # Compiled files are made for the runtime of the TVM that compiled them.
-    if _own_version() != toolchain["tvm_version"]:
+    if own_version() != toolchain["tvm_version"]:
         raise UserError(
             f"This needs TVM {toolchain['tvm_version']} in the interpreter you call it from, which has "
-            f"{_own_version() or 'none'}; run there: pip install 'passsearch[{compiler.name}]'"
+            f"{own_version() or 'none'}; run there: pip install 'passsearch[{compiler.name}]'"
         )
     if not document["deployment"]["expected"]:
         raise UserError(
@@ -63,7 +63,7 @@ def compiled_function(
     return function_of_tensors
 
 
-def _own_version() -> str:
+def own_version() -> str:
     """Return the version of the TVM in this interpreter; empty without one."""
     try:
         return get_toolchain("this").tvm_version

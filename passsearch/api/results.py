@@ -3,7 +3,7 @@
 from typing import Any
 
 from passsearch.core import printable
-from passsearch.report import audit_text, comparison_text, engines_text, space_text
+from passsearch.report import ablation_text, audit_text, comparison_text, engines_text, space_text
 
 
 class Comparison(dict[str, Any]):
@@ -18,6 +18,13 @@ class EngineBenchmark(dict[str, Any]):
 
     def __repr__(self) -> str:
         return printable(engines_text(self), keep="\n")
+
+
+class Ablation(dict[str, Any]):
+    """The result of ``ablate``; its items are those of ``ablation.json`` in the run folder."""
+
+    def __repr__(self) -> str:
+        return printable(ablation_text(self), keep="\n")
 
 
 class Audit(dict[str, Any]):

@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from passsearch.api.ablation import ablate
 from passsearch.api.common import (
     Progress,
     catalog_paths,
@@ -16,27 +17,24 @@ from passsearch.api.common import (
     refuse_unreadable,
 )
 from passsearch.api.compiled_function import compiled_function
-from passsearch.api.results import Audit
-from passsearch.catalog import check_factories
+from passsearch.api.recorded_run import recorded_session
+from passsearch.api.results import Ablation, Audit
 from passsearch.core import (
     DEADLINE_S,
     USUAL_REPETITIONS,
     BuildOptions,
     InputTypes,
     Objective,
-    Pipeline,
     check_arguments,
     parse_objectives,
     printable,
 )
-from passsearch.errors import UserError
-from passsearch.evaluate import MeasurementPlans, check_saved_network, open_session
+from passsearch.evaluate import MeasurementPlans, open_session
 from passsearch.export import export_run
-from passsearch.frontends import ModelFile, digest_files
 from passsearch.report import candidate_text, result_html, result_text
 from passsearch.search import OUTPUT_CASES, Run, RunOptions, audit_run, require_repetitions
-from passsearch.store import NETWORK, RESULT, read_deployment, read_result
-from passsearch.toolchain import cache_folder, get_toolchain
+from passsearch.store import read_result
+from passsearch.toolchain import cache_folder
 
 Objectives: TypeAlias = str | Sequence[str]
 
@@ -99,9 +97,18 @@ class TuneResult:
         verdict: Mapping[str, Any] = self.document["verdict"]
         return verdict
 
-    def export(self, to: str | Path) -> Path:
-        """Write the deployment script, the pipeline file and the network; needs no compiler."""
-        return export_run(self.document, self.run, to=Path(to), **self._allowed)
+    def export(self, to: str | Path, *, minimal: bool = False) -> Path:
+        """Write the deployment script, the pipeline file and the network; needs no compiler.
+
+        Args:
+            to: The folder to write.
+            minimal: True to leave out the passes that the ablation of the run found worth nothing.
+        """
+        return export_run(self.document, self.run, to=Path(to), minimal=minimal, **self._allowed)
+
+    def ablate(self, *, timeout: float | None = None, progress: Progress | bool | None = None) -> Ablation:
+        """Measure what each pass of the winner is worth; see ``passsearch.ablate``."""
+        return ablate(self.run, timeout=timeout, progress=progress, **self._allowed)
 
     @cached_property
     def compiled(self) -> Callable[..., Any]:
@@ -255,57 +262,15 @@ def audit(
     """
     folder = Path(run)
     document = read_result(folder)
-    recorded = read_deployment(document, folder)
     require_repetitions(confirm)
-    _require_dialect(document["toolchain"], toolchain, folder)
-    check_saved_network(folder / NETWORK, target=str(document["target"]), trust=trust)
-    session = open_session(
-        _saved_network(document, folder),
-        toolchain=toolchain or document["toolchain"]["name"],
-        target=document["target"],
-        catalogs=catalog_paths(catalogs),
-        tolerance=recorded["tolerance"],
-        deadline_s=deadline,
-        plans=plans,
+    session = recorded_session(
+        document, folder, toolchain=toolchain, deadline=deadline, catalogs=catalogs, trust=trust, plans=plans
     )
-    paths: list[str] = recorded.get("paths", [])
-    factories = check_factories(
-        Pipeline.parse(document["best"]["pipeline"]),
-        recorded["factories"],
-        session.catalog,
-        file=folder / RESULT,
-        trust=trust,
-        paths=paths,
-    )
-    # The run's own factories and limit instead of the catalog's: the catalog may have changed since, and an audit must
-    # rebuild what the run built. The inputs are those that no search has used.
-    session = replace(
-        session,
-        own_factories=factories,
-        paths=(*session.paths, *(paths if trust else ())),
-        output_cases=OUTPUT_CASES,
-    )
+    # The inputs are those that no search has used.
+    session = replace(session, output_cases=OUTPUT_CASES)
     refuse_unreadable((Objective.parse(document["verdict"]["objective"]),), session)
     _log.info("auditing %s: %s", folder, document["best"]["pipeline"] or "no explicit pass")
     # Without the fact cache, which has the samples of the run.
     with progress_callback(progress) as report, open_evaluator(session, remember=False) as evaluator:
         folder = evaluator.folder
         return Audit(audit_run(document, evaluator, folder=folder, repetitions=confirm, progress=report))
-
-
-def _require_dialect(recorded: Mapping[str, Any], toolchain: str | None, folder: Path) -> None:
-    """Refuse a toolchain that cannot read the run's IR."""
-    if toolchain is None:
-        return
-    selected = get_toolchain(toolchain)
-    if selected.dialect != recorded["dialect"]:
-        raise UserError(
-            f"The run `{folder}` is of dialect {recorded['dialect']} (toolchain `{recorded['name']}`), and toolchain "
-            f"`{selected.name}` is of {selected.dialect}; leave --toolchain out, or give one of the run's dialect."
-        )
-
-
-def _saved_network(document: Mapping[str, Any], folder: Path) -> ModelFile:
-    """Return the network that a run saved, under the name the user gave it."""
-    model, network = document["model"], (folder / NETWORK).resolve()
-    return ModelFile(network, "ir", model["name"], model["source"], digest_files([network]))

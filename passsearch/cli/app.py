@@ -67,6 +67,7 @@ def application() -> typer.Typer:
     app.command()(bench.bench)
     app.command()(run.export)
     app.command()(run.audit)
+    app.command()(run.ablate)
     app.command()(run.report)
     app.add_typer(runs.runs_commands(), name="runs")
     app.add_typer(batch.batch_commands(), name="batch")

@@ -1,4 +1,4 @@
-"""``export``, ``audit`` and ``report``: commands on a finished run."""
+"""``export``, ``audit``, ``ablate`` and ``report``: commands on a finished run."""
 
 import shlex
 from collections.abc import Mapping
@@ -25,6 +25,9 @@ def export(
     replay: Annotated[
         bool, typer.Option("--replay", help="Run the exported script once, with the run's toolchain.")
     ] = False,
+    minimal: Annotated[
+        bool, typer.Option("--minimal", help="Leave out the passes that `ablate` found worth nothing.")
+    ] = False,
     catalogs: Catalogs = None,
     trust: Trust = False,
     as_json: AsJson = False,
@@ -37,7 +40,7 @@ def export(
     from passsearch.export import SCRIPT
 
     result = TuneResult.read(run, catalogs=catalogs or (), trust=trust)
-    folder = result.export(to)
+    folder = result.export(to, minimal=minimal)
     status = _replay(result, folder / SCRIPT, quiet=as_json) if replay else None
     document = {"folder": str(folder), "script": str(folder / SCRIPT), "replay_exit_status": status}
     print_result(document, f"Wrote {folder}; {_rebuild_advice(result, folder / SCRIPT)}", as_json=as_json)
@@ -94,6 +97,38 @@ def audit(
     print_result(document, comparison_text(document) if aa else audit_text(document), as_json=as_json)
     # The baseline against itself makes no claim that could fail.
     return 0 if aa or document["signed_off"] else NEGATIVE
+
+
+def ablate(
+    run: Run,
+    *,
+    timeout: Annotated[
+        float | None, number_option("timeout", metavar="SECONDS", text="Time limit; the same command goes on.")
+    ] = None,
+    toolchain: ToolchainName = None,
+    deadline: Deadline = DEADLINE_S,
+    catalogs: Catalogs = None,
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure what each pass of a run's winner is worth.
+
+    The passes are added one by one, and each is left out once; all of that is measured side by side.
+    """
+    from passsearch import api
+    from passsearch.report import ProgressBar, ablation_text
+
+    with ProgressBar() as progress:
+        document = api.ablate(
+            run,
+            timeout=timeout,
+            toolchain=toolchain,
+            deadline=deadline,
+            catalogs=catalogs or (),
+            trust=trust,
+            progress=progress,
+        )
+    print_result(document, ablation_text(document), as_json=as_json)
 
 
 def report(

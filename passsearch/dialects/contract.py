@@ -1,6 +1,6 @@
 """The interface between a dialect and the worker. No compiler object leaves the worker process."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
@@ -46,6 +46,10 @@ class ModelSource:
         return resolve_inputs(declared, types=self.inputs, batch=self.batch)
 
 
+KERNEL_HASHES = "kernel_hashes.json"
+"""Name of the file in an artifact's folder with a hash of each kernel by its name."""
+
+
 @dataclass(frozen=True)
 class Artifact:
     """A built network: kernels, graph and parameters in one folder.
@@ -57,6 +61,7 @@ class Artifact:
         kernels: Digest of the lowered functions and of the order of their calls. Values of parameters and names do not
             change it. Empty if the compiler does not show its kernels.
         parts_s: Seconds of the build by ``COMPILE_PARTS``; empty for an artifact that was not built just now.
+        kernel_hashes: Function that returns a hash of each kernel by its name; called when compile time is over.
     """
 
     folder: Path
@@ -64,6 +69,7 @@ class Artifact:
     plan_bytes: int | None
     kernels: str = ""
     parts_s: Mapping[str, float] = field(default_factory=dict)
+    kernel_hashes: Callable[[], Mapping[str, str]] = dict
 
 
 KernelCalls: TypeAlias = Sequence[tuple[str, float]]

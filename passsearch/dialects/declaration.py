@@ -48,9 +48,10 @@ class Dialect:
         tvm_versions: Half-open range of TVM versions. A trial import could not decide: TVM 0.19 has two IRs.
         bridge: ``module:Class`` of the bridge, loaded only in a worker.
         script: Files of the deployment script, which needs no more than the compiler: the script itself first, then
-            the modules it imports from its own folder.
+            the modules it imports from its own folder, and loaders of what it builds.
         saver: ``module:function`` that writes an in-memory module to a file; loaded in an interpreter with the
             compiler.
+        packaged_version: Version of the TVM that the lock files install.
         opener: ``module:function`` that makes a Python function of a built network; loaded in an interpreter with the
             compiler. Empty if the dialect has none.
         checker: ``module:function`` that tests one catalog entry with the compiler; loaded only in a worker.
@@ -70,6 +71,7 @@ class Dialect:
     tvm_versions: tuple[Version, Version]
     bridge: str
     script: tuple[Path, ...]
+    packaged_version: str
     saver: str
     checker: str
     baselines: tuple[Candidate, ...]

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import linker
+import loader_command
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
@@ -67,13 +68,17 @@ def rebuild(compiler: Any, files: Any) -> None:
         folder.mkdir()
         build_s = build(compiler, module, record, target=target, folder=folder)
         if record["expected"]:
-            check_outputs(compiler.run(folder, make_inputs(record), target), record, note=note)
+            inputs = make_inputs(record)
+            outputs = compiler.run(folder, inputs, target)
+            check_outputs(outputs, record, note=note)
+            loader_command.write_examples(folder / loader_command.EXAMPLES, inputs, outputs, record["tolerance"])
         else:
             print("outputs not checked: they were recorded where nothing ran that is built for this target")
         print(f"compile time: {apply_s + build_s:.2f} s (passes {apply_s:.2f} s, build {build_s:.2f} s)")
         if not options.check_only:
             shutil.copytree(folder, options.out, dirs_exist_ok=True)
-            print(f"written to {options.out}: {', '.join(files)}")
+            examples = [loader_command.EXAMPLES] if record["expected"] else []
+            print(f"written to {options.out}: {', '.join([*files, *examples])}")
 
 
 def parse_arguments() -> Any:
@@ -112,12 +117,17 @@ def apply_passes(compiler: Any, module: Any, record: Any, *, target: Any, note: 
         place = f"pass {number} of {len(record['passes'])}, {step['name']}"
         print(f"{place} {json.dumps(step['arguments'])}: ", end="", flush=True)
         start = time.perf_counter()
-        module = compiler.apply(module, load_factory(step)(**step["arguments"]), target)
+        module = compiler.apply(module, load_factory(step)(**local_arguments(step)), target)
         seconds = time.perf_counter() - start
         total_s += seconds
         check_hash(compiler.hash(module), record["states"][number], place=place, note=note)
         print(f"hash ok, {seconds:.2f} s")
     return module, total_s
+
+
+def local_arguments(step: Any) -> dict[str, Any]:
+    """Return the arguments of a pass; a folder that was exported with it is the copy beside this file."""
+    return {**step["arguments"], **{name: str(HERE / copy) for name, copy in step.get("folders", {}).items()}}
 
 
 def load_factory(step: Any) -> Any:

@@ -1,13 +1,15 @@
 """Artifacts: states built with options, verified against the reference, deleted and restored."""
 
+import json
 import logging
 import math
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, safe_file_name, strict_limit
+from passsearch.dialects.contract import KERNEL_HASHES
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.pool import WorkerPool
@@ -120,6 +122,14 @@ class Builder:
         if folder not in self._own and is_sealed(folder):
             self._own.add(folder)
         return folder in self._own and folder.exists()
+
+    def kernel_hashes(self, built: Built) -> Mapping[str, str] | None:
+        """Return a hash of each kernel of an artifact by its name; ``None`` if its files are gone."""
+        file = built.folder / KERNEL_HASHES
+        if not self.has(built.folder) or not file.exists():
+            return None
+        hashes: dict[str, str] = json.loads(file.read_text())
+        return hashes
 
     def discard(self, built: Built) -> None:
         """Delete the files of an artifact; ``restore`` makes them again."""

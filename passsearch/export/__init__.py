@@ -1,14 +1,7 @@
 """Deployment folders, which rebuild a network without passsearch, and pipeline files."""
 
-from passsearch.export.deployment import (
-    ARTIFACT_FOLDER,
-    PIPELINE,
-    SCHEMA,
-    SCRIPT,
-    Deployment,
-    read_pipeline,
-    write_deployment,
-)
+from passsearch.export.deployment import ARTIFACT_FOLDER, SCRIPT, write_deployment
+from passsearch.export.record import PIPELINE, SCHEMA, Deployment, read_pipeline
 from passsearch.export.run import export_run
 
 __all__ = [

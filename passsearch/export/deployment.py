@@ -2,7 +2,6 @@
 
 import ast
 import importlib.util
-import json
 import logging
 import os
 import shutil
@@ -11,16 +10,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from passsearch.core import BuildOptions, Json, Pipeline, printable
-from passsearch.dialects import Dialect, dialect
+from passsearch.core import PassSpec, printable
 from passsearch.errors import UserError
+from passsearch.export.readme import CONTAINER, README, REQUIREMENTS, container_file, readme
+from passsearch.export.record import PIPELINE, SCHEMA, Deployment, read_record
 from passsearch.store import NETWORK, write_json
 
-SCHEMA = "passsearch-pipeline/1"
-PIPELINE, SCRIPT, ARTIFACT_FOLDER = "pipeline.json", "build_model.py", "built"
-"""Names in a deployment folder: the pipeline file, the script, and the folder the script writes the build to."""
+SCRIPT, ARTIFACT_FOLDER, LOADER = "build_model.py", "built", "run_model"
+"""Names in a deployment folder: the script, the folder it writes the build to, and the compiled C++ loader."""
+
+FOLDERS = "folders"
+"""Folder with copies of the folders among the arguments of passes."""
 
 COMPILERS = ("tvm", "tvm_ffi")
 """Top-level modules of the compiler."""
@@ -28,50 +30,7 @@ COMPILERS = ("tvm", "tvm_ffi")
 _AVAILABLE_MODULES = frozenset({*COMPILERS, "numpy", *sys.stdlib_module_names})
 """Top-level modules that every interpreter with a TVM has, so a pass may import them."""
 
-_KIND_NAMES = {str: "a text", dict: "a mapping", list: "a list", int: "an integer"}
-_Kind = TypeVar("_Kind", str, dict[str, Any], list[Any], int)
-
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Deployment:
-    """Everything needed to build a network with one pipeline, and the results that prove the build is the same.
-
-    Attributes:
-        dialect: The dialect of the network's IR.
-        tvm_version: Version of the TVM that the search used.
-        target: TVM's target.
-        pipeline: Passes in order.
-        factories: ``module:function`` that makes the pass, by pass name, for every pass of the pipeline.
-        build: Options of the build after the pipeline.
-        network: File with the imported network's IR, as a worker saved it.
-        model: ``name``, ``source``, ``sha256`` and ``batch`` of the network.
-        inputs: ``[shape, dtype]`` by input name, in order.
-        ir_hashes: Hash of the network's IR, then of the IR after every pass.
-        output_digests: Digest of every output (``passsearch.measure.outputs.digest``) for the inputs made from
-            ``seed``.
-        tolerance: Largest deviation of an output, as a share of the largest magnitude.
-        seed: Seed of the inputs (``passsearch.dialects.contract.random_inputs``).
-        tvm_commit: Commit of the TVM, empty if it does not report one.
-        import_paths: Folders with the user's passes, searched before this interpreter's own import path.
-    """
-
-    dialect: Dialect
-    tvm_version: str
-    target: str
-    pipeline: Pipeline
-    factories: Mapping[str, str]
-    build: BuildOptions
-    network: Path
-    model: Mapping[str, Json]
-    inputs: Mapping[str, Json]
-    ir_hashes: Sequence[str]
-    output_digests: Sequence[Mapping[str, Json]]
-    tolerance: float
-    seed: int = 0
-    tvm_commit: str = ""
-    import_paths: tuple[str, ...] = ()
 
 
 def write_deployment(folder: Path, deployment: Deployment) -> Path:
@@ -101,46 +60,6 @@ def write_deployment(folder: Path, deployment: Deployment) -> Path:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return folder
-
-
-def read_pipeline(path: Path) -> Deployment:
-    """Read a pipeline file.
-
-    Args:
-        path: The file, or an exported folder with one in it.
-
-    Returns:
-        The deployment. Its ``network`` is a path beside the file, even if no file is there.
-
-    Raises:
-        UserError: The file does not exist or has another schema, or a key is missing or of the wrong kind.
-    """
-    path = path / PIPELINE if path.is_dir() else path
-    fields = _Fields(path, _read_record(path))
-    steps = [_Fields(path, step, f"passes[{index}].") for index, step in enumerate(fields.items("passes"))]
-    ir_hashes = [str(ir_hash) for ir_hash in fields.typed("states", list)]
-    if len(ir_hashes) != len(steps) + 1:
-        raise UserError(
-            f"Pipeline file `{path}`: `states` holds {len(ir_hashes)} hashes; {len(steps)} passes need "
-            f"{len(steps) + 1}. Export it again."
-        )
-    return Deployment(
-        dialect=dialect(fields.typed("dialect", str)),
-        tvm_version=fields.typed("tvm_version", str),
-        target=fields.typed("target", str),
-        pipeline=Pipeline.from_json([_pass_json(step) for step in steps]),
-        factories={step.typed("name", str): step.typed("factory", str) for step in steps},
-        build=_build_options(_Fields(path, fields.typed("build", dict), "build.")),
-        network=path.with_name(NETWORK),
-        model=fields.typed("model", dict),
-        inputs=fields.typed("inputs", dict),
-        ir_hashes=tuple(ir_hashes),
-        output_digests=tuple(fields.items("expected")),
-        tolerance=fields.number("tolerance"),
-        seed=fields.typed("seed", int),
-        # Optional: wheels from PyPI do not report the commit they were built from.
-        tvm_commit=str(fields.values.get("tvm_commit") or ""),
-    )
 
 
 @dataclass(frozen=True)
@@ -223,6 +142,8 @@ def _record(deployment: Deployment, sources: Mapping[str, _Source]) -> dict[str,
     """Return the content of the pipeline file; the longest part comes last, so that a reader sees the rest first."""
     support_files = [file.name for file in deployment.dialect.script[1:]]
     files = [PIPELINE, SCRIPT, NETWORK, *support_files, *(source.name for source in sources.values())]
+    # Written down whether or not there are any: they are what an export may have written, and what the next replaces.
+    files += [README, CONTAINER, REQUIREMENTS, FOLDERS]
     return {
         "schema": SCHEMA,
         "dialect": deployment.dialect.name,
@@ -257,12 +178,25 @@ def _summary(deployment: Deployment) -> list[str]:
 
 def _pass_records(deployment: Deployment, sources: Mapping[str, _Source]) -> list[dict[str, Any]]:
     records = []
-    for step in deployment.pipeline.passes:
+    for place, step in enumerate(deployment.pipeline.passes, start=1):
         factory = deployment.factories[step.name]
         source = sources.get(factory.partition(":")[0])
         file = source.name if source else None
-        records.append({"name": step.name, "arguments": step.argument_values, "factory": factory, "file": file})
+        record = {"name": step.name, "arguments": step.argument_values, "factory": factory, "file": file}
+        copies = _folder_copies(step, place)
+        records.append({**record, **({"folders": copies} if copies else {})})
     return records
+
+
+def _folder_copies(step: PassSpec, place: int) -> dict[str, str]:
+    """Return where the folders among a pass's arguments are copied to, by name of the argument."""
+    # A tuning database, for example; it must be there wherever the folder is built.
+    arguments = step.argument_values
+    return {name: f"{FOLDERS}/{place}-{name}" for name, value in arguments.items() if _is_folder(value)}
+
+
+def _is_folder(value: object) -> bool:
+    return isinstance(value, str) and value.startswith("/") and Path(value).is_dir()
 
 
 def _write_files(folder: Path, deployment: Deployment, *, sources: Mapping[str, _Source]) -> None:
@@ -279,6 +213,21 @@ def _write_files(folder: Path, deployment: Deployment, *, sources: Mapping[str, 
     shutil.copyfile(deployment.network, folder / NETWORK)
     for source in sources.values():
         shutil.copyfile(source.path, folder / source.name)
+    for place, step in enumerate(deployment.pipeline.passes, start=1):
+        for name, copy in _folder_copies(step, place).items():
+            shutil.copytree(str(step.argument_values[name]), folder / copy)
+    _write_instructions(folder, deployment)
+
+
+def _write_instructions(folder: Path, deployment: Deployment) -> None:
+    """Write the container file, where there is one, and the README, which lists all files."""
+    container = container_file(deployment)
+    if container is not None:
+        for name, content in zip((CONTAINER, REQUIREMENTS), container, strict=True):
+            (folder / name).write_text(content, encoding="utf-8")
+    sizes = {str(file.relative_to(folder)): file.stat().st_size for file in folder.rglob("*") if file.is_file()}
+    text = readme(deployment, files=sizes, has_container=container is not None)
+    (folder / README).write_text(text, encoding="utf-8")
 
 
 def _check_replaceable(folder: Path) -> None:
@@ -291,8 +240,9 @@ def _check_replaceable(folder: Path) -> None:
     if not present:
         return
     try:
-        # `__pycache__` is there once the script has run, because it imports the files beside it.
-        exported = {ARTIFACT_FOLDER, "__pycache__", *map(str, _read_record(folder / PIPELINE).get("files", []))}
+        # `__pycache__` is there once the script has run, because it imports the files beside it. The README says to
+        # compile the loader there.
+        exported = {ARTIFACT_FOLDER, "__pycache__", LOADER, *map(str, read_record(folder / PIPELINE).get("files", []))}
     except UserError:
         raise UserError(f"`{folder}` is neither empty nor an earlier export; choose another with --to.") from None
     others = sorted(present - exported)
@@ -317,80 +267,3 @@ def _move_into_place(partial: Path, folder: Path) -> None:
         raise
     shutil.rmtree(earlier, ignore_errors=True)
     _log.info("replaced the earlier export in %s", folder)
-
-
-def _read_record(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(path.read_text())
-    except OSError as error:
-        raise UserError(f"Cannot read pipeline file `{path}`: {error.strerror}. See: passsearch export") from error
-    # Not JSONDecodeError alone: bytes that are not UTF-8 raise another ValueError.
-    except ValueError as error:
-        raise UserError(f"Pipeline file `{path}` is not JSON: {error}. Export it again.") from error
-    schema = record.get("schema") if isinstance(record, dict) else None
-    if schema != SCHEMA:
-        raise UserError(f"`{path}` has schema `{schema}`; this version reads `{SCHEMA}`. Export it again.")
-    return dict(record)
-
-
-@dataclass(frozen=True)
-class _Fields:
-    """Checked access to one mapping of a pipeline file.
-
-    Attributes:
-        path: The pipeline file.
-        values: The mapping.
-        prefix: Position of the mapping in the file, for error messages, for example ``build.``.
-    """
-
-    path: Path
-    values: Mapping[str, Any]
-    prefix: str = ""
-
-    def typed(self, key: str, kind: type[_Kind]) -> _Kind:
-        """Return a value, checked to be of a kind."""
-        value = self._value(key)
-        if not isinstance(value, kind):
-            raise self._wrong_kind(key, _KIND_NAMES[kind])
-        return value
-
-    def number(self, key: str) -> float:
-        """Return a number."""
-        value = self._value(key)
-        # `True` is an int for Python, but not a number for JSON.
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._wrong_kind(key, "a number")
-        return float(value)
-
-    def items(self, key: str) -> list[dict[str, Any]]:
-        """Return a list of mappings."""
-        values = self.typed(key, list)
-        if not all(isinstance(value, dict) for value in values):
-            raise self._wrong_kind(key, "a list of mappings")
-        return values
-
-    def _value(self, key: str) -> object:
-        if key not in self.values:
-            raise UserError(f"Pipeline file `{self.path}` lacks `{self.prefix}{key}`; export it again.")
-        return self.values[key]
-
-    def _wrong_kind(self, key: str, kind: str) -> UserError:
-        value = str(self.values[key])[:60]
-        return UserError(
-            f"Pipeline file `{self.path}`: `{self.prefix}{key}` must be {kind}; got `{value}`. Export it again."
-        )
-
-
-def _pass_json(step: _Fields) -> dict[str, Json]:
-    return {"name": step.typed("name", str), "arguments": step.typed("arguments", dict)}
-
-
-def _build_options(fields: _Fields) -> BuildOptions:
-    return BuildOptions.from_json(
-        {
-            "opt_level": fields.typed("opt_level", int),
-            "required": fields.typed("required", list),
-            "disabled": fields.typed("disabled", list),
-            "config": fields.typed("config", dict),
-        }
-    )

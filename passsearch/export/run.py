@@ -9,12 +9,19 @@ from passsearch.core import BuildOptions, Pipeline
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import check_saved_network
-from passsearch.export.deployment import Deployment, write_deployment
-from passsearch.store import NETWORK, RESULT, read_deployment
+from passsearch.export.deployment import write_deployment
+from passsearch.export.record import Deployment
+from passsearch.store import NETWORK, RESULT, read_ablation, read_deployment
 
 
 def export_run(
-    document: Mapping[str, Any], run: Path, *, to: Path, catalogs: Sequence[Path] = (), trust: bool = False
+    document: Mapping[str, Any],
+    run: Path,
+    *,
+    to: Path,
+    minimal: bool = False,
+    catalogs: Sequence[Path] = (),
+    trust: bool = False,
 ) -> Path:
     """Write the deployment folder of a run's winner.
 
@@ -22,6 +29,7 @@ def export_run(
         document: The run's result.
         run: The run folder.
         to: The folder to write.
+        minimal: True for the shortest form of the winner that the run's ablation has measured.
         catalogs: YAML files with the user's own passes.
         trust: True to use passes that only the run folder names, and a network that calls other code.
 
@@ -30,11 +38,15 @@ def export_run(
 
     Raises:
         UserError: The run was interrupted before its winner was confirmed, its network file is missing, its result was
-            edited, it names passes that are in no catalog, or its network calls other code.
+            edited, it names passes that are in no catalog, its network calls other code, or a minimal form is asked for
+            and there is no ablation.
     """
-    deployment = read_deployment(document, run)
+    deployment, best = read_deployment(document, run), document["best"]
+    if minimal:
+        form = _minimal_form(run)
+        deployment, best = {**deployment, **form["deployment"]}, {**best, "pipeline": form["pipeline"]}
     check_saved_network(run / NETWORK, target=str(document["target"]), trust=trust)
-    toolchain, best = document["toolchain"], document["best"]
+    toolchain = document["toolchain"]
     pipeline = Pipeline.parse(best["pipeline"])
     if len(deployment["states"]) != len(pipeline.passes) + 1:
         raise UserError(
@@ -67,3 +79,15 @@ def export_run(
             import_paths=(*own_paths, *(paths if trust else ())),
         ),
     )
+
+
+def _minimal_form(run: Path) -> Mapping[str, Any]:
+    """Return the pipeline and the deployment record of the shortest form that the run's ablation has measured."""
+    ablation = read_ablation(run)
+    form: Mapping[str, Any] | None = ablation and ablation["minimal"]
+    if form is None:
+        raise UserError(
+            f"The run `{run}` has no ablation of its winner, which says what may be left out. Run: passsearch ablate "
+            f"{run}"
+        )
+    return form

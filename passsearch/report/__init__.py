@@ -1,5 +1,6 @@
 """Result documents as people read them: text for terminals, HTML for notebooks and pages, SVG pictures."""
 
+from passsearch.report.ablation_text import ablation_headline, ablation_text
 from passsearch.report.batch import batch_results_text, batch_states_text, cross_text
 from passsearch.report.engines import engines_text
 from passsearch.report.exploration import certificate_check_text, space_text
@@ -23,6 +24,8 @@ from passsearch.report.verdict import verdict_text
 
 __all__ = [
     "ProgressBar",
+    "ablation_headline",
+    "ablation_text",
     "analysis_text",
     "audit_text",
     "batch_results_text",

@@ -1,5 +1,6 @@
 """The search: the space, the samplers, the study loop, the confirmation of a winner, comparisons and audits."""
 
+from passsearch.search.ablation import ablate_run
 from passsearch.search.audit import OUTPUT_CASES, audit_run
 from passsearch.search.certificate import check_certificate, read_closure, space_document
 from passsearch.search.comparison import compare_candidates
@@ -46,6 +47,7 @@ __all__ = [
     "Side",
     "Space",
     "Tally",
+    "ablate_run",
     "analyze_network",
     "audit_run",
     "check_certificate",

@@ -72,10 +72,10 @@ def compare_candidates(
     [baseline] = replace(sides[0], candidates=[baseline]).prepare(qualified=several).candidates
     _share_reference(sides)
     number = sum(len(side.candidates) for side in sides)
-    reference = _built_baseline(evaluator, baseline, progress=lambda text: progress(text, 0, number))
+    reference = built_baseline(evaluator, baseline, progress=lambda text: progress(text, 0, number))
     contenders = _contenders(sides, reference, progress=lambda text, done: progress(text, done, number))
     progress("measuring", number, number)
-    timings = _time(sides, contenders, reference=reference, options=options)
+    timings = time_contenders(sides, contenders, reference=reference, options=options)
     rows = [_row(contender, timings) for contender in contenders]
     return {
         "schema": SCHEMA,
@@ -107,7 +107,12 @@ def _share_reference(sides: Sequence[Side]) -> None:
         side.evaluator.judge_against(first)
 
 
-def _built_baseline(evaluator: WorkerEvaluator, baseline: Candidate, *, progress: Callable[[str], None]) -> Built:
+def built_baseline(evaluator: WorkerEvaluator, baseline: Candidate, *, progress: Callable[[str], None]) -> Built:
+    """Build the baseline.
+
+    Raises:
+        UserError: It fails.
+    """
     [outcome] = _build_all(evaluator, [baseline], progress=lambda text, _: progress(text))
     if isinstance(outcome, Failure):
         detail = f"{outcome.kind} in {outcome.stage}: {outcome.reason}"
@@ -178,9 +183,23 @@ def _jobs(sides: Sequence[Side], contenders: Sequence[Contender], *, reference: 
             yield _Job(side.evaluator, own, TimedArtifacts(None, folders))
 
 
-def _time(
-    sides: Sequence[Side], contenders: Sequence[Contender], *, reference: Built, options: ComparisonOptions
+def time_contenders(
+    sides: Sequence[Side],
+    contenders: Sequence[Contender],
+    *,
+    reference: Built,
+    options: ComparisonOptions,
+    go_on: Callable[[int], bool] = lambda turn: True,
 ) -> ComparisonSamples:
+    """Return samples of the reference, its twin and all contenders, interleaved in several processes.
+
+    Args:
+        sides: Toolchains.
+        contenders: Built pipelines; their indices are their places among those that are timed.
+        reference: The baseline.
+        options: Options of the comparison.
+        go_on: Callback after a turn, which gets its number, the first being 0; false ends the measurement early.
+    """
     plan = _plan(options, sides[0].evaluator.plans.final_rounds)
     others = sum(contender.index > BASELINE for contender in contenders)
     # Bonferroni: one wrong verdict among all pairs is as improbable as one wrong interval at `LEVEL`.
@@ -190,7 +209,11 @@ def _time(
     jobs = list(_jobs(sides, contenders, reference=reference))
     _log.info("timing %d pipelines in %d processes of each toolchain", others + 1, number)
     _log.debug("%d pairs need intervals at %.4f", math.comb(others + 1, 2), level)
-    turns = [_turn(jobs, plan, turn=turn) for turn in range(number)]
+    turns: list[list[ProcessSamples]] = []
+    for turn in range(number):
+        turns.append(_turn(jobs, plan, turn=turn))
+        if not go_on(turn):
+            break
     conditions = [turns[0][0].conditions]
     for process in turns[0]:
         conditions += [process.conditions] * len(process.candidates)
@@ -200,7 +223,7 @@ def _time(
         protocol=options.protocol,
         level=level,
         baseline=reference.digest,
-        consumption=_consumption(jobs, plan),
+        consumption=_consumption(jobs, plan) if options.reads_consumption else (),
     )
 
 

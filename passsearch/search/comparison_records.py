@@ -26,6 +26,7 @@ class ComparisonOptions:
         protocol: One of ``PROTOCOLS``.
         cache: One of ``CACHES``.
         runs: Runs of each pipeline that protocol ``CF22`` keeps; a tenth as many are discarded as warm-ups.
+        reads_consumption: True to read power and energy too, where there is a meter.
     """
 
     rounds: int = 6
@@ -33,6 +34,7 @@ class ComparisonOptions:
     protocol: str = PAIRED
     cache: str = "warm"
     runs: int = 1000
+    reads_consumption: bool = True
 
 
 @dataclass(frozen=True)

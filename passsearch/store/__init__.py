@@ -1,5 +1,6 @@
 """Files that outlive a process: the run folder with its append-only log, its result, and the fact cache."""
 
+from passsearch.store.ablation import ABLATION, open_ablation, read_ablation
 from passsearch.store.fact_cache import open_fact_cache
 from passsearch.store.log import Fact, Log
 from passsearch.store.run_folder import (
@@ -16,6 +17,7 @@ from passsearch.store.run_folder import (
 from passsearch.store.runs import DAY_S, StoredRun, delete_runs, stored_runs
 
 __all__ = [
+    "ABLATION",
     "DAY_S",
     "LIMIT_KEYS",
     "NETWORK",
@@ -27,7 +29,9 @@ __all__ = [
     "RunFolder",
     "StoredRun",
     "delete_runs",
+    "open_ablation",
     "open_fact_cache",
+    "read_ablation",
     "read_deployment",
     "read_result",
     "stored_runs",

@@ -23,6 +23,7 @@ from typing import Any, TextIO, TypeAlias
 
 from passsearch.core import COMPILE_PARTS, CONSTANTS, FOLDING, PASSES, BuildOptions, PassSpec, TensorType
 from passsearch.dialects.contract import (
+    KERNEL_HASHES,
     ArgumentCopies,
     Artifact,
     Bridge,
@@ -237,6 +238,7 @@ class Verbs:
         seconds = time.perf_counter() - start
         size = {"bytes": artifact.bytes, "plan_bytes": artifact.plan_bytes}
         digests = {"digest": self._bridge.digest(artifact), "kernels": artifact.kernels}
+        (artifact.folder / KERNEL_HASHES).write_text(json.dumps(artifact.kernel_hashes()))
         return {"seconds": seconds, "parts_s": dict(artifact.parts_s), **digests, **size}
 
     def _open(self, folder: str, request: Request) -> Executable:

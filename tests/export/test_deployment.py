@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import archspec.cpu
 import numpy as np
 import pytest
 
+import passsearch
 from passsearch.core import BuildOptions, PassSpec, Pipeline
 from passsearch.dialects import DIALECTS
 from passsearch.errors import UserError
@@ -21,7 +23,9 @@ from passsearch.frontends import zoo
 from passsearch.measure.outputs import digest
 from passsearch.worker import Worker
 
-USER_PASSES = Path(__file__).parent / "user_passes"
+LOADERS = ("run_model.py", "run_model.cc", "loader_command.py", "loader_examples.h")
+INSTRUCTIONS = ("README.md", "Containerfile", "requirements.txt")
+USER_PASSES, PROGRAMS = (Path(__file__).parent / name for name in ("user_passes", "programs"))
 FACTORIES = {
     "SimplifyInference": "tvm.relay.transform:SimplifyInference",
     "AlterOpLayout": "tvm.relay.transform:AlterOpLayout",
@@ -74,6 +78,8 @@ def test_a_folder_holds_every_file_the_script_reads(tmp_path: Path, deployment: 
         "pipeline.json",
         "network.json",
         "fold_constant.py",
+        *LOADERS,
+        *INSTRUCTIONS,
     }
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["deploy"]
     text = (folder / "build_model.py").read_text()
@@ -166,6 +172,8 @@ def test_an_earlier_export_is_replaced(
         "quantized.py",
         "pipeline.json",
         "network.json",
+        *LOADERS,
+        *INSTRUCTIONS,
     }
     assert {file.name for file in tmp_path.iterdir()} == {"deploy", "saved.json"}
     assert caplog.messages[-1] == f"replaced the earlier export in {folder}"
@@ -241,6 +249,50 @@ def test_other_files_are_refused_as_pipeline_files(tmp_path: Path) -> None:
     (tmp_path / "list.json").write_text("[]")
     with pytest.raises(UserError, match="has schema `None`"):
         read_pipeline(tmp_path / "list.json")
+
+
+def test_the_readme_names_the_network_its_passes_and_the_size_of_every_file(
+    tmp_path: Path, deployment: Deployment
+) -> None:
+    folder = write_deployment(tmp_path / "deploy", deployment)
+    text = (folder / "README.md").read_text()
+    assert text.startswith("# resnet_tiny, batch 1\n")
+    assert "4. `FuseOps{fuse_opt_level=2}`" in text and "| `data` | float32[1, 3, 32, 32] |" in text
+    for file in folder.iterdir():
+        assert file.name == "README.md" or f"| `{file.name}` | {file.stat().st_size:,} |" in text
+
+
+def test_a_name_stays_in_its_cell_of_the_readme(tmp_path: Path, deployment: Deployment) -> None:
+    renamed = replace(deployment, model={**deployment.model, "source": "a|b`c\n# d"})
+    text = (write_deployment(tmp_path / "deploy", renamed) / "README.md").read_text()
+    assert r"| network | a\|b'c # d |" in text
+
+
+def test_a_container_is_described_only_for_a_tvm_that_packages_install(tmp_path: Path, deployment: Deployment) -> None:
+    folder = write_deployment(tmp_path / "deploy", deployment)
+    assert "hhb-tvm==" in (folder / "requirements.txt").read_text()
+    assert "FROM docker.io/library/python:3.10-slim" in (folder / "Containerfile").read_text()
+    for other in (replace(deployment, tvm_version="0.15.1"), replace(deployment, target="cuda -arch=sm_80")):
+        folder = write_deployment(tmp_path / "deploy", other)
+        assert not {"Containerfile", "requirements.txt"} & {file.name for file in folder.iterdir()}
+        assert "Containerfile" not in (folder / "README.md").read_text()
+
+
+def test_a_tuning_database_travels_with_the_folder(tmp_path: Path, deployment: Deployment) -> None:
+    database = tmp_path / "logs"
+    database.mkdir()
+    (database / "database_workload.json").write_text("[1]")
+    tuned = PassSpec.of("FuseOps", fuse_opt_level=2, work_dir=str(database))
+    steps = (*PIPELINE.passes[:3], tuned)
+    folder = write_deployment(tmp_path / "deploy", replace(deployment, pipeline=Pipeline(steps)))
+    shutil.rmtree(database)
+    moved = tmp_path / "elsewhere"
+    folder.rename(moved)
+    arguments = read_pipeline(moved).pipeline.passes[3].argument_values
+    assert arguments == {"fuse_opt_level": 2, "work_dir": str(moved / "folders" / "4-work_dir")}
+    assert (Path(str(arguments["work_dir"])) / "database_workload.json").read_text() == "[1]"
+    write_deployment(moved, deployment)
+    assert not (moved / "folders").exists(), "a later export replaces it"
 
 
 def deploy_by_worker(python: Path, home: Path) -> Deployment:
@@ -331,7 +383,77 @@ def test_the_script_rebuilds_the_network(relay_python: Path, folder: Path) -> No
     assert "outputs ok: bit-identical" in done.stdout
     assert "compile time: " in done.stdout
     built = {file.name for file in (folder / "built").iterdir()}
-    assert built == {"kernels.so", "graph.json", "parameters.bin"}
+    assert built == {"kernels.so", "graph.json", "parameters.bin", "examples"}
+
+
+@pytest.fixture(scope="module")
+def built(relay_python: Path, exported: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the folder, as another user would find it: elsewhere, built to another place, and read-only."""
+    home = tmp_path_factory.mktemp("other")
+    copy = home / "deploy"
+    shutil.copytree(exported, copy)
+    for path in (copy, *copy.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    done = run_script(relay_python, copy, "--out", str(home / "built"))
+    assert done.returncode == 0, done.stderr
+    return copy
+
+
+def run_loader(python: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [str(python), str(folder / "run_model.py"), *options]
+    return subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.toolchain
+def test_the_loaders_run_the_network_and_compare_its_outputs(relay_python: Path, built: Path, tmp_path: Path) -> None:
+    network = built.with_name("built")
+    done = run_loader(relay_python, built, str(network))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1 outputs deviate by 0 of the largest value")
+    program = tmp_path / "run_model"
+    compiled = run_loader(relay_python, built, "--compile", str(program))
+    assert compiled.returncode == 0, compiled.stderr
+    run = [str(program), str(network)]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.startswith("1 outputs deviate by 0 of the largest value"), done.stderr
+
+    wrong = tmp_path / "wrong"
+    shutil.copytree(network, wrong)
+    output = wrong / "examples" / "output-0.npy"
+    np.save(output, np.load(output) + 1)
+    assert run_loader(relay_python, built, str(wrong)).returncode == 1
+    assert subprocess.run([str(program), str(wrong)], capture_output=True, timeout=60).returncode == 1
+
+
+@pytest.mark.toolchain
+def test_a_loader_without_a_built_network_says_what_to_run(relay_python: Path, folder: Path) -> None:
+    done = run_loader(relay_python, folder)
+    assert done.returncode == 1 and "run build_model.py first" in done.stderr
+
+
+@pytest.mark.toolchain
+def test_the_passes_apply_to_a_module_in_an_interpreter_with_tvm(relay_python: Path, folder: Path) -> None:
+    packages = Path(np.__file__).parents[1]
+    version = subprocess.run([str(relay_python), "--version"], capture_output=True, text=True).stdout
+    if not version.startswith(f"Python {sys.version_info[0]}.{sys.version_info[1]}."):
+        pytest.skip("the toolchain has another Python, and cannot load the packages of this one")
+    home = str(Path(passsearch.__file__).parents[1])
+    done = subprocess.run(
+        [str(relay_python), str(PROGRAMS / "apply_pipeline.py"), str(folder), str(packages)],
+        env={**os.environ, "PYTHONPATH": home},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("After pass 2, AlterOpLayout, the IR is not the recorded one")
+
+
+def test_a_pipeline_is_refused_where_its_tvm_is_missing(tmp_path: Path, deployment: Deployment) -> None:
+    folder = write_deployment(tmp_path / "deploy", replace(deployment, tvm_version="0.8.0"))
+    with pytest.raises(UserError, match=r"is of TVM 0\.8\.0, and this interpreter has .*pip install"):
+        passsearch.load_pipeline(folder).apply(object())
 
 
 @pytest.mark.toolchain

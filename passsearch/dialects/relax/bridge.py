@@ -24,7 +24,7 @@ from passsearch.dialects.relax.isolated_kernels import (
     isolate,
     list_kernels,
 )
-from passsearch.dialects.relax.kernels import kernels_digest, planned_bytes
+from passsearch.dialects.relax.kernels import kernel_hashes, kernels_digest, planned_bytes
 from passsearch.dialects.relax.lowering import has_memory_plan, lower, target_options
 from passsearch.dialects.relax.phases import OPERATORS, phase
 from passsearch.dialects.relax.summary import count_operators, summarize, tensor_type
@@ -127,7 +127,8 @@ class RelaxBridge(JsonFiles):
             raise CompileError(error_line(error)) from error
         clock.charge()
         size, plan_bytes = (folder / NETWORK).stat().st_size, planned_bytes(lowered) if is_planned else None
-        return Artifact(folder, size, plan_bytes, kernels_digest(lowered), dict(clock.seconds))
+        kernels, seconds = kernels_digest(lowered), dict(clock.seconds)
+        return Artifact(folder, size, plan_bytes, kernels, seconds, lambda: kernel_hashes(lowered))
 
     def kernels(self, module: tvm.IRModule) -> Sequence[Kernel]:
         """Return the functions of loops that main calls; none while main has operators."""

@@ -14,6 +14,21 @@ def kernels_digest(lowered: tvm.IRModule) -> str:
     return f"{tvm_ffi.structural_hash(lowered, skip_tensor_content=True):016x}"
 
 
+def kernel_hashes(lowered: tvm.IRModule) -> dict[str, str]:
+    """Return the hash of each kernel of the lowered module, by its name."""
+    kernels = {
+        variable.name_hint: function
+        for variable, function in lowered.functions_items()
+        if isinstance(function, tvm.tirx.PrimFunc)
+    }
+    # A function's name is an attribute as well, and differs between builds of equal kernels.
+    # The pattern is a note for fusion, which is over, and no part of the code.
+    plain = {
+        name: function.without_attr("global_symbol").without_attr("op_pattern") for name, function in kernels.items()
+    }
+    return {name: f"{tvm_ffi.structural_hash(function):016x}" for name, function in plain.items()}
+
+
 def planned_bytes(lowered: tvm.IRModule) -> int | None:
     """Return the bytes the module allocates for a run; ``None`` if a size depends on the inputs."""
     total, is_static = 0, True

@@ -21,7 +21,7 @@ from passsearch.dialects.relay.executable import (
     folder_bytes,
     planned_bytes,
 )
-from passsearch.dialects.relay.kernels import LoweredKernels, kernels_digest
+from passsearch.dialects.relay.kernels import LoweredKernels, kernel_hashes, kernels_digest
 from passsearch.dialects.relay.quantized import canonicalize_quantized
 from passsearch.dialects.relay.summary import count_operators, summarize
 from passsearch.dialects.shared import (
@@ -141,7 +141,8 @@ class RelayBridge(JsonFiles):
         (folder / PARAMETERS).write_bytes(relay.save_param_dict(library.get_params()))
         clock.charge()
         kernels = kernels_digest(graph, lowered.hashes)
-        return Artifact(folder, folder_bytes(folder), planned_bytes(graph), kernels, dict(clock.seconds))
+        size, plan_bytes, seconds = folder_bytes(folder), planned_bytes(graph), dict(clock.seconds)
+        return Artifact(folder, size, plan_bytes, kernels, seconds, lambda: kernel_hashes(graph, lowered.hashes))
 
     def kernels(self, module: tvm.IRModule) -> Sequence[Kernel]:
         """Return nothing: Relay makes its functions of loops inside the build."""

@@ -43,3 +43,9 @@ def kernels_digest(graph_json: str, hashes: dict[str, int]) -> str:
         calls.append([hashes.get(kernel, kernel), node["inputs"]])
     plan = [graph["attrs"][name] for name in ("storage_id", "shape", "dltype")]
     return hashlib.sha256(json.dumps([calls, plan, graph["heads"], graph["arg_nodes"]]).encode()).hexdigest()
+
+
+def kernel_hashes(graph_json: str, hashes: dict[str, int]) -> dict[str, str]:
+    """Return the hash of each kernel that the graph calls, by its name."""
+    called = {node.get("attrs", {}).get("func_name") for node in json.loads(graph_json)["nodes"]}
+    return {name: f"{value:016x}" for name, value in hashes.items() if name in called}

@@ -1,0 +1,103 @@
+"""``ablate``: what each pass of a run's winner is worth."""
+
+import logging
+import math
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from passsearch.api.common import Progress, progress_callback
+from passsearch.api.recorded_run import recorded_session
+from passsearch.api.results import Ablation
+from passsearch.core import DEADLINE_S, check_arguments
+from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator
+from passsearch.report import ablation_headline
+from passsearch.search import ablate_run
+from passsearch.store import ABLATION, open_ablation, read_result, write_json
+
+_log = logging.getLogger(__name__)
+
+
+@check_arguments
+def ablate(
+    run: str | Path,
+    *,
+    timeout: float | None = None,
+    toolchain: str | None = None,
+    deadline: float = DEADLINE_S,
+    catalogs: Sequence[str | Path] = (),
+    trust: bool = False,
+    plans: MeasurementPlans | None = None,
+    progress: Progress | bool | None = None,
+) -> Ablation:
+    """Measure what each pass of a run's winner is worth, and write it to ``ablation.json`` in the run folder.
+
+    The winner is brought to its shortest form with the same IR. Then its passes are added one by one, and each is left
+    out once. All of these are timed in turns beside the baseline, in several processes, and compiled afresh. The same
+    call again goes on where an earlier one was cut off.
+
+    Args:
+        run: A finished run folder.
+        timeout: Wall time of this call in seconds; no measurement begins that would not fit into it.
+        toolchain: Name of the toolchain; the run's own by default.
+        deadline: Seconds one request to a worker may take.
+        catalogs: YAML files with the user's own passes.
+        trust: True to run passes that only the run folder names, from the import paths that it names, and what its
+            network calls.
+        plans: Plans by which artifacts are timed.
+        progress: ``True`` for a display on standard error, or a callback. It gets the current step in words.
+
+    Raises:
+        UserError: The run has no finished winner, or it cannot be built any more.
+        EnvironmentFault: Its toolchain is not installed.
+    """
+    left_s, folder = _time_left(timeout), Path(run)
+    document = read_result(folder)
+    session = recorded_session(
+        document, folder, toolchain=toolchain, deadline=deadline, catalogs=catalogs, trust=trust, plans=plans
+    )
+    _log.info("ablating %s: %s", folder, document["best"]["pipeline"] or "no explicit pass")
+    measured = open_ablation(folder, _settings(session))
+    try:
+        # Without the fact cache, which has the samples of the run.
+        with (
+            progress_callback(progress) as report,
+            WorkerEvaluator(session, log=measured.log, folder=measured.artifacts) as evaluator,
+        ):
+            ablation = ablate_run(document, evaluator, progress=report, left_s=left_s)
+        ablation["headline"] = ablation_headline(ablation)
+        write_json(folder / ABLATION, ablation)
+        if ablation["complete"]:
+            # The samples stay; artifacts are as large as the network's weights.
+            shutil.rmtree(measured.artifacts, ignore_errors=True)
+    finally:
+        measured.close()
+    return Ablation(ablation)
+
+
+def _time_left(timeout: float | None) -> Callable[[], float]:
+    if timeout is None:
+        return lambda: math.inf
+    end = time.monotonic() + timeout
+    return lambda: end - time.monotonic()
+
+
+def _settings(session: Session) -> dict[str, Any]:
+    """Return all that decides the measurements, but for the pipelines that they are measurements of."""
+    toolchain, device = session.toolchain, session.sensors.device
+    return {
+        "model": session.model.sha256,
+        "target": session.target,
+        "toolchain": toolchain.name,
+        "tvm_version": toolchain.tvm_version,
+        "tvm_commit": toolchain.tvm_commit,
+        "device": {key: device[key] for key in ("name", "cores", "memory_bytes") if key in device},
+        "threads": session.threads,
+        "tolerance": session.tolerance,
+        "factories": dict(session.own_factories),
+        "catalogs": session.catalogs_sha256,
+        "plans": repr(asdict(session.plans)),
+    }

@@ -1,0 +1,84 @@
+"""The network of a finished run, opened again for evaluation as the run has evaluated it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from passsearch.api.common import catalog_paths
+from passsearch.catalog import check_factories
+from passsearch.core import Pipeline
+from passsearch.errors import UserError
+from passsearch.evaluate import MeasurementPlans, Session, check_saved_network, open_session
+from passsearch.frontends import ModelFile, digest_files
+from passsearch.store import NETWORK, RESULT, read_deployment
+from passsearch.toolchain import get_toolchain
+
+
+def recorded_session(
+    document: Mapping[str, Any],
+    folder: Path,
+    *,
+    toolchain: str | None,
+    deadline: float,
+    catalogs: Sequence[str | Path],
+    trust: bool,
+    plans: MeasurementPlans | None,
+) -> Session:
+    """Return a session with the network, the target, the passes and the limits of a finished run.
+
+    Args:
+        document: The run's result.
+        folder: The run folder.
+        toolchain: Name of the toolchain; the run's own if ``None``.
+        deadline: Seconds one request to a worker may take.
+        catalogs: YAML files with the user's own passes.
+        trust: True to run passes that only the run folder names, and what its network calls.
+        plans: Plans by which artifacts are timed.
+
+    Raises:
+        UserError: The run has no finished winner, or it names passes that are in no catalog.
+        EnvironmentFault: Its toolchain is not installed.
+    """
+    recorded = read_deployment(document, folder)
+    _require_dialect(document["toolchain"], toolchain, folder)
+    check_saved_network(folder / NETWORK, target=str(document["target"]), trust=trust)
+    session = open_session(
+        _saved_network(document, folder),
+        toolchain=toolchain or document["toolchain"]["name"],
+        target=document["target"],
+        catalogs=catalog_paths(catalogs),
+        tolerance=recorded["tolerance"],
+        deadline_s=deadline,
+        plans=plans,
+    )
+    paths: list[str] = recorded.get("paths", [])
+    factories = check_factories(
+        Pipeline.parse(document["best"]["pipeline"]),
+        recorded["factories"],
+        session.catalog,
+        file=folder / RESULT,
+        trust=trust,
+        paths=paths,
+    )
+    # The run's own factories and limit instead of the catalog's: the catalog may have changed since, and what is
+    # rebuilt must be what the run built.
+    return replace(session, own_factories=factories, paths=(*session.paths, *(paths if trust else ())))
+
+
+def _require_dialect(recorded: Mapping[str, Any], toolchain: str | None, folder: Path) -> None:
+    """Refuse a toolchain that cannot read the run's IR."""
+    if toolchain is None:
+        return
+    selected = get_toolchain(toolchain)
+    if selected.dialect != recorded["dialect"]:
+        raise UserError(
+            f"The run `{folder}` is of dialect {recorded['dialect']} (toolchain `{recorded['name']}`), and toolchain "
+            f"`{selected.name}` is of {selected.dialect}; leave --toolchain out, or give one of the run's dialect."
+        )
+
+
+def _saved_network(document: Mapping[str, Any], folder: Path) -> ModelFile:
+    """Return the network that a run saved, under the name the user gave it."""
+    model, network = document["model"], (folder / NETWORK).resolve()
+    return ModelFile(network, "ir", model["name"], model["source"], digest_files([network]))

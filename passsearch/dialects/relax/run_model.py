@@ -1,0 +1,46 @@
+"""Load the network that build_model.py has built, and run it on the example inputs.
+
+``load(folder)`` is for your own program: it returns a function of arrays by name. Needs TVM and numpy, and
+loader_command.py beside this file; ``--compile FILE`` compiles run_model.cc, which does the same in C++.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import loader_command
+import tvm
+import tvm_ffi
+from tvm import relax
+
+NETWORK = "network.so"
+
+
+def load(folder: Path, device: str = "cpu") -> Any:
+    """Return the network as a function of arrays by name, which returns a list of arrays."""
+    place = tvm.device(device, 0)
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(folder / NETWORK)), place)
+
+    def run(inputs: dict[str, Any]) -> list[Any]:
+        return flatten(machine["main"](*[tvm.runtime.tensor(array, place) for array in inputs.values()]))
+
+    return run
+
+
+def flatten(outputs: Any) -> list[Any]:
+    """Return the arrays of nested tuples in order."""
+    if isinstance(outputs, tvm.runtime.Tensor):
+        return [outputs.numpy()]
+    return [array for output in outputs for array in flatten(output)]
+
+
+def compile_options() -> list[str]:
+    """Return the compiler's options for the headers and the runtime of this TVM."""
+    homes = [Path(tvm.__file__).parent, Path(tvm_ffi.__file__).parent]
+    includes = [f"-I{home / 'include'}" for home in homes]
+    return [*includes, *loader_command.link_options([home / "lib" for home in homes], ["tvm_runtime", "tvm_ffi"])]
+
+
+if __name__ == "__main__":
+    loader_command.main(load, compile_options)

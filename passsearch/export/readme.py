@@ -1,0 +1,115 @@
+"""The README and the container file of a deployment folder."""
+
+from passsearch.core import Json, printable
+from passsearch.export.record import Deployment
+
+README, CONTAINER, REQUIREMENTS = "README.md", "Containerfile", "requirements.txt"
+"""Names in a deployment folder."""
+
+CONTAINER_PYTHON = (3, 11)
+"""Python of the container, unless TVM's wheels are for another one."""
+
+
+def readme(deployment: Deployment, *, files: dict[str, int], has_container: bool) -> str:
+    """Return the README of a deployment folder.
+
+    Args:
+        deployment: The deployment.
+        files: Size in bytes by name of each file.
+        has_container: True if the folder has a container file.
+    """
+    model = deployment.model
+    inputs = "\n".join(f"| `{_cell(name)}` | {_type(kind)} |" for name, kind in deployment.inputs.items())
+    passes = "\n".join(f"{place}. `{step}`" for place, step in enumerate(deployment.pipeline.passes, start=1))
+    sizes = "\n".join(f"| `{name}` | {size:,} |" for name, size in sorted(files.items()))
+    container = (
+        f"""
+## In a container
+
+`{CONTAINER}` installs the same TVM, builds the network with all checks, and runs it on the example inputs:
+
+    podman build --tag network . && podman run --rm network
+
+Build it on the kind of processor that it will run on: the code is compiled for the target above.
+"""
+        if has_container
+        else ""
+    )
+    return f"""# {_cell(str(model.get("name")))}, batch {model.get("batch")}
+
+This folder builds the network with the compiler passes that were searched for it, and runs it. It needs TVM, numpy and
+a C compiler; it may be copied to another place, read-only, and used by another user.
+
+| what | is |
+|---|---|
+| network | {_cell(str(model.get("source")))} |
+| target | `{_cell(deployment.target)}` |
+| TVM | {_cell(deployment.tvm_version)} ({deployment.dialect.name}{_commit(deployment)}) |
+| build after the passes | opt_level {deployment.build.opt_level} |
+
+Passes, in order:
+
+{passes or "none"}
+
+| input | shape and type |
+|---|---|
+{inputs}
+
+## Build and run
+
+    python build_model.py                       # builds, checks every IR hash and the outputs, writes built/
+    python run_model.py                         # runs built/ on its example inputs and compares the outputs
+    python run_model.py --compile run_model     # compiles run_model.cc, the same in C++
+    ./run_model
+
+`python` is an interpreter with this TVM. From a read-only folder, give another place: `build_model.py --out FOLDER`,
+`run_model.py FOLDER`, `./run_model FOLDER`. `built/examples` holds the example inputs and the outputs that the checked
+build gave for them, as files of numpy. In your own program, `run_model.load(folder)` returns the network as a function
+of arrays by name. The loaders run networks for processors; `run_model.load(folder, "cuda")` those for a GPU.
+{container}
+## Files
+
+| file | bytes |
+|---|---|
+{sizes}
+"""
+
+
+def container_file(deployment: Deployment) -> tuple[str, str] | None:
+    """Return the container file and its lock file as texts.
+
+    Return ``None`` for a GPU, and for a TVM that no package installs.
+    """
+    dialect = deployment.dialect
+    if deployment.tvm_version != dialect.packaged_version or not deployment.target.startswith(("llvm", "c ")):
+        return None
+    major, minor = dialect.compiler.python if dialect.compiler else CONTAINER_PYTHON
+    names = [f"py{major}{minor}.txt", *([dialect.compiler.lock] if dialect.compiler else [])]
+    locks = "".join((dialect.requirements / name).read_text() for name in names)
+    return (
+        f"""FROM docker.io/library/python:{major}.{minor}-slim
+RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
+COPY {REQUIREMENTS} /tmp/{REQUIREMENTS}
+RUN pip install --no-cache-dir --no-deps --require-hashes --requirement /tmp/{REQUIREMENTS}
+COPY . /network
+RUN python /network/build_model.py --out /built && chmod -R a+rX /network /built
+USER nobody
+CMD ["python", "/network/run_model.py", "/built"]
+""",
+        locks,
+    )
+
+
+def _commit(deployment: Deployment) -> str:
+    return f", commit {_cell(deployment.tvm_commit)}" if deployment.tvm_commit else ""
+
+
+def _type(kind: Json) -> str:
+    """Return the type of an input, ``float32[1, 3, 224, 224]``."""
+    shape, dtype = kind if isinstance(kind, list) and len(kind) == 2 else (kind, "")
+    return _cell(f"{dtype}{shape}")
+
+
+def _cell(text: str) -> str:
+    """Return a text that stays inside its cell of a table."""
+    return printable(" ".join(text.split())).replace("|", "\\|").replace("`", "'")

@@ -1,0 +1,224 @@
+"""The ablation of a run's winner: what each of its passes is worth, measured as a comparison is."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.errors import UserError
+from passsearch.evaluate import Built, WorkerEvaluator
+from passsearch.measure import Ratio
+from passsearch.search.ablation_document import LEAST_SHARE, ablation_document
+from passsearch.search.ablation_records import CompileRounds, Readings, compile_key
+from passsearch.search.ablation_steps import LADDER, Step, ablation_steps, built_steps, shortest_form
+from passsearch.search.comparison import built_baseline, time_contenders
+from passsearch.search.comparison_records import (
+    BASELINE,
+    ComparisonOptions,
+    ComparisonSamples,
+    Contender,
+    Side,
+)
+from passsearch.search.confirm import COMPILE_PAIRS
+from passsearch.search.document import Document, ratio_document
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """One ablation: the evaluator, the winner, the baseline and the time that is left.
+
+    Attributes:
+        side: An evaluator of the network that the run saved, as comparisons take it.
+        baseline: The baseline.
+        winner: The winner.
+        objective: Objective of the run.
+        progress: Callback; gets the current step in words, the number of finished pipelines and that of all.
+        left_s: Returns the seconds until the time limit.
+    """
+
+    side: Side
+    baseline: Candidate
+    winner: Candidate
+    objective: str
+    progress: Callable[[str, int, int], None]
+    left_s: Callable[[], float]
+
+    @property
+    def evaluator(self) -> WorkerEvaluator:
+        """The evaluator."""
+        return self.side.evaluator
+
+    def execute(self) -> Document:
+        """Ablate the winner.
+
+        Raises:
+            UserError: Baseline or winner cannot be built any more.
+        """
+        short, dropped = shortest_form(self.winner.pipeline, self.evaluator.reach)
+        _log.info("%d of %d passes change the IR of the winner", len(short), len(self.winner.pipeline))
+        reference = built_baseline(self.evaluator, self.baseline, progress=lambda text: self.progress(text, 0, 0))
+        shortest = replace(self.winner, pipeline=short, name="")
+        steps = self._build(ablation_steps(shortest))
+        readings = self._measure(steps, reference)
+        document = ablation_document(
+            steps, self.evaluator, readings, reference=reference, baseline=self.baseline, objective=self.objective
+        )
+        document["dropped"] = [str(step) for step in dropped]
+        worthless = frozenset(document["worth_nothing"])
+        document["minimal"] = self._minimal(shortest, reference, worthless=worthless)
+        document["kernels"] = self._kernel_times(shortest)
+        return document
+
+    def _build(self, steps: Sequence[Step]) -> list[Step]:
+        """Build the steps; those that the time does not suffice for stay without an outcome."""
+        top = [step.name for step in steps if step.kind == LADDER][-1]
+        built: list[Step] = []
+        for number, step in enumerate(steps):
+            self.progress(f"building {step.name}", number, len(steps))
+            is_winner = step.name == top
+            outcome = self._outcome(step.candidate) if is_winner or self.left_s() > 0 else None
+            if is_winner and isinstance(outcome, Failure):
+                detail = f"{outcome.kind} in {outcome.stage}: {outcome.reason}"
+                raise UserError(f"The winner fails, {detail}. See: passsearch audit RUN")
+            built.append(replace(step, outcome=outcome))
+        # Restored at the end: steps with one IR share a folder, and the gate deletes that of a step it refuses.
+        return [replace(step, outcome=self._restored(step.outcome)) for step in built]
+
+    def _outcome(self, candidate: Candidate) -> Built | Failure:
+        state = self.evaluator.reach(candidate.pipeline)
+        return state if isinstance(state, Failure) else self.evaluator.build(state, candidate)
+
+    def _restored(self, outcome: Built | Failure | None) -> Built | Failure | None:
+        return self.evaluator.restore(outcome) if isinstance(outcome, Built) else outcome
+
+    def _measure(self, steps: Sequence[Step], reference: Built) -> Readings:
+        """Time every binary once in each process, and compile every pipeline once in each round."""
+        contenders, indices = self._contenders(built_steps(steps), reference)
+        candidates = {compile_key(step.candidate): step.candidate for step in steps if step.name in indices}
+        most = self.evaluator.plans.most_repetitions if self.objective == "compile_time" else COMPILE_PAIRS
+        compiles = CompileRounds(self.evaluator, [self.baseline, *candidates.values()], most)
+        samples = self._time(contenders, reference, compiles, total=len(steps))
+        is_built = all(step.outcome is not None for step in steps)
+        runs = not self.evaluator.session.cannot_run_reason
+        timed = len(samples.processes) if samples else 0
+        is_timed = not runs or timed == self.evaluator.plans.comparison_processes
+        return Readings(samples, indices, compiles, is_built and is_timed)
+
+    def _contenders(self, built: Mapping[str, Built], reference: Built) -> tuple[list[Contender], dict[str, int]]:
+        """Return one contender for each binary, and the index of each step."""
+        places, contenders = {reference.digest: BASELINE}, []
+        for artifact in built.values():
+            if artifact.digest not in places:
+                places[artifact.digest] = len(places)
+                contenders.append(Contender(self.side, Candidate(), artifact, places[artifact.digest]))
+        return contenders, {name: places[artifact.digest] for name, artifact in built.items()}
+
+    def _time(
+        self, contenders: Sequence[Contender], reference: Built, compiles: CompileRounds, *, total: int
+    ) -> ComparisonSamples | None:
+        begin = time.monotonic()
+
+        def go_on(turn: int) -> bool:
+            nonlocal begin
+            compiles.add()
+            self.progress(f"measured in {turn + 1} processes", total, total)
+            elapsed, begin = time.monotonic() - begin, time.monotonic()
+            # A turn of the same length must fit into the time that is left.
+            return self.left_s() > elapsed
+
+        if self.left_s() <= 0:
+            return None
+        if self.evaluator.session.cannot_run_reason:
+            while len(compiles.seconds) < compiles.most and go_on(len(compiles.seconds)):
+                pass
+            return None
+        self.progress("measuring", total, total)
+        options = ComparisonOptions(reads_consumption=False)
+        return time_contenders([self.side], contenders, reference=reference, options=options, go_on=go_on)
+
+    def _minimal(self, winner: Candidate, reference: Built, *, worthless: frozenset[str]) -> Document | None:
+        """Return the shortest form that is the same binary or certainly as fast, for an export."""
+        same, _ = shortest_form(winner.pipeline, lambda pipeline: self._binary(winner, pipeline, keep=worthless))
+        fast = Pipeline(tuple(step for step in winner.pipeline.passes if str(step) not in worthless))
+        if len(fast) < len(same) and (document := self._as_fast(winner, replace(winner, pipeline=fast), reference)):
+            return document
+        return self._minimal_document(replace(winner, pipeline=same), same_binary=True, ratio=None)
+
+    def _binary(self, winner: Candidate, pipeline: Pipeline, *, keep: frozenset[str]) -> str | Failure:
+        """Return the digest of a pipeline's binary; it is built only if it lacks nothing but passes worth nothing."""
+        if any(str(step) not in keep and step not in pipeline.passes for step in winner.pipeline.passes):
+            return ""
+        outcome = self._outcome(replace(winner, pipeline=pipeline))
+        return outcome if isinstance(outcome, Failure) else outcome.digest
+
+    def _as_fast(self, winner: Candidate, shorter: Candidate, reference: Built) -> Document | None:
+        """Return the document of a shorter form if it passes the gate and is certainly as fast as the winner."""
+        first, second = (self._restored(self._outcome(candidate)) for candidate in (winner, shorter))
+        if not isinstance(first, Built) or not isinstance(second, Built):
+            return None
+        if first.digest == second.digest:
+            return self._minimal_document(shorter, same_binary=True, ratio=None)
+        contenders, indices = self._contenders({"winner": first, "shorter": second}, reference)
+        compiles = CompileRounds(self.evaluator, [winner, shorter], 0)
+        samples = self._time(contenders, reference, compiles, total=2)
+        if samples is None:
+            return None
+        ratio = samples.ratio(indices["shorter"], reference=indices["winner"])
+        if ratio.interval.low < LEAST_SHARE:
+            _log.info("without the passes worth nothing the winner reads %s, so they stay", ratio)
+            return None
+        return self._minimal_document(shorter, same_binary=False, ratio=ratio)
+
+    def _minimal_document(self, candidate: Candidate, *, same_binary: bool, ratio: Ratio | None) -> Document | None:
+        deployment = self.evaluator.deployment(candidate, self.evaluator.folder)
+        if deployment is None:
+            return None
+        return {
+            "pipeline": str(candidate.pipeline),
+            "passes": [str(step) for step in candidate.pipeline.passes],
+            "same_binary": same_binary,
+            "throughput": ratio_document(ratio),
+            "deployment": deployment,
+        }
+
+    def _kernel_times(self, winner: Candidate) -> Document | None:
+        """Return the seconds of each kernel of baseline and winner, where the runtime tells them apart."""
+        if self.left_s() <= 0:
+            return None
+        self.progress("timing kernels", 0, 0)
+        times = self.evaluator.in_places([self.baseline, winner])
+        return dict(zip(("baseline", "winner"), map(dict, times), strict=True)) if times else None
+
+
+def ablate_run(
+    document: Mapping[str, Any],
+    evaluator: WorkerEvaluator,
+    *,
+    progress: Callable[[str, int, int], None],
+    left_s: Callable[[], float],
+) -> Document:
+    """Measure what each pass of a run's winner is worth.
+
+    Args:
+        document: The run's result.
+        evaluator: An evaluator of the network that the run saved.
+        progress: Callback; gets the current step in words, the number of finished pipelines and that of all.
+        left_s: Returns the seconds until the time limit; no measurement begins after it.
+
+    Raises:
+        UserError: Baseline or winner cannot be built any more.
+    """
+    best = document["best"]
+    winner = Candidate(Pipeline.parse(best["pipeline"]), BuildOptions.from_json(best["build"]))
+    baseline = evaluator.session.dialect.baseline
+    objective = str(document["verdict"]["objective"])
+    ablation = Ablation(Side(evaluator, ()), baseline, winner, objective, progress, left_s).execute()
+    return {
+        **ablation,
+        "network": document["model"]["source"],
+        "winner": {"pipeline": best["pipeline"], "build": best["build"]},
+    }

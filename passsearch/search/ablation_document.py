@@ -1,0 +1,217 @@
+"""An ablation as JSON, and the rule by which a pass is worth something."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from passsearch.core import Candidate, Failure, timestamp
+from passsearch.evaluate import Built, WorkerEvaluator
+from passsearch.measure import LEVEL, Ratio, is_improvement, mean_ratio
+from passsearch.search.ablation_records import Readings
+from passsearch.search.ablation_steps import LADDER, WITHOUT, Step, built_steps, changed_kernels
+from passsearch.search.comparison_records import BASELINE
+from passsearch.search.document import Document, ratio_document
+
+LEAST_SHARE = 0.98
+"""Share of the winner's throughput that a shorter form must certainly keep to be called as fast. It is the share of the
+baseline's that a search keeps by default."""
+
+GAIN, LOSS, NOTHING, UNDECIDED, NEEDED = "gain", "loss", "nothing", "undecided", "needed"
+"""The worth of a pass. Without one that is needed the network does not build, or the gate refuses its outputs."""
+
+ABLATION_VERSION = 1
+"""Version of ``ablation.json``."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The effect of a pass, as a ratio and as its inverse, whose intervals differ by rounding only.
+
+    Attributes:
+        ratio: Value with the pass over the value without it; ``None`` where it was not measured.
+        inverse: The inverse.
+        floor: Noise floor of the measurement.
+    """
+
+    ratio: Ratio | None
+    inverse: Ratio | None
+    floor: float = 0.0
+
+    @property
+    def worth(self) -> str:
+        """Return ``GAIN``, ``LOSS``, ``NOTHING`` or ``UNDECIDED``."""
+        if self.ratio is None or self.inverse is None:
+            return UNDECIDED
+        if is_improvement(self.ratio, floor=self.floor):
+            return GAIN
+        if is_improvement(self.inverse, floor=self.floor):
+            return LOSS
+        is_close = min(self.ratio.interval.low, self.inverse.interval.low) >= LEAST_SHARE
+        return NOTHING if is_close else UNDECIDED
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Makes the rows of an ablation.
+
+    Attributes:
+        steps: The steps.
+        evaluator: Evaluator that has built them.
+        readings: What was measured.
+        reference: The built baseline.
+        baseline: The baseline.
+        objective: Objective of the run.
+    """
+
+    steps: Sequence[Step]
+    evaluator: WorkerEvaluator
+    readings: Readings
+    reference: Built
+    baseline: Candidate
+    objective: str
+
+    @property
+    def level(self) -> float:
+        """Level of the intervals of gains: one wrong verdict among all is as improbable as one wrong interval."""
+        return 1 - (1 - LEVEL) / len(self.steps)
+
+    def row(self, step: Step) -> Document:
+        """Return the row of one step."""
+        before, outcome = self._before(step), step.outcome
+        speed, compiling = self._speed(step, before), self._compile_time(step, before)
+        built = outcome if isinstance(outcome, Built) else None
+        return {
+            "kind": step.kind,
+            "name": step.name,
+            "pass": str(step.subject) if step.subject else None,
+            "passes": [str(each) for each in step.candidate.pipeline.passes],
+            "throughput": ratio_document(self._throughput(step.name)),
+            "compile_time": ratio_document(self._compile_ratio(step.candidate, self.baseline)) if built else None,
+            "latency_s": self._latency_s(step.name),
+            "compile_s": self._compile_s(step.candidate) if built else None,
+            "gain": {"throughput": ratio_document(speed.ratio), "compile_time": ratio_document(compiling.ratio)},
+            **self._kernels(built, before),
+            "same_binary_as": self._same_binary(step) if built else None,
+            "failure": outcome.to_json() if isinstance(outcome, Failure) else None,
+            "worth": self._worth(step, before, speed=speed, compiling=compiling),
+        }
+
+    def _before(self, step: Step) -> Step | None:
+        """Return the step that this one is compared with; the last one of the ladder that was built before it."""
+        names = [each.name for each in self.steps]
+        if step.kind == WITHOUT:
+            return self.steps[names.index(str(step.before))]
+        earlier = [each for each in self.steps[: names.index(step.name)] if isinstance(each.outcome, Built)]
+        return earlier[-1] if earlier else None
+
+    def _worth(self, step: Step, before: Step | None, *, speed: Gain, compiling: Gain) -> str:
+        if isinstance(step.outcome, Failure) and step.kind == WITHOUT:
+            return NEEDED
+        if not isinstance(step.outcome, Built):
+            return UNDECIDED
+        is_same = step.outcome.digest == self._artifact(before).digest
+        runs = not self.evaluator.session.cannot_run_reason
+        by_speed = NOTHING if is_same or not runs else speed.worth
+        first, second = by_speed, compiling.worth
+        if self.objective == "compile_time" or not runs:
+            first, second = second, first
+        # A pass that leaves the objective alone may still gain something else, which is a reason to keep it.
+        return GAIN if first == NOTHING and second == GAIN else first
+
+    def _artifact(self, step: Step | None) -> Built:
+        return step.outcome if step and isinstance(step.outcome, Built) else self.reference
+
+    def _speed(self, step: Step, before: Step | None) -> Gain:
+        samples, indices = self.readings.samples, self.readings.indices
+        if samples is None or step.name not in indices:
+            return Gain(None, None)
+        this, other = indices[step.name], indices[before.name] if before else BASELINE
+        first, second = (this, other) if step.kind == LADDER else (other, this)
+        ratio = samples.ratio(first, reference=second, level=self.level)
+        return Gain(ratio, samples.ratio(second, reference=first, level=self.level), samples.floor)
+
+    def _compile_time(self, step: Step, before: Step | None) -> Gain:
+        if not isinstance(step.outcome, Built):
+            return Gain(None, None)
+        other = before.candidate if before else self.baseline
+        first, second = (step.candidate, other) if step.kind == LADDER else (other, step.candidate)
+        level = self.level
+        return Gain(self._compile_ratio(first, second, level), self._compile_ratio(second, first, level))
+
+    def _compile_ratio(self, candidate: Candidate, reference: Candidate, level: float = LEVEL) -> Ratio | None:
+        return self.readings.compiles.ratio(candidate, reference, level=level)
+
+    def _compile_s(self, candidate: Candidate) -> float | None:
+        values = self.readings.compiles.of(candidate)
+        return median(values) if values else None
+
+    def _throughput(self, name: str) -> Ratio | None:
+        samples, indices = self.readings.samples, self.readings.indices
+        return samples.ratio(indices[name]) if samples and name in indices else None
+
+    def _latency_s(self, name: str) -> float | None:
+        samples, indices = self.readings.samples, self.readings.indices
+        if samples is None or name not in indices:
+            return None
+        medians = [median(samples.samples(process, indices[name])) for process in samples.processes]
+        return mean_ratio([math.log(value) for value in medians]).value
+
+    def _kernels(self, built: Built | None, before: Step | None) -> Document:
+        """Return how many kernels differ from those of the step before, or of the winner, and their names."""
+        hashes = self.evaluator.builder.kernel_hashes
+        if built and built.digest == self._artifact(before).digest:
+            return {"kernels_changed": 0, "changed_kernels": []}
+        new, old = hashes(built) if built else None, hashes(self._artifact(before))
+        if new is None or old is None:
+            return {"kernels_changed": None, "changed_kernels": []}
+        number, names = changed_kernels(old, new)
+        return {"kernels_changed": number, "changed_kernels": names}
+
+    def _same_binary(self, step: Step) -> str | None:
+        """Return the name of the first step with this step's binary, if there is one before it; or "baseline"."""
+        digests = {"baseline": self.reference.digest}
+        digests |= {name: built.digest for name, built in built_steps(self.steps).items()}
+        first = next(name for name, digest in digests.items() if digest == digests[step.name])
+        return None if first == step.name else first
+
+
+def ablation_document(
+    steps: Sequence[Step],
+    evaluator: WorkerEvaluator,
+    readings: Readings,
+    *,
+    reference: Built,
+    baseline: Candidate,
+    objective: str,
+) -> Document:
+    """Return an ablation without what it leads to: a shorter form, and the times of kernels."""
+    make = _Rows(steps, evaluator, readings, reference, baseline, objective)
+    rows = [make.row(step) for step in steps]
+    top = next(step for step in reversed(steps) if step.kind == LADDER).candidate
+    return {
+        "schema_version": ABLATION_VERSION,
+        "objective": objective,
+        "baseline": baseline.name,
+        "passes": [str(step) for step in top.pipeline.passes],
+        "build": top.build.to_json(),
+        "rows": rows,
+        "worth_nothing": [row["pass"] for row in rows if row["kind"] == WITHOUT and row["worth"] in (NOTHING, LOSS)],
+        "complete": readings.is_complete,
+        "measured": _measured(make),
+    }
+
+
+def _measured(rows: _Rows) -> dict[str, Any]:
+    samples, session = rows.readings.samples, rows.evaluator.session
+    floor = samples.floor if samples else math.inf
+    return {
+        "measured_at": timestamp(),
+        "device": session.sensors.device,
+        "target": session.target,
+        "processes": len(samples.processes) if samples else 0,
+        "compiles": len(rows.readings.compiles.seconds),
+        "level": rows.level,
+        "noise_floor": floor if math.isfinite(floor) else None,
+    }

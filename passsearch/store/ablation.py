@@ -1,0 +1,63 @@
+"""The ablation of a run: a file beside its result, and a folder with what it measured so far."""
+
+import logging
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from passsearch.core import parse_json
+from passsearch.errors import UserError
+from passsearch.store.result_schema import ABLATION_SCHEMA, schema_problem
+from passsearch.store.run_folder import RunFolder, read_result
+
+ABLATION = "ablation.json"
+"""File name of an ablation in a run folder."""
+
+MEASURED = "ablation"
+"""Name of the folder with the log of an ablation, in the run folder."""
+
+_log = logging.getLogger(__name__)
+
+
+def open_ablation(run: Path, settings: Mapping[str, Any]) -> RunFolder:
+    """Open the folder with what an ablation of the run has measured; what was measured otherwise is deleted.
+
+    Args:
+        run: The run folder.
+        settings: All that decides the measurements.
+
+    Raises:
+        UserError: The folder is in use, cannot be written, or has links.
+    """
+    folder = run / MEASURED
+    try:
+        earlier = parse_json((folder / "run.json").read_text())
+    except (OSError, ValueError):
+        earlier = None
+    if earlier is not None and earlier != settings and not folder.is_symlink():
+        _log.info("%s was measured with other settings and begins anew", folder)
+        shutil.rmtree(folder)
+    return RunFolder(folder, settings)
+
+
+def read_ablation(run: Path) -> dict[str, Any] | None:
+    """Return the ablation of a run's winner; ``None`` if there is none, or one of an earlier winner only.
+
+    Raises:
+        UserError: The file is not JSON, or a key is missing or has a wrong value.
+    """
+    file = run / ABLATION
+    if not file.exists():
+        return None
+    again = f"measure it again: passsearch ablate {run}"
+    try:
+        ablation: dict[str, Any] = parse_json(file.read_text())
+    except ValueError as error:
+        raise UserError(f"`{file}` is not JSON: {error}; {again}") from error
+    problem = schema_problem(ablation, schema_file=ABLATION_SCHEMA)
+    if problem:
+        raise UserError(f"`{file}`: {problem}; {again}")
+    best = read_result(run)["best"]
+    is_current = ablation["winner"] == {"pipeline": best["pipeline"], "build": best["build"]}
+    return ablation if is_current else None

@@ -1,0 +1,53 @@
+"""The text of an ablation begins with what matters."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from passsearch.report import ablation_headline, ablation_text
+
+FILE = Path(__file__).parents[1] / "data" / "results" / "resnet_tiny-relax-ablation.json"
+
+
+@pytest.fixture
+def document() -> dict[str, Any]:
+    return dict(json.loads(FILE.read_text()))
+
+
+def with_worths(document: dict[str, Any], *worths: str) -> dict[str, Any]:
+    """The same ablation with other worths of its passes, in order."""
+    changed = copy.deepcopy(document)
+    rows = [row for row in changed["rows"] if row["kind"] == "without"]
+    for row, worth in zip(rows, worths, strict=True):
+        row["worth"] = worth
+    return changed
+
+
+def test_the_first_line_says_what_matters(document: dict[str, Any]) -> None:
+    lines = ablation_text(document, width=110).splitlines()
+    assert lines[0].startswith(document["headline"][:60])
+    assert max(map(len, lines)) <= 110 or any("," in line and " " not in line.strip() for line in lines)
+
+
+def test_passes_are_named_by_their_worth(document: dict[str, Any]) -> None:
+    names = [text.partition("{")[0] for text in document["passes"]]
+    kinds = ["needed", "loss", *["undecided"] * (len(names) - 3), "nothing"]
+    text = ablation_headline(with_worths(document, *kinds))
+    assert text.startswith(
+        f"1 of {len(names) + len(document['dropped'])} passes are worth something: {names[0]} (needed)"
+    )
+    assert f"a loss: {names[1]}" in text
+    assert f"worth nothing: {names[-1]}, {', '.join(document['dropped'])}" in text
+
+
+def test_a_winner_without_passes_owes_its_gain_to_the_build(document: dict[str, Any]) -> None:
+    text = ablation_headline({**document, "rows": document["rows"][:1], "dropped": []})
+    assert "no pass" in text and "build options" in text
+
+
+def test_an_ablation_that_was_cut_off_says_so(document: dict[str, Any]) -> None:
+    assert "goes on" in ablation_text({**document, "complete": False})
+    assert "goes on" not in ablation_text({**document, "complete": True})

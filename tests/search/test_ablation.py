@@ -1,0 +1,84 @@
+"""The steps of an ablation, and the rule by which a pass is worth something."""
+
+import math
+
+import pytest
+
+from passsearch.core import Candidate, Interval, Pipeline
+from passsearch.measure import Ratio
+from passsearch.search.ablation_document import Gain
+from passsearch.search.ablation_steps import ablation_steps, changed_kernels, shortest_form
+
+
+def reach(pipeline: Pipeline) -> object:
+    """The state of a compiler in which A and B do the same work, C changes nothing, and D needs A or B before it."""
+    names = [step.name for step in pipeline.passes]
+    is_ready = "A" in names or "B" in names
+    return is_ready, is_ready and "D" in names
+
+
+@pytest.mark.parametrize(
+    ("passes", "shortest", "dropped"),
+    [
+        ("A,D", "A,D", []),
+        ("A,C,D", "A,D", ["C"]),
+        ("A,B,D", "A,D", ["B"]),
+        ("A,A,C,D,D", "A,D", ["A", "C", "D"]),
+        ("C", "", ["C"]),
+        ("", "", []),
+    ],
+)
+def test_the_shortest_form_leads_to_the_same_state(passes: str, shortest: str, dropped: list[str]) -> None:
+    pipeline, left_out = shortest_form(Pipeline.parse(passes), reach)
+    assert str(pipeline) == shortest
+    assert [step.name for step in left_out] == dropped
+    assert reach(pipeline) == reach(Pipeline.parse(passes))
+
+
+def test_passes_are_added_one_by_one_and_each_is_left_out() -> None:
+    steps = ablation_steps(Candidate(Pipeline.parse("A,B,A")))
+    assert [(step.name, str(step.candidate.pipeline)) for step in steps] == [
+        ("start", ""),
+        ("+A", "A"),
+        ("+B", "A,B"),
+        ("+A (2)", "A,B,A"),
+        ("-A", "B,A"),
+        ("-B", "A,A"),
+        ("-A (2)", "A,B"),
+    ]
+    assert [step.before for step in steps] == [None, "start", "+A", "+B", "+A (2)", "+A (2)", "+A (2)"]
+
+
+def test_kernels_are_compared_by_what_they_compute_and_not_by_name() -> None:
+    before = {"conv": "1", "add": "2", "relu": "3"}
+    assert changed_kernels(before, {"conv1": "1", "add": "2", "relu": "3"}) == (0, [])
+    assert changed_kernels(before, {"conv": "1", "fused_add_relu": "4"}) == (2, ["fused_add_relu"])
+    assert changed_kernels({"a": "1"}, {"a": "1", "b": "1"}) == (1, ["a"]), "a second one of a kind is a change"
+
+
+def gain(low: float, high: float, *, floor: float = 0.0) -> Gain:
+    middle = math.sqrt(low * high)
+    return Gain(Ratio(middle, Interval(low, high)), Ratio(1 / middle, Interval(1 / high, 1 / low)), floor)
+
+
+@pytest.mark.parametrize(
+    ("interval", "floor", "worth"),
+    [
+        ((1.05, 1.2), 0.0, "gain"),
+        ((1.05, 1.2), 0.1, "undecided"),
+        ((0.8, 0.95), 0.0, "loss"),
+        ((0.99, 1.015), 0.0, "nothing"),
+        ((0.9, 1.1), 0.0, "undecided"),
+        ((1.001, 1.005), 0.0, "nothing"),
+        ((0.0, math.inf), 0.0, "undecided"),
+    ],
+)
+def test_a_pass_is_worth_what_its_whole_interval_says(interval: tuple[float, float], floor: float, worth: str) -> None:
+    if interval == (0.0, math.inf):
+        assert Gain(Ratio(1.0, Interval(*interval)), Ratio(1.0, Interval(*interval))).worth == worth
+    else:
+        assert gain(*interval, floor=floor).worth == worth
+
+
+def test_what_was_not_measured_is_undecided() -> None:
+    assert Gain(None, None).worth == "undecided"
