@@ -1,9 +1,18 @@
 """Result documents as people read them: text for terminals, HTML for notebooks and pages, SVG pictures."""
 
+from passsearch.report.charts import (
+    ablation_chart,
+    history_chart,
+    kernels_chart,
+    pareto_chart,
+    plotly_figure,
+    space_chart,
+)
 from passsearch.report.exploration import certificate_check_text, space_text
 from passsearch.report.formatting import format_megabytes
+from passsearch.report.frame import candidates_frame
 from passsearch.report.headline import headline_text
-from passsearch.report.html import result_html, result_page
+from passsearch.report.html import result_html
 from passsearch.report.listings import (
     analysis_text,
     audit_text,
@@ -14,16 +23,22 @@ from passsearch.report.listings import (
     runs_text,
     toolchains_text,
 )
+from passsearch.report.page import report_page
 from passsearch.report.progress import ProgressBar
+from passsearch.report.run_record import RunRecord, read_record, read_run
+from passsearch.report.runs_table import runs_side_by_side_text
 from passsearch.report.state_graph import state_graph_svg
 from passsearch.report.text import candidate_text, comparison_text, result_text
 from passsearch.report.verdict import verdict_text
 
 __all__ = [
     "ProgressBar",
+    "RunRecord",
+    "ablation_chart",
     "analysis_text",
     "audit_text",
     "candidate_text",
+    "candidates_frame",
     "catalog_check_text",
     "catalog_entry_text",
     "catalog_text",
@@ -32,10 +47,18 @@ __all__ = [
     "findings_text",
     "format_megabytes",
     "headline_text",
+    "history_chart",
+    "kernels_chart",
+    "pareto_chart",
+    "plotly_figure",
+    "read_record",
+    "read_run",
+    "report_page",
     "result_html",
-    "result_page",
     "result_text",
+    "runs_side_by_side_text",
     "runs_text",
+    "space_chart",
     "space_text",
     "state_graph_svg",
     "toolchains_text",

@@ -59,7 +59,7 @@ def runs_text(document: Mapping[str, Any]) -> str:
             _cell(lookup(run, "model", "source")),
             _cell(lookup(run, "toolchain", "name")),
             format_time(run["measured_at"]),
-            _run_outcome(run),
+            run_outcome(run),
             format_megabytes(run["bytes"]),
             Path(run["folder"]).name,
         )
@@ -70,7 +70,8 @@ def runs_text(document: Mapping[str, Any]) -> str:
     return f"{table(titles, rows, width=text_width(), right=('MB',))}\n\n{paragraph('runs', total, width=text_width())}"
 
 
-def _run_outcome(run: Mapping[str, Any]) -> str:
+def run_outcome(run: Mapping[str, Any]) -> str:
+    """Return the outcome of a run in some words, from its row or its result."""
     verdict = run.get("verdict")
     if not verdict:
         return "no result yet"

@@ -168,14 +168,19 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "passes not tried", f"{names} (the search ended before; give it more --trials or --timeout)"
     if document.get("composition"):
         yield "kernels", _composition(document["composition"])
-    yield "failures", _failures(document)
-    for reproducer in document.get("reproducers") or []:
-        yield "reproducer", f"{', '.join(reproducer['passes'])} in {reproducer['folder']}: {reproducer['reason']}"
+    yield from failure_lines(document)
     if document.get("seconds"):
         yield "seconds", _seconds(document["seconds"])
     yield from _unavailable(lookup(document, "best", "unavailable") or {})
     if document.get("interrupted"):
         yield "interrupted", "this is the result so far; the same command continues the run"
+
+
+def failure_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the failed candidates by kind, and the folders that reproduce wrong results."""
+    yield "failures", _failures(document)
+    for reproducer in document.get("reproducers") or []:
+        yield "reproducer", f"{', '.join(reproducer['passes'])} in {reproducer['folder']}: {reproducer['reason']}"
 
 
 def _composition(composition: Mapping[str, Any]) -> str:

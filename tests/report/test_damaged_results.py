@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from passsearch.report import result_page, result_text
+from passsearch.report import RunRecord, report_page, result_text
 from passsearch.store.result_schema import schema_problem
 
 RESULTS = [json.loads(file.read_text()) for file in (Path(__file__).parents[1] / "data" / "results").glob("*.json")]
@@ -58,4 +58,4 @@ def test_a_damaged_result_is_refused_in_a_line_or_printed(place: tuple[int, tupl
         assert len(problem) < 400 and "\n" not in problem
         assert place[1][0] in problem
     else:
-        assert result_text(result, width=100) and result_page(result)
+        assert result_text(result, width=100) and report_page([RunRecord(result), RunRecord(result)])
