@@ -8,13 +8,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from passsearch.api import TuneResult, analyze, audit, check_space, compare, explore, session, tune
+    from passsearch.api import (
+        TuneResult,
+        analyze,
+        audit,
+        catalog_entry,
+        check_space,
+        compare,
+        explore,
+        session,
+        tune,
+    )
 
 __all__ = [
     "TuneResult",
     "__version__",
     "analyze",
     "audit",
+    "catalog_entry",
     "check_space",
     "compare",
     "explore",

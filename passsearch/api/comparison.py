@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from passsearch.api.common import Progress, catalog_paths, model_file, open_evaluator, progress_callback, session
-from passsearch.api.results import Comparison
+from passsearch.api.results import Analysis, Comparison
 from passsearch.catalog import bind_pipeline, find_folders
 from passsearch.core import DEADLINE_S, Candidate, InputTypes, check_arguments, require_trust
 from passsearch.errors import UserError
@@ -19,7 +19,6 @@ from passsearch.search import (
     PAIRED,
     PROTOCOLS,
     ComparisonOptions,
-    NetworkAnalysis,
     Side,
     analyze_network,
     compare_candidates,
@@ -43,11 +42,12 @@ def analyze(
     toolchain: str | None = None,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
-) -> NetworkAnalysis:
+) -> Analysis:
     """Return operators, features, architecture classes with evidence, and candidate passes with reasons."""
     network = {"inputs": inputs, "batch": batch, "toolchain": toolchain, "catalogs": catalogs, "trust": trust}
     with session(model, example_inputs, remember=False, **network) as evaluator:  # type: ignore[arg-type]
-        return analyze_network(evaluator.session, evaluator.network.summary)
+        analysis = analyze_network(evaluator.session, evaluator.network.summary)
+        return Analysis(analysis.summary, analysis.fingerprint, analysis.classes, analysis.selection)
 
 
 @check_arguments

@@ -10,6 +10,13 @@ from passsearch.report.charts import (
 )
 from passsearch.report.exploration import certificate_check_text, space_text
 from passsearch.report.formatting import format_megabytes
+from passsearch.report.fragments import (
+    analysis_html,
+    audit_html,
+    catalog_entry_html,
+    comparison_html,
+    space_html,
+)
 from passsearch.report.frame import candidates_frame
 from passsearch.report.headline import headline_text
 from passsearch.report.html import result_html
@@ -35,14 +42,18 @@ __all__ = [
     "ProgressBar",
     "RunRecord",
     "ablation_chart",
+    "analysis_html",
     "analysis_text",
+    "audit_html",
     "audit_text",
     "candidate_text",
     "candidates_frame",
     "catalog_check_text",
+    "catalog_entry_html",
     "catalog_entry_text",
     "catalog_text",
     "certificate_check_text",
+    "comparison_html",
     "comparison_text",
     "findings_text",
     "format_megabytes",
@@ -59,6 +70,7 @@ __all__ = [
     "runs_side_by_side_text",
     "runs_text",
     "space_chart",
+    "space_html",
     "space_text",
     "state_graph_svg",
     "toolchains_text",

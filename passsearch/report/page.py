@@ -10,6 +10,7 @@ from typing import Any
 
 from passsearch.errors import UserError
 from passsearch.report.charts import (
+    OTHER,
     Chart,
     ablation_chart,
     chart_html,
@@ -133,7 +134,11 @@ def _failures(document: Mapping[str, Any]) -> str:
         for failure in failed[:MOST_FAILURES]
     ]
     table = html_table(("kind", "stage", "pass", "reason", "pipeline"), rows, is_text=True) if rows else ""
-    return section("Failures", definitions(failure_lines(document)), details(f"{len(failed)} failed candidates", table))
+    return section(
+        "Failures",
+        definitions(failure_lines(document)),
+        details(f"{len(failed)} failed candidate{'s' * (len(failed) != 1)}", table),
+    )
 
 
 def _provenance(record: RunRecord) -> Iterable[tuple[str, str]]:
@@ -165,13 +170,15 @@ def _side_by_side(records: Sequence[RunRecord]) -> Iterable[str]:
     """Yield the parts that compare runs."""
     yield '<header><p class="mark">passsearch report</p>'
     yield f"<h1>{len(records)} runs side by side</h1></header>"
-    names = [_run_name(record.document) for record in records]
+    documents = [record.document for record in records]
     charts = []
     for metric, title in (("throughput", "Throughput"), ("compile_time", "Compile time")):
-        rows = [(name, lookup(record.document, "ratios", metric)) for name, record in zip(names, records, strict=True)]
-        chart = ratio_chart(title, "times better than the run's own baseline, with the interval", rows)
+        rows = [(_run_name(document), lookup(document, "ratios", metric)) for document in documents]
+        colours = [None if lookup(document, "verdict", "confirmed") else OTHER for document in documents]
+        chart = ratio_chart(title, "times better than the run's own baseline", rows, colours=colours)
         charts.append(f"<h3>{title}</h3>{chart_html(chart)}" if chart.series else "")
-    yield section("Gains", html_table(RUN_TITLES, [run_cells(record) for record in records]), *charts)
+    table = html_table(RUN_TITLES, [run_cells(record) for record in records], is_text=True)
+    yield section("Gains", table, *charts)
 
 
 def _run_name(document: Mapping[str, Any]) -> str:

@@ -88,7 +88,7 @@ def comparison_text(document: Mapping[str, Any], *, width: int | None = None) ->
     tail = [
         ("noise floor", noise),
         *_row_estimators(document),
-        *((label(row), f"failed: {_failure(row['failure'])}") for row in failures),
+        *((label(row), f"failed: {failure_text(row['failure'])}") for row in failures),
     ]
     parts = [
         _paragraphs(setup_lines(document), width),
@@ -330,7 +330,8 @@ def _failure_kind(kind: str, count: int, *, example: Mapping[str, Any] | None) -
     return f"{count} {kind} ({'first ' if count > 1 else ''}{_place_and_reason(example)})"
 
 
-def _failure(failure: Mapping[str, Any]) -> str:
+def failure_text(failure: Mapping[str, Any]) -> str:
+    """Return kind, place and reason of a failure."""
     return f"{_text(failure, 'kind')} {_place_and_reason(failure)}"
 
 

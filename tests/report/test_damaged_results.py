@@ -58,4 +58,4 @@ def test_a_damaged_result_is_refused_in_a_line_or_printed(place: tuple[int, tupl
         assert len(problem) < 400 and "\n" not in problem
         assert place[1][0] in problem
     else:
-        assert result_text(result, width=100) and report_page([RunRecord(result), RunRecord(result)])
+        assert result_text(result, width=100) and report_page([RunRecord(result), RunRecord({})])

@@ -31,7 +31,7 @@ def kernels_chart(record: RunRecord) -> Chart:
     if pair is None:
         raise UserError(MISSING)
     (first_name, first), (second_name, second) = pair
-    names = sorted({*first, *second}, key=lambda name: -max(first.get(name, 0.0), second.get(name, 0.0)))
+    names = sorted({*first, *second}, key=lambda name: (-max(first.get(name, 0.0), second.get(name, 0.0)), name))
     shown, others = names[:MOST_KERNELS], names[MOST_KERNELS:]
     labels = (*shown, OTHERS) if others else tuple(shown)
     series = tuple(

@@ -1,11 +1,13 @@
 """Charts as plotly figures, for notebooks. The only module that imports plotly."""
 
 from collections.abc import Mapping
+from html import escape
 from typing import Any
 
+from passsearch.core import printable
 from passsearch.errors import UserError
 from passsearch.report.charts.chart import Axis, Chart, Series
-from passsearch.report.formatting import html_text
+from passsearch.report.charts.svg import chart_svg
 
 INSTALL = "pip install 'passsearch[notebook]'"
 """Command that installs what figures and data frames need."""
@@ -24,15 +26,17 @@ def plotly_figure(chart: Chart) -> Any:
     except ImportError:
         raise UserError(f"Plots need plotly, which is not installed; run: {INSTALL}") from None
     rows = len(chart.y.labels)
-    figure = go.Figure([_trace(go, series, chart) for series in chart.series if series.points])
+    figure = _figure_class(go.Figure, chart_svg(chart))(
+        [_trace(go, series, chart) for series in chart.series if series.points]
+    )
     figure.update_layout(
-        title=html_text(chart.title),
+        title={"text": _text(chart.title), "y": 1, "yanchor": "top", "pad": {"t": 14}},
         template="plotly_white",
         barmode="group",
         height=140 + 44 * rows if rows else 420,
-        margin={"l": 20, "r": 20, "t": 60, "b": 40},
+        margin={"l": 20, "r": 20, "t": 80, "b": 40},
         # Above the chart, so that a long name does not make the chart narrow.
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+        legend={"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0},
         xaxis=_axis(chart.x),
         yaxis=_axis(chart.y),
     )
@@ -43,10 +47,25 @@ def plotly_figure(chart: Chart) -> Any:
     return figure
 
 
+def _figure_class(base: Any, drawing: str) -> Any:
+    """Return plotly's class of figures with a static drawing beside the figure.
+
+    Viewers that run no script, such as those of code hosts, show a notebook's drawing instead of nothing.
+    """
+
+    class Figure(base):  # type: ignore[misc]
+        _ipython_display_ = None  # it would show the figure alone
+
+        def _repr_mimebundle_(self, *args: Any, **options: Any) -> dict[str, Any]:
+            return {**super()._repr_mimebundle_(*args, **options), "image/svg+xml": drawing}
+
+    return Figure
+
+
 def _trace(go: Any, series: Series, chart: Chart) -> Any:
-    common = {"name": html_text(series.name), "showlegend": bool(series.name)}
+    common = {"name": _text(series.name), "showlegend": bool(series.name)}
     x, y = [point.x for point in series.points], [point.y for point in series.points]
-    texts = [html_text(point.text) for point in series.points]
+    texts = [_text(point.text) for point in series.points]
     if series.kind == "bars":
         return go.Bar(
             x=x, y=y, orientation="h", marker_color=series.colour, hovertext=texts, hoverinfo="text", **common
@@ -86,15 +105,20 @@ def _with_gaps(values: list[float]) -> list[Any]:
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
-    layout: dict[str, Any] = {"title": html_text(axis.title), "type": "log" if axis.is_log else "linear"}
+    layout: dict[str, Any] = {"title": _text(axis.title), "type": "log" if axis.is_log else "linear"}
     if axis.labels:
         numbers = list(range(len(axis.labels)))
         layout |= {
             "tickvals": numbers,
-            "ticktext": [html_text(label) for label in axis.labels],
+            "ticktext": [_text(label) for label in axis.labels],
             "autorange": "reversed",
         }
         layout |= {"automargin": True}
     if axis.is_hidden:
         layout |= {"showticklabels": False, "showgrid": False, "zeroline": False}
     return layout
+
+
+def _text(text: str) -> str:
+    """Return a text without marks, which plotly would read as HTML; quotes it shows as they are."""
+    return escape(printable(text), quote=False)

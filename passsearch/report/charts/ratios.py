@@ -19,17 +19,19 @@ def ratios_chart(document: Mapping[str, Any]) -> Chart:
     ratios = [(name, ratio) for name, ratio in (document.get("ratios") or {}).items() if name in TITLES]
     rows = [(TITLES[name], ratio) for name, ratio in ratios if ratio_value(ratio) is not None]
     title = f"times better than {baseline_name(document)}, with the interval"
-    return ratio_chart("The winner and the baseline", title, rows)
+    # Green is for a gain that is certain, so not for one of the search's own measurements.
+    colour = None if lookup(document, "verdict", "confirmed") else OTHER
+    return ratio_chart("The winner and the baseline", title, rows, colours=[colour] * len(rows))
 
 
-def ratio_chart(title: str, axis: str, rows: Sequence[tuple[str, Any]], *, colours: Sequence[str] = ()) -> Chart:
+def ratio_chart(title: str, axis: str, rows: Sequence[tuple[str, Any]], *, colours: Sequence[str | None] = ()) -> Chart:
     """Return a line per ratio.
 
     Args:
         title: Title of the chart.
         axis: Title of the axis.
         rows: Label and ratio document of every line; those without a value stay empty.
-        colours: Colour of every line.
+        colours: Colour of every line; ``None`` for one that says whether the interval is above 1.
     """
     points = [_point(number, text, ratio) for number, (text, ratio) in enumerate(rows)]
     drawn = [(point, colours[number] if colours else None) for number, point in enumerate(points) if point]
