@@ -6,6 +6,7 @@ from typing import Any
 
 from passsearch.catalog import load
 from passsearch.core import PassSpec, Pipeline
+from passsearch.dialects import DIALECTS
 from passsearch.errors import PassSearchError
 from passsearch.report.charts import METRICS, ablation_rows, pass_gain
 from passsearch.report.elements import definitions, details, html_table, note, section
@@ -32,10 +33,8 @@ def winner_section(record: RunRecord) -> str:
 @cache
 def summaries(dialect: str) -> Mapping[str, str]:
     """Return what every pass of the catalog does, by name; empty for a dialect that does not exist."""
-    try:
-        return {name: entry.summary for name, entry in load(dialect).entries.items()}
-    except PassSearchError:
-        return {}
+    # The name may come from the result of somebody else, and the catalog of a dialect is a folder of that name.
+    return {name: entry.summary for name, entry in load(dialect).entries.items()} if dialect in DIALECTS else {}
 
 
 def _row(step: PassSpec, record: RunRecord) -> tuple[str, ...]:

@@ -51,6 +51,9 @@ def test_recorded_results_are_read(result: dict[str, Any]) -> None:
 @given(st.sampled_from(PLACES), st.sampled_from(VALUES))
 @example((0, ("best", "outputs", "deviation")), None)
 @example((0, ("best", "energy_j")), 1e308)
+@example((0, ("ratios", "throughput", "ratio")), 1e308)
+@example((0, ("toolchain", "dialect")), "x" * 10_000)
+@example((0, ("trials", 1, "compile_s")), 1e308)
 def test_a_damaged_result_is_refused_in_a_line_or_printed(place: tuple[int, tuple[Any, ...]], value: object) -> None:
     result = mutated(*place, value)
     problem = schema_problem(result)

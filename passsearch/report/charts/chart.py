@@ -1,13 +1,16 @@
 """A chart as plain data, which is drawn as static SVG for pages and as a plotly figure for notebooks."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 Kind: TypeAlias = Literal["points", "line", "steps", "segments", "bars"]
 """How points of a series are drawn. ``segments`` joins the first with the second, the third with the fourth, …"""
 
 BEST, BASELINE, OTHER, FAILED, ACCENT = "#1f9d6c", "#c8663d", "#8391a5", "#c23b4b", "#3f86c6"
 """Colours that are legible on white and on black."""
+
+LEAST, MOST = 1e-15, 1e15
+"""Values that are drawn."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,11 @@ class Chart:
     def legend(self) -> tuple[Series, ...]:
         """The series that have a name and a point."""
         return tuple(series for series in self.series if series.name and series.points)
+
+
+def drawable(value: Any) -> float | None:
+    """Return a value above 0 that has a place on an axis; ``None`` for anything else, as in files of others."""
+    return float(value) if isinstance(value, int | float) and LEAST <= value <= MOST else None
 
 
 def spans_much(values: list[float]) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from passsearch.report.charts.chart import BEST, OTHER, Axis, Chart, Point, Series, spans_much
+from passsearch.report.charts.chart import BEST, OTHER, Axis, Chart, Point, Series, drawable, spans_much
 from passsearch.report.formatting import format_number, lookup
 from passsearch.report.rows import baseline_name, label
 from passsearch.report.run_record import RunRecord
@@ -27,8 +27,8 @@ class Objective:
     def gain(self, candidate: Mapping[str, Any]) -> float | None:
         """Return how many times better a candidate is than the baseline; ``None`` if that was not measured."""
         if self.name in ("throughput", "latency"):
-            return _positive(lookup(candidate, "ratio", "ratio"))
-        first, second = (_positive(lookup(each, *PLACES[self.name])) for each in (self.baseline, candidate))
+            return drawable(lookup(candidate, "ratio", "ratio"))
+        first, second = (drawable(lookup(each, *PLACES[self.name])) for each in (self.baseline, candidate))
         return first / second if first and second else None
 
 
@@ -65,7 +65,7 @@ def history_chart(record: RunRecord) -> Chart:
         best = max(best, point.y)
         line.append(Point(point.x, best))
     if line and record.built_s:
-        end_s = max(float(lookup(record.document, "seconds", "total") or 0.0), line[-1].x)
+        end_s = max(drawable(lookup(record.document, "seconds", "total")) or 0.0, line[-1].x)
         line.append(Point(end_s, best))
     times = "seconds since the start of the run" if record.built_s else "candidates in order"
     series = (
@@ -82,7 +82,3 @@ def _points(record: RunRecord, objective: Objective) -> Iterator[Point]:
         time_s = record.build_time_s(trial) if record.built_s else float(number)
         if gain is not None and time_s is not None:
             yield Point(time_s, gain, f"{label(trial)}: {format_number(gain)}")
-
-
-def _positive(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and 0 < value < float("inf") else None

@@ -3,7 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from passsearch.report.charts.chart import ACCENT, BASELINE, BEST, OTHER, Axis, Chart, Point, Series, spans_much
+from passsearch.report.charts.chart import (
+    ACCENT,
+    BASELINE,
+    BEST,
+    OTHER,
+    Axis,
+    Chart,
+    Point,
+    Series,
+    drawable,
+    spans_much,
+)
 from passsearch.report.charts.history import trials
 from passsearch.report.formatting import format_number
 from passsearch.report.rows import baseline_name, label
@@ -35,8 +46,7 @@ def _identity(row: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _is_measured(row: Mapping[str, Any]) -> bool:
-    values = (row.get("compile_s"), row.get("throughput_per_s"))
-    return all(isinstance(value, int | float) and 0 < value < float("inf") for value in values)
+    return None not in (drawable(row.get("compile_s")), drawable(row.get("throughput_per_s")))
 
 
 def _point(row: Mapping[str, Any]) -> Point:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from passsearch.report.charts.chart import BEST, OTHER, Axis, Chart, Point, Series, spans_much
+from passsearch.report.charts.chart import BEST, OTHER, Axis, Chart, Point, Series, drawable, spans_much
 from passsearch.report.formatting import format_ratio, lookup
 from passsearch.report.rows import baseline_name
 
@@ -43,8 +43,7 @@ def ratio_chart(title: str, axis: str, rows: Sequence[tuple[str, Any]], *, colou
 
 def ratio_value(ratio: Any) -> float | None:
     """Return the value of a ratio document; ``None`` if it has none."""
-    value = lookup(ratio, "ratio")
-    return float(value) if isinstance(value, int | float) and 0 < value < float("inf") else None
+    return drawable(lookup(ratio, "ratio"))
 
 
 def _point(number: int, text: str, ratio: Any) -> Point | None:
