@@ -2,6 +2,7 @@
 
 from passsearch.api.ablation import ablate
 from passsearch.api.benchmark import bench
+from passsearch.api.catalog import catalog_entry
 from passsearch.api.common import Progress, session
 from passsearch.api.comparison import analyze, compare
 from passsearch.api.exploration import check_space, explore
@@ -17,6 +18,7 @@ __all__ = [
     "analyze",
     "audit",
     "bench",
+    "catalog_entry",
     "check_space",
     "compare",
     "explore",

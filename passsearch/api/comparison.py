@@ -15,7 +15,7 @@ from passsearch.api.common import (
     read_candidate,
     session,
 )
-from passsearch.api.results import Comparison
+from passsearch.api.results import Analysis, Comparison
 from passsearch.core import DEADLINE_S, InputTypes, check_arguments
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, open_session
@@ -25,7 +25,6 @@ from passsearch.search import (
     PAIRED,
     PROTOCOLS,
     ComparisonOptions,
-    NetworkAnalysis,
     Side,
     analyze_network,
     compare_candidates,
@@ -48,11 +47,12 @@ def analyze(
     toolchain: str | None = None,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
-) -> NetworkAnalysis:
+) -> Analysis:
     """Return operators, features, architecture classes with evidence, and candidate passes with reasons."""
     network = {"inputs": inputs, "batch": batch, "toolchain": toolchain, "catalogs": catalogs, "trust": trust}
     with session(model, example_inputs, remember=False, **network) as evaluator:  # type: ignore[arg-type]
-        return analyze_network(evaluator.session, evaluator.network.summary)
+        analysis = analyze_network(evaluator.session, evaluator.network.summary)
+        return Analysis(analysis.summary, analysis.fingerprint, analysis.classes, analysis.selection)
 
 
 @check_arguments

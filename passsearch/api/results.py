@@ -1,9 +1,51 @@
-"""Results of API functions: JSON documents that print as their tables."""
+"""Results of API functions: they print as tables, and notebooks show them as HTML."""
 
+from collections import Counter
 from typing import Any
 
 from passsearch.core import printable
-from passsearch.report import ablation_text, audit_text, comparison_text, engines_text, space_text
+from passsearch.report import (
+    ablation_text,
+    analysis_html,
+    audit_html,
+    audit_text,
+    catalog_entry_html,
+    catalog_entry_text,
+    comparison_html,
+    comparison_text,
+    engines_text,
+    space_html,
+    space_text,
+)
+from passsearch.search import NetworkAnalysis
+
+
+class Analysis(NetworkAnalysis):
+    """The result of ``analyze``."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form of ``passsearch analyze --json``, without the name of the network."""
+        selection = self.selection
+        return {
+            "operators": dict(Counter(operator.kind for operator in self.summary.operators).most_common()),
+            "fingerprint": self.fingerprint.to_json(),
+            "classes": [label.to_json() for label in self.classes],
+            "passes": [{"name": entry.name, "reason": reason} for entry, reason in selection.candidates],
+            "dropped": [{"name": entry.name, "reason": reason} for entry, reason in selection.others],
+        }
+
+    def _repr_html_(self) -> str:
+        return analysis_html(self.to_json())
+
+
+class CatalogPass(dict[str, Any]):
+    """The result of ``catalog_entry``; its items are those of ``passsearch catalog show --json``."""
+
+    def __repr__(self) -> str:
+        return printable(catalog_entry_text(self), keep="\n")
+
+    def _repr_html_(self) -> str:
+        return catalog_entry_html(self)
 
 
 class Comparison(dict[str, Any]):
@@ -11,6 +53,9 @@ class Comparison(dict[str, Any]):
 
     def __repr__(self) -> str:
         return printable(comparison_text(self), keep="\n")
+
+    def _repr_html_(self) -> str:
+        return comparison_html(self)
 
 
 class EngineBenchmark(dict[str, Any]):
@@ -33,9 +78,15 @@ class Audit(dict[str, Any]):
     def __repr__(self) -> str:
         return printable(audit_text(self), keep="\n")
 
+    def _repr_html_(self) -> str:
+        return audit_html(self)
+
 
 class ExploredSpace(dict[str, Any]):
     """The result of ``explore``; its items are those that ``passsearch explore --out`` writes."""
 
     def __repr__(self) -> str:
         return printable(space_text(self), keep="\n")
+
+    def _repr_html_(self) -> str:
+        return space_html(self)

@@ -17,6 +17,7 @@ from passsearch.api.common import (
     refuse_unreadable,
 )
 from passsearch.api.compiled_function import compiled_function
+from passsearch.api.plots import Plots
 from passsearch.api.recorded_run import recorded_session
 from passsearch.api.results import Ablation, Audit
 from passsearch.core import (
@@ -31,7 +32,7 @@ from passsearch.core import (
 )
 from passsearch.evaluate import MeasurementPlans, open_session
 from passsearch.export import export_run
-from passsearch.report import candidate_text, result_html, result_text
+from passsearch.report import candidate_text, candidates_frame, read_record, result_html, result_text
 from passsearch.search import OUTPUT_CASES, Run, RunOptions, audit_run, require_repetitions
 from passsearch.store import read_result
 from passsearch.toolchain import cache_folder
@@ -60,7 +61,7 @@ class Best:
 
 
 class TuneResult:
-    """The result of a run. Prints as a table, in a notebook too.
+    """The result of a run. Prints as a table, in a notebook too; ``plot`` and ``to_frame`` show the whole search.
 
     Attributes:
         document: The content of ``result.json``.
@@ -96,6 +97,19 @@ class TuneResult:
         """Verdict on the winner: ``improved``, the ratio and its interval."""
         verdict: Mapping[str, Any] = self.document["verdict"]
         return verdict
+
+    @property
+    def plot(self) -> Plots:
+        """The charts of the run as plotly figures: ``result.plot.history()``."""
+        return Plots(read_record(self.document, self.run))
+
+    def to_frame(self) -> Any:
+        """Return the candidates of the search as a ``pandas.DataFrame``, a row each, with units in the columns' names.
+
+        Raises:
+            UserError: pandas is not installed.
+        """
+        return candidates_frame(read_record(self.document, self.run))
 
     def export(self, to: str | Path, *, minimal: bool = False) -> Path:
         """Write the deployment script, the pipeline file and the network; needs no compiler.

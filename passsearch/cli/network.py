@@ -1,8 +1,7 @@
 """``analyze``, ``tune`` and ``compare``: commands on a network."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -23,9 +22,6 @@ from passsearch.cli.options import (
 from passsearch.cli.output import print_note, print_result, split_names
 from passsearch.core import DEADLINE_S, USUAL_REPETITIONS, read_inputs
 from passsearch.errors import UserError
-
-if TYPE_CHECKING:
-    from passsearch.search.pass_selection import NetworkAnalysis
 
 INTERRUPTED = 130
 
@@ -50,7 +46,7 @@ def analyze(
     from passsearch.report import analysis_text
 
     analysis = api.analyze(model, inputs=types, batch=batch, toolchain=toolchain, catalogs=catalogs or (), trust=trust)
-    document = _analysis_document(model, analysis)
+    document = {"model": model, **analysis.to_json()}
     print_result(document, analysis_text(document), as_json=as_json)
 
 
@@ -232,17 +228,3 @@ def check_environment(toolchain: str | None) -> None:
 
     require_c_compiler()
     get_toolchain(toolchain)
-
-
-def _analysis_document(model: str, analysis: "NetworkAnalysis") -> Mapping[str, Any]:
-    from collections import Counter
-
-    selection = analysis.selection
-    return {
-        "model": model,
-        "operators": dict(Counter(operator.kind for operator in analysis.summary.operators).most_common()),
-        "fingerprint": analysis.fingerprint.to_json(),
-        "classes": [architecture_class.to_json() for architecture_class in analysis.classes],
-        "passes": [{"name": decision.entry.name, "reason": decision.reason} for decision in selection.candidates],
-        "dropped": [{"name": decision.entry.name, "reason": decision.reason} for decision in selection.others],
-    }

@@ -132,20 +132,26 @@ def ablate(
 
 
 def report(
-    run: Run,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders; several are set side by side.")],
     *,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write an HTML page with a plot.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write one HTML page with all plots; it works offline.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the result of a finished run."""
-    from passsearch.report import result_page, result_text
-    from passsearch.store import read_result
+    """Show the result of a finished run, or of several runs side by side."""
+    from passsearch.report import read_run, report_page, result_text, runs_side_by_side_text
 
-    document = read_result(run)
+    records = [read_run(run) for run in runs]
     if html is not None:
-        _write_page(html, result_page(document))
+        _write_page(html, report_page(records))
         print_note(f"wrote {html}")
-    print_result(document, result_text(document), as_json=as_json)
+    if len(records) == 1:
+        document: Mapping[str, Any] = records[0].document
+        print_result(document, result_text(document), as_json=as_json)
+    else:
+        document = {"runs": [{"folder": str(record.folder), "result": record.document} for record in records]}
+        print_result(document, runs_side_by_side_text(records), as_json=as_json)
 
 
 def _rebuild_advice(result: "TuneResult", script: Path) -> str:

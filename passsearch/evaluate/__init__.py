@@ -5,7 +5,7 @@ holds implementations that need no compiler.
 """
 
 from passsearch.evaluate.apply import Applier
-from passsearch.evaluate.build import Builder
+from passsearch.evaluate.build import Builder, options_key
 from passsearch.evaluate.catalog_check import CheckedEntry, check_entries
 from passsearch.evaluate.closure import FAILED, UNTRIED, Closure
 from passsearch.evaluate.code_digest import dialect_digest
@@ -77,6 +77,7 @@ __all__ = [
     "find_options",
     "is_sealed",
     "open_session",
+    "options_key",
     "physical_cores",
     "recorded_edges",
     "seal",

@@ -2,11 +2,27 @@
 
 from passsearch.report.ablation_text import ablation_headline, ablation_text
 from passsearch.report.batch import batch_results_text, batch_states_text, cross_text
+from passsearch.report.charts import (
+    ablation_chart,
+    history_chart,
+    kernels_chart,
+    pareto_chart,
+    plotly_figure,
+    space_chart,
+)
 from passsearch.report.engines import engines_text
 from passsearch.report.exploration import certificate_check_text, space_text
 from passsearch.report.formatting import format_megabytes
+from passsearch.report.fragments import (
+    analysis_html,
+    audit_html,
+    catalog_entry_html,
+    comparison_html,
+    space_html,
+)
+from passsearch.report.frame import candidates_frame
 from passsearch.report.headline import headline_text
-from passsearch.report.html import result_html, result_page
+from passsearch.report.html import result_html
 from passsearch.report.listings import (
     analysis_text,
     audit_text,
@@ -17,34 +33,53 @@ from passsearch.report.listings import (
     runs_text,
     toolchains_text,
 )
+from passsearch.report.page import report_page
 from passsearch.report.progress import ProgressBar
+from passsearch.report.run_record import RunRecord, read_record, read_run
+from passsearch.report.runs_table import runs_side_by_side_text
 from passsearch.report.state_graph import state_graph_svg
 from passsearch.report.text import candidate_text, comparison_text, result_text
 from passsearch.report.verdict import verdict_text
 
 __all__ = [
     "ProgressBar",
+    "RunRecord",
+    "ablation_chart",
     "ablation_headline",
     "ablation_text",
+    "analysis_html",
     "analysis_text",
+    "audit_html",
     "audit_text",
     "batch_results_text",
     "batch_states_text",
     "candidate_text",
+    "candidates_frame",
     "catalog_check_text",
+    "catalog_entry_html",
     "catalog_entry_text",
     "catalog_text",
     "certificate_check_text",
+    "comparison_html",
     "comparison_text",
     "cross_text",
     "engines_text",
     "findings_text",
     "format_megabytes",
     "headline_text",
+    "history_chart",
+    "kernels_chart",
+    "pareto_chart",
+    "plotly_figure",
+    "read_record",
+    "read_run",
+    "report_page",
     "result_html",
-    "result_page",
     "result_text",
+    "runs_side_by_side_text",
     "runs_text",
+    "space_chart",
+    "space_html",
     "space_text",
     "state_graph_svg",
     "toolchains_text",

@@ -24,7 +24,7 @@ def space_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
         width: Largest number of characters in a line; the terminal's width by default.
     """
     width = width or text_width()
-    lines = [*_summary_lines(document), *_closure_lines(document)]
+    lines = [*summary_lines(document), *closure_lines(document)]
     summary = "\n".join(paragraph(title, text, width=width) for title, text in lines)
     return "\n\n".join(part for part in (summary, _pass_table(document, width)) if part)
 
@@ -44,7 +44,8 @@ def certificate_check_text(document: Mapping[str, Any], *, width: int | None = N
     return "\n".join(paragraph("does not hold", problem, width=width) for problem in document["problems"])
 
 
-def _summary_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+def summary_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return titles and texts on an explored space: its size, and what the passes did in it."""
     network = f"{document['model']['source']}, TVM {document['toolchain']['tvm_version']}, {document['target']}"
     applied = f"{document['tried']} passes applied in {document['seconds']:.0f} s, {_cache_note(document)}"
     return [
@@ -61,7 +62,7 @@ def _summary_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _closure_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+def closure_lines(document: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what only a closed space can say, or which part of an open space is closed."""
     lines = []
     if document["barriers"] is not None:
@@ -109,9 +110,14 @@ def _barriers(pairs: Sequence[Sequence[str]]) -> str:
 
 
 def _pass_table(document: Mapping[str, Any], width: int) -> str:
+    titles = ("pass", "new states", "enables", "disables")
+    return table(titles, pass_rows(document), width=width, right=("new states",))
+
+
+def pass_rows(document: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     """Return a row per pass with an effect: states it reached first, passes it enables, passes it disables."""
     new_states = document["new_states"]
-    rows = [
+    return [
         (
             step,
             str(new_states.get(step, 0)),
@@ -121,7 +127,6 @@ def _pass_table(document: Mapping[str, Any], width: int) -> str:
         for step in document["steps"]
         if step not in document["idle"]
     ]
-    return table(("pass", "new states", "enables", "disables"), rows, width=width, right=("new states",))
 
 
 def _partners(pairs: Sequence[Mapping[str, Any]], step: str) -> str:

@@ -8,6 +8,9 @@ from passsearch.core import printable
 
 MISSING = "–"
 
+MOST_RATIO = 10_000
+"""Largest end of a ratio's interval that is written out."""
+
 
 def lookup(document: Mapping[str, Any] | None, *keys: str) -> Any:
     """Return the value at a path of keys, ``None`` if a key of the path is missing or ``null``."""
@@ -59,7 +62,10 @@ def format_ratio(ratio: Mapping[str, Any] | None) -> str:
     value = lookup(ratio, "ratio")
     # Typical gains are a few percent, so a ratio near 1 needs a resolution of 0.1 %; one of 20 does not.
     decimals = 3 if value is None or value < 2 else 2 if value < 10 else 1
-    return format_interval(value, lookup(ratio, "interval"), decimals=decimals)
+    text = format_interval(value, lookup(ratio, "interval"), decimals=decimals)
+    _, high = lookup(ratio, "interval") or (None, None)
+    # Few and very different compiles leave intervals of 20 digits, which say no more than this.
+    return text if high is None or high < MOST_RATIO else f"{text.partition(',')[0]}, over {MOST_RATIO}]"
 
 
 def format_latency_ms(measurement: Mapping[str, Any] | None) -> str:

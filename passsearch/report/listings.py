@@ -7,6 +7,8 @@ from typing import Any
 from passsearch.report.formatting import MISSING, format_megabytes, format_ratio, format_time, lookup
 from passsearch.report.table import paragraph, table, text_width
 
+PARAMETER_TITLES = ("parameter", "type", "default", "values searched", "meaning")
+
 # `null` is neither: something optional, such as a power meter, that this machine does not have.
 _STATUS = {True: "ok", False: "missing", None: "–"}
 
@@ -44,7 +46,7 @@ def toolchains_text(toolchains: Sequence[Mapping[str, Any]]) -> str:
         return "No toolchain yet. Run: passsearch toolchain install DIALECT"
     titles = ("name", "dialect", "TVM", "LLVM", "CUDA", "Python", "interpreter")
     keys = ("name", "dialect", "tvm_version", "llvm_version", "cuda", "python_version", "python")
-    rows = [[_cell(toolchain.get(key)) for key in keys] for toolchain in toolchains]
+    rows = [[cell_text(toolchain.get(key)) for key in keys] for toolchain in toolchains]
     return table(titles, rows, width=text_width())
 
 
@@ -56,10 +58,10 @@ def runs_text(document: Mapping[str, Any]) -> str:
     titles = ("network", "toolchain", "measured", "outcome", "MB", "folder")
     rows = [
         (
-            _cell(lookup(run, "model", "source")),
-            _cell(lookup(run, "toolchain", "name")),
+            cell_text(lookup(run, "model", "source")),
+            cell_text(lookup(run, "toolchain", "name")),
             format_time(run["measured_at"]),
-            _run_outcome(run),
+            run_outcome(run),
             format_megabytes(run["bytes"]),
             Path(run["folder"]).name,
         )
@@ -70,7 +72,8 @@ def runs_text(document: Mapping[str, Any]) -> str:
     return f"{table(titles, rows, width=text_width(), right=('MB',))}\n\n{paragraph('runs', total, width=text_width())}"
 
 
-def _run_outcome(run: Mapping[str, Any]) -> str:
+def run_outcome(run: Mapping[str, Any]) -> str:
+    """Return the outcome of a run in some words, from its row or its result."""
     verdict = run.get("verdict")
     if not verdict:
         return "no result yet"
@@ -78,20 +81,20 @@ def _run_outcome(run: Mapping[str, Any]) -> str:
         return "interrupted"
     if not verdict.get("confirmed"):
         return "not confirmed"
-    return f"{_cell(verdict.get('objective'))} {format_ratio(verdict)}" if verdict.get("improved") else "no gain"
+    return f"{cell_text(verdict.get('objective'))} {format_ratio(verdict)}" if verdict.get("improved") else "no gain"
 
 
 def analysis_text(document: Mapping[str, Any]) -> str:
     """Return a network's operators, features, classes with evidence, and the passes with the reason for each."""
     width = text_width()
     operators = ", ".join(f"{count} {kind}" for kind, count in (document.get("operators") or {}).items())
-    lines = [("network", _cell(document.get("model"))), ("operators", operators or MISSING)]
+    lines = [("network", cell_text(document.get("model"))), ("operators", operators or MISSING)]
     lines += [
         (f"class {architecture_class['name']}", "; ".join(architecture_class["evidence"]) or MISSING)
         for architecture_class in document.get("classes") or []
     ]
     summary = "\n".join(paragraph(title, text, width=width) for title, text in lines)
-    features = [_feature_row(name, feature) for name, feature in (document.get("fingerprint") or {}).items()]
+    features = [feature_row(name, feature) for name, feature in (document.get("fingerprint") or {}).items()]
     parts = [summary, table(("feature", "count", "first", "detail"), features, width=width, right=("count",))]
     for title, key in (("pass in the search", "passes"), ("pass not in the search", "dropped")):
         decisions = [(str(decision["name"]), str(decision["reason"])) for decision in document.get(key) or []]
@@ -107,9 +110,9 @@ def catalog_text(document: Mapping[str, Any]) -> str:
         (
             entry["name"],
             str(entry["opt_level"]),
-            _cell(entry["paper"]),
+            cell_text(entry["paper"]),
             entry["role"],
-            _cell(entry["classes"]),
+            cell_text(entry["classes"]),
             entry["summary"],
         )
         for entry in document.get("passes") or []
@@ -124,12 +127,11 @@ def catalog_text(document: Mapping[str, Any]) -> str:
 def catalog_entry_text(entry: Mapping[str, Any]) -> str:
     """Return everything the catalog says about one pass."""
     width = text_width()
-    lines = [(key, _cell(value)) for key, value in entry.items() if key not in ("parameters", "needs")]
-    needs = ", ".join(_need(need) for need in entry.get("needs") or [])
+    lines = [(key, cell_text(value)) for key, value in entry.items() if key not in ("parameters", "needs")]
+    needs = ", ".join(need_text(need) for need in entry.get("needs") or [])
     paragraphs = [paragraph(key, text, width=width) for key, text in [*lines, ("needs", needs or MISSING)]]
-    rows = [_parameter_row(parameter) for parameter in entry.get("parameters") or []]
-    titles = ("parameter", "type", "default", "values searched", "meaning")
-    return "\n\n".join(["\n".join(paragraphs), *([table(titles, rows, width=width)] if rows else [])])
+    rows = [parameter_row(parameter) for parameter in entry.get("parameters") or []]
+    return "\n\n".join(["\n".join(paragraphs), *([table(PARAMETER_TITLES, rows, width=width)] if rows else [])])
 
 
 def catalog_check_text(document: Mapping[str, Any]) -> str:
@@ -148,28 +150,32 @@ def _check_outcome(entry: Mapping[str, Any]) -> str:
     return f"not checked: {entry['skipped']}" if entry["skipped"] else "ok"
 
 
-def _feature_row(name: str, feature: Mapping[str, Any]) -> tuple[str, str, str, str]:
+def feature_row(name: str, feature: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """Return a feature of a network as the cells of a row."""
     first = lookup(feature, "first")
     return (
         name.replace("_", " "),
-        _cell(feature.get("count")),
+        cell_text(feature.get("count")),
         MISSING if first is None else f"%{first}",
-        _cell(feature.get("detail")),
+        cell_text(feature.get("detail")),
     )
 
 
-def _need(need: Mapping[str, Any]) -> str:
+def need_text(need: Mapping[str, Any]) -> str:
+    """Return a prerequisite of a pass, and when it is one."""
     features = need.get("when")
-    return f"{need['name']} (if the network has {_cell(features)})" if features else str(need["name"])
+    return f"{need['name']} (if the network has {cell_text(features)})" if features else str(need["name"])
 
 
-def _parameter_row(parameter: Mapping[str, Any]) -> tuple[str, ...]:
+def parameter_row(parameter: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a parameter as the cells under ``PARAMETER_TITLES``."""
     default = "required" if parameter.get("required") else str(parameter.get("default"))
     searched = ", ".join(map(str, parameter.get("alternatives") or ())) or MISSING
-    return str(parameter["name"]), str(parameter["type"]), default, searched, _cell(parameter.get("meaning"))
+    return str(parameter["name"]), str(parameter["type"]), default, searched, cell_text(parameter.get("meaning"))
 
 
-def _cell(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """Return any value of a document as the text of a cell."""
     # `bool` first: it is a subclass of int and would be printed as True or False.
     if isinstance(value, bool):
         return "yes" if value else "no"

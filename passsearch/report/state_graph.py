@@ -18,7 +18,7 @@ def state_graph_svg(document: Mapping[str, Any]) -> str:
         document: An explored space, as ``api.explore`` returns it.
     """
     edges = _edges(document["graph"]["table"])
-    columns = _columns(len(document["graph"]["states"]), edges)
+    columns = state_columns(len(document["graph"]["states"]), edges)
     positions = _positions(columns, edges)
     step_numbers = sorted({step for _, _, step in edges})
     colours = {step: PALETTE[index % len(PALETTE)] for index, step in enumerate(step_numbers)}
@@ -52,7 +52,7 @@ def _edges(table: list[list[int]]) -> list[tuple[int, int, int]]:
     ]
 
 
-def _columns(states: int, edges: list[tuple[int, int, int]]) -> list[list[int]]:
+def state_columns(states: int, edges: list[tuple[int, int, int]]) -> list[list[int]]:
     """Return the states by their distance from the network, found breadth-first."""
     successors: dict[int, list[int]] = {state: [] for state in range(states)}
     for source, target, _ in edges:
@@ -67,7 +67,7 @@ def _columns(states: int, edges: list[tuple[int, int, int]]) -> list[list[int]]:
 
 def _positions(columns: list[list[int]], edges: list[tuple[int, int, int]]) -> dict[int, tuple[float, float]]:
     """Return x and y in pixels of every state."""
-    heights = _heights(columns, edges)
+    heights = state_heights(columns, edges)
     return {
         state: (MARGIN + COLUMN_WIDTH * index, MARGIN + ROW_HEIGHT * (heights[state] + 0.5))
         for index, column in enumerate(columns)
@@ -75,7 +75,7 @@ def _positions(columns: list[list[int]], edges: list[tuple[int, int, int]]) -> d
     }
 
 
-def _heights(columns: list[list[int]], edges: list[tuple[int, int, int]]) -> dict[int, float]:
+def state_heights(columns: list[list[int]], edges: list[tuple[int, int, int]]) -> dict[int, float]:
     """Return the row of every state, ordered so that few edges cross (Sugiyama's barycentre method)."""
     neighbours: dict[int, list[int]] = {state: [] for column in columns for state in column}
     for source, target, _ in edges:

@@ -88,7 +88,7 @@ def comparison_text(document: Mapping[str, Any], *, width: int | None = None) ->
     tail = [
         ("noise floor", noise),
         *_row_estimators(document),
-        *((label(row), f"failed: {_failure(row['failure'])}") for row in failures),
+        *((label(row), f"failed: {failure_text(row['failure'])}") for row in failures),
     ]
     parts = [
         _paragraphs(setup_lines(document), width),
@@ -168,14 +168,19 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "passes not tried", f"{names} (the search ended before; give it more --trials or --timeout)"
     if document.get("composition"):
         yield "kernels", _composition(document["composition"])
-    yield "failures", _failures(document)
-    for reproducer in document.get("reproducers") or []:
-        yield "reproducer", f"{', '.join(reproducer['passes'])} in {reproducer['folder']}: {reproducer['reason']}"
+    yield from failure_lines(document)
     if document.get("seconds"):
         yield "seconds", _seconds(document["seconds"])
     yield from _unavailable(lookup(document, "best", "unavailable") or {})
     if document.get("interrupted"):
         yield "interrupted", "this is the result so far; the same command continues the run"
+
+
+def failure_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the failed candidates by kind, and the folders that reproduce wrong results."""
+    yield "failures", _failures(document)
+    for reproducer in document.get("reproducers") or []:
+        yield "reproducer", f"{', '.join(reproducer['passes'])} in {reproducer['folder']}: {reproducer['reason']}"
 
 
 def _composition(composition: Mapping[str, Any]) -> str:
@@ -326,7 +331,8 @@ def _failure_kind(kind: str, count: int, *, example: Mapping[str, Any] | None) -
     return f"{count} {kind} ({'first ' if count > 1 else ''}{_place_and_reason(example)})"
 
 
-def _failure(failure: Mapping[str, Any]) -> str:
+def failure_text(failure: Mapping[str, Any]) -> str:
+    """Return kind, place and reason of a failure."""
     return f"{_text(failure, 'kind')} {_place_and_reason(failure)}"
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from passsearch.api import TuneResult
-from passsearch.api.results import Audit, Comparison
+from passsearch.api import TuneResult, catalog_entry
+from passsearch.api.results import Analysis, Audit, Comparison
 from passsearch.catalog import load, select_passes
 from passsearch.core import Feature, Fingerprint, ModuleSummary, Operator, TensorType
 from passsearch.dialects import DIALECTS
-from passsearch.search import NetworkAnalysis
 
 DATA = Path(__file__).parents[1] / "report" / "data"
 
@@ -48,12 +47,18 @@ def test_the_winner_is_one_line(document: dict[str, Any]) -> None:
     assert text.endswith("then build at opt_level=0: 29.09 [29.06, 29.12] ms an inference, compiled in 7.38 s")
 
 
-def test_an_analysis_is_a_few_lines() -> None:
+@pytest.fixture
+def analysis() -> Analysis:
+    """The analysis of 900 operators."""
     kind = TensorType((1, 64), "float32")
     operators = tuple(Operator(index, "dense" if index % 2 else "add", "nn.dense", (), (kind,)) for index in range(900))
     fingerprint = Fingerprint({"batch_norm": Feature(3, 1), "attention": Feature(0)})
     selection = select_passes(load(next(iter(DIALECTS))), (), fingerprint=fingerprint)
-    lines = repr(NetworkAnalysis(ModuleSummary(operators, (899,)), fingerprint, (), selection)).splitlines()
+    return Analysis(ModuleSummary(operators, (899,)), fingerprint, (), selection)
+
+
+def test_an_analysis_is_a_few_lines(analysis: Analysis) -> None:
+    lines, selection = repr(analysis).splitlines(), analysis.selection
 
     assert lines[:3] == ["900 operators: 450 add, 450 dense", "features: 3 x batch_norm", "classes: none"]
     assert lines[3].startswith(f"passes: {len(selection.candidates)} candidates: ")
@@ -69,3 +74,25 @@ def test_comparison_and_audit_print_as_tables_and_are_json(document: dict[str, A
     assert "latency ms" in repr(comparison) and "samples" not in repr(comparison)
     assert "signed off" in repr(audit)
     assert comparison["rows"] == rows and json.loads(json.dumps(audit))["signed_off"]
+
+
+def test_notebooks_show_every_result_in_one_style(analysis: Analysis, document: dict[str, Any]) -> None:
+    rows = [{**document["baseline"], "name": "<O3>"}]
+    checks = [{"name": "IR", "ok": False, "detail": "<differs>"}]
+    results: dict[str, Any] = {
+        "resnet18 compiles": TuneResult(document, Path("run")),
+        "900 operators, class none": analysis,
+        "resnet18: noise floor 1 %": Comparison({**document, "baseline": "<O3>", "rows": rows, "noise_floor": 0.01}),
+        "refused: IR": Audit({"checks": checks}),
+        "FuseOps": catalog_entry("FuseOps"),
+    }
+    for headline, result in results.items():
+        html = result._repr_html_()
+        assert html.startswith('<div class="passsearch"><style>') and html.endswith("</div>")
+        assert headline in html and "<O3>" not in html and "<differs>" not in html
+
+
+def test_a_catalog_entry_prints_and_is_json() -> None:
+    entry = catalog_entry("FuseOps")
+
+    assert repr(entry).startswith("name: FuseOps") and json.loads(json.dumps(entry))["parameters"]

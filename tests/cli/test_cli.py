@@ -240,6 +240,15 @@ def test_report_prints_and_writes_a_page(passsearch: Run, finished: Path, tmp_pa
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
 
 
+def test_several_runs_are_set_side_by_side(passsearch: Run, finished: Path, tmp_path: Path) -> None:
+    answer = passsearch("report", str(finished), str(finished), "--html", str(tmp_path / "page.html"))
+    document = json.loads(passsearch("report", str(finished), str(finished), "--json").out)
+
+    assert answer.code == 0 and answer.out.count(finished.name) >= 2
+    assert "2 runs side by side" in (tmp_path / "page.html").read_text()
+    assert [run["result"]["schema"] for run in document["runs"]] == ["passsearch/1"] * 2
+
+
 def test_a_page_that_cannot_be_written_is_refused(passsearch: Run, finished: Path) -> None:
     assert_refused(passsearch("report", str(finished), "--html", str(finished)), 2, "--html")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from passsearch.report import result_page, result_text
+from passsearch.report import RunRecord, report_page, result_text
 from passsearch.store.result_schema import schema_problem
 
 RESULTS = [json.loads(file.read_text()) for file in (Path(__file__).parents[1] / "data" / "results").glob("*.json")]
@@ -51,6 +51,9 @@ def test_recorded_results_are_read(result: dict[str, Any]) -> None:
 @given(st.sampled_from(PLACES), st.sampled_from(VALUES))
 @example((0, ("best", "outputs", "deviation")), None)
 @example((0, ("best", "energy_j")), 1e308)
+@example((0, ("ratios", "throughput", "ratio")), 1e308)
+@example((0, ("toolchain", "dialect")), "x" * 10_000)
+@example((0, ("trials", 1, "compile_s")), 1e308)
 def test_a_damaged_result_is_refused_in_a_line_or_printed(place: tuple[int, tuple[Any, ...]], value: object) -> None:
     result = mutated(*place, value)
     problem = schema_problem(result)
@@ -58,4 +61,4 @@ def test_a_damaged_result_is_refused_in_a_line_or_printed(place: tuple[int, tupl
         assert len(problem) < 400 and "\n" not in problem
         assert place[1][0] in problem
     else:
-        assert result_text(result, width=100) and result_page(result)
+        assert result_text(result, width=100) and report_page([RunRecord(result), RunRecord({})])

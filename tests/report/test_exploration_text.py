@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from passsearch.report import certificate_check_text, space_text, state_graph_svg
+from passsearch.report import certificate_check_text, space_html, space_text, state_graph_svg
 
 
 @pytest.fixture
@@ -77,3 +77,10 @@ def test_the_drawing_has_a_circle_per_state_and_a_path_per_edge_and_legend_entry
 
     assert len(drawing.findall("{http://www.w3.org/2000/svg}circle")) == 3
     assert len(drawing.findall("{http://www.w3.org/2000/svg}path")) == 2 + 2
+
+
+def test_a_notebook_shows_the_same_space(space: dict[str, Any]) -> None:
+    html = space_html({**space, "model": {"name": "<net>", "source": "net.onnx"}})
+
+    assert "&lt;net&gt;: 3 states, closed" in html and "<net>" not in html
+    assert 'data-title="new states">1</td>' in html

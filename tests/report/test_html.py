@@ -4,7 +4,7 @@ import re
 from html.parser import HTMLParser
 from typing import Any
 
-from passsearch.report import result_html, result_page
+from passsearch.report import RunRecord, report_page, result_html
 
 VOID_TAGS = {"meta", "br", "img"}
 
@@ -31,11 +31,11 @@ class TagChecker(HTMLParser):
 
 def test_page_is_complete_and_loads_no_other_file(result: dict[str, Any]) -> None:
     checker = TagChecker()
-    checker.feed(result_page(result))
+    checker.feed(report_page([RunRecord(result)]))
 
     assert checker.unclosed == []
     assert checker.loads == []
-    assert "<script" not in result_page(result)
+    assert "<script" not in report_page([RunRecord(result)])
 
 
 def test_fragment_has_verdict_rows_and_plot(result: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ def test_names_are_escaped(result: dict[str, Any]) -> None:
     result["model"]["name"] = "<script>alert(1)</script>"
     result["baselines"][0]["name"] = "<b>&"
 
-    html = result_page(result)
+    html = report_page([RunRecord(result)])
 
     assert "<script>" not in html
     assert "<b>" not in html

@@ -1,0 +1,23 @@
+"""``catalog_entry``: what the catalog says about one pass."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from passsearch.api.results import CatalogPass
+from passsearch.catalog import load
+from passsearch.dialects import DIALECTS
+
+
+def catalog_entry(name: str, *, dialect: str | None = None, catalogs: Sequence[str | Path] = ()) -> CatalogPass:
+    """Return everything the catalog says about one pass.
+
+    Args:
+        name: Name of the pass.
+        dialect: Name of the dialect; the first one by default.
+        catalogs: YAML files with the user's own passes.
+
+    Raises:
+        UserError: There is no such pass or dialect, or a file has a mistake.
+    """
+    return CatalogPass(asdict(load(dialect or next(iter(DIALECTS)), *catalogs).entry(name)))

@@ -1,0 +1,31 @@
+"""Charts of runs: each is made once as plain data, and drawn as SVG for pages or as a plotly figure for notebooks."""
+
+from passsearch.report.charts.ablation import METRICS, ablation_chart, ablation_rows, pass_gain
+from passsearch.report.charts.chart import OTHER, Chart
+from passsearch.report.charts.history import history_chart, trials
+from passsearch.report.charts.kernels import kernels_chart
+from passsearch.report.charts.pareto import pareto_chart
+from passsearch.report.charts.plotly_figure import INSTALL, plotly_figure
+from passsearch.report.charts.ratios import ratio_chart, ratios_chart
+from passsearch.report.charts.space import space_chart
+from passsearch.report.charts.svg import chart_html, chart_svg
+
+__all__ = [
+    "INSTALL",
+    "METRICS",
+    "OTHER",
+    "Chart",
+    "ablation_chart",
+    "ablation_rows",
+    "chart_html",
+    "chart_svg",
+    "history_chart",
+    "kernels_chart",
+    "pareto_chart",
+    "pass_gain",
+    "plotly_figure",
+    "ratio_chart",
+    "ratios_chart",
+    "space_chart",
+    "trials",
+]

@@ -1,0 +1,56 @@
+"""An ablation: what every pass of the winner is worth."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from passsearch.errors import UserError
+from passsearch.report.charts.chart import BEST, FAILED, OTHER, Chart
+from passsearch.report.charts.ratios import ratio_chart
+from passsearch.report.run_record import RunRecord
+
+COLOURS = {"gain": BEST, "needed": BEST, "loss": FAILED}
+"""Colours by what a pass is worth; all else is grey."""
+
+METRICS = {"throughput": "throughput", "compile_time": "compile time"}
+KINDS = {"ladder": "passes added one by one", "without": "each pass left out once"}
+
+
+def ablation_chart(record: RunRecord, *, metric: str = "throughput", kind: str = "ladder") -> Chart:
+    """Return one metric of the winner with its passes added, or left out, one by one.
+
+    Args:
+        record: The run.
+        metric: ``throughput`` or ``compile_time``.
+        kind: ``ladder``, which adds passes one by one, or ``without``, which leaves out one each.
+
+    Raises:
+        UserError: The run has no ablation, or the arguments are impossible.
+    """
+    for what, value, allowed in (("metric", metric, METRICS), ("kind", kind, KINDS)):
+        if value not in allowed:
+            raise UserError(f"Unknown {what} of an ablation `{value}`; choose from: {', '.join(allowed)}.")
+    if record.ablation is None:
+        raise UserError(f"This run has no ablation; make it: passsearch ablate {record.folder or 'RUN'}")
+    rows = [row for row in ablation_rows(record.ablation) if row.get("kind") == kind]
+    compared = "with it over without it" if kind == "without" else f"over that of {record.ablation.get('baseline')}"
+    labels = [(str(row.get("pass") or "no pass"), _ratio(row, metric, kind=kind)) for row in rows]
+    # What a pass is worth is a verdict on throughput.
+    colours = [COLOURS.get(str(row.get("worth")), OTHER) for row in rows] if metric == "throughput" else []
+    title = f"{METRICS[metric].capitalize()}: {KINDS[kind]}"
+    return ratio_chart(title, f"times better, {compared}", labels, colours=colours)
+
+
+def pass_gain(row: Mapping[str, Any], metric: str) -> Any:
+    """Return the ratio of a metric with a pass to that without it, with its interval; ``None`` if not measured."""
+    gains = row.get("gain")
+    return gains.get(metric) if isinstance(gains, Mapping) else None
+
+
+def _ratio(row: Mapping[str, Any], metric: str, *, kind: str) -> Any:
+    return pass_gain(row, metric) if kind == "without" else row.get(metric)
+
+
+def ablation_rows(ablation: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the rows of an ablation."""
+    rows = ablation.get("rows")
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []

@@ -1,0 +1,62 @@
+"""Confirmed ratios with their intervals: of one run by metric, and of several runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from passsearch.report.charts.chart import BEST, OTHER, Axis, Chart, Point, Series, drawable, spans_much
+from passsearch.report.formatting import format_ratio, lookup
+from passsearch.report.rows import baseline_name
+
+TITLES = {"throughput": "throughput", "compile_time": "compile time", "memory": "memory", "power": "power"}
+TITLES |= {"energy": "energy", "twin": "baseline to itself"}
+
+WIDEST = 100
+"""Factor between a ratio and the ends of its interval, beyond which the interval is cut off."""
+
+
+def ratios_chart(document: Mapping[str, Any]) -> Chart:
+    """Return how many times better the winner is than the baseline, by metric."""
+    ratios = [(name, ratio) for name, ratio in (document.get("ratios") or {}).items() if name in TITLES]
+    rows = [(TITLES[name], ratio) for name, ratio in ratios if ratio_value(ratio) is not None]
+    title = f"times better than {baseline_name(document)}, with the interval"
+    # Green is for a gain that is certain, so not for one of the search's own measurements.
+    colour = None if lookup(document, "verdict", "confirmed") else OTHER
+    return ratio_chart("The winner and the baseline", title, rows, colours=[colour] * len(rows))
+
+
+def ratio_chart(title: str, axis: str, rows: Sequence[tuple[str, Any]], *, colours: Sequence[str | None] = ()) -> Chart:
+    """Return a line per ratio.
+
+    Args:
+        title: Title of the chart.
+        axis: Title of the axis.
+        rows: Label and ratio document of every line; those without a value stay empty.
+        colours: Colour of every line; ``None`` for one that says whether the interval is above 1.
+    """
+    points = [_point(number, text, ratio) for number, (text, ratio) in enumerate(rows)]
+    drawn = [(point, colours[number] if colours else None) for number, point in enumerate(points) if point]
+    ends = [value for point, _ in drawn for value in (point.x, *(point.interval or ()))]
+    series = tuple(Series("", (point,), colour=colour or _colour(point)) for point, colour in drawn)
+    labels = tuple(text for text, _ in rows)
+    return Chart(title, Axis(axis, is_log=spans_much([*ends, 1.0]), mark=1), Axis("", labels=labels), series)
+
+
+def ratio_value(ratio: Any) -> float | None:
+    """Return the value of a ratio document; ``None`` if it has none."""
+    return drawable(lookup(ratio, "ratio"))
+
+
+def _point(number: int, text: str, ratio: Any) -> Point | None:
+    value, ends = ratio_value(ratio), lookup(ratio, "interval")
+    if value is None:
+        return None
+    interval = None
+    if isinstance(ends, list | tuple) and len(ends) == 2 and all(isinstance(end, int | float) for end in ends):
+        # An interval that decides nothing would leave no room for the others.
+        low, high = max(ends[0], value / WIDEST), min(ends[1], value * WIDEST)
+        interval = (float(low), float(high)) if 0 < low <= high else None
+    return Point(value, number, f"{text}: {format_ratio(ratio)}", interval)
+
+
+def _colour(point: Point) -> str:
+    return BEST if point.interval and point.interval[0] > 1 else OTHER

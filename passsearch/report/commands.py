@@ -1,0 +1,81 @@
+"""The commands that make a run again and go on from it."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from passsearch.core import USUAL_REPETITIONS
+from passsearch.report.formatting import lookup
+from passsearch.report.run_record import RunRecord
+
+DEFAULTS: Mapping[str, Any] = {
+    "seed": 0,
+    "repetitions": USUAL_REPETITIONS,
+    "keep_throughput": 0.98,
+    "sampler": "auto",
+}
+"""Settings that a command leaves out if they have these values."""
+
+OPTIONS = {
+    "toolchain": "--toolchain",
+    "target": "--target",
+    "objectives": "--objective",
+    "trials": "--trials",
+    "timeout_s": "--timeout",
+    "batch": "--batch",
+    "seed": "--seed",
+    "repetitions": "--confirm",
+    "keep_throughput": "--keep-throughput",
+    "tolerance": "--tolerance",
+    "passes": "--passes",
+    "additional": "--additional",
+    "sampler": "--sampler",
+}
+"""Options of ``passsearch tune`` by setting of a run."""
+
+
+def tune_command(record: RunRecord) -> str:
+    """Return the command of a run, as its folder recorded it."""
+    source = str(lookup(record.document, "model", "source") or "MODEL")
+    words = ["passsearch", "tune", source]
+    settings = {**_from_result(record.document), **record.settings}
+    for name, option in OPTIONS.items():
+        value = settings.get(name)
+        if value not in (None, [], "", DEFAULTS.get(name)):
+            words += [option, _word(value)]
+    words += [word for name, kind in _inputs(settings) for word in ("--input", f"{name}:{kind}")]
+    return " ".join(shlex.quote(word) for word in (*words, "--out", "RUN"))
+
+
+def follow_up_commands(record: RunRecord) -> str:
+    """Return the commands that check and export the winner, one in a line."""
+    folder = shlex.quote(str(record.folder or "RUN"))
+    return "\n".join(
+        (
+            f"passsearch audit {folder}",
+            f"passsearch ablate {folder}",
+            f"passsearch export {folder} --to deploy --replay",
+        )
+    )
+
+
+def _from_result(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings that a result has, for a run whose settings cannot be read."""
+    return {
+        "toolchain": lookup(document, "toolchain", "name"),
+        "target": document.get("target"),
+        "objectives": lookup(document, "verdict", "objectives"),
+    }
+
+
+def _inputs(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    inputs = settings.get("inputs")
+    for name, kind in (inputs if isinstance(inputs, Mapping) else {}).items():
+        if isinstance(kind, list) and len(kind) == 2 and isinstance(kind[0], list):
+            yield str(name), f"{kind[1]}[{','.join(map(str, kind[0]))}]"
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

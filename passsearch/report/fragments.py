@@ -1,0 +1,98 @@
+"""Analyses, comparisons, audits, spaces and catalog entries as HTML for notebooks, in the style of results."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from passsearch.report.elements import definitions, details, fragment, html_table, paragraphs
+from passsearch.report.exploration import closure_lines, pass_rows, summary_lines
+from passsearch.report.formatting import format_percent, format_ratio, format_time, html_text
+from passsearch.report.interval_plot import interval_plot
+from passsearch.report.listings import PARAMETER_TITLES, cell_text, feature_row, need_text, parameter_row
+from passsearch.report.rows import baseline_name, column_titles, comparison_rows, label
+from passsearch.report.text import failure_text, setup_lines
+
+
+def comparison_html(document: Mapping[str, Any]) -> str:
+    """Return a comparison: a row and an interval per pipeline, and the verdict on every pair."""
+    rows, floor = comparison_rows(document), document.get("noise_floor")
+    failures = [row for row in document.get("rows") or [] if "failure" in row]
+    pairs = [
+        (f"{pair['second']} / {pair['first']}", format_ratio(pair), str(pair["verdict"]))
+        for pair in document.get("pairs") or []
+    ]
+    title = f"{document['model']['name']}: noise floor {format_percent(floor)}"
+    return fragment(
+        _headline(title),
+        html_table(column_titles(document), [row.cells(document) for row in rows]),
+        interval_plot(rows, baseline=baseline_name(document), noise_floor=floor),
+        html_table(("throughput of a pair", "ratio", "verdict"), pairs, is_text=True) if pairs else "",
+        paragraphs((label(row), f"failed: {failure_text(row['failure'])}") for row in failures),
+        details("Network and machine", definitions(setup_lines(document))),
+    )
+
+
+def audit_html(document: Mapping[str, Any]) -> str:
+    """Return an audit: the verdict, the ratios measured again, and every check."""
+    checks = [("ok" if check["ok"] else "no", check["name"], check["detail"]) for check in document["checks"]]
+    refused = [name for status, name, _ in checks if status == "no"]
+    ratios = document.get("ratios") or {}
+    lines = [(name.replace("_", " "), format_ratio(ratio)) for name, ratio in ratios.items()]
+    if document.get("measured_at"):
+        lines.append(("date", format_time(document["measured_at"])))
+    return fragment(
+        _headline(f"refused: {refused[0]}" if refused else "signed off"),
+        definitions(lines),
+        html_table(("", "what", "result"), [tuple(map(str, row)) for row in checks], is_text=True),
+    )
+
+
+def space_html(document: Mapping[str, Any]) -> str:
+    """Return an explored space: its size, and the effect of every pass."""
+    closed = "closed" if document["closed"] else "not closed"
+    return fragment(
+        _headline(f"{document['model']['name']}: {document['states']} states, {closed}"),
+        definitions([*summary_lines(document), *closure_lines(document)]),
+        html_table(("pass", "new states", "enables", "disables"), pass_rows(document), is_text=True),
+    )
+
+
+def analysis_html(document: Mapping[str, Any]) -> str:
+    """Return the analysis of a network: classes with evidence, passes with reasons, and features.
+
+    Args:
+        document: An analysis, as ``passsearch analyze --json`` prints it.
+    """
+    operators = document.get("operators") or {}
+    classes = [(label["name"], "; ".join(label["evidence"])) for label in document.get("classes") or []]
+    features = [feature_row(name, feature) for name, feature in (document.get("fingerprint") or {}).items()]
+    names = ", ".join(name for name, _ in classes) or "none"
+    return fragment(
+        _headline(f"{sum(operators.values())} operators, class {names}"),
+        definitions([("operators", ", ".join(f"{count} {kind}" for kind, count in operators.items())), *classes]),
+        _decisions("candidate passes", document.get("passes") or [], is_open=True),
+        _decisions("passes not in the search", document.get("dropped") or [], is_open=False),
+        details("Features", html_table(("feature", "count", "first", "detail"), features, is_text=True)),
+    )
+
+
+def catalog_entry_html(entry: Mapping[str, Any]) -> str:
+    """Return everything the catalog says about one pass."""
+    lines = [(key, cell_text(value)) for key, value in entry.items() if key not in ("name", "parameters", "needs")]
+    needs = ", ".join(need_text(need) for need in entry.get("needs") or [])
+    rows = [parameter_row(parameter) for parameter in entry.get("parameters") or []]
+    return fragment(
+        _headline(str(entry["name"])),
+        f"<p>{html_text(str(entry['summary']))}</p>",
+        html_table(PARAMETER_TITLES, rows, is_text=True) if rows else "",
+        definitions([*((key, text) for key, text in lines if key != "summary"), ("needs", needs or "none")]),
+    )
+
+
+def _decisions(title: str, decisions: Sequence[Mapping[str, Any]], *, is_open: bool) -> str:
+    rows = [(str(decision["name"]), str(decision["reason"])) for decision in decisions]
+    table = html_table(("pass", "reason"), rows, is_text=True)
+    return table if is_open else details(f"{len(rows)} {title}", table)
+
+
+def _headline(text: str) -> str:
+    return f'<p class="headline">{html_text(text)}</p>'

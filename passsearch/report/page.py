@@ -1,0 +1,193 @@
+"""The report of one run or of several side by side, as one page that works offline.
+
+Charts are static SVG. A page with plotly.js would be 4.8 MB larger and run a script; with static drawings a report is
+some 100 kB, can be mailed, and is shown where scripts are not allowed. Notebooks have the same charts as plotly
+figures.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from passsearch.errors import UserError
+from passsearch.report.charts import (
+    OTHER,
+    Chart,
+    ablation_chart,
+    chart_html,
+    history_chart,
+    kernels_chart,
+    pareto_chart,
+    ratio_chart,
+    ratios_chart,
+    space_chart,
+    trials,
+)
+from passsearch.report.commands import follow_up_commands, tune_command
+from passsearch.report.elements import definitions, details, html_table, note, page, paragraphs, section
+from passsearch.report.formatting import format_latency_ms, format_number, format_ratio, format_time, html_text, lookup
+from passsearch.report.headline import headline_text
+from passsearch.report.html import front_html
+from passsearch.report.rows import baseline_name, column_titles, label, level_rows, result_rows
+from passsearch.report.run_record import RunRecord
+from passsearch.report.runs_table import RUN_TITLES, run_cells
+from passsearch.report.text import LEVELS_TITLE, evidence_lines, failure_lines, setup_lines
+from passsearch.report.verdict import verdict_text, warning_lines
+from passsearch.report.winner import winner_section
+
+MOST_FAILURES = 50
+"""Failed candidates that are listed one by one."""
+
+
+def report_page(records: Sequence[RunRecord]) -> str:
+    """Return the report of runs as a complete HTML page."""
+    if len(records) == 1:
+        name = lookup(records[0].document, "model", "name") or "a run"
+        return page(f"passsearch: {name}", *_run(records[0], heading="h1"))
+    runs = (details(headline_text(record.document), *_run(record, heading="h2")) for record in records)
+    return page(f"passsearch: {len(records)} runs", *_side_by_side(records), *runs)
+
+
+def _run(record: RunRecord, *, heading: str) -> Iterable[str]:
+    """Yield the parts of one run's report."""
+    document = record.document
+    yield '<header><p class="mark">passsearch report</p>'
+    yield f"<{heading}>{html_text(headline_text(document))}</{heading}>"
+    yield f'<p class="verdict">{html_text(verdict_text(document))}</p>'
+    yield f"{paragraphs(warning_lines(document))}{definitions(setup_lines(document))}</header>"
+    yield _measurements(document)
+    yield winner_section(record)
+    yield section("What every pass is worth", *_ablation(record))
+    yield section("Kernels side by side", _chart(lambda: kernels_chart(record)))
+    yield section("History of the search", *_history(record))
+    yield section("What was explored", *_space(record))
+    yield _failures(document)
+    yield section("Provenance", definitions(_provenance(record)))
+    yield section(
+        "Make it again",
+        f"<pre>{html_text(tune_command(record))}</pre>",
+        "<p>Check, explain and export this run:</p>",
+        f"<pre>{html_text(follow_up_commands(record))}</pre>",
+    )
+
+
+def _measurements(document: Mapping[str, Any]) -> str:
+    titles = column_titles(document)
+    levels = level_rows(document)
+    level_table = html_table(titles, [row.cells(document) for row in levels]) if levels else ""
+    skipped = ("failures", "reproducer", "seconds", "space")
+    evidence = [(title, text) for title, text in evidence_lines(document) if title not in skipped]
+    return section(
+        "Measurements",
+        chart_html(ratios_chart(document)) if document.get("ratios") else "",
+        html_table(titles, [row.cells(document) for row in result_rows(document)]),
+        f"<h3>{html_text(LEVELS_TITLE.capitalize())}</h3>{level_table}" if levels else "",
+        front_html(document),
+        details("Evidence", definitions(evidence)),
+    )
+
+
+def _ablation(record: RunRecord) -> Iterable[str]:
+    if record.ablation is None:
+        yield note(f"Not measured yet. Measure it: passsearch ablate {record.folder or 'RUN'}")
+        return
+    for kind in ("ladder", "without"):
+        for metric in ("throughput", "compile_time"):
+            chart = ablation_chart(record, metric=metric, kind=kind)
+            if chart.series:
+                yield f"<h3>{html_text(chart.title)}</h3>{chart_html(chart)}"
+    nothing = record.ablation.get("worth_nothing")
+    if isinstance(nothing, list) and nothing:
+        yield f"<p>Worth nothing: <code>{html_text(', '.join(map(str, nothing)))}</code></p>"
+
+
+def _history(record: RunRecord) -> Iterable[str]:
+    document = record.document
+    yield chart_html(history_chart(record))
+    yield f"<h3>Throughput and compile time</h3>{chart_html(pareto_chart(record))}"
+    rows = [
+        (
+            label(trial),
+            format_latency_ms(trial),
+            format_ratio(trial.get("ratio") if isinstance(trial.get("ratio"), Mapping) else None),
+            format_number(trial.get("compile_s")),
+        )
+        for trial in trials(document)
+    ]
+    titles = ("candidate", "latency ms", f"throughput/{baseline_name(document)}", "compile s")
+    yield details(f"All {len(rows)} candidates", html_table(titles, rows))
+
+
+def _space(record: RunRecord) -> Iterable[str]:
+    chart = space_chart(record)
+    if chart.points:
+        yield f"<p>{html_text(chart.title)}. The green line is the way to the winner.</p>{chart_html(chart)}"
+    else:
+        yield note("The log of the run is not in its folder, so the state graph cannot be drawn.")
+    names = ("space", "passes without effect", "passes not tried")
+    yield definitions((title, text) for title, text in evidence_lines(record.document) if title in names)
+
+
+def _failures(document: Mapping[str, Any]) -> str:
+    failed = [failure for failure in document.get("failed") or [] if isinstance(failure, Mapping)]
+    rows = [
+        tuple(str(failure.get(key) or "") for key in ("kind", "stage", "step", "reason", "pipeline"))
+        for failure in failed[:MOST_FAILURES]
+    ]
+    table = html_table(("kind", "stage", "pass", "reason", "pipeline"), rows, is_text=True) if rows else ""
+    return section(
+        "Failures",
+        definitions(failure_lines(document)),
+        details(f"{len(failed)} failed candidate{'s' * (len(failed) != 1)}", table),
+    )
+
+
+def _provenance(record: RunRecord) -> Iterable[tuple[str, str]]:
+    document = record.document
+    compiler, model, device = (document.get(key) or {} for key in ("toolchain", "model", "device"))
+    if record.folder:
+        yield "run folder", str(record.folder)
+    if document.get("measured_at"):
+        yield "last measurement", format_time(str(document["measured_at"]))
+    yield "network", f"{model.get('source')}, SHA-256 {model.get('sha256')}"
+    yield "inputs", _inputs(model.get("inputs"))
+    yield "compiler", f"TVM {compiler.get('tvm_version')} {compiler.get('tvm_commit') or ''}".strip()
+    yield "system", str(device.get("system") or "unknown")
+    names = ("seed", "sampler", "threads", "trials", "timeout_s", "repetitions", "keep_throughput", "tolerance")
+    settings = [f"{name} {record.settings[name]}" for name in names if record.settings.get(name) is not None]
+    yield "settings", ", ".join(settings) or "unknown"
+    yield "schema", str(document.get("schema"))
+    yield from ((title, text) for title, text in evidence_lines(document) if title == "seconds")
+
+
+def _inputs(inputs: Any) -> str:
+    if not isinstance(inputs, Mapping):
+        return "unknown"
+    kinds = [f"{name}: {lookup(kind, 'dtype')}{lookup(kind, 'shape')}" for name, kind in inputs.items()]
+    return ", ".join(kinds) or "none"
+
+
+def _side_by_side(records: Sequence[RunRecord]) -> Iterable[str]:
+    """Yield the parts that compare runs."""
+    yield '<header><p class="mark">passsearch report</p>'
+    yield f"<h1>{len(records)} runs side by side</h1></header>"
+    documents = [record.document for record in records]
+    charts = []
+    for metric, title in (("throughput", "Throughput"), ("compile_time", "Compile time")):
+        rows = [(_run_name(document), lookup(document, "ratios", metric)) for document in documents]
+        colours = [None if lookup(document, "verdict", "confirmed") else OTHER for document in documents]
+        chart = ratio_chart(title, "times better than the run's own baseline", rows, colours=colours)
+        charts.append(f"<h3>{title}</h3>{chart_html(chart)}" if chart.series else "")
+    table = html_table(RUN_TITLES, [run_cells(record) for record in records], is_text=True)
+    yield section("Gains", table, *charts)
+
+
+def _run_name(document: Mapping[str, Any]) -> str:
+    return f"{lookup(document, 'model', 'name')}, {lookup(document, 'toolchain', 'name')}"
+
+
+def _chart(make: Callable[[], Chart]) -> str:
+    """Return a chart, or the reason why there is none."""
+    try:
+        return chart_html(make())
+    except UserError as error:
+        return note(str(error))

@@ -1,0 +1,77 @@
+"""The winner of a run, pass by pass: what each pass does, and what it is worth where that was measured."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from passsearch.catalog import load
+from passsearch.core import PassSpec, Pipeline
+from passsearch.dialects import DIALECTS
+from passsearch.errors import PassSearchError
+from passsearch.report.charts import METRICS, ablation_rows, pass_gain
+from passsearch.report.elements import definitions, details, html_table, note, section
+from passsearch.report.formatting import MISSING, format_count, format_pipeline, format_ratio, html_text, lookup
+from passsearch.report.run_record import RunRecord
+from passsearch.report.text import attribution_lines
+
+
+def winner_section(record: RunRecord) -> str:
+    """Return the section of a page on the winner."""
+    best = record.document.get("best")
+    steps = _steps(best)
+    titles = ("pass", "what it does", *(("its worth: with it over without it",) if record.ablation else ()))
+    rows = [_row(step, record) for step in steps]
+    return section(
+        "The winner",
+        definitions(attribution_lines(record.document)),
+        html_table(titles, rows, is_text=True) if rows else note("The winner applies no explicit pass."),
+        f"<p>{html_text(_build(best))}</p>",
+        details("As one line", f"<pre>{html_text(format_pipeline(best))}</pre>"),
+    )
+
+
+@cache
+def summaries(dialect: str) -> Mapping[str, str]:
+    """Return what every pass of the catalog does, by name; empty for a dialect that does not exist."""
+    # The name may come from the result of somebody else, and the catalog of a dialect is a folder of that name.
+    return {name: entry.summary for name, entry in load(dialect).entries.items()} if dialect in DIALECTS else {}
+
+
+def _row(step: PassSpec, record: RunRecord) -> tuple[str, ...]:
+    known = summaries(str(lookup(record.document, "toolchain", "dialect")))
+    summary = known.get(step.name, "a pass that is not in the shipped catalog")
+    return (str(step), summary, *((_worth(str(step), record.ablation),) if record.ablation else ()))
+
+
+def _worth(step: str, ablation: Mapping[str, Any]) -> str:
+    """Return what a pass gains, in words."""
+    dropped = ablation.get("dropped")
+    if isinstance(dropped, list) and step in dropped:
+        return "changes nothing here"
+    rows = [row for row in ablation_rows(ablation) if row.get("kind") == "without" and row.get("pass") == step]
+    if not rows:
+        return MISSING
+    row = rows[0]
+    if row.get("worth") == "needed":
+        return "needed: without it the network does not build, or its outputs are wrong"
+    parts = [
+        f"{title} {format_ratio(pass_gain(row, metric))}"
+        for metric, title in METRICS.items()
+        if isinstance(pass_gain(row, metric), Mapping)
+    ]
+    if isinstance(row.get("kernels_changed"), int):
+        parts.append(f"{format_count(row['kernels_changed'])} kernels change")
+    return f"{row.get('worth')}: {', '.join(parts)}" if parts else str(row.get("worth") or MISSING)
+
+
+def _steps(best: Any) -> tuple[PassSpec, ...]:
+    try:
+        return Pipeline.parse(str(lookup(best, "pipeline") or "")).passes
+    except PassSearchError:
+        return ()
+
+
+def _build(best: Any) -> str:
+    level, disabled = lookup(best, "build", "opt_level"), lookup(best, "build", "disabled") or []
+    without = f" without {', '.join(map(str, disabled))}" if disabled else ""
+    return f"Then the compiler's own build at opt_level={format_count(level)}{without}."

@@ -1,0 +1,111 @@
+"""The report as one page."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+from passsearch.cli.app import application
+from passsearch.report import RunRecord, read_run, report_page
+from passsearch.report.commands import tune_command
+
+
+def test_the_page_of_a_run_has_every_part(run: Path, ablation: dict[str, Any]) -> None:
+    (run / "ablation.json").write_text(json.dumps(ablation))
+    page = report_page([read_run(run)])
+
+    titles = re.findall(r"<h2>(.*?)</h2>", page)
+    assert titles == [
+        "Measurements",
+        "The winner",
+        "What every pass is worth",
+        "Kernels side by side",
+        "History of the search",
+        "What was explored",
+        "Failures",
+        "Provenance",
+        "Make it again",
+    ]
+    assert "prefers-color-scheme: dark" in page and "max-width: 600px" in page
+    assert len(page) < 200_000
+
+
+def test_the_page_needs_no_network_and_runs_nothing(run: Path) -> None:
+    page = report_page([read_run(run)])
+
+    assert not re.search(r"<script|<link|<img|<iframe|url\(|@import|\ssrc=|\shref=|\son\w+=", page)
+    assert set(re.findall(r"https?://[^\s\"'<]+", page)) <= {"http://www.w3.org/2000/svg"}
+
+
+def test_the_winner_is_explained_pass_by_pass(run: Path, ablation: dict[str, Any]) -> None:
+    ablation["rows"][2]["pass"] = "AlterOpLayout"
+    (run / "ablation.json").write_text(json.dumps(ablation))
+    page = report_page([read_run(run)])
+
+    assert "Replaces operators that only matter in training" in page, "the text of the catalog"
+    assert "gain: throughput 1.500 [1.400, 1.600]" in page
+    assert "Worth nothing: <code>CanonicalizeOps</code>" in page
+
+
+def test_without_an_ablation_the_page_names_the_command(run: Path) -> None:
+    assert f"passsearch ablate {run}" in report_page([read_run(run)])
+
+
+def test_failures_and_reproducers_are_listed(run: Path) -> None:
+    record = read_run(run)
+    failure = {"kind": "wrong_result", "stage": "verify", "step": "", "reason": "deviates", "pipeline": "A,B"}
+    reproducer = {"passes": ["A"], "folder": "reproducers/A", "reason": "deviates by 3"}
+    changes = {"failed": [failure], "failures": {"wrong_result": 1}, "reproducers": [reproducer]}
+    page = report_page([RunRecord({**record.document, **changes})])
+
+    assert "<summary>1 failed candidate</summary>" in page
+    assert "A in reproducers/A: deviates by 3" in page
+
+
+def test_names_from_anywhere_are_escaped(run: Path) -> None:
+    mark = "<script>alert(1)</script>\x1b[31m"
+    record = read_run(run)
+    document = json.loads(json.dumps(record.document))
+    for key in ("name", "source", "sha256"):
+        document["model"][key] = mark
+    document["best"]["pipeline"] = document["trials"][1]["pipeline"] = "A"
+    document["trials"][1]["name"] = mark
+    document["toolchain"] |= {"name": mark, "dialect": mark}
+    document["failed"] = [dict.fromkeys(("kind", "stage", "step", "reason", "pipeline"), mark)]
+    rows = [{"kind": "ladder", "pass": mark, "throughput": {"ratio": 1.0}, "worth": mark}]
+    evil = RunRecord(
+        document,
+        Path(mark),
+        settings={"seed": mark, "inputs": {mark: [[1], mark]}},
+        edges=(*record.edges, type(record.edges[0])("a", mark, mark)),
+        root="a",
+        kernels={"old": {mark: 1.0}, "new": {mark: 2.0}},
+        ablation={"rows": rows, "worth_nothing": [mark], "baseline": mark},
+    )
+    page = report_page([evil, evil])
+
+    assert "<script" not in page and "\x1b" not in page
+
+
+def test_several_runs_stand_side_by_side(run: Path) -> None:
+    page = report_page([read_run(run), read_run(run)])
+
+    assert "<h1>2 runs side by side</h1>" in page
+    assert page.count("<details><summary>resnet") == 2
+    assert page.count("<h2>Make it again</h2>") == 2
+
+
+def test_the_command_of_a_run_is_accepted_by_the_command_line(run: Path) -> None:
+    import typer
+
+    settings = {**read_run(run).settings, "inputs": {"ids": [[1, 128], "int64"]}, "objectives": ["latency", "memory"]}
+    settings |= {"passes": ["FuseOps", "FoldConstant"], "keep_throughput": 0.5, "target": "llvm -mcpu=x"}
+    text = tune_command(RunRecord(read_run(run).document, settings=settings))
+    _, name, *words = shlex.split(text)
+
+    command = typer.main.get_command(application()).commands[name]  # type: ignore[attr-defined]
+    parameters = command.make_context(name, list(words)).params
+    assert parameters["target"] == "llvm -mcpu=x" and parameters["passes"] == "FuseOps,FoldConstant"
+    assert parameters["inputs"] == ["ids:int64[1,128]"] and parameters["timeout"] == 60
+    assert (parameters["seed"], parameters["trials"], parameters["keep_throughput"]) == (7, 20, 0.5)
