@@ -9,10 +9,8 @@ from typing import Any
 from passsearch.core import BuildOptions, parse_json
 from passsearch.errors import PassSearchError
 from passsearch.evaluate import options_key
-from passsearch.store import Fact, Log, read_result
+from passsearch.store import Fact, Log, read_ablation, read_result
 
-ABLATION = "ablation.json"
-"""File name of an ablation in a run folder."""
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +80,7 @@ def read_record(document: Mapping[str, Any], folder: Path) -> RunRecord:
         edges=tuple(_edges(facts.get("edge", []))),
         root=str(loads[0][1].get("state") or "") if loads else "",
         kernels=dict(_kernels(facts.get("places", []))),
-        ablation=_json_object(folder / ABLATION),
+        ablation=read_ablation(folder),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from passsearch.report import ablation_headline, ablation_text
 
-FILE = Path(__file__).parents[1] / "data" / "results" / "resnet_tiny-relax-ablation.json"
+FILE = Path(__file__).parents[1] / "data" / "ablations" / "resnet_tiny-relax.json"
 
 
 @pytest.fixture
