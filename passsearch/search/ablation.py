@@ -63,6 +63,8 @@ class Ablation:
         reference = built_baseline(self.evaluator, self.baseline, progress=lambda text: self.progress(text, 0, 0))
         shortest = replace(self.winner, pipeline=short, name="")
         steps = self._build(ablation_steps(shortest))
+        # Before the measurement, which takes all the time that is left.
+        kernels = self._kernel_times(shortest)
         readings = self._measure(steps, reference)
         document = ablation_document(
             steps, self.evaluator, readings, reference=reference, baseline=self.baseline, objective=self.objective
@@ -70,7 +72,7 @@ class Ablation:
         document["dropped"] = [str(step) for step in dropped]
         worthless = frozenset(document["worth_nothing"])
         document["minimal"] = self._minimal(shortest, reference, worthless=worthless)
-        document["kernels"] = self._kernel_times(shortest)
+        document["kernels"] = kernels
         return document
 
     def _build(self, steps: Sequence[Step]) -> list[Step]:
