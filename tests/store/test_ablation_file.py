@@ -10,8 +10,8 @@ import pytest
 from passsearch.errors import UserError
 from passsearch.store import open_ablation, read_ablation
 
-DATA = Path(__file__).parents[1] / "data" / "results"
-RESULT, ABLATION = DATA / "resnet_tiny-relax.json", DATA / "resnet_tiny-relax-ablation.json"
+DATA = Path(__file__).parents[1] / "data"
+RESULT, ABLATION = (DATA / kind / "resnet_tiny-relax.json" for kind in ("results", "ablations"))
 
 
 @pytest.fixture
