@@ -9,6 +9,9 @@ from passsearch.report.table import paragraph, table, text_width
 USEFUL = ("gain", "needed")
 """Worths of passes that are worth something."""
 
+WIDEST = 100.0
+"""Largest quotient of the ends of an interval that is printed."""
+
 _TITLES = ("step", "ms", "x baseline", "pass: speed x", "pass: compile x", "kernels", "pass is")
 _RIGHT = ("ms", "x baseline", "kernels")
 _WORTH = {
@@ -60,11 +63,19 @@ def _cells(row: Mapping[str, Any]) -> Sequence[str]:
         row["name"],
         MISSING if latency_s is None else format_number(latency_s * 1e3),
         format_number(throughput),
-        format_ratio(row["gain"]["throughput"]),
-        format_ratio(row["gain"]["compile_time"]),
+        _multiple(row["gain"]["throughput"]),
+        _multiple(row["gain"]["compile_time"]),
         format_count(row["kernels_changed"]),
         _WORTH[row["worth"]] if row["pass"] else MISSING,
     )
+
+
+def _multiple(ratio: Mapping[str, Any] | None) -> str:
+    """Return a ratio; an interval of two or three processes may be too wide to mean anything, or to print."""
+    low, high = (lookup(ratio, "interval") or (0.0, 0.0))[:2]
+    if ratio is None or high <= WIDEST * low:
+        return format_ratio(ratio)
+    return f"{format_ratio({**ratio, 'interval': None})} [unknown]"
 
 
 def _lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

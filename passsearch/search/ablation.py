@@ -63,6 +63,8 @@ class Ablation:
         reference = built_baseline(self.evaluator, self.baseline, progress=lambda text: self.progress(text, 0, 0))
         shortest = replace(self.winner, pipeline=short, name="")
         steps = self._build(ablation_steps(shortest))
+        # Before the measurement, which takes all the time that is left.
+        kernels = self._kernel_times(shortest)
         readings = self._measure(steps, reference)
         document = ablation_document(
             steps, self.evaluator, readings, reference=reference, baseline=self.baseline, objective=self.objective
@@ -70,7 +72,7 @@ class Ablation:
         document["dropped"] = [str(step) for step in dropped]
         worthless = frozenset(document["worth_nothing"])
         document["minimal"] = self._minimal(shortest, reference, worthless=worthless)
-        document["kernels"] = self._kernel_times(shortest)
+        document["kernels"] = kernels
         return document
 
     def _build(self, steps: Sequence[Step]) -> list[Step]:
@@ -100,7 +102,7 @@ class Ablation:
         contenders, indices = self._contenders(built_steps(steps), reference)
         candidates = {compile_key(step.candidate): step.candidate for step in steps if step.name in indices}
         most = self.evaluator.plans.most_repetitions if self.objective == "compile_time" else COMPILE_PAIRS
-        compiles = CompileRounds(self.evaluator, [self.baseline, *candidates.values()], most)
+        compiles = CompileRounds(self.evaluator, [self.baseline, *candidates.values()], most, self.left_s)
         samples = self._time(contenders, reference, compiles, total=len(steps))
         is_built = all(step.outcome is not None for step in steps)
         runs = not self.evaluator.session.cannot_run_reason
@@ -142,15 +144,15 @@ class Ablation:
 
     def _minimal(self, winner: Candidate, reference: Built, *, worthless: frozenset[str]) -> Document | None:
         """Return the shortest form that is the same binary or certainly as fast, for an export."""
-        same, _ = shortest_form(winner.pipeline, lambda pipeline: self._binary(winner, pipeline, keep=worthless))
+        same, _ = shortest_form(winner.pipeline, lambda pipeline: self._binary(winner, pipeline, worthless=worthless))
         fast = Pipeline(tuple(step for step in winner.pipeline.passes if str(step) not in worthless))
         if len(fast) < len(same) and (document := self._as_fast(winner, replace(winner, pipeline=fast), reference)):
             return document
         return self._minimal_document(replace(winner, pipeline=same), same_binary=True, ratio=None)
 
-    def _binary(self, winner: Candidate, pipeline: Pipeline, *, keep: frozenset[str]) -> str | Failure:
+    def _binary(self, winner: Candidate, pipeline: Pipeline, *, worthless: frozenset[str]) -> str | Failure:
         """Return the digest of a pipeline's binary; it is built only if it lacks nothing but passes worth nothing."""
-        if any(str(step) not in keep and step not in pipeline.passes for step in winner.pipeline.passes):
+        if any(str(step) not in worthless and step not in pipeline.passes for step in winner.pipeline.passes):
             return ""
         outcome = self._outcome(replace(winner, pipeline=pipeline))
         return outcome if isinstance(outcome, Failure) else outcome.digest
@@ -163,7 +165,7 @@ class Ablation:
         if first.digest == second.digest:
             return self._minimal_document(shorter, same_binary=True, ratio=None)
         contenders, indices = self._contenders({"winner": first, "shorter": second}, reference)
-        compiles = CompileRounds(self.evaluator, [winner, shorter], 0)
+        compiles = CompileRounds(self.evaluator, [winner, shorter], 0, self.left_s)
         samples = self._time(contenders, reference, compiles, total=2)
         if samples is None:
             return None

@@ -2,13 +2,13 @@
 
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
 from zlib import crc32
 
 from passsearch.core import Candidate, Failure
-from passsearch.evaluate import WorkerEvaluator
+from passsearch.evaluate import Evaluator
 from passsearch.measure import Ratio, mean_ratio
 from passsearch.search.comparison_records import ComparisonSamples
 
@@ -23,23 +23,32 @@ class CompileRounds:
         evaluator: Compiles.
         candidates: The candidates.
         most: Largest number of rounds.
+        left_s: Returns the seconds until the time limit.
         seconds: Seconds by candidate, in each round; a candidate that failed is missing.
     """
 
-    evaluator: WorkerEvaluator
+    evaluator: Evaluator
     candidates: Sequence[Candidate]
     most: int
+    left_s: Callable[[], float]
     seconds: list[dict[str, float]] = field(default_factory=list)
 
     def add(self) -> None:
-        """Compile all candidates once more, if this is not enough yet."""
+        """Compile all candidates once more, up to ``most`` times; a round that the time cuts off does not count."""
         turn = len(self.seconds)
         if turn >= self.most:
             return
         # A machine that gets slower meanwhile favours what is compiled first, so the first changes every time.
         first = turn % len(self.candidates)
-        ordered = [*self.candidates[first:], *self.candidates[:first]]
-        self.seconds.append({compile_key(each): value for each in ordered if (value := self._compile(each, turn))})
+        seconds: dict[str, float] = {}
+        for candidate in [*self.candidates[first:], *self.candidates[:first]]:
+            # What was compiled is in the log, so the next start goes on with the rest of the round.
+            if self.left_s() <= 0:
+                return
+            value = self._compile(candidate, turn)
+            if value is not None:
+                seconds[compile_key(candidate)] = value
+        self.seconds.append(seconds)
 
     def _compile(self, candidate: Candidate, turn: int) -> float | None:
         key = f"ablation-{turn}-{crc32(compile_key(candidate).encode()):08x}"

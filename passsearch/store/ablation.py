@@ -30,12 +30,15 @@ def open_ablation(run: Path, settings: Mapping[str, Any]) -> RunFolder:
     Raises:
         UserError: The folder is in use, cannot be written, or has links.
     """
+    # The run may come from another user, and a link would lead writing, and deleting, out of it.
+    if link := next((entry for entry in run.iterdir() if entry.is_symlink()), None):
+        raise UserError(f"`{link}` is a link, and a run folder has none; copy the run without it.")
     folder = run / MEASURED
     try:
         earlier = parse_json((folder / "run.json").read_text())
     except (OSError, ValueError):
         earlier = None
-    if earlier is not None and earlier != settings and not folder.is_symlink():
+    if earlier is not None and earlier != settings:
         _log.info("%s was measured with other settings and begins anew", folder)
         shutil.rmtree(folder)
     return RunFolder(folder, settings)

@@ -417,7 +417,7 @@ def test_debugging_shows_the_traceback(finished: Path, monkeypatch: pytest.Monke
 def test_export_names_an_interpreter_that_has_the_compiler(
     passsearch: Run, toolchain: None, finished: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("passsearch.api.TuneResult.export", lambda _, to: Path(to))
+    monkeypatch.setattr("passsearch.api.TuneResult.export", lambda _, to, minimal: Path(to))
     document = json.loads(DATA.read_text())
     answers = []
     for name in ("stand-in", "gone"):
@@ -444,7 +444,7 @@ def test_export_replays_with_the_runs_interpreter(
     document["toolchain"]["name"] = "stand-in"
     (finished / "result.json").write_text(json.dumps(document))
 
-    def write(_: object, to: Path) -> Path:
+    def write(_: object, to: Path, minimal: bool) -> Path:
         Path(to).mkdir()
         shutil.copyfile(PROGRAMS / script, Path(to) / "build_model.py")
         return Path(to)

@@ -13,6 +13,7 @@ import pytest
 import passsearch
 from passsearch.core import BuildOptions, Pipeline
 from passsearch.dialects import dialect
+from passsearch.dialects.contract import KERNEL_HASHES
 from passsearch.dialects.linker import find_linker
 from passsearch.errors import UserError, WorkerDied
 from passsearch.export import Deployment, write_deployment
@@ -239,6 +240,8 @@ def test_states_and_constants_are_shared_through_a_folder(case: Case, small_netw
             for number, process in enumerate((first, second))
         ]
         assert built[0]["digest"] == built[1]["digest"] and built[0]["kernels"] == built[1]["kernels"] != ""
+        hashes = [json.loads((tmp_path / str(number) / KERNEL_HASHES).read_text()) for number in range(2)]
+        assert hashes[0] == hashes[1] != {}, "each kernel has a hash, the same in every process"
     finally:
         first.close()
         second.close()

@@ -75,7 +75,7 @@ def test_export_takes_the_code_of_the_users_catalog_and_not_that_of_the_run(comm
     assert status == 0 and "the code of the user" in (tmp_path / "deploy" / f"{MODULE}.py").read_text()
 
 
-@pytest.mark.parametrize("words", ["export", "audit"])
+@pytest.mark.parametrize("words", ["export", "audit", "ablate"])
 def test_a_network_that_calls_out_and_options_of_llvm_are_refused(command: Command, tmp_path: Path, words: str) -> None:
     run = run_of(tmp_path, "any", factory="x:Y")
     (run / "network.json").write_text('{"nodes": ["tir.call_extern"]}')
@@ -87,12 +87,13 @@ def test_a_network_that_calls_out_and_options_of_llvm_are_refused(command: Comma
     assert "tir.call_extern" in printed and "options of LLVM" in printed
 
 
+@pytest.mark.parametrize("words", ["audit", "ablate"])
 @pytest.mark.parametrize("factory", FACTORIES)
-def test_audit_refuses_passes_that_only_the_run_names(
-    command: Command, relax: Toolchain, tmp_path: Path, factory: str
+def test_passes_that_only_the_run_names_are_not_rebuilt(
+    command: Command, relax: Toolchain, tmp_path: Path, factory: str, words: str
 ) -> None:
     run = run_of(tmp_path, relax.name, relax.dialect, factory=factory)
-    status, printed = command("audit", run)
+    status, printed = command(words, run)
     assert status == 2 and factory in printed and "`Mine`" in printed and "result.json" in printed
     assert "--catalog FILE" in printed and "--trust" in printed
     assert not (tmp_path / "canary").exists() and MODULE not in sys.modules

@@ -51,3 +51,11 @@ def test_a_winner_without_passes_owes_its_gain_to_the_build(document: dict[str, 
 def test_an_ablation_that_was_cut_off_says_so(document: dict[str, Any]) -> None:
     assert "goes on" in ablation_text({**document, "complete": False})
     assert "goes on" not in ablation_text({**document, "complete": True})
+
+
+def test_an_interval_that_says_nothing_is_not_printed(document: dict[str, Any]) -> None:
+    changed = copy.deepcopy(document)
+    changed["rows"][1]["gain"]["throughput"] = {"ratio": 1.3, "interval": [1e-9, 5e14]}
+    changed["rows"][2]["gain"]["throughput"] = None
+    text = ablation_text(changed)
+    assert "1.300 [unknown]" in text and "50000000" not in text

@@ -1,12 +1,15 @@
 """The steps of an ablation, and the rule by which a pass is worth something."""
 
 import math
+from pathlib import Path
 
 import pytest
 
 from passsearch.core import Candidate, Interval, Pipeline
+from passsearch.evaluate.testing.simulated import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Ratio
 from passsearch.search.ablation_document import Gain
+from passsearch.search.ablation_records import CompileRounds
 from passsearch.search.ablation_steps import ablation_steps, changed_kernels, shortest_form
 
 
@@ -82,3 +85,29 @@ def test_a_pass_is_worth_what_its_whole_interval_says(interval: tuple[float, flo
 
 def test_what_was_not_measured_is_undecided() -> None:
     assert Gain(None, None).worth == "undecided"
+
+
+def compile_rounds(left: list[float]) -> CompileRounds:
+    """Rounds of a baseline and of a pipeline that compiles in half the time; ``left`` has the time before each."""
+    evaluator = SimulatedEvaluator(Machine(Noise(), 3), {}, compile_gains={"Quick": 2.0})
+    candidates = [Candidate(), Candidate(Pipeline.parse("Quick"))]
+    return CompileRounds(evaluator, candidates, 3, lambda: left.pop(0) if left else 1.0)
+
+
+def test_compile_times_are_compared_round_by_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # the simulated artifacts have relative paths
+    rounds = compile_rounds([])
+    for _ in range(5):
+        rounds.add()
+    assert len(rounds.seconds) == 3, "no more than the plan has"
+    ratio = rounds.ratio(rounds.candidates[1], rounds.candidates[0], level=0.95)
+    assert ratio is not None and 1.5 < ratio.value < 2.5
+
+
+def test_a_round_that_the_time_cuts_off_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rounds = compile_rounds([1.0, 0.0])
+    rounds.add()
+    assert rounds.seconds == [] and rounds.ratio(*rounds.candidates, level=0.95) is None
+    rounds.add()
+    assert len(rounds.seconds) == 1

@@ -10,8 +10,8 @@ import pytest
 from passsearch.errors import UserError
 from passsearch.store import open_ablation, read_ablation
 
-DATA = Path(__file__).parents[1] / "data" / "results"
-RESULT, ABLATION = DATA / "resnet_tiny-relax.json", DATA / "resnet_tiny-relax-ablation.json"
+DATA = Path(__file__).parents[1] / "data"
+RESULT, ABLATION = (DATA / kind / "resnet_tiny-relax.json" for kind in ("results", "ablations"))
 
 
 @pytest.fixture
@@ -38,6 +38,7 @@ def test_a_run_without_an_ablation_has_none(run: Path) -> None:
         ({"schema_version": 2}, "`schema_version` is wrong: 1 was expected"),
         ({"rows": "none"}, "`rows` is wrong"),
         ({"rows": [{"kind": "ladder"}]}, r"`rows\[0\]` lacks a key"),
+        ({"minimal": {"pipeline": "A"}}, r"`minimal`"),
         ({"worth_nothing": [3]}, r"`worth_nothing\[0\]` is wrong: 3 is not of type 'string'"),
     ],
 )
@@ -60,3 +61,13 @@ def test_an_ablation_goes_on_only_with_equal_settings(tmp_path: Path) -> None:
         assert len(folder.log.times) == facts
         folder.log.record("samples", "x", fact={})
         folder.close()
+
+
+@pytest.mark.parametrize("name", ["ablation", "ablation.json.partial"])
+def test_a_link_in_the_run_is_not_followed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run" / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match=f"{name}` is a link"):
+        open_ablation(tmp_path / "run", {})
+    assert list((tmp_path / "elsewhere").iterdir()) == []
