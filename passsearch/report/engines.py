@@ -1,7 +1,7 @@
 """The text of a benchmark of engines."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from passsearch.report.formatting import (
@@ -17,6 +17,9 @@ from passsearch.report.formatting import (
 )
 from passsearch.report.table import paragraph, table, text_width
 from passsearch.report.text import device_text
+
+WIDEST = 100
+"""Factor between the ends of an interval above which a table leaves them out; the JSON document has them."""
 
 _NUMBERS = ("latency ms", "items/s", "throughput", "compile s", "load s", "MB", "deviation", "threads")
 
@@ -50,6 +53,10 @@ def _setup(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "date", format_time(document["measured_at"])
     yield "outputs", f"compared with {', '.join(dict.fromkeys(document['references']))}"
     yield "evidence", f"{plan['processes']} processes of every engine, {plan['rounds']} rounds each"
+    shares = [each for contest in document["disturbances"] for process in contest for each in process]
+    if shares:
+        foreign, steal = (format_percent(fmean(share[name] for share in shares)) for name in ("foreign", "steal"))
+        yield "machine", f"other processes took {foreign} of the cores meanwhile, the host of a virtual machine {steal}"
 
 
 def _batch_table(rows: Sequence[Mapping[str, Any]], width: int) -> str:
@@ -61,15 +68,27 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     deviation = row["deviation"]
     return [
         str(row["engine"]),
-        format_latency_ms(row),
+        format_latency_ms({"latency_s": {**row["latency_s"], "interval": _readable(row["latency_s"]["interval"])}}),
         format_number(row["batch"] / row["latency_s"]["median"]),
-        format_ratio(lookup(row, "ratio", "by fastest")),
+        format_ratio(_readable_ratio(lookup(row, "ratio", "by fastest"))),
         format_number(row["compile_s"]),
         format_number(median(row["open_s"])),
         format_megabytes(row["memory_bytes"]),
         MISSING if deviation is None else f"{deviation:.1g}",
         str(row["threads"]),
     ]
+
+
+def _readable(interval: Sequence[float] | None) -> list[float | None] | None:
+    """Return an interval for the table: dashes for one that says nothing, whose ends would fill the line."""
+    if interval is None:
+        return None
+    low, high = interval
+    return [None, None] if high > WIDEST * low else [low, high]
+
+
+def _readable_ratio(ratio: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    return ratio and {**ratio, "interval": _readable(ratio["interval"])}
 
 
 def _remarks(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

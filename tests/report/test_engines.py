@@ -16,6 +16,7 @@ def test_a_benchmark_as_text() -> None:
         "threads": 2,
         "versions": {"onnxruntime": "1.32.0"},
     }
+    wide = {**good, "engine": "openvino", "latency_s": {"median": 0.01, "interval": [1e-20, 1e20]}}
     document = {
         "model": {"name": "net", "source": "net.onnx"},
         "batches": [2],
@@ -25,7 +26,8 @@ def test_a_benchmark_as_text() -> None:
         "references": ["PyTorch in float64"],
         "plan": {"processes": 3, "rounds": 4},
         "baseline": "torch",
-        "rows": [good, {"engine": "inductor", "batch": 2, "failure": "no C++ compiler"}],
+        "disturbances": [[[{"foreign": 0.2, "steal": 0.0}, {"foreign": 0.4, "steal": 0.0}]]],
+        "rows": [good, wide, {"engine": "inductor", "batch": 2, "failure": "no C++ compiler"}],
         "friction": {
             "onnxruntime": {"value": 0.9, "interval": [0.85, 0.95], "removed": {"value": 0.1, "interval": [0.05, 0.15]}}
         },
@@ -36,6 +38,8 @@ def test_a_benchmark_as_text() -> None:
         *("onnxruntime", "10.00", "[9.00,", "11.00]", "200", "1.500", "[1.400,", "1.600]"),
         *("0.500", "0.250", "12.0", "1e-06", "2"),
     ]
+    assert "10.00 [–, –]" in next(line for line in text.splitlines() if line.startswith("openvino"))
+    assert "other processes took 30 % of the cores" in text
     assert "inductor: failed: no C++ compiler" in text
     assert "0.900 [0.850, 0.950]" in text
     assert "10 % [5 %, 15 %]" in text
