@@ -71,7 +71,11 @@ def _facts(runs: Path) -> dict[str, list[tuple[str, str]]]:
     """Return the names of the facts of each run, in the order in which they were measured."""
     logs = {path.parent.name: path.read_bytes().split(b"\n")[:-1] for path in runs.glob("*/log.jsonl")}
     entries = {name: [json.loads(line.partition(b" ")[2]) for line in lines] for name, lines in logs.items()}
-    return {name: [(entry["kind"], entry["key"]) for entry in list_] for name, list_ in entries.items()}
+    # The running total of an exploration's seconds is no measurement, and is written again after each part.
+    return {
+        name: [(entry["kind"], entry["key"]) for entry in facts if entry["kind"] not in ("exploring", "explored")]
+        for name, facts in entries.items()
+    }
 
 
 def _kill_one(runs: Path, number: signal.Signals) -> str:
