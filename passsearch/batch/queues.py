@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -92,12 +92,12 @@ class LocalQueue:
 
     def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
         """Return the jobs whose process runs; those of another machine count as running."""
-        here, states = socket.gethostname(), {}
+        here, running, states = socket.gethostname(), _local_jobs(self.folder), {}
         for id_ in ids:
             host, _, pid = id_.partition(":")
             if host != here:
                 states[id_] = QueueState(False, f"of {host}; ask there")
-            elif _is_running(int(pid), self.folder):
+            elif pid in running:
                 states[id_] = QueueState(False)
         return states
 
@@ -184,14 +184,19 @@ def _require_command(name: str) -> None:
         raise EnvironmentFault(f"No `{name}` here; use a machine of the Slurm cluster, or --executor local.")
 
 
-def _is_running(pid: int, folder: Path) -> bool:
-    """Return whether a process is one that submitit started for a folder, and not a later one of the same number."""
-    try:
-        words = " ".join(psutil.Process(pid).cmdline())
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return False
-    # A process that is just being started has no words yet; one that has ended is no process to psutil.
-    return not words or ("submitit.local._local" in words and str(folder) in words)
+def _local_jobs(folder: Path) -> set[str]:
+    """Return submitit's names of the local jobs that have a process, of those that write into a folder."""
+    names = set()
+    for process in psutil.process_iter():
+        # Processes end while the list is read, and those of other users do not show their environment.
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            words = " ".join(process.cmdline())
+            # A process that is just being started has no words yet; it may be the one that a job begins with.
+            if not words or ("submitit." in words and str(folder) in words):
+                names.add(str(process.pid))
+                # The job goes on if only the process that watches it was killed.
+                names.add(process.environ().get("SUBMITIT_LOCAL_JOB_ID", ""))
+    return names
 
 
 @contextmanager

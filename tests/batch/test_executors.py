@@ -71,7 +71,11 @@ def _facts(runs: Path) -> dict[str, list[tuple[str, str]]]:
     """Return the names of the facts of each run, in the order in which they were measured."""
     logs = {path.parent.name: path.read_bytes().split(b"\n")[:-1] for path in runs.glob("*/log.jsonl")}
     entries = {name: [json.loads(line.partition(b" ")[2]) for line in lines] for name, lines in logs.items()}
-    return {name: [(entry["kind"], entry["key"]) for entry in list_] for name, list_ in entries.items()}
+    # The running total of an exploration's seconds is no measurement, and is written again after each part.
+    return {
+        name: [(entry["kind"], entry["key"]) for entry in facts if entry["kind"] not in ("exploring", "explored")]
+        for name, facts in entries.items()
+    }
 
 
 def _kill_one(runs: Path, number: signal.Signals) -> str:
@@ -153,3 +157,28 @@ def test_the_winner_of_each_device_is_measured_on_the_other(
         assert row["found_on"] == row["measured_on"] or row["own_ratio"] > 0
     again = passsearch("cross", jobs)
     assert again["submitted"] == [] and again["cross"] == document["cross"] == passsearch("collect", jobs)["cross"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2 * LIMIT_S)
+@pytest.mark.parametrize("passsearch", ["slurm"], indirect=True)
+def test_a_preempted_job_is_queued_again_and_goes_on(
+    passsearch: Passsearch, jobs: Path, tiny_network: Path, relay: Toolchain, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    jobs.write_text(
+        f"runs: runs\nnetworks: [{tiny_network}]\nobjectives: [throughput]\ntoolchains: [{relay.name}]\n"
+        "options: {trials: 2, confirm: 0, passes: [SimplifyInference, FuseOps]}\n"
+    )
+    [name] = passsearch("submit", jobs)["submitted"]
+    _await(lambda: len(_facts(runs).get(name, ())) >= 3)
+    before = _facts(runs)[name]
+    job_id = json.loads((runs / "batch" / f"{name}.submission.json").read_text())["id"]
+    # The signal that Slurm sends before a preemption, and before the end of a job's time.
+    environment = {**os.environ, "SLURM_CONF": str(tmp_path / "slurm" / "slurm.conf")}
+    subprocess.run(["scancel", "--signal=USR2", job_id], env=environment, check=True)
+    _await(lambda: json.loads((runs / "batch" / f"{name}.report.json").read_text())["starts"] == 2)
+    [row] = passsearch("submit", jobs, "--wait")["jobs"]
+    assert (row["state"], row["id"], row["starts"]) == ("finished", job_id, 2)
+    facts = _facts(runs)[name]
+    assert facts[: len(before)] == before and len(set(facts)) == len(facts)
