@@ -33,7 +33,8 @@ PAGE_STYLE = """
 @media (prefers-color-scheme: dark) { :root { --paper: #14171b; --card: #1c2026; --ink: #e4e7eb; --soft: #9aa5b1;
   --line: #333a43; --good: #4fcf9a; } }
 body { margin: 0; background: var(--paper); color: var(--ink); }
-.passsearch { margin: 0 auto; padding: 1.5rem 1.25rem 3rem; font-size: 15px; }
+.passsearch { margin: 0 auto; max-width: 66rem; padding: 1.5rem 1.25rem 3rem; font-size: 15px; }
+.passsearch th, .passsearch td { padding: 0.3em 0.6em; }
 .passsearch h1 { font-size: 1.7rem; line-height: 1.25; margin: 0.3rem 0 0.6rem; overflow-wrap: anywhere; }
 .passsearch h2 { font-size: 1.15rem; margin: 0 0 0.6rem; }
 .passsearch h3 { font-size: 1rem; margin: 1.1rem 0 0.3rem; font-weight: 600; }

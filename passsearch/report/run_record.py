@@ -11,7 +11,6 @@ from passsearch.errors import PassSearchError
 from passsearch.evaluate import options_key
 from passsearch.store import Fact, Log, read_ablation, read_result
 
-
 _log = logging.getLogger(__name__)
 
 

@@ -33,6 +33,7 @@ def test_plots_are_plotly_figures(result: TuneResult) -> None:
     assert all(isinstance(figure, go.Figure) for figure in figures)
     history, ablation = figures[0].to_json(), figures[3]
     assert "&lt;b&gt;fast" in history and "<b>" not in history
+    assert ablation._repr_html_ is None, "plotly's own loads a script from the network"
     drawing = ablation._repr_mimebundle_()["image/svg+xml"]
     assert drawing.startswith("<svg") and "A{k=&quot;v&quot;}" in drawing, "for viewers that run no script"
     assert ablation.layout.yaxis.ticktext == ('A{k="v"}',)

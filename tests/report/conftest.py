@@ -34,6 +34,7 @@ def run(result: dict[str, Any], tmp_path: Path) -> Path:
         log.record("edge", "a|SimplifyInference", fact={"state": "b", "seconds": 0.1})
         log.record("edge", "b|FuseOps", fact={"state": "b", "seconds": 0.1})
         log.record("edge", "b|AlterOpLayout", fact={"state": "c", "seconds": 0.1})
+        log.record("edge", "a|CanonicalizeOps", fact={"state": "d", "seconds": 0.1})
         log.record("edge", "a|AlterOpLayout", fact={"failure": {"kind": "crash"}, "seconds": 0.1})
         for trial in trials:
             key = options_key(BuildOptions.from_json(trial["build"]))

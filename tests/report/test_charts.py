@@ -59,7 +59,9 @@ def test_the_front_has_no_point_that_another_one_beats(result: dict[str, Any]) -
 def test_the_state_graph_has_the_way_to_the_winner(run: Path) -> None:
     chart = space_chart(read_run(run))
 
-    assert chart.title == "State graph: 3 states and 2 edges between them"
+    edges, way = (each.points for each in chart.series if each.kind == "segments")
+    assert chart.title == "State graph: 4 states and 3 edges between them"
+    assert [point.x for point in way] == [0.0, 1.0, 1.0, 2.0] and len(edges) == 6
     assert [point.x for point in series(chart, "the network")] == [0.0]
     assert [point.x for point in series(chart, "best")] == [2.0]
     assert "AlterOpLayout" in series(chart, "best")[0].text

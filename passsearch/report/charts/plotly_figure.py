@@ -54,7 +54,8 @@ def _figure_class(base: Any, drawing: str) -> Any:
     """
 
     class Figure(base):  # type: ignore[misc]
-        _ipython_display_ = None  # it would show the figure alone
+        # The first would show the figure alone, the second loads a script from the network.
+        _ipython_display_ = _repr_html_ = None
 
         def _repr_mimebundle_(self, *args: Any, **options: Any) -> dict[str, Any]:
             return {**super()._repr_mimebundle_(*args, **options), "image/svg+xml": drawing}
