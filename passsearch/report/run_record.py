@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import BuildOptions, parse_json
-from passsearch.errors import PassSearchError
+from passsearch.errors import PassSearchError, UserError
 from passsearch.evaluate import options_key
 from passsearch.store import Fact, Log, read_ablation, read_result
 
@@ -79,7 +79,7 @@ def read_record(document: Mapping[str, Any], folder: Path) -> RunRecord:
         edges=tuple(_edges(facts.get("edge", []))),
         root=str(loads[0][1].get("state") or "") if loads else "",
         kernels=dict(_kernels(facts.get("places", []))),
-        ablation=read_ablation(folder),
+        ablation=_ablation(folder),
     )
 
 
@@ -135,3 +135,11 @@ def _json_object(path: Path) -> Mapping[str, Any] | None:
         _log.warning("%s cannot be read, so the report leaves it out: %s", path, error)
         return None
     return content if isinstance(content, Mapping) else None
+
+
+def _ablation(folder: Path) -> Mapping[str, Any] | None:
+    try:
+        return read_ablation(folder)
+    except UserError as error:
+        _log.warning("the report leaves the ablation out: %s", error)
+        return None
