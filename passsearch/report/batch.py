@@ -36,7 +36,7 @@ def batch_results_text(document: Mapping[str, Any]) -> str:
     titles = ("network", "objective", "device", "toolchain", "gain", "verdict", "latency ms", "compile s")
     rows = [
         (
-            row["network"],
+            _network(row),
             row["objective"],
             _place(row),
             row["toolchain"] or MISSING,
@@ -63,7 +63,7 @@ def cross_text(document: Mapping[str, Any]) -> str:
     """Return a table of each device's winner on each device, and in words whether it helps there."""
     rows = [
         (
-            row["network"],
+            _network(row),
             row["objective"],
             row["found_on"],
             row["measured_on"],
@@ -83,6 +83,11 @@ def cross_text(document: Mapping[str, Any]) -> str:
 
 def _candidate(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"pipeline": row["pipeline"], "build": {"opt_level": row["opt_level"]}}
+
+
+def _network(row: Mapping[str, Any]) -> str:
+    # The folder of a file is the same in most rows, and long.
+    return str(row["network"]).rpartition("/")[2]
 
 
 def _answer(row: Mapping[str, Any]) -> str:
