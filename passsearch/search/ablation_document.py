@@ -90,6 +90,7 @@ class _Rows:
             "throughput": ratio_document(self._throughput(step.name)),
             "compile_time": ratio_document(self._compile_ratio(step.candidate, self.baseline)) if built else None,
             "latency_s": self._latency_s(step.name),
+            "fastest_s": self._fastest_s(step.name),
             "compile_s": self._compile_s(step.candidate) if built else None,
             "gain": {"throughput": ratio_document(speed.ratio), "compile_time": ratio_document(compiling.ratio)},
             **self._kernels(built, before),
@@ -157,6 +158,13 @@ class _Rows:
             return None
         medians = [median(samples.samples(process, indices[name])) for process in samples.processes]
         return mean_ratio([math.log(value) for value in medians]).value
+
+    def _fastest_s(self, name: str) -> float | None:
+        """Return the fastest sample, which the times of kernels compare with: they are the fastest as well."""
+        samples, indices = self.readings.samples, self.readings.indices
+        if samples is None or name not in indices:
+            return None
+        return min(value for process in samples.processes for value in samples.samples(process, indices[name]))
 
     def _kernels(self, built: Built | None, before: Step | None) -> Document:
         """Return how many kernels differ from those of the step before, or of the winner, and their names."""
