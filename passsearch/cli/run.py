@@ -140,9 +140,10 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Show the result of a finished run, or of several runs side by side."""
-    from passsearch.report import read_run, report_page, result_text, runs_side_by_side_text
+    from passsearch.report import read_record, report_page, result_text, runs_side_by_side_text
+    from passsearch.store import read_result
 
-    records = [read_run(run) for run in runs]
+    records = [read_record(read_result(run), run) for run in runs]
     if html is not None:
         _write_page(html, report_page(records))
         print_note(f"wrote {html}")

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from passsearch.report.charts import chart_svg, ratio_chart
 from passsearch.report.elements import definitions, details, fragment, html_table, paragraphs
 from passsearch.report.exploration import closure_lines, pass_rows, summary_lines
 from passsearch.report.formatting import format_percent, format_ratio, format_time, html_text
-from passsearch.report.interval_plot import interval_plot
 from passsearch.report.listings import PARAMETER_TITLES, cell_text, feature_row, need_text, parameter_row
 from passsearch.report.rows import baseline_name, column_titles, comparison_rows, label
 from passsearch.report.text import failure_text, setup_lines
@@ -16,6 +16,7 @@ def comparison_html(document: Mapping[str, Any]) -> str:
     """Return a comparison: a row and an interval per pipeline, and the verdict on every pair."""
     rows, floor = comparison_rows(document), document.get("noise_floor")
     failures = [row for row in document.get("rows") or [] if "failure" in row]
+    ratios = [(row.label, row.throughput_ratio) for row in rows]
     pairs = [
         (f"{pair['second']} / {pair['first']}", format_ratio(pair), str(pair["verdict"]))
         for pair in document.get("pairs") or []
@@ -24,7 +25,7 @@ def comparison_html(document: Mapping[str, Any]) -> str:
     return fragment(
         _headline(title),
         html_table(column_titles(document), [row.cells(document) for row in rows]),
-        interval_plot(rows, baseline=baseline_name(document), noise_floor=floor),
+        chart_svg(ratio_chart("Comparison", f"throughput, {baseline_name(document)} = 1", ratios)),
         html_table(("throughput of a pair", "ratio", "verdict"), pairs, is_text=True) if pairs else "",
         paragraphs((label(row), f"failed: {failure_text(row['failure'])}") for row in failures),
         details("Network and machine", definitions(setup_lines(document))),

@@ -2,6 +2,7 @@
 
 import builtins
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,15 @@ def test_notebooks_show_every_result_in_one_style(analysis: Analysis, document: 
         html = result._repr_html_()
         assert html.startswith('<div class="passsearch"><style>') and html.endswith("</div>")
         assert headline in html and "<O3>" not in html and "<differs>" not in html
+
+
+def test_the_names_of_a_comparison_are_shown_whole(document: dict[str, Any]) -> None:
+    name = "a-pipeline-with-a-long-name"
+    rows = [{**document["baseline"], "name": "O3"}, {**document["best"], "name": name, "ratio": {"ratio": 1.1}}]
+    html = Comparison({**document, "baseline": "O3", "rows": rows})._repr_html_()
+    place = re.search(rf'<text x="(\d+)" y="\d+" text-anchor="end">{name}', html)
+
+    assert place and int(place[1]) > 6 * len(name), "the label ends so far to the right that it begins in the picture"
 
 
 def test_a_catalog_entry_prints_and_is_json() -> None:
