@@ -13,6 +13,8 @@ from passsearch.errors import UserError
 
 DATA = Path(__file__).parents[1] / "report" / "data" / "result.json"
 
+ABLATION = Path(__file__).parents[1] / "data" / "ablations" / "resnet_tiny-relax.json"
+
 
 @pytest.fixture
 def result(tmp_path: Path) -> TuneResult:
@@ -26,8 +28,12 @@ def result(tmp_path: Path) -> TuneResult:
 
 def test_plots_are_plotly_figures(result: TuneResult) -> None:
     go = pytest.importorskip("plotly.graph_objects")
-    rows = [{"kind": "ladder", "pass": 'A{k="v"}', "throughput": {"ratio": 2.0, "interval": [1.5, 3.0]}}]
-    (result.run / "ablation.json").write_text(json.dumps({"baseline": "O3", "rows": rows}))
+    recorded = json.loads(ABLATION.read_text())
+    recorded["winner"] = {key: result.document["best"][key] for key in ("pipeline", "build")}
+    row = next(row for row in recorded["rows"] if row["kind"] == "ladder")
+    row |= {"pass": 'A{k="v"}', "throughput": {"ratio": 2.0, "interval": [1.5, 3.0]}}
+    recorded["rows"] = [row]
+    (result.run / "ablation.json").write_text(json.dumps(recorded))
     figures = [result.plot.history(), result.plot.pareto(), result.plot.space(), result.plot.ablation()]
 
     assert all(isinstance(figure, go.Figure) for figure in figures)

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,7 @@ from passsearch.report.commands import tune_command
 
 
 def test_the_page_of_a_run_has_every_part(run: Path, ablation: dict[str, Any]) -> None:
-    (run / "ablation.json").write_text(json.dumps(ablation))
-    page = report_page([read_run(run)])
+    page = report_page([replace(read_run(run), ablation=ablation)])
 
     titles = re.findall(r"<h2>(.*?)</h2>", page)
     assert titles == [
@@ -40,8 +40,7 @@ def test_the_page_needs_no_network_and_runs_nothing(run: Path) -> None:
 
 def test_the_winner_is_explained_pass_by_pass(run: Path, ablation: dict[str, Any]) -> None:
     ablation["rows"][2]["pass"] = "AlterOpLayout"
-    (run / "ablation.json").write_text(json.dumps(ablation))
-    page = report_page([read_run(run)])
+    page = report_page([replace(read_run(run), ablation=ablation)])
 
     assert "Replaces operators that only matter in training" in page, "the text of the catalog"
     assert "gain: throughput 1.500 [1.400, 1.600]" in page
