@@ -5,6 +5,7 @@ from typing import Any
 
 from passsearch.core import printable
 from passsearch.report import (
+    ablation_html,
     ablation_text,
     analysis_html,
     audit_html,
@@ -13,6 +14,7 @@ from passsearch.report import (
     catalog_entry_text,
     comparison_html,
     comparison_text,
+    engines_html,
     engines_text,
     space_html,
     space_text,
@@ -64,12 +66,18 @@ class EngineBenchmark(dict[str, Any]):
     def __repr__(self) -> str:
         return printable(engines_text(self), keep="\n")
 
+    def _repr_html_(self) -> str:
+        return engines_html(self)
+
 
 class Ablation(dict[str, Any]):
     """The result of ``ablate``; its items are those of ``ablation.json`` in the run folder."""
 
     def __repr__(self) -> str:
         return printable(ablation_text(self), keep="\n")
+
+    def _repr_html_(self) -> str:
+        return ablation_html(self)
 
 
 class Audit(dict[str, Any]):

@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = _explain(error)
         _log.debug("exit status %d after %.1f s", status, time.monotonic() - start)
     if status == INTERRUPTED:
-        print_error("interrupted; all results until now are kept")
+        print_error("interrupted; what is in a run folder is kept")
     return status
 
 

@@ -14,10 +14,12 @@ from passsearch.report.engines import engines_text
 from passsearch.report.exploration import certificate_check_text, space_text
 from passsearch.report.formatting import format_megabytes
 from passsearch.report.fragments import (
+    ablation_html,
     analysis_html,
     audit_html,
     catalog_entry_html,
     comparison_html,
+    engines_html,
     space_html,
 )
 from passsearch.report.frame import candidates_frame
@@ -46,6 +48,7 @@ __all__ = [
     "RunRecord",
     "ablation_chart",
     "ablation_headline",
+    "ablation_html",
     "ablation_text",
     "analysis_html",
     "analysis_text",
@@ -63,6 +66,7 @@ __all__ = [
     "comparison_html",
     "comparison_text",
     "cross_text",
+    "engines_html",
     "engines_text",
     "findings_text",
     "format_megabytes",

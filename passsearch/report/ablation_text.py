@@ -9,10 +9,7 @@ from passsearch.report.table import paragraph, table, text_width
 USEFUL = ("gain", "needed")
 """Worths of passes that are worth something."""
 
-WIDEST = 100.0
-"""Largest quotient of the ends of an interval that is printed."""
-
-_TITLES = ("step", "ms", "x baseline", "pass: speed x", "pass: compile x", "kernels", "pass is")
+STEP_TITLES = ("step", "ms", "x baseline", "pass: speed x", "pass: compile x", "kernels", "pass is")
 _RIGHT = ("ms", "x baseline", "kernels")
 _WORTH = {
     "gain": "worth something",
@@ -50,35 +47,29 @@ def ablation_text(document: Mapping[str, Any], *, width: int | None = None) -> s
     rows = document["rows"]
     parts = [
         paragraph("", document["headline"], width=width),
-        table(_TITLES, [_cells(row) for row in rows], width=width, right=_RIGHT),
-        "\n".join(paragraph(title, text, width=width) for title, text in _lines(document)),
+        table(STEP_TITLES, [step_cells(row) for row in rows], width=width, right=_RIGHT),
+        "\n".join(paragraph(title, text, width=width) for title, text in ablation_lines(document)),
     ]
     return "\n\n".join(parts)
 
 
-def _cells(row: Mapping[str, Any]) -> Sequence[str]:
+def step_cells(row: Mapping[str, Any]) -> Sequence[str]:
+    """Return the cells of a step, in the order of ``STEP_TITLES``."""
     latency_s = row["latency_s"]
     throughput = lookup(row, "throughput", "ratio")
     return (
         row["name"],
         MISSING if latency_s is None else format_number(latency_s * 1e3),
         format_number(throughput),
-        _multiple(row["gain"]["throughput"]),
-        _multiple(row["gain"]["compile_time"]),
+        format_ratio(row["gain"]["throughput"]),
+        format_ratio(row["gain"]["compile_time"]),
         format_count(row["kernels_changed"]),
         _WORTH[row["worth"]] if row["pass"] else MISSING,
     )
 
 
-def _multiple(ratio: Mapping[str, Any] | None) -> str:
-    """Return a ratio; an interval of two or three processes may be too wide to mean anything, or to print."""
-    low, high = (lookup(ratio, "interval") or (0.0, 0.0))[:2]
-    if ratio is None or high <= WIDEST * low:
-        return format_ratio(ratio)
-    return f"{format_ratio({**ratio, 'interval': None})} [unknown]"
-
-
-def _lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def ablation_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield title and text of what stands below the table."""
     measured = document["measured"]
     yield (
         "how to read it",

@@ -18,10 +18,7 @@ from passsearch.report.formatting import (
 from passsearch.report.table import paragraph, table, text_width
 from passsearch.report.text import device_text
 
-WIDEST = 100
-"""Factor between the ends of an interval above which a table leaves them out; the JSON document has them."""
-
-_NUMBERS = ("latency ms", "items/s", "throughput", "compile s", "load s", "MB", "deviation", "threads")
+NUMBER_TITLES = ("latency ms", "items/s", "throughput", "compile s", "load s", "MB", "deviation", "threads")
 
 
 def engines_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
@@ -32,13 +29,13 @@ def engines_text(document: Mapping[str, Any], *, width: int | None = None) -> st
         width: Largest number of characters in a line; the terminal's width by default.
     """
     width = width or text_width()
-    parts = [_lines(_setup(document), width)]
+    parts = [_lines(setup_rows(document), width)]
     for batch in document["batches"]:
         rows = [row for row in document["rows"] if row["batch"] == batch]
         parts.append(f"batch {batch}\n{_batch_table(rows, width)}")
-        parts.append(_lines(_remarks(rows), width))
+        parts.append(_lines(remark_rows(rows), width))
     parts.append(_friction_table(document, width))
-    parts.append(_lines(_tail(document), width))
+    parts.append(_lines(tail_rows(document), width))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -46,7 +43,8 @@ def _lines(pairs: Iterator[tuple[str, str]], width: int) -> str:
     return "\n".join(paragraph(title, text, width=width) for title, text in pairs)
 
 
-def _setup(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def setup_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield title and text of what was measured, and on which machine."""
     model, plan = document["model"], document["plan"]
     yield "network", f"{model['name']} ({model['source']})"
     yield "device", f"{device_text(document['device'])}; {document['threads']} threads for every engine"
@@ -60,17 +58,22 @@ def _setup(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _batch_table(rows: Sequence[Mapping[str, Any]], width: int) -> str:
-    cells = [_cells(row) for row in rows if "failure" not in row]
-    return table(("engine", *_NUMBERS), cells, width=width, right=_NUMBERS) if cells else "no engine has a result"
+    cells = [engine_cells(row) for row in rows if "failure" not in row]
+    return (
+        table(("engine", *NUMBER_TITLES), cells, width=width, right=NUMBER_TITLES)
+        if cells
+        else "no engine has a result"
+    )
 
 
-def _cells(row: Mapping[str, Any]) -> list[str]:
+def engine_cells(row: Mapping[str, Any]) -> list[str]:
+    """Return the cells of an engine: its name, and numbers in the order of ``NUMBER_TITLES``."""
     deviation = row["deviation"]
     return [
         str(row["engine"]),
-        format_latency_ms({"latency_s": {**row["latency_s"], "interval": _readable(row["latency_s"]["interval"])}}),
+        format_latency_ms(row),
         format_number(row["batch"] / row["latency_s"]["median"]),
-        format_ratio(_readable_ratio(lookup(row, "ratio", "by fastest"))),
+        format_ratio(lookup(row, "ratio", "by fastest")),
         format_number(row["compile_s"]),
         format_number(median(row["open_s"])),
         format_megabytes(row["memory_bytes"]),
@@ -79,19 +82,8 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _readable(interval: Sequence[float] | None) -> list[float | None] | None:
-    """Return an interval for the table: dashes for one that says nothing, whose ends would fill the line."""
-    if interval is None:
-        return None
-    low, high = interval
-    return [None, None] if high > WIDEST * low else [low, high]
-
-
-def _readable_ratio(ratio: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    return ratio and {**ratio, "interval": _readable(ratio["interval"])}
-
-
-def _remarks(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def remark_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the engines without a result, or with a note, and the text."""
     for row in rows:
         if "failure" in row:
             yield str(row["engine"]), f"failed: {row['failure']}"
@@ -115,7 +107,8 @@ def _removed(share: Mapping[str, Any] | None) -> str:
     return format_percent(share["value"]) + (f" [{', '.join(ends)}]" if ends else "")
 
 
-def _tail(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def tail_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield title and text of what columns mean, and the versions."""
     yield "throughput", f"multiple of {document['baseline']}, by the fastest inferences, mean over processes"
     yield "MB", "largest memory that loading the network and its first inference add to the process"
     versions = [f"{name} {version}" for row in document["rows"] for name, version in row.get("versions", {}).items()]

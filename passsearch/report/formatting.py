@@ -8,8 +8,8 @@ from passsearch.core import printable
 
 MISSING = "–"
 
-MOST_RATIO = 10_000
-"""Largest end of a ratio's interval that is written out."""
+WIDEST = 1000
+"""Largest quotient of the ends of an interval that is printed; a few very different compiles give wider ones."""
 
 
 def lookup(document: Mapping[str, Any] | None, *keys: str) -> Any:
@@ -62,10 +62,13 @@ def format_ratio(ratio: Mapping[str, Any] | None) -> str:
     value = lookup(ratio, "ratio")
     # Typical gains are a few percent, so a ratio near 1 needs a resolution of 0.1 %; one of 20 does not.
     decimals = 3 if value is None or value < 2 else 2 if value < 10 else 1
-    text = format_interval(value, lookup(ratio, "interval"), decimals=decimals)
-    _, high = lookup(ratio, "interval") or (None, None)
-    # Few and very different compiles leave intervals of 20 digits, which say no more than this.
-    return text if high is None or high < MOST_RATIO else f"{text.partition(',')[0]}, over {MOST_RATIO}]"
+    return format_interval(value, _readable(lookup(ratio, "interval")), decimals=decimals)
+
+
+def _readable(interval: Sequence[float | None] | None) -> Sequence[float | None] | None:
+    """Return an interval, or dashes for one that says nothing, whose ends can have 20 digits."""
+    low, high = interval or (None, None)
+    return [None, None] if low is not None and high is not None and high > WIDEST * low else interval
 
 
 def format_latency_ms(measurement: Mapping[str, Any] | None) -> str:
@@ -74,7 +77,7 @@ def format_latency_ms(measurement: Mapping[str, Any] | None) -> str:
     if median_s is None:
         return MISSING
     # Three decimals below 10 ms, two below 1 s: a difference of 0.1 % stays visible.
-    ends = [None if end is None else end * 1e3 for end in interval or ()]
+    ends = [None if end is None else end * 1e3 for end in _readable(interval) or ()]
     return format_interval(median_s * 1e3, ends, decimals=3 if median_s < 1e-2 else 2 if median_s < 1 else 1)
 
 

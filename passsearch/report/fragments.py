@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from passsearch.report.ablation_text import STEP_TITLES, ablation_lines, step_cells
 from passsearch.report.charts import chart_svg, ratio_chart
 from passsearch.report.elements import definitions, details, fragment, html_table, paragraphs
+from passsearch.report.engines import NUMBER_TITLES, engine_cells, remark_rows, setup_rows, tail_rows
 from passsearch.report.exploration import closure_lines, pass_rows, summary_lines
 from passsearch.report.formatting import format_percent, format_ratio, format_time, html_text
 from passsearch.report.listings import PARAMETER_TITLES, cell_text, feature_row, need_text, parameter_row
@@ -29,6 +31,30 @@ def comparison_html(document: Mapping[str, Any]) -> str:
         html_table(("throughput of a pair", "ratio", "verdict"), pairs, is_text=True) if pairs else "",
         paragraphs((label(row), f"failed: {failure_text(row['failure'])}") for row in failures),
         details("Network and machine", definitions(setup_lines(document))),
+    )
+
+
+def ablation_html(document: Mapping[str, Any]) -> str:
+    """Return an ablation: its conclusion, a row for each step, and the evidence."""
+    return fragment(
+        _headline(document["headline"]),
+        html_table(STEP_TITLES, [step_cells(row) for row in document["rows"]]),
+        definitions(ablation_lines(document)),
+    )
+
+
+def engines_html(document: Mapping[str, Any]) -> str:
+    """Return a benchmark of engines: a table for each batch size."""
+    rows = document["rows"]
+    tables = []
+    for batch in document["batches"]:
+        cells = [engine_cells(row) for row in rows if row["batch"] == batch and "failure" not in row]
+        tables += [_headline(f"batch {batch}"), html_table(("engine", *NUMBER_TITLES), cells) if cells else ""]
+    return fragment(
+        *tables,
+        definitions(remark_rows(rows)),
+        definitions(tail_rows(document)),
+        details("Network and machine", definitions(setup_rows(document))),
     )
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from passsearch.api import TuneResult, catalog_entry
-from passsearch.api.results import Analysis, Audit, Comparison
+from passsearch.api.results import Ablation, Analysis, Audit, Comparison
 from passsearch.catalog import load, select_passes
 from passsearch.core import Feature, Fingerprint, ModuleSummary, Operator, TensorType
 from passsearch.dialects import DIALECTS
 
 DATA = Path(__file__).parents[1] / "report" / "data"
+ABLATION = Path(__file__).parents[1] / "data" / "ablations" / "resnet_tiny-relax.json"
 
 
 @pytest.fixture
@@ -86,6 +87,7 @@ def test_notebooks_show_every_result_in_one_style(analysis: Analysis, document: 
         "resnet18: noise floor 1 %": Comparison({**document, "baseline": "<O3>", "rows": rows, "noise_floor": 0.01}),
         "refused: IR": Audit({"checks": checks}),
         "FuseOps": catalog_entry("FuseOps"),
+        "2 of 7 passes are worth something": Ablation(json.loads(ABLATION.read_text())),
     }
     for headline, result in results.items():
         html = result._repr_html_()
