@@ -68,8 +68,9 @@ def _cast(value: Any, from_type: Any, to_type: Any) -> Any:
         return relay.cast(value, to_type.dtype)
     is_written_out = isinstance(value, relay.Tuple)
     fields = value.fields if is_written_out else [relay.TupleGetItem(value, at) for at in range(len(to_type.fields))]
-    types = zip(from_type.fields, to_type.fields, strict=True)
-    return relay.Tuple([_cast(field, *pair) for field, pair in zip(fields, types, strict=True)])
+    # No `strict`: an exported script may run on Python 3.8, which lacks it.
+    parts = zip(fields, from_type.fields, to_type.fields)  # noqa: B905
+    return relay.Tuple([_cast(*part) for part in parts])
 
 
 def MergeComposite(patterns: str = "bias_activation") -> Any:  # noqa: N802
