@@ -1,6 +1,7 @@
 """``bench``: TVM's pipelines and other inference engines side by side."""
 
 import logging
+import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -26,7 +27,7 @@ from passsearch.engines import (
 )
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import open_session, physical_cores
-from passsearch.frontends import OnnxNetwork, resolve_onnx
+from passsearch.frontends import ModelFile, OnnxNetwork, resolve_onnx
 from passsearch.measure import probe
 from passsearch.search import analyze_network, with_prerequisites
 from passsearch.toolchain import cache_folder, get_toolchain
@@ -51,6 +52,14 @@ class EngineRequest:
     name: str
     toolchain: str = ""
     pipeline: str = ""
+
+
+_REFERENCES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("torch", "PyTorch in float64", {"float64": True}),
+    ("onnxruntime", "ONNX Runtime without optimisations", {"optimise": False}),
+)
+"""Engine, label and options of the references."""
+_UNOPTIMISED = "TVM without optimisations"
 
 
 @dataclass
@@ -136,6 +145,11 @@ def bench(
         raise UserError(f"The baseline is one of the engines; got `{baseline}`. Choose from: {names}.")
     plan = EnginePlan(threads or physical_cores(), processes, rounds)
     python = None if engines_python is None else Path(engines_python).absolute()
+    if python is not None and not python.is_file():
+        raise UserError(f"`{python}` is no interpreter; give the Python of an environment that has all engines.")
+    cores = len(os.sched_getaffinity(0))
+    if plan.threads > cores:
+        raise UserError(f"`threads` is at most {cores}, the cores that this process may use; got {plan.threads}.")
     settings = _Settings(requests, plan, target, tolerance, catalog_paths(catalogs), trust, python)
     _check_installed(settings)
     types = read_inputs(inputs)
@@ -185,7 +199,7 @@ def _make_entry(network: OnnxNetwork, settings: _Settings, *, folder: Path) -> _
     first = next(iter(network.types.values())).shape
     entry = _Entry(network, int(first[0] or 1) if first else 1)
     path, python = network.file.path, settings.python
-    entry.references += _reference_engines(path, python)
+    entry.references += _reference_engines(network.file, python)
     entry.limit = settings.tolerance if settings.tolerance is not None else entry.limit
     for toolchain in dict.fromkeys(request.toolchain for request in settings.requests if request.toolchain):
         _compile(entry, toolchain, settings, folder=folder / toolchain)
@@ -201,12 +215,15 @@ def _make_entry(network: OnnxNetwork, settings: _Settings, *, folder: Path) -> _
     return entry
 
 
-def _reference_engines(model: Path, python: Path | None) -> list[EngineSpec]:
-    """Return the installed engines whose outputs may be the reference, the most exact first."""
-    choices: tuple[tuple[str, str, dict[str, Any]], ...] = (
-        ("torch", "PyTorch in float64", {"float64": True}),
-        ("onnxruntime", "ONNX Runtime without optimisations", {"optimise": False}),
-    )
+def _reference_engines(file: ModelFile, python: Path | None) -> list[EngineSpec]:
+    """Return the installed engines whose outputs may be the reference, the preferred one first.
+
+    PyTorch in float64 is the most exact one. It runs a conversion of ours, which only built-in networks are known to
+    survive; for a network from elsewhere ONNX Runtime comes first.
+    """
+    model, choices = file.path, [*_REFERENCES]
+    if not file.source.startswith("zoo:"):
+        choices.reverse()
     specs = []
     for name, label, options in choices:
         try:
@@ -233,8 +250,9 @@ def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path
                 entry.failures[request.name] = {"failure": str(error), "pipeline": str(complete.pipeline)}
         if settings.tolerance is None:
             entry.limit = max(entry.limit, evaluator.builder.limit(Candidate()))
-        if not entry.references:
-            entry.references.append(compile_as_deployed(evaluator, "TVM without optimisations", Candidate()))
+        # The only other reference may not take the network.
+        if len(entry.references) < 2 and not any(each.name == _UNOPTIMISED for each in entry.references):
+            entry.references.append(compile_as_deployed(evaluator, _UNOPTIMISED, Candidate()))
 
 
 def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report: Progress) -> list[Contest]:
@@ -253,7 +271,13 @@ def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report
     for turn in range(settings.plan.processes):
         for number, contest in enumerate(contests):
             report("measuring", turn * len(contests) + number, total)
-            contest.run_turn()
+            try:
+                contest.run_turn()
+            except EngineFailure as error:
+                raise UserError(
+                    f"No reference takes this network, the last one failed: {error}. Install another one: passsearch "
+                    f"toolchain install onnxruntime"
+                ) from error
     return contests
 
 

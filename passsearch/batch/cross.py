@@ -11,7 +11,7 @@ from typing import Any
 from passsearch.api import Progress, TuneResult, compare
 from passsearch.batch.job import BatchJob, TuneJob, digest, plain_name
 from passsearch.batch.records import RECORDS
-from passsearch.core import Json, parse_json, safe_file_name
+from passsearch.core import Json, parse_json, replace_durably, safe_file_name
 from passsearch.export import PIPELINE
 from passsearch.store import write_json
 
@@ -40,10 +40,10 @@ class CrossJob(BatchJob):
 
     @property
     def comparison(self) -> Mapping[str, Any] | None:
-        """The comparison; ``None`` if it is not there yet."""
+        """The comparison; ``None`` if it is not there yet, or damaged."""
         try:
             document: Mapping[str, Any] = parse_json((self.folder / "comparison.json").read_text())
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):
             return None
         return document
 
@@ -90,7 +90,9 @@ def write_pipelines(job: CrossJob) -> None:
     for place, name in missing.items():
         result = TuneResult.read(job.runs / name, **allowed)
         with TemporaryDirectory() as folder:
-            shutil.copy(result.export(Path(folder) / "deploy") / PIPELINE, job.folder / f"{place}.json")
+            partial = job.folder / f"{place}.partial"
+            shutil.copy(result.export(Path(folder) / "deploy") / PIPELINE, partial)
+            replace_durably(partial, job.folder / f"{place}.json")
 
 
 def cross_rows(jobs: Iterable[CrossJob]) -> list[dict[str, Json]]:
@@ -154,7 +156,7 @@ def _against(pairs: Mapping[Any, Mapping[str, Any]], first: str, second: str, *,
         ratio, (low, high), verdict = pair["ratio"], pair["interval"], pair["verdict"]
     elif pair := pairs.get((second, first)):
         ratio, verdict = 1 / pair["ratio"], _INVERSE.get(pair["verdict"], pair["verdict"])
-        low, high = (None if end is None else 1 / end for end in reversed(pair["interval"]))
+        low, high = (1 / end if end else None for end in reversed(pair["interval"]))
     return {f"{prefix}_ratio": ratio, f"{prefix}_low": low, f"{prefix}_high": high, f"{prefix}_verdict": verdict}
 
 

@@ -118,11 +118,14 @@ class TuneJob(BatchJob):
         return not result.document["interrupted"]
 
     def _limits_grew(self) -> bool:
-        settings = parse_json((self.folder / "run.json").read_text())
+        try:
+            settings = parse_json((self.folder / "run.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return False  # the result is there, and nothing says by which limits
         timeout, earlier = self.options.get("timeout"), settings.get("timeout_s")
         # No time limit is the largest one.
         longer = earlier is not None and (timeout is None or timeout > earlier)
-        return bool(longer or self.options.get("trials", 0) > settings["trials"])
+        return bool(longer or self.options.get("trials", 0) > settings.get("trials", 0))
 
 
 def tune_jobs(file: JobsFile) -> list[TuneJob]:

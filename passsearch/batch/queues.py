@@ -130,7 +130,8 @@ class SlurmQueue:
     def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
         """Return the jobs that `squeue` lists; it needs no accounting database, which many clusters lack."""
         _require_command("squeue")
-        words = ["squeue", "--noheader", "--array", f"--user={os.getuid()}", "--format=%i|%T|%r"]
+        # Those of all users: a colleague may have submitted the same file.
+        words = ["squeue", "--noheader", "--array", "--format=%i|%T|%r"]
         try:
             lines = _submitit().helpers.CommandFunction(words, verbose=False)().splitlines()
         except _submitit().core.utils.FailedJobError as error:

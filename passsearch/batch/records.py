@@ -1,12 +1,14 @@
 """The files by which the person who submits a job and the node that runs it know of each other."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from passsearch.core import parse_json
 from passsearch.store import write_json
+
+_Record = TypeVar("_Record", "Submission", "Report")
 
 RECORDS = "batch"
 """Folder of these files and of the jobs' output, in the folder of runs."""
@@ -70,13 +72,13 @@ class JobRecords:
     def submission(self) -> Submission | None:
         """The latest submission; ``None`` if there is none."""
         content = _read(self._path("submission"))
-        return None if content is None else Submission(**content)
+        return _record(Submission, content)
 
     @property
     def report(self) -> Report | None:
         """The latest report; ``None`` if the job has not begun."""
         content = _read(self._path("report"))
-        return None if content is None else Report(**content)
+        return _record(Report, content)
 
     def write_submission(self, submission: Submission) -> None:
         """Replace the submission."""
@@ -94,9 +96,16 @@ class JobRecords:
         write_json(self._path(kind), content)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path) -> object:
     try:
-        content: dict[str, Any] = parse_json(path.read_text())
+        return parse_json(path.read_text())
     except (FileNotFoundError, ValueError):
         return None
-    return content
+
+
+def _record(kind: type[_Record], content: object) -> _Record | None:
+    """Return a record; keys of later versions are ignored, and one that lacks a key is none."""
+    names = [field.name for field in fields(kind)]
+    if not isinstance(content, dict) or not content.keys() >= set(names):
+        return None
+    return kind(**{name: content[name] for name in names})

@@ -60,7 +60,7 @@ def bench(
     with ProgressBar() as progress:
         document = api.bench(
             model,
-            split_names(engines) or [],
+            _read_engines(engines),
             inputs=types,
             batch=batch,
             batches=sizes,
@@ -76,6 +76,18 @@ def bench(
             progress=progress,
         )
     print_result(document, engines_text(document), as_json=as_json)
+
+
+def _read_engines(text: str) -> list[str]:
+    """Return the engines of ``A,B``; the passes of a pipeline that is written out have commas between them too."""
+    engines: list[str] = []
+    for part in split_names(text) or []:
+        continues = part[:1].isupper() or any(sign in part for sign in "{}=")
+        if engines and ":" in engines[-1] and ":" not in part and continues:
+            engines[-1] += f",{part}"
+        else:
+            engines.append(part)
+    return engines
 
 
 def _read_batches(text: str | None) -> list[int] | None:

@@ -40,7 +40,7 @@ def refusal_message(source: ModelSource, reason: str) -> str:
 def _way_round(source: ModelSource, names: Sequence[str]) -> str:
     if source.format != "onnx":
         return "replace it in the network, export ONNX instead"
-    if any(_QUANTIZED.search(name) for name in names):
+    if all(_QUANTIZED.search(name) for name in names):
         return "quantise the network in the QDQ format (QuantizeLinear and DequantizeLinear)"
     return "replace it in the network"
 

@@ -37,10 +37,12 @@ def removed_share(
     ``None`` for fewer than two batch sizes, or where the baseline's friction is not certainly above 0.
     """
     base, own = friction(baseline), slopes_by_process(engine)
-    if base is None or own is None or base["value"] <= 0 or (base["interval"] and base["interval"][0] <= 0):
+    if base is None or own is None or not base["interval"] or base["interval"][0] <= 0:
         return None
-    shares = [1 - slope / first for slope, first in zip(own, base["by_process"], strict=False) if first > 0]
-    return mean_with_interval(shares) if shares else None
+    # A process without friction has no share; to leave it out would favour the others.
+    if min(base["by_process"]) <= 0:
+        return None
+    return mean_with_interval([1 - slope / first for slope, first in zip(own, base["by_process"], strict=False)])
 
 
 def friction_rows(rows: Sequence[Mapping[str, Any]], *, engines: Sequence[str], baseline: str) -> dict[str, Any]:

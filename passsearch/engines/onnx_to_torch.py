@@ -1,7 +1,8 @@
 """Converts an ONNX graph to a PyTorch module, operator by operator.
 
-Only the operators of passsearch's built-in networks are known. Every output of the module is compared with ONNX
-Runtime's before anything is timed, so a wrong rule does not go unnoticed. The package ``onnx2torch`` is not used: it
+Only the operators of passsearch's built-in networks are known, in operator set 13 or later; anything else is refused.
+For networks from elsewhere the reference of outputs is not this conversion (``api/benchmark.py``), so a wrong rule does
+not go unnoticed. The package ``onnx2torch`` is not used: it
 needs torchvision, and its modules check shapes while they run, which would slow eager PyTorch and split the graph that
 Inductor compiles.
 """
@@ -97,6 +98,9 @@ def _permute(data: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
     return data.permute(*order)
 
 
+LEAST_OPSET = 13
+"""Softmax and the axes of Squeeze, Unsqueeze and Split have had their present meaning since."""
+
 RULES: Mapping[str, Rule] = {
     **{name: partial(_direct, function) for name, function in DIRECT.items()},
     "Conv": _conv,
@@ -128,8 +132,11 @@ def convert(model: onnx.ModelProto, *, dtype: torch.dtype = torch.float32) -> to
         dtype: Type that stands for float32.
 
     Raises:
-        NotImplementedError: There is no rule for an operator.
+        NotImplementedError: There is no rule for an operator, for one of its attributes, or for the operator set.
     """
+    opset = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 0)
+    if opset < LEAST_OPSET:
+        raise NotImplementedError(f"operator set {opset}; the rules are those of {LEAST_OPSET} and later")
     root, graph = torch.nn.Module(), torch.fx.Graph()
     values = {value.name: graph.placeholder(value.name) for value in model.graph.input}
     values |= {tensor.name: _constant(tensor, root=root, graph=graph) for tensor in model.graph.initializer}
@@ -138,7 +145,12 @@ def convert(model: onnx.ModelProto, *, dtype: torch.dtype = torch.float32) -> to
         attributes["dtype"] = dtype
         if node.op_type not in RULES:
             raise NotImplementedError(f"no rule for the ONNX operator {node.op_type}")
-        result = graph.call_function(*RULES[node.op_type]([values[name] for name in node.input], attributes))
+        _check_attributes(node.op_type, attributes)
+        try:
+            call = RULES[node.op_type]([values[name] for name in node.input], attributes)
+        except (AssertionError, KeyError, ValueError) as error:
+            raise NotImplementedError(f"no rule for this form of the ONNX operator {node.op_type}: {error}") from error
+        result = graph.call_function(*call)
         if len(node.output) == 1:
             values[node.output[0]] = result
         else:
@@ -146,6 +158,18 @@ def convert(model: onnx.ModelProto, *, dtype: torch.dtype = torch.float32) -> to
             values |= dict(zip(node.output, parts, strict=True))
     graph.output(tuple(values[output.name] for output in model.graph.output))
     return torch.fx.GraphModule(root, graph)
+
+
+def _check_attributes(operator_type: str, attributes: Attributes) -> None:
+    """Refuse attributes that a rule does not read and that change what the operator computes."""
+    is_pool = operator_type == "MaxPool"
+    refused = {
+        "auto_pad": attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", "NOTSET"),
+        "ceil_mode": bool(attributes.get("ceil_mode")),
+        "dilations": is_pool and any(each != 1 for each in attributes.get("dilations", ())),
+    }
+    if names := [name for name, is_refused in refused.items() if is_refused]:
+        raise NotImplementedError(f"no rule for {', '.join(names)} of the ONNX operator {operator_type}")
 
 
 def _constant(tensor: onnx.TensorProto, *, root: torch.nn.Module, graph: torch.fx.Graph) -> Any:

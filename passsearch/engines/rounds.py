@@ -259,6 +259,9 @@ def _run_rounds(visitors: "Sequence[Visitor]", plan: EnginePlan, *, rng: random.
             # A slow engine is visited in the first round only.
             if not visitor.record.failure and not (found and visitor.is_slow):
                 visits += visitor.visit(len(found))
+        # Only slow engines, or failed ones: later rounds would have no visit, and nothing that disturbs them.
+        if found and not visits:
+            break
         found.append(Disturbance.over(visits))
     places = sorted(sorted(range(len(found)), key=lambda place: found[place].excess)[: plan.rounds])
     for visitor in visitors:

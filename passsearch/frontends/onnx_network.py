@@ -1,5 +1,6 @@
 """A network as an ONNX file with fixed shapes, which every inference engine reads alike."""
 
+import hashlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ def resolve_onnx(
 
 
 def _with_fixed_inputs(file: ModelFile, types: Mapping[str, TensorType], *, folder: Path) -> Path:
-    """Write a copy of an ONNX file whose inputs have these types; large weights go to a file beside it."""
+    """Write a copy of an ONNX file whose inputs have these types."""
     import onnx
 
     _log.info("Writing a copy of `%s` with fixed shapes.", file.path)
@@ -73,6 +74,8 @@ def _with_fixed_inputs(file: ModelFile, types: Mapping[str, TensorType], *, fold
     # Shapes between operators may name the dimensions that are fixed now.
     del model.graph.value_info[:]
     shapes = "_".join("x".join(map(str, kind.shape)) for kind in types.values())
+    # The name is cut, so the digest is of the types as well.
+    digest = hashlib.sha256(f"{file.sha256} {sorted(map(str, types.items()))}".encode()).hexdigest()
     # One file: protobuf's limit of 2 GiB holds for the original as well, unless its weights are in other files.
-    name = cache_file_name(f"{file.name}-{shapes}"[:80], file.sha256, suffix=".onnx")
+    name = cache_file_name(f"{file.name}-{shapes}"[:80], digest, suffix=".onnx")
     return save_file(folder, name, write=lambda path: onnx.save(model, str(path)))
