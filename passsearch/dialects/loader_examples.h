@@ -100,7 +100,8 @@ double Deviation(const T* actual, const T* expected, size_t size) {
     if (std::isnan(expected[i]) && std::isnan(actual[i])) continue;
     if (actual[i] == expected[i]) continue;
     double distance = std::fabs(static_cast<double>(actual[i]) - static_cast<double>(expected[i]));
-    if (!(distance <= largest)) largest = distance;  // a NaN stays
+    if (std::isnan(distance)) return INFINITY;
+    largest = std::fmax(largest, distance);
   }
   for (size_t i = 0; i < size; ++i) {
     if (std::isfinite(expected[i])) magnitude = std::fmax(magnitude, std::fabs(static_cast<double>(expected[i])));
@@ -142,7 +143,7 @@ inline DLTensor ViewOf(Array* array, void* memory) {
 // Prints the result and returns the exit status.
 inline int Report(const std::vector<double>& deviations, double tolerance, double milliseconds) {
   double worst = 0;
-  for (double each : deviations) worst = each <= worst ? worst : each;
+  for (double each : deviations) worst = std::fmax(worst, each);
   std::cout << deviations.size() << " outputs deviate by " << worst << " of the largest value (" << tolerance
             << " is allowed); " << milliseconds << " ms an inference\n";
   return worst <= tolerance ? 0 : 1;

@@ -56,7 +56,9 @@ def write_deployment(folder: Path, deployment: Deployment) -> Path:
         _move_into_place(partial, folder)
     except OSError as error:
         file = f" (`{error.filename}`)" if error.filename else ""
-        raise UserError(f"Cannot export to `{folder}`: {error.strerror}{file}; choose another with --to.") from error
+        raise UserError(
+            f"Cannot export to `{folder}`: {error.strerror or error}{file}; choose another with --to."
+        ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return folder

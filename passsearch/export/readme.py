@@ -20,7 +20,9 @@ def readme(deployment: Deployment, *, files: dict[str, int], has_container: bool
     """
     model = deployment.model
     inputs = "\n".join(f"| `{_cell(name)}` | {_type(kind)} |" for name, kind in deployment.inputs.items())
-    passes = "\n".join(f"{place}. `{step}`" for place, step in enumerate(deployment.pipeline.passes, start=1))
+    passes = "\n".join(
+        f"{place}. `{_cell(str(step))}`" for place, step in enumerate(deployment.pipeline.passes, start=1)
+    )
     sizes = "\n".join(f"| `{name}` | {size:,} |" for name, size in sorted(files.items()))
     container = (
         f"""
@@ -112,4 +114,4 @@ def _type(kind: Json) -> str:
 
 def _cell(text: str) -> str:
     """Return a text that stays inside its cell of a table."""
-    return printable(" ".join(text.split())).replace("|", "\\|").replace("`", "'")
+    return printable(" ".join(text.split())).replace("|", "\\|").replace("`", "'").replace("<", "&lt;")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from passsearch.errors import UserError
+from passsearch.report.ablation_text import ablation_lines
 from passsearch.report.charts import (
     OTHER,
     Chart,
@@ -90,14 +91,13 @@ def _ablation(record: RunRecord) -> Iterable[str]:
     if record.ablation is None:
         yield note(f"Not measured yet. Measure it: passsearch ablate {record.folder or 'RUN'}")
         return
+    yield f"<p>{html_text(record.ablation['headline'])}</p>"
     for kind in ("ladder", "without"):
         for metric in ("throughput", "compile_time"):
             chart = ablation_chart(record, metric=metric, kind=kind)
             if chart.series:
                 yield f"<h3>{html_text(chart.title)}</h3>{chart_html(chart)}"
-    nothing = record.ablation.get("worth_nothing")
-    if isinstance(nothing, list) and nothing:
-        yield f"<p>Worth nothing: <code>{html_text(', '.join(map(str, nothing)))}</code></p>"
+    yield definitions(ablation_lines(record.ablation))
 
 
 def _history(record: RunRecord) -> Iterable[str]:

@@ -107,7 +107,7 @@ class Ablation:
         is_built = all(step.outcome is not None for step in steps)
         runs = not self.evaluator.session.cannot_run_reason
         timed = len(samples.processes) if samples else 0
-        is_timed = not runs or timed == self.evaluator.plans.comparison_processes
+        is_timed = timed == self.evaluator.plans.comparison_processes if runs else len(compiles.seconds) == most
         return Readings(samples, indices, compiles, is_built and is_timed)
 
     def _contenders(self, built: Mapping[str, Built], reference: Built) -> tuple[list[Contender], dict[str, int]]:
@@ -164,13 +164,15 @@ class Ablation:
             return None
         if first.digest == second.digest:
             return self._minimal_document(shorter, same_binary=True, ratio=None)
+        if self.objective != "throughput":
+            return None  # only throughput is measured here
         contenders, indices = self._contenders({"winner": first, "shorter": second}, reference)
         compiles = CompileRounds(self.evaluator, [winner, shorter], 0, self.left_s)
         samples = self._time(contenders, reference, compiles, total=2)
         if samples is None:
             return None
         ratio = samples.ratio(indices["shorter"], reference=indices["winner"])
-        if ratio.interval.low < LEAST_SHARE:
+        if ratio.interval.low < LEAST_SHARE or samples.floor > 1 - LEAST_SHARE:
             _log.info("without the passes worth nothing the winner reads %s, so they stay", ratio)
             return None
         return self._minimal_document(shorter, same_binary=False, ratio=ratio)

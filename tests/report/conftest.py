@@ -9,6 +9,8 @@ from passsearch.dialects import DIALECTS
 from passsearch.evaluate import options_key
 from passsearch.store import Log
 
+DATA = Path(__file__).parents[1] / "data"
+
 
 @pytest.fixture
 def result() -> dict[str, Any]:
@@ -56,4 +58,6 @@ def ablation() -> dict[str, Any]:
         {"kind": "without", "pass": name, "gain": gain if worth == "gain" else None, "worth": worth}
         for name, worth in zip(names, worths, strict=True)
     ]
-    return {"baseline": "O3", "rows": [*ladder, *without], "worth_nothing": ["CanonicalizeOps"], "dropped": []}
+    recorded: dict[str, Any] = json.loads((DATA / "ablations" / "resnet_tiny-relax.json").read_text())
+    rows = [{**recorded["rows"][0], "name": f"{row['kind']} {row['pass']}", **row} for row in (*ladder, *without)]
+    return {**recorded, "baseline": "O3", "rows": rows, "worth_nothing": ["CanonicalizeOps"], "dropped": []}

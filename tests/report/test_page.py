@@ -44,7 +44,7 @@ def test_the_winner_is_explained_pass_by_pass(run: Path, ablation: dict[str, Any
 
     assert "Replaces operators that only matter in training" in page, "the text of the catalog"
     assert "gain: throughput 1.500 [1.400, 1.600]" in page
-    assert "Worth nothing: <code>CanonicalizeOps</code>" in page
+    assert "2 of 7 passes are worth something: LegalizeOps" in page, "the headline of the ablation"
 
 
 def test_without_an_ablation_the_page_names_the_command(run: Path) -> None:
@@ -62,7 +62,7 @@ def test_failures_and_reproducers_are_listed(run: Path) -> None:
     assert "A in reproducers/A: deviates by 3" in page
 
 
-def test_names_from_anywhere_are_escaped(run: Path) -> None:
+def test_names_from_anywhere_are_escaped(run: Path, ablation: dict[str, Any]) -> None:
     mark = "<script>alert(1)</script>\x1b[31m"
     record = read_run(run)
     document = json.loads(json.dumps(record.document))
@@ -72,7 +72,8 @@ def test_names_from_anywhere_are_escaped(run: Path) -> None:
     document["trials"][1]["name"] = mark
     document["toolchain"] |= {"name": mark, "dialect": mark}
     document["failed"] = [dict.fromkeys(("kind", "stage", "step", "reason", "pipeline"), mark)]
-    rows = [{"kind": "ladder", "pass": mark, "throughput": {"ratio": 1.0}, "worth": mark}]
+    failure = dict.fromkeys(("kind", "stage", "reason"), mark)
+    rows = [{**ablation["rows"][0], "name": mark, "pass": mark, "same_binary_as": mark, "failure": failure}]
     evil = RunRecord(
         document,
         Path(mark),
@@ -80,7 +81,7 @@ def test_names_from_anywhere_are_escaped(run: Path) -> None:
         edges=(*record.edges, type(record.edges[0])("a", mark, mark)),
         root="a",
         kernels={"old": {mark: 1.0}, "new": {mark: 2.0}},
-        ablation={"rows": rows, "worth_nothing": [mark], "baseline": mark},
+        ablation={**ablation, "rows": rows, "headline": mark, "dropped": [mark], "baseline": mark},
     )
     page = report_page([evil, evil])
 

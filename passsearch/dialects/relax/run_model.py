@@ -17,13 +17,14 @@ from tvm import relax
 NETWORK = "network.so"
 
 
-def load(folder: Path, device: str = "cpu") -> Any:
+def load(folder: str | Path, device: str = "cpu") -> Any:
     """Return the network as a function of arrays by name, which returns a list of arrays."""
     place = tvm.device(device, 0)
-    machine = relax.VirtualMachine(tvm.runtime.load_module(str(folder / NETWORK)), place)
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(Path(folder) / NETWORK)), place)
+    names = [machine._get_function_param_name("main", at) for at in range(machine._get_function_arity("main"))]
 
     def run(inputs: dict[str, Any]) -> list[Any]:
-        return flatten(machine["main"](*[tvm.runtime.tensor(array, place) for array in inputs.values()]))
+        return flatten(machine["main"](*[tvm.runtime.tensor(inputs[name], place) for name in names]))
 
     return run
 

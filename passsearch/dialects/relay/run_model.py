@@ -26,8 +26,9 @@ with tempfile.TemporaryDirectory() as empty:
 KERNELS, GRAPH, PARAMETERS = "kernels.so", "graph.json", "parameters.bin"
 
 
-def load(folder: Path, device: str = "cpu") -> Any:
+def load(folder: str | Path, device: str = "cpu") -> Any:
     """Return the network as a function of arrays by name, which returns a list of arrays."""
+    folder = Path(folder)
     kernels = tvm.runtime.load_module(str(folder / KERNELS))
     executor = graph_executor.create((folder / GRAPH).read_text(), kernels, tvm.device(device, 0))
     executor.load_params((folder / PARAMETERS).read_bytes())

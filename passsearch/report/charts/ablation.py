@@ -4,12 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from passsearch.errors import UserError
-from passsearch.report.charts.chart import BEST, FAILED, OTHER, Chart
+from passsearch.report.charts.chart import Chart
 from passsearch.report.charts.ratios import ratio_chart
 from passsearch.report.run_record import RunRecord
-
-COLOURS = {"gain": BEST, "needed": BEST, "loss": FAILED}
-"""Colours by what a pass is worth; all else is grey."""
 
 METRICS = {"throughput": "throughput", "compile_time": "compile time"}
 KINDS = {"ladder": "passes added one by one", "without": "each pass left out once"}
@@ -34,10 +31,8 @@ def ablation_chart(record: RunRecord, *, metric: str = "throughput", kind: str =
     rows = [row for row in ablation_rows(record.ablation) if row.get("kind") == kind]
     compared = "with it over without it" if kind == "without" else f"over that of {record.ablation.get('baseline')}"
     labels = [(str(row.get("pass") or "no pass"), _ratio(row, metric, kind=kind)) for row in rows]
-    # What a pass is worth is a verdict on throughput.
-    colours = [COLOURS.get(str(row.get("worth")), OTHER) for row in rows] if metric == "throughput" else []
     title = f"{METRICS[metric].capitalize()}: {KINDS[kind]}"
-    return ratio_chart(title, f"times better, {compared}", labels, colours=colours)
+    return ratio_chart(title, f"times better, {compared}", labels)
 
 
 def pass_gain(row: Mapping[str, Any], metric: str) -> Any:
