@@ -161,7 +161,7 @@ def bench(
         for size in sizes:
             network = resolve_onnx(model, inputs=types, batch=size, folder=cache_folder() / "models", trust=trust)
             report(f"compiling for batch {size}" if size else "compiling", len(entries), len(sizes))
-            entries.append(_make_entry(network, settings, folder=folder / f"batch-{size}"))
+            entries.append(_make_entry(network, settings, batch=size, folder=folder / f"batch-{size}"))
         contests = _run(entries, settings, folder=folder, report=report)
     return EngineBenchmark(_document(entries, contests, settings, baseline=baseline or requests[0].name))
 
@@ -194,10 +194,10 @@ def _check_installed(settings: _Settings) -> None:
             engine_spec(request.name, Path(), python=settings.python)
 
 
-def _make_entry(network: OnnxNetwork, settings: _Settings, *, folder: Path) -> _Entry:
+def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None, folder: Path) -> _Entry:
     """Compile TVM's pipelines for one batch size, and collect the other engines."""
     first = next(iter(network.types.values())).shape
-    entry = _Entry(network, int(first[0] or 1) if first else 1)
+    entry = _Entry(network, batch or (int(first[0] or 1) if first else 1))
     path, python = network.file.path, settings.python
     entry.references += _reference_engines(network.file, python)
     entry.limit = settings.tolerance if settings.tolerance is not None else entry.limit

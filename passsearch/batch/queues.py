@@ -96,7 +96,8 @@ class LocalQueue:
         for id_ in ids:
             host, _, pid = id_.partition(":")
             if host != here:
-                states[id_] = QueueState(False, f"of {host}; ask there")
+                way_out = "ask there, or delete its .submission.json if that machine is gone"
+                states[id_] = QueueState(False, f"of {host}; {way_out}")
             elif pid in running:
                 states[id_] = QueueState(False)
         return states

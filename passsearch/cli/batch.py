@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from passsearch.batch import BatchJob, JobState
 
 NEGATIVE = 1
-EVERY_S = 2.0
-"""Seconds between two looks at the jobs with ``--wait``."""
+LOCAL_S, CLUSTER_S = 2.0, 30.0
+"""Seconds between two looks at the jobs with ``--wait``; a look asks a cluster's scheduler, which many share."""
 
 JobsPath = Annotated[Path, typer.Argument(metavar="JOBS.yaml", help="File of jobs; docs/batch.md explains its keys.")]
 Executor = Annotated[
@@ -153,7 +153,9 @@ def _look(jobs: Sequence["BatchJob"], *, wait: bool) -> list["JobState"]:
             print_note(line)
         latest = line
 
-    return batch.wait(jobs, look=look, every_s=EVERY_S)
+    submissions = [job.records.submission for job in jobs]
+    is_local = all(each is None or each.executor == "local" for each in submissions)
+    return batch.wait(jobs, look=look, every_s=LOCAL_S if is_local else CLUSTER_S)
 
 
 def _states_document(

@@ -1,10 +1,13 @@
 """The ablation of a run: a file beside its result, and a folder with what it measured so far."""
 
+import contextlib
 import logging
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from passsearch.core import parse_json
 from passsearch.errors import UserError
@@ -40,7 +43,9 @@ def open_ablation(run: Path, settings: Mapping[str, Any]) -> RunFolder:
         earlier = None
     if earlier is not None and earlier != settings:
         _log.info("%s was measured with other settings and begins anew", folder)
-        shutil.rmtree(folder)
+        # Not that of an ablation which runs now: `RunFolder` refuses it below.
+        with contextlib.suppress(Timeout), FileLock(str(folder / ".lock"), timeout=0):
+            shutil.rmtree(folder)
     return RunFolder(folder, settings)
 
 
