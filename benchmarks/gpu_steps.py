@@ -34,19 +34,9 @@ RUN = "run"
 SEARCH_SHARE = 0.8
 """Share of its time after which a search ends; reporting takes the rest."""
 
-KERNELS = 'LegalizeOps,AnnotateTIROpPattern,FoldConstant{evaluator="numpy"},FuseOps{fuse_opt_level=2},FuseTIR'
-"""Passes that make the kernels which a rule schedules."""
-
-GPU_RULES = {
-    **{
-        name: f"{KERNELS},dlight.gpu.{name},dlight.gpu.Fallback,StaticPlanBlockMemory"
-        for name in ("Matmul", "GEMV", "LowBatchGEMV", "Reduction", "GeneralReduction", "Transpose")
-    },
-    "Fallback": f"{KERNELS},dlight.gpu.Fallback,StaticPlanBlockMemory",
-    "CUDA graph": f"{KERNELS},dlight.gpu.Fallback,StaticPlanBlockMemory,RewriteCUDAGraph",
-}
-CPU_RULES = {name: f"{KERNELS},{name},StaticPlanBlockMemory" for name in ("dlight.cpu.GEMV", "dlight.cpu.Reduction")}
-"""Pipelines with one scheduling rule each, by the rule's name."""
+GPU_SEQUENCES, CPU_SEQUENCES = ("default-passes-gpu", "graph-gpu"), ("transposed-schedule-cpu",)
+"""Sequences of the catalog whose scheduling rules are tried one by one."""
+RULES, FALLBACK = "dlight.", "dlight.gpu.Fallback"
 
 PAPER_NETWORKS = {
     "resnet50": ("ResNet50_V2", "resnet50_pytorch"),
@@ -135,12 +125,11 @@ def try_rules(settings: Settings, seconds: float) -> Row:
     A rule that kills its process, which a wrong kernel on a GPU can do, is a crash in its own row.
     """
     del seconds
-    from passsearch.core import Candidate, Failure, Pipeline
+    from passsearch.core import Failure
 
     rows: Row = {}
     with _open(SMALL, settings, 60) as evaluator:
-        for name, text in (GPU_RULES if settings.target else CPU_RULES).items():
-            candidate = Candidate(Pipeline.parse(text))
+        for name, candidate in _one_rule_each(evaluator.session, GPU_SEQUENCES if settings.target else CPU_SEQUENCES):
             state = evaluator.reach(candidate.pipeline)
             built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
             rows[name] = (
@@ -150,6 +139,18 @@ def try_rules(settings: Settings, seconds: float) -> Row:
             )
             settings.keep(rows)
     return rows
+
+
+def _one_rule_each(session: Any, sequences: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Yield each DLight rule of a sequence with a pipeline that has no other rule, but the fallback; then all of it."""
+    from passsearch.core import Candidate, Pipeline
+
+    for sequence in sequences:
+        passes = session.catalog.sequence(sequence).pipeline.passes
+        for rule in (step for step in passes if step.name.startswith(RULES)):
+            kept = [step for step in passes if step.name in (rule.name, FALLBACK) or not step.name.startswith(RULES)]
+            yield f"{sequence}, {rule.name}", Candidate(Pipeline(tuple(kept)))
+        yield sequence, Candidate(Pipeline(passes))
 
 
 def search(network: str, settings: Settings, seconds: float) -> Row:

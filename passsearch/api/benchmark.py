@@ -13,7 +13,7 @@ from typing import Any
 from passsearch.api.common import Progress, catalog_paths, open_evaluator, progress_callback, read_candidate
 from passsearch.api.engine_artifacts import compile_as_deployed
 from passsearch.api.results import EngineBenchmark
-from passsearch.core import Candidate, InputTypes, TensorType, check_arguments, read_inputs, strict_limit, timestamp
+from passsearch.core import Candidate, InputTypes, TensorType, check_arguments, read_inputs, timestamp
 from passsearch.engines import (
     Contest,
     EngineFailure,
@@ -68,10 +68,10 @@ class _Entry:
 
     network: OnnxNetwork
     batch: int
+    limit: float
     specs: list[EngineSpec] = field(default_factory=list)
     references: list[EngineSpec] = field(default_factory=list)
     failures: dict[str, dict[str, Any]] = field(default_factory=dict)
-    limit: float = strict_limit(["float32"])
 
 
 @dataclass(frozen=True)
@@ -197,10 +197,10 @@ def _check_installed(settings: _Settings) -> None:
 def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None, folder: Path) -> _Entry:
     """Compile TVM's pipelines for one batch size, and collect the other engines."""
     first = next(iter(network.types.values())).shape
-    entry = _Entry(network, batch or (int(first[0] or 1) if first else 1))
+    limit = network.limit if settings.tolerance is None else settings.tolerance
+    entry = _Entry(network, batch or (int(first[0] or 1) if first else 1), limit)
     path, python = network.file.path, settings.python
     entry.references += _reference_engines(network.file, python)
-    entry.limit = settings.tolerance if settings.tolerance is not None else entry.limit
     for toolchain in dict.fromkeys(request.toolchain for request in settings.requests if request.toolchain):
         _compile(entry, toolchain, settings, folder=folder / toolchain)
     # Inductor's cache is empty at the first process.
@@ -248,8 +248,6 @@ def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path
                 entry.specs.append(compile_as_deployed(evaluator, request.name, complete))
             except EngineFailure as error:
                 entry.failures[request.name] = {"failure": str(error), "pipeline": str(complete.pipeline)}
-        if settings.tolerance is None:
-            entry.limit = max(entry.limit, evaluator.builder.limit(Candidate()))
         # The only other reference may not take the network.
         if len(entry.references) < 2 and not any(each.name == _UNOPTIMISED for each in entry.references):
             entry.references.append(compile_as_deployed(evaluator, _UNOPTIMISED, Candidate()))

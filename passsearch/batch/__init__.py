@@ -5,11 +5,14 @@ from passsearch.batch.cross import CrossJob, cross_jobs, cross_rows, write_pipel
 from passsearch.batch.job import BatchJob, TuneJob, tune_jobs
 from passsearch.batch.jobs_file import EXECUTORS, Device, JobsFile, Network, read_jobs
 from passsearch.batch.queues import LocalQueue, Queue, QueueState, SlurmQueue, open_queue
-from passsearch.batch.state import JobState, job_states
+from passsearch.batch.records import RECORDS
+from passsearch.batch.state import LOGS, JobState, job_states
 from passsearch.batch.submit import RESUBMIT, SUBMIT, submit, wait
 
 __all__ = [
     "EXECUTORS",
+    "LOGS",
+    "RECORDS",
     "RESUBMIT",
     "SUBMIT",
     "BatchJob",

@@ -49,8 +49,8 @@ class Queue(Protocol):
         """One of ``EXECUTORS``."""
         ...
 
-    def submit(self, jobs: Sequence[BatchJob], device: Device) -> list[str]:
-        """Queue jobs of one device, and return their names in the queue."""
+    def submit(self, jobs: Sequence[BatchJob], device: Device) -> Iterator[str]:
+        """Queue jobs of one device, and yield the name of each in the queue as soon as the queue has it."""
         ...
 
     def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
@@ -81,14 +81,15 @@ class LocalQueue:
     folder: Path
     name: str = "local"
 
-    def submit(self, jobs: Sequence[BatchJob], device: Device) -> list[str]:
+    def submit(self, jobs: Sequence[BatchJob], device: Device) -> Iterator[str]:
         """Start a process for each job; it waits for the device."""
         executor = _submitit().LocalExecutor(self.folder, python=_python(device))
         executor.update_parameters(timeout_min=_YEAR_MIN, setup=list(device.setup))
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
-        with _detached():
-            submissions = [executor.submit(_LocalWork(job, gpus)) for job in jobs]
-        return [f"{socket.gethostname()}:{submission.job_id}" for submission in submissions]
+        for job in jobs:
+            with _detached():
+                submission = executor.submit(_LocalWork(job, gpus))
+            yield f"{socket.gethostname()}:{submission.job_id}"
 
     def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
         """Return the jobs whose process runs; those of another machine count as running."""
@@ -110,7 +111,7 @@ class SlurmQueue:
     folder: Path
     name: str = "slurm"
 
-    def submit(self, jobs: Sequence[BatchJob], device: Device) -> list[str]:
+    def submit(self, jobs: Sequence[BatchJob], device: Device) -> Iterator[str]:
         """Submit an array of jobs."""
         submitit = _submitit()
         _require_command("sbatch")
@@ -126,7 +127,7 @@ class SlurmQueue:
                 submissions = [executor.submit(job) for job in jobs]
         except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
             raise UserError(f"Slurm refuses the jobs of device `{device.name}`: {_one_line(error)}") from None
-        return [str(submission.job_id) for submission in submissions]
+        yield from (str(submission.job_id) for submission in submissions)
 
     def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
         """Return the jobs that `squeue` lists; it needs no accounting database, which many clusters lack."""

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from passsearch.cli.options import AsJson
-from passsearch.cli.output import print_note, print_result
+from passsearch.cli.output import NEGATIVE, print_note, print_result
 from passsearch.errors import UserError
 
 if TYPE_CHECKING:
     from passsearch.batch import BatchJob, JobState
 
-NEGATIVE = 1
 LOCAL_S, CLUSTER_S = 2.0, 30.0
 """Seconds between two looks at the jobs with ``--wait``; a look asks a cluster's scheduler, which many share."""
 
@@ -103,6 +102,8 @@ def cross(file: JobsPath, *, executor: Executor = None, wait: Wait = False, as_j
         if not job.is_finished:
             batch.write_pipelines(job)
     name = executor or content.executor
+    if name == "local":
+        _require_toolchains([job.search for job in jobs])
     submitted = batch.submit(jobs, runs=content.runs, executor=name, states=batch.SUBMIT | batch.RESUBMIT)
     states = _look(jobs, wait=wait)
     document = _states_document(file, content.runs, states, submitted=submitted)
@@ -161,10 +162,12 @@ def _look(jobs: Sequence["BatchJob"], *, wait: bool) -> list["JobState"]:
 def _states_document(
     file: Path, runs: Path, states: Sequence["JobState"], *, submitted: Sequence["BatchJob"] | None = None
 ) -> dict[str, Any]:
+    from passsearch.batch import LOGS, RECORDS
+
     document: dict[str, Any] = {
         "file": str(file),
         "runs": str(runs),
-        "output": str(runs / "batch" / "output"),
+        "output": str(runs / RECORDS / LOGS),
         "jobs": [state.to_json() for state in states],
     }
     return document if submitted is None else {**document, "submitted": [job.name for job in submitted]}

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from passsearch.cli.options import AsJson, Catalogs, ToolchainName
-from passsearch.cli.output import print_result
+from passsearch.cli.output import NEGATIVE, print_result
 from passsearch.dialects import DIALECTS, dialect
 
 if TYPE_CHECKING:
     from passsearch.catalog import Catalog
 
-NEGATIVE = 1
 DEFAULT_DIALECT = next(iter(DIALECTS))
 
 DialectName = Annotated[str, typer.Option("--dialect", metavar="NAME", help=f"One of: {', '.join(DIALECTS)}.")]

@@ -22,11 +22,10 @@ from passsearch.cli.options import (
     Trust,
     number_option,
 )
-from passsearch.cli.output import print_note, print_result, split_names
+from passsearch.cli.output import NEGATIVE, print_note, print_result, split_names
 from passsearch.core import DEADLINE_S, parse_json, read_inputs
 from passsearch.errors import UserError
 
-NEGATIVE = 1
 CERTIFICATE_KEYS = {"schema", "model", "classes", "steps", "states", "closed", "idle", "commuting", "graph"}
 """Keys that distinguish a certificate from other JSON files; ``api.check_space`` checks the rest."""
 

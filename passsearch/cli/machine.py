@@ -6,11 +6,10 @@ from typing import Annotated
 import typer
 
 from passsearch.cli.options import AsJson
-from passsearch.cli.output import print_note, print_result, split_names
+from passsearch.cli.output import NEGATIVE, print_note, print_result, split_names
 from passsearch.dialects import DIALECTS
 from passsearch.errors import UserError
 
-NEGATIVE = 1
 _FRAMEWORKS = ", ".join(sorted({framework.name for dialect in DIALECTS.values() for framework in dialect.frameworks}))
 
 

@@ -8,6 +8,9 @@ import typer
 
 from passsearch.core import printable
 
+NEGATIVE = 1
+"""Exit status of a command that worked and whose answer is no."""
+
 
 def print_result(document: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     """Print a result, as one JSON document or as text."""

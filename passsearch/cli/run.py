@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from passsearch.cli.options import AsJson, Catalogs, Deadline, Run, ToolchainName, Trust, number_option
-from passsearch.cli.output import print_error, print_note, print_result
+from passsearch.cli.output import NEGATIVE, print_error, print_note, print_result
 from passsearch.core import DEADLINE_S, USUAL_REPETITIONS
 from passsearch.errors import PassSearchError, UserError
 
 if TYPE_CHECKING:
     from passsearch.api import TuneResult
-
-NEGATIVE = 1
 
 
 def export(

@@ -1,5 +1,6 @@
 """Renames that survive a power cut."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -19,5 +20,9 @@ def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        # Some network filesystems have no such call for folders.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
     finally:
         os.close(descriptor)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         unknown_engine_error,
     )
     from passsearch.engines.rounds import Comparison, Contest, EnginePlan, EngineRecord, compare
-    from passsearch.engines.rows import by_process, engine_row, ratio_document, rows_by_engine, throughput_ratio
+    from passsearch.engines.rows import by_process, engine_row, rows_by_engine, throughput_ratio
 
 _MODULES = {
     "client": ("EngineFailure", "EngineSpec"),
@@ -34,7 +34,7 @@ _MODULES = {
     ),
     "batch_scaling": ("friction", "friction_rows"),
     "rounds": ("Comparison", "Contest", "EnginePlan", "EngineRecord", "compare"),
-    "rows": ("by_process", "engine_row", "ratio_document", "rows_by_engine", "throughput_ratio"),
+    "rows": ("by_process", "engine_row", "rows_by_engine", "throughput_ratio"),
 }
 
 __all__ = [
@@ -55,7 +55,6 @@ __all__ = [
     "engine_spec",
     "friction",
     "friction_rows",
-    "ratio_document",
     "rows_by_engine",
     "throughput_ratio",
     "unknown_engine_error",

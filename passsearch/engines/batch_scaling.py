@@ -4,10 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from passsearch.core import Interval
-from passsearch.measure import LEVEL
+from passsearch.measure import mean_interval
 
 
 def friction(times_s: Mapping[int, Sequence[float]]) -> dict[str, Any] | None:
@@ -79,8 +77,5 @@ def slopes_by_process(times_s: Mapping[int, Sequence[float]]) -> list[float] | N
 
 def mean_with_interval(values: Sequence[float]) -> dict[str, Any]:
     """Return the mean as ``value`` and its interval by Student's t; one value has none."""
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return {"value": mean, "interval": None}
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * stats.sem(values))
-    return {"value": mean, "interval": Interval(mean - half, mean + half).to_json()}
+    mean, interval = mean_interval(values)
+    return {"value": mean, "interval": interval.to_json() if len(values) > 1 else None}

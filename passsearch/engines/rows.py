@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from passsearch.engines.rounds import EnginePlan, EngineRecord
-from passsearch.measure import Ratio, mean_ratio, process_ratio
+from passsearch.measure import mean_ratio
 
 
 def engine_row(record: EngineRecord, *, plan: EnginePlan) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def engine_row(record: EngineRecord, *, plan: EnginePlan) -> dict[str, Any]:
         return {**common, "failure": record.failure}
     open_s = [answer["open_s"] for answer in record.opened]
     medians, fastest = by_process(record)
-    few = len(record.visits) < plan.processes or len(record.visits[0]) < plan.rounds
+    few = sum(len(visits) < plan.rounds for visits in record.visits)
     return {
         **common,
         # TVM is compiled ahead of time; the others compile while they load.
@@ -29,7 +29,7 @@ def engine_row(record: EngineRecord, *, plan: EnginePlan) -> dict[str, Any]:
         "memory_bytes": max(record.memory_bytes, default=None),
         "idle_share": record.idle_share,
         "inferences": sum(len(visit) for visits in record.visits for visit in visits),
-        **({"note": f"slow: one inference in each of {len(record.visits)} processes"} if few else {}),
+        **({"note": f"slow: one inference in {few} of {len(record.visits)} processes"} if few else {}),
         "median_s": median(medians),
         "fastest_s": median(fastest),
         "process_median_s": medians,
@@ -48,20 +48,16 @@ def by_process(record: EngineRecord) -> tuple[list[float], list[float]]:
 def latency(record: EngineRecord) -> dict[str, Any]:
     """Return the geometric mean over processes of their median inference in seconds, with its interval."""
     mean = mean_ratio([math.log(value) for value in by_process(record)[0]])
-    document = ratio_document(mean)
+    document = mean.to_json()
     return {"median": document["ratio"], "interval": document["interval"]}
 
 
 def throughput_ratio(anchor: EngineRecord, record: EngineRecord) -> dict[str, Any]:
     """Return an engine's throughput as a multiple of another's, by the fastest samples and by the medians."""
-    pairs = list(zip(anchor.samples, record.samples, strict=False))
+    # The fastest of each process: a slow engine is visited once, which must not cut the other's samples to one.
+    fastest = [math.log(one / other) for one, other in zip(by_process(anchor)[1], by_process(record)[1], strict=False)]
     medians = [math.log(one / other) for one, other in zip(by_process(anchor)[0], by_process(record)[0], strict=False)]
-    return {"by fastest": ratio_document(process_ratio(pairs)), "by medians": ratio_document(mean_ratio(medians))}
-
-
-def ratio_document(ratio: Ratio) -> dict[str, Any]:
-    """Return a ratio with its interval; a single process has none."""
-    return {"ratio": ratio.value, "interval": ratio.interval.to_json() if math.isfinite(ratio.interval.high) else None}
+    return {"by fastest": mean_ratio(fastest).to_json(), "by medians": mean_ratio(medians).to_json()}
 
 
 def rows_by_engine(

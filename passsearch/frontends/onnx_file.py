@@ -31,10 +31,14 @@ class OnnxFile:
     Attributes:
         inputs: Declared inputs, without those that have an initializer.
         external: Files beside it that hold weights, sorted.
+        dtypes: Dtypes of its weights and inputs.
+        quantizes: True if it rounds floats to integers somewhere.
     """
 
     inputs: tuple[DeclaredInput, ...]
     external: tuple[Path, ...]
+    dtypes: frozenset[str] = frozenset()
+    quantizes: bool = False
 
 
 def from_path(path: Path, request: ModelRequest, *, name: str | None = None) -> ModelFile:
@@ -91,7 +95,10 @@ def read(path: Path) -> OnnxFile:
     for file in external:
         if not file.is_file():
             raise UserError(f"`{path}` keeps weights in `{file.name}`, which is missing; put it beside the model.")
-    return OnnxFile(_declared_inputs(model), external)
+    inputs = _declared_inputs(model)
+    dtypes = _weight_dtypes(model) | {each.dtype for each in inputs}
+    quantizes = any(node.op_type == "QuantizeLinear" for node in model.graph.node)
+    return OnnxFile(inputs, external, frozenset(dtypes), quantizes)
 
 
 def _check_opset(model: onnx.ModelProto, path: Path) -> None:
@@ -105,6 +112,13 @@ def _check_opset(model: onnx.ModelProto, path: Path) -> None:
                 f"`{path}` needs operator set {opset.version}; onnx {onnx.__version__} here knows 1 to {newest}. "
                 f"Export the network for one of those, or install a newer onnx."
             )
+
+
+def _weight_dtypes(model: onnx.ModelProto) -> set[str]:
+    from onnx import helper
+
+    numbers = {weight.data_type for weight in model.graph.initializer}
+    return {str(helper.tensor_dtype_to_np_dtype(number)) for number in numbers}
 
 
 def _check_number_formats(model: onnx.ModelProto, path: Path) -> None:

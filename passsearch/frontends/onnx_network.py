@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from passsearch.core import TensorType, resolve_inputs
+from passsearch.core import TensorType, resolve_inputs, strict_limit
 from passsearch.errors import UserError
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file
 from passsearch.frontends.resolve import resolve
@@ -21,10 +21,12 @@ class OnnxNetwork:
     Attributes:
         file: The file.
         types: Types of all inputs, in order.
+        limit: Largest deviation of outputs that rounding can explain.
     """
 
     file: ModelFile
     types: Mapping[str, TensorType]
+    limit: float
 
 
 def resolve_onnx(
@@ -52,12 +54,13 @@ def resolve_onnx(
     file = resolve(model, inputs=inputs, batch=batch, folder=folder, formats=frozenset({"onnx"}), trust=trust)
     if file.format != "onnx":
         raise UserError(f"Engines read ONNX, and `{file.source}` is {file.format}; export the network as ONNX.")
-    declared = onnx_file.read(file.path).inputs
+    content = onnx_file.read(file.path)
+    declared, limit = content.inputs, strict_limit(content.dtypes, quantizes=content.quantizes)
     types = resolve_inputs(declared, types=file.inputs, batch=None)
     if not any(entry.is_open() for entry in declared):
-        return OnnxNetwork(file, types)
+        return OnnxNetwork(file, types, limit)
     fixed = _with_fixed_inputs(file, types, folder=folder)
-    return OnnxNetwork(ModelFile(fixed, "onnx", file.name, file.source, digest_files([fixed])), types)
+    return OnnxNetwork(ModelFile(fixed, "onnx", file.name, file.source, digest_files([fixed])), types, limit)
 
 
 def _with_fixed_inputs(file: ModelFile, types: Mapping[str, TensorType], *, folder: Path) -> Path:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy import stats
 
-from passsearch.core import Interval
+from passsearch.core import Interval, Json
 
 SamplePair: TypeAlias = tuple[Sequence[float], Sequence[float]]
 """Samples of a reference and of an artifact from one process, in seconds per inference."""
@@ -35,6 +35,11 @@ class Ratio:
 
     value: float
     interval: Interval
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the form of results; JSON has no infinity, so the interval of too few repetitions is ``null``."""
+        is_bounded = self.interval.low > 0 and math.isfinite(self.interval.high)
+        return {"ratio": self.value, "interval": self.interval.to_json() if is_bounded else None}
 
 
 def log_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> float:
@@ -103,12 +108,23 @@ def mean_ratio(values: Sequence[float], *, level: float = LEVEL) -> Ratio:
         values: One log-ratio per independent repetition.
         level: Confidence level of the interval.
     """
-    logs = np.asarray(values, dtype=float)
-    centre = float(logs.mean())
-    if len(logs) < 2:
-        return _ratio(centre, low=-np.inf, high=np.inf)
-    half = float(stats.t.ppf((1 + level) / 2, len(logs) - 1) * stats.sem(logs))
-    return _ratio(centre, low=centre - half, high=centre + half)
+    centre, interval = mean_interval(values, level=level)
+    return _ratio(centre, low=interval.low, high=interval.high)
+
+
+def mean_interval(values: Sequence[float], *, level: float = LEVEL) -> tuple[float, Interval]:
+    """Return the mean with Student's t interval; that of one value is unlimited.
+
+    Args:
+        values: One value per independent repetition.
+        level: Confidence level of the interval.
+    """
+    array = np.asarray(values, dtype=float)
+    mean = float(array.mean())
+    if len(array) < 2:
+        return mean, Interval(-math.inf, math.inf)
+    half = float(stats.t.ppf((1 + level) / 2, len(array) - 1) * stats.sem(array))
+    return mean, Interval(mean - half, mean + half)
 
 
 def level_of_looks(looks: int, *, level: float = LEVEL) -> float:

@@ -1,6 +1,7 @@
 """A finished run as its report reads it: the result, and what the log says of the way to it."""
 
 import logging
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,7 +104,7 @@ def _facts(path: Path) -> dict[str, list[tuple[str, Fact, float]]]:
         log = Log(path, writable=False)
         for (kind, key), written_s in log.times.items():
             fact = log.recall(kind, key)
-            if isinstance(fact, Mapping):
+            if isinstance(fact, Mapping) and _is_finite(written_s):
                 by_kind.setdefault(kind, []).append((key, fact, written_s))
     except (OSError, ValueError, KeyError, TypeError, PassSearchError) as error:
         _log.warning("%s cannot be read, so the report lacks the history: %s", path, error)
@@ -122,8 +123,13 @@ def _kernels(facts: list[tuple[str, Fact, float]]) -> Iterator[tuple[str, Mappin
     """Yield the digest of a binary and the times of its kernels; the last measurement of a binary counts."""
     for key, fact, _ in facts:
         for digest, seconds in zip(key.split("|"), fact.get("kernels") or [], strict=False):
-            if isinstance(seconds, Mapping) and all(isinstance(value, float) for value in seconds.values()):
+            if isinstance(seconds, Mapping) and all(map(_is_finite, seconds.values())):
                 yield digest, seconds
+
+
+def _is_finite(value: object) -> bool:
+    """Return whether a value is a number that an axis can have; JSON of others may have infinities."""
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _json_object(path: Path) -> Mapping[str, Any] | None:

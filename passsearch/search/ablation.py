@@ -10,9 +10,9 @@ from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.errors import UserError
 from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.measure import Ratio
-from passsearch.search.ablation_document import LEAST_SHARE, ablation_document
+from passsearch.search.ablation_document import LEAST_SHARE, WORTHLESS, ablation_document
 from passsearch.search.ablation_records import CompileRounds, Readings, compile_key
-from passsearch.search.ablation_steps import LADDER, Step, ablation_steps, built_steps, shortest_form
+from passsearch.search.ablation_steps import LADDER, WITHOUT, Step, ablation_steps, built_steps, shortest_form
 from passsearch.search.comparison import built_baseline, time_contenders
 from passsearch.search.comparison_records import (
     BASELINE,
@@ -70,7 +70,10 @@ class Ablation:
             steps, self.evaluator, readings, reference=reference, baseline=self.baseline, objective=self.objective
         )
         document["dropped"] = [str(step) for step in dropped]
-        worthless = frozenset(document["worth_nothing"])
+        # A pass that occurs twice stays if either occurrence is worth something.
+        rows = [row for row in document["rows"] if row["kind"] == WITHOUT]
+        kept = {row["pass"] for row in rows if row["worth"] not in WORTHLESS}
+        worthless = frozenset(document["worth_nothing"]) - kept
         document["minimal"] = self._minimal(shortest, reference, worthless=worthless)
         document["kernels"] = kernels
         return document

@@ -19,6 +19,7 @@ LEAST_SHARE = 0.98
 baseline's that a search keeps by default."""
 
 GAIN, LOSS, NOTHING, UNDECIDED, NEEDED = "gain", "loss", "nothing", "undecided", "needed"
+WORTHLESS = (NOTHING, LOSS)
 """The worth of a pass. Without one that is needed the network does not build, or the gate refuses its outputs."""
 
 ABLATION_VERSION = 1
@@ -206,7 +207,7 @@ def ablation_document(
         "passes": [str(step) for step in top.pipeline.passes],
         "build": top.build.to_json(),
         "rows": rows,
-        "worth_nothing": [row["pass"] for row in rows if row["kind"] == WITHOUT and row["worth"] in (NOTHING, LOSS)],
+        "worth_nothing": [row["pass"] for row in rows if row["kind"] == WITHOUT and row["worth"] in WORTHLESS],
         "complete": readings.is_complete,
         "measured": _measured(make),
     }

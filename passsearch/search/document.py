@@ -120,11 +120,7 @@ def toolchain_document(session: Session) -> Document:
 
 def ratio_document(ratio: Ratio | None) -> Document | None:
     """Return a ratio with its interval, which is ``null`` for too few repetitions; ``null`` where nothing runs."""
-    if ratio is None:
-        return None
-    # JSON has no infinity, which stands for the interval of too few repetitions.
-    bounded = ratio.interval.low > 0 and math.isfinite(ratio.interval.high)
-    return {"ratio": ratio.value, "interval": ratio.interval.to_json() if bounded else None}
+    return None if ratio is None else ratio.to_json()
 
 
 def ratios_document(confirmation: Confirmation) -> Document:

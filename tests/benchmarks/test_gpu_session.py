@@ -104,6 +104,8 @@ def test_every_metric_of_default_and_tuned_is_read_or_null_with_a_reason(relax: 
         assert all(row[metric] is not None or row["unavailable"][metric] for metric in METRICS)
     assert network["measure"]["noise_floor"] is not None
     assert document["tests"].keys() & {"passed", "skipped"}
+    rules = [row for name, row in document["rules"].items() if name.startswith("transposed-schedule-cpu")]
+    assert len(rules) >= 2 and all(row["compile_s"] > 0 for row in rules)
 
 
 @pytest.mark.toolchain
