@@ -10,7 +10,7 @@ import pytest
 import short_plans
 
 import passsearch
-from passsearch.core import Candidate, Pipeline
+from passsearch.core import BuildOptions, Candidate, Pipeline
 from passsearch.toolchain import Toolchain
 
 CF22 = Path(__file__).parents[2] / "reproduction" / "cf22"
@@ -97,13 +97,24 @@ def test_orders_are_timed_once_a_binary_and_the_best_one_again(
     assert len(rows) == 6 and {row["level"] for row in rows} == {0, 3}
     by_binary = {row["binary"]: row["ratio"]["ratio"] for row in rows if "ratio" in row}
     assert all(row["ratio"]["ratio"] == by_binary[row["binary"]] for row in rows if "ratio" in row)
+    assert {row["compile_s"] is None for row in rows if row["level"] == 3} == {True}
     assert step["best"]["AS-0 best"]["latency_s"]["processes"] == run.PROCESSES
+    assert step["stand_ins"] == {"AS-0 best": True}
     assert all("failure" in row for row in step["rows"]["PO-0"])
     import tables  # type: ignore[import-not-found]
 
     _, heads, cells = tables.permuted({"tiny": {"permute": step}})
     assert [row[heads.index("failed")] for row in cells] == ["0", "2"]
     assert cells[0][heads.index("best, interleaved")] != "–" == cells[1][heads.index("best, interleaved")]
+
+
+def test_the_stand_in_of_level_3_is_the_binary_that_tvm_makes(run: Any, subject: Any) -> None:
+    import permute  # type: ignore[import-not-found]
+
+    candidate = Candidate(Pipeline.parse("SimplifyInference,AlterOpLayout"), BuildOptions(opt_level=3), "AS-0 best")
+    with subject.evaluator() as evaluator:
+        assert permute.stand_in(evaluator, candidate) != candidate
+        assert permute.same_binary(evaluator, candidate)
 
 
 def test_the_open_question_is_answered_on_any_network(
