@@ -14,7 +14,7 @@ from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, open_session
 from passsearch.export import read_pipeline
 from passsearch.frontends import ModelFile, resolve
-from passsearch.report import ProgressBar
+from passsearch.report import ProgressBar, in_ipython
 from passsearch.search import named_candidate
 from passsearch.store import Log, open_fact_cache
 from passsearch.toolchain import cache_folder, get_toolchain
@@ -169,9 +169,9 @@ def refuse_unreadable(objectives: Sequence[Objective], session: Session) -> None
 def progress_callback(progress: Progress | bool | None) -> Iterator[Progress]:
     """Yield the callback of an API function: the user's own, the default display for ``True``, else one without effect.
 
-    The display ends with the block.
+    ``None`` is the default display in IPython and notebooks. The display ends with the block.
     """
-    if progress is True:
+    if progress is True or (progress is None and in_ipython()):
         with ProgressBar() as bar:
             yield bar
     else:

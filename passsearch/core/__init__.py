@@ -41,6 +41,7 @@ from passsearch.core.measurement import (
 from passsearch.core.notice import NOTICE_LOG
 from passsearch.core.passes import Json, PassSpec, Pipeline, parse_json
 from passsearch.core.printable import printable
+from passsearch.core.step import Step
 from passsearch.core.suggestion import suggest_name
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
 from passsearch.core.timestamp import timestamp
@@ -82,6 +83,7 @@ __all__ = [
     "Operator",
     "PassSpec",
     "Pipeline",
+    "Step",
     "TensorType",
     "bind_inputs",
     "check_arguments",
