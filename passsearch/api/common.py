@@ -16,8 +16,8 @@ from passsearch.export import read_pipeline
 from passsearch.frontends import ModelFile, resolve
 from passsearch.report import ProgressBar, in_ipython
 from passsearch.search import named_candidate
-from passsearch.store import Log, open_fact_cache
-from passsearch.toolchain import cache_folder, get_toolchain
+from passsearch.store import Log, limit_cache, open_fact_cache
+from passsearch.toolchain import cache_folder, cache_limit_bytes, get_toolchain
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Callback; gets the current step in words, the number of finished items and the number of all items."""
@@ -36,6 +36,7 @@ def model_file(
 ) -> ModelFile:
     """Return the model file of a network, in a format that the toolchain imports where there is a choice."""
     types = read_inputs(inputs)
+    limit_cache(cache_folder(), limit_bytes=cache_limit_bytes())
     # The toolchain is looked up before the model is converted: without one, a conversion of minutes would be in vain.
     return resolve(
         model,
