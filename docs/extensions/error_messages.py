@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "passsearch"
-EXIT_STATUS = {"UserError": 2, "EnvironmentFault": 3, "WorkerDied": 3, "PassSearchError": 1}
+# Not `WorkerDied`, which becomes the failure of a candidate.
+EXIT_STATUS = {"UserError": 2, "EnvironmentFault": 3, "PassSearchError": 1}
 VARIABLE = "…"
 
 
