@@ -23,6 +23,7 @@ from passsearch.api.results import Ablation, Audit
 from passsearch.core import (
     DEADLINE_S,
     USUAL_REPETITIONS,
+    USUAL_TRIALS,
     BuildOptions,
     InputTypes,
     Objective,
@@ -152,7 +153,7 @@ def tune(
     inputs: InputTypes | None = None,
     batch: int | None = None,
     objective: Objectives = "throughput",
-    trials: int = 60,
+    trials: int = USUAL_TRIALS,
     timeout: float | None = None,
     target: str | None = None,
     toolchain: str | None = None,
