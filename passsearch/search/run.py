@@ -262,7 +262,7 @@ class _Execution:
 
     def _report(self, text: str, evaluated: int) -> None:
         trials = self._options.trials
-        step = Step(text, detail=self._detail(), elapsed_s=self._folder.log.clock_s, limit_s=self._timeout_s)
+        step = Step(text, detail=self._detail(), elapsed_s=self._folder.log.seconds, limit_s=self._timeout_s)
         self._progress(step, min(evaluated, trials), trials)
 
     def _detail(self) -> str:
