@@ -15,7 +15,7 @@ CANDIDATES := python3.10 python3.11 python3.12 python3.13 python3 python
 PYTHON ?= $(shell for python in $(CANDIDATES); do \
 	"$$python" -c '$(FITS)' >/dev/null 2>&1 && echo "$$python" && break; done)
 
-.PHONY: demo test test-frameworks relay relax lint clean
+.PHONY: demo docs test test-frameworks relay relax lint clean
 
 demo: $(DIALECT)
 	$(BIN)/passsearch tune zoo:resnet18 --toolchain $(DIALECT) --trials $(TRIALS) --timeout $(TIMEOUT) --out $(RUN)
@@ -39,6 +39,11 @@ test-frameworks: $(VENV)/test.stamp
 relay relax: $(VENV)/library.stamp
 	$(BIN)/passsearch toolchain install $@
 
+# The site, in build/docs; a warning is an error.
+docs: $(VENV)/docs.stamp
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --fresh-env --quiet -b html docs build/docs
+	@echo "The first page is build/docs/index.html."
+
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -52,6 +57,10 @@ $(VENV)/library.stamp: setup.cfg setup.py pyproject.toml
 
 $(VENV)/test.stamp: $(VENV)/library.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+$(VENV)/docs.stamp: $(VENV)/library.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	touch $@
 
 clean:

@@ -48,7 +48,8 @@ def ablate(
         trust: True to run passes that only the run folder names, from the import paths that it names, and what its
             network calls.
         plans: Plans by which artifacts are timed.
-        progress: ``True`` for a display on standard error, or a callback. It gets the current step in words.
+        progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
+            It gets the current step in words.
 
     Raises:
         UserError: The run has no finished winner, or it cannot be built any more.

@@ -128,7 +128,7 @@ def bench(
         catalogs: YAML files with the user's own passes.
         trust: True to run code that comes with files.
         engines_python: Interpreter that has all engines; by default each engine's installed environment.
-        progress: ``True`` for a display on standard error, or a callback.
+        progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
 
     Returns:
         The benchmark as JSON, with a row for each engine and batch size; it prints as tables.

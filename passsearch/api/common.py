@@ -14,10 +14,10 @@ from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, open_session
 from passsearch.export import read_pipeline
 from passsearch.frontends import ModelFile, resolve
-from passsearch.report import ProgressBar
+from passsearch.report import ProgressBar, in_ipython
 from passsearch.search import named_candidate
-from passsearch.store import Log, open_fact_cache
-from passsearch.toolchain import cache_folder, get_toolchain
+from passsearch.store import Log, limit_cache, open_fact_cache
+from passsearch.toolchain import cache_folder, cache_limit_bytes, get_toolchain
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Callback; gets the current step in words, the number of finished items and the number of all items."""
@@ -36,6 +36,7 @@ def model_file(
 ) -> ModelFile:
     """Return the model file of a network, in a format that the toolchain imports where there is a choice."""
     types = read_inputs(inputs)
+    limit_cache(cache_folder(), limit_bytes=cache_limit_bytes())
     # The toolchain is looked up before the model is converted: without one, a conversion of minutes would be in vain.
     return resolve(
         model,
@@ -169,9 +170,9 @@ def refuse_unreadable(objectives: Sequence[Objective], session: Session) -> None
 def progress_callback(progress: Progress | bool | None) -> Iterator[Progress]:
     """Yield the callback of an API function: the user's own, the default display for ``True``, else one without effect.
 
-    The display ends with the block.
+    ``None`` is the default display in IPython and notebooks. The display ends with the block.
     """
-    if progress is True:
+    if progress is True or (progress is None and in_ipython()):
         with ProgressBar() as bar:
             yield bar
     else:

@@ -98,7 +98,8 @@ def compare(
         catalogs: YAML files with the user's own passes.
         trust: True to run code that the network's file contains.
         plans: Plans by which artifacts are timed.
-        progress: ``True`` for a display on standard error, or a callback. It gets the current step, the number of
+        progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
+            It gets the current step, the number of
             finished pipelines and the number of all.
 
     Returns:

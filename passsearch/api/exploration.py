@@ -64,7 +64,8 @@ def explore(
         catalogs: YAML files with the user's own passes.
         trust: True to run code that the network's file contains.
         remember: True to use and extend the fact cache.
-        progress: ``True`` for a display on standard error, or a callback. It gets a text, the number of states whose
+        progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
+            It gets a text, the number of states whose
             edges are all known, and of all states.
 
     Returns:
@@ -135,7 +136,8 @@ def check_space(
         deadline: Seconds one pass may take.
         catalogs: YAML files with the user's own passes.
         trust: True to run code that the network's file contains.
-        progress: ``True`` for a display on standard error, or a callback. It gets a text, the number of checked edges
+        progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
+            It gets a text, the number of checked edges
             and of all edges in the sample.
 
     Raises:

@@ -23,6 +23,7 @@ from passsearch.api.results import Ablation, Audit
 from passsearch.core import (
     DEADLINE_S,
     USUAL_REPETITIONS,
+    USUAL_TRIALS,
     BuildOptions,
     InputTypes,
     Objective,
@@ -152,7 +153,7 @@ def tune(
     inputs: InputTypes | None = None,
     batch: int | None = None,
     objective: Objectives = "throughput",
-    trials: int = 60,
+    trials: int = USUAL_TRIALS,
     timeout: float | None = None,
     target: str | None = None,
     toolchain: str | None = None,
@@ -201,7 +202,8 @@ def tune(
         remember: True to use and extend the facts that runs on this network, compiler and device share. The
             confirmation of the winner is always measured anew.
         plans: Plans by which artifacts are timed; the defaults are those of docs/measurement.md.
-        progress: ``True`` for a display on standard error, or a callback. It gets the current step, the number of
+        progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
+            It gets the current step, the number of
             evaluated candidates and the number of trials.
 
     Raises:
@@ -268,7 +270,8 @@ def audit(
         trust: True to run passes that only the run folder names, from the import paths that it names, and what its
             network calls.
         plans: Plans by which artifacts are timed.
-        progress: ``True`` for a display on standard error, or a callback. It gets the current step in words.
+        progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
+            It gets the current step in words.
 
     Raises:
         UserError: The run has no finished winner, or it names passes that are in no catalog.

@@ -18,7 +18,7 @@ from zlib import crc32
 from passsearch.api import Progress, tune
 from passsearch.batch.jobs_file import Device, JobsFile, Network
 from passsearch.batch.records import FAILED, FINISHED, INTERRUPTED, RECORDS, RUNNING, WAITING, JobRecords, Report
-from passsearch.core import interruptible, parse_json, safe_file_name, timestamp
+from passsearch.core import USUAL_TRIALS, interruptible, parse_json, safe_file_name, timestamp
 from passsearch.errors import PassSearchError, UserError
 from passsearch.store import read_result
 
@@ -125,7 +125,7 @@ class TuneJob(BatchJob):
         timeout, earlier = self.options.get("timeout"), settings.get("timeout_s")
         # No time limit is the largest one.
         longer = earlier is not None and (timeout is None or timeout > earlier)
-        return bool(longer or self.options.get("trials", 0) > settings.get("trials", 0))
+        return bool(longer or self.options.get("trials", USUAL_TRIALS) > settings.get("trials", 0))
 
 
 def tune_jobs(file: JobsFile) -> list[TuneJob]:

@@ -20,7 +20,7 @@ from passsearch.cli.options import (
     number_option,
 )
 from passsearch.cli.output import print_note, print_result, split_names
-from passsearch.core import DEADLINE_S, USUAL_REPETITIONS, read_inputs
+from passsearch.core import DEADLINE_S, USUAL_REPETITIONS, USUAL_TRIALS, read_inputs
 from passsearch.errors import UserError
 
 INTERRUPTED = 130
@@ -63,7 +63,7 @@ def tune(
     ] = None,
     trials: Annotated[
         int, number_option("trials", metavar="N", text="Number of candidates to evaluate besides the baselines.")
-    ] = 60,
+    ] = USUAL_TRIALS,
     timeout: Annotated[
         float | None,
         number_option("timeout", metavar="SECONDS", text="Time limit of the run, confirmation included."),

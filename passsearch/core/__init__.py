@@ -29,6 +29,7 @@ from passsearch.core.measurement import (
     PASSES,
     STRICT_LIMITS,
     USUAL_REPETITIONS,
+    USUAL_TRIALS,
     WRITING,
     Failure,
     FailureKind,
@@ -41,6 +42,7 @@ from passsearch.core.measurement import (
 from passsearch.core.notice import NOTICE_LOG
 from passsearch.core.passes import Json, PassSpec, Pipeline, parse_json
 from passsearch.core.printable import printable
+from passsearch.core.step import Step
 from passsearch.core.suggestion import suggest_name
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
 from passsearch.core.timestamp import timestamp
@@ -63,6 +65,7 @@ __all__ = [
     "STRICT_LIMITS",
     "UNKNOWN_CLASS",
     "USUAL_REPETITIONS",
+    "USUAL_TRIALS",
     "WRITING",
     "ArchitectureClass",
     "BuildOptions",
@@ -82,6 +85,7 @@ __all__ = [
     "Operator",
     "PassSpec",
     "Pipeline",
+    "Step",
     "TensorType",
     "bind_inputs",
     "check_arguments",

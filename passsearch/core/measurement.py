@@ -15,6 +15,9 @@ FAILURE_KINDS: tuple[str, ...] = get_args(FailureKind)
 DEADLINE_S = 600.0
 """Longest time of one request to a worker, in seconds, unless the user sets another."""
 
+USUAL_TRIALS = 60
+"""Number of candidates that a search evaluates besides the baselines, unless the user says otherwise."""
+
 USUAL_REPETITIONS = 3
 """Fewest fresh compiles that confirm a winner, unless the user says otherwise. Two leave intervals too wide to use."""
 

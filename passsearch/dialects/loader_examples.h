@@ -122,6 +122,15 @@ inline double Deviation(const void* actual, const Array& expected) {
   return INFINITY;
 }
 
+// Throws unless an output has the shape and the size of the expected one, which is then safe to compare.
+inline void CheckShape(const int64_t* shape, size_t dimensions, DLDataType type, const Array& expected) {
+  size_t bytes = (type.bits * type.lanes + 7) / 8;
+  for (size_t i = 0; i < dimensions; ++i) bytes *= static_cast<size_t>(shape[i]);
+  if (std::vector<int64_t>(shape, shape + dimensions) != expected.shape || bytes != expected.bytes.size()) {
+    throw std::runtime_error("The shape or the type of an output is another one");
+  }
+}
+
 // Copies are aligned to 64 bytes, as generated code reads whole vectors from the start of its arguments.
 inline void* AlignedCopy(const Array& array) {
   size_t size = (array.bytes.size() + 63) / 64 * 64;

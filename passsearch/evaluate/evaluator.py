@@ -32,7 +32,7 @@ from passsearch.evaluate.session import Session
 from passsearch.evaluate.state_graph import StateGraph
 from passsearch.evaluate.timing import Timing
 from passsearch.measure import WindowPlan
-from passsearch.store import NETWORK, STATES, Fact, Log
+from passsearch.store import NETWORK, STATES, Fact, Log, in_use
 from passsearch.toolchain import cache_folder
 
 # `OUTPUT_CASES` has the seeds 1 to 3.
@@ -74,7 +74,11 @@ class WorkerEvaluator:
         folder.mkdir(parents=True, exist_ok=True)
         # What an earlier start left after a kill; another user may have written it, and states become machine code.
         shutil.rmtree(folder / STATES, ignore_errors=True)
-        source = loadable_model(session, cache_folder() / "models").to_request()
+        model = loadable_model(session, cache_folder() / "models")
+        source = model.to_request()
+        self._held = ExitStack()
+        used = (session.model.path, model.path, *filter(None, [model.parameters]))
+        self._held.enter_context(in_use(cache_folder(), used))
         self.session, self.plans = session, session.plans
         self.folder, self._pool = folder, WorkerPool(session, folder)
         # Updated in place, because the pool goes on counting in the same dictionary.
@@ -102,6 +106,7 @@ class WorkerEvaluator:
     def close(self) -> None:
         """End the processes and delete the states they shared."""
         self._pool.close()
+        self._held.close()
         shutil.rmtree(self.folder / STATES, ignore_errors=True)
 
     @property

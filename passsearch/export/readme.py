@@ -90,12 +90,14 @@ def container_file(deployment: Deployment) -> tuple[str, str] | None:
     locks = "".join((dialect.requirements / name).read_text() for name in names)
     return (
         f"""FROM docker.io/library/python:{major}.{minor}-slim
+# Debian deletes a version of g++ when it has the next one, so it is not pinned.
+# hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
 COPY {REQUIREMENTS} /tmp/{REQUIREMENTS}
 RUN pip install --no-cache-dir --no-deps --require-hashes --requirement /tmp/{REQUIREMENTS}
 COPY . /network
 RUN python /network/build_model.py --out /built && chmod -R a+rX /network /built
-USER nobody
+USER 65534
 CMD ["python", "/network/run_model.py", "/built"]
 """,
         locks,

@@ -36,7 +36,7 @@ from passsearch.report.listings import (
     toolchains_text,
 )
 from passsearch.report.page import report_page
-from passsearch.report.progress import ProgressBar
+from passsearch.report.progress import ProgressBar, in_ipython
 from passsearch.report.run_record import RunRecord, read_record, read_run
 from passsearch.report.runs_table import runs_side_by_side_text
 from passsearch.report.state_graph import state_graph_svg
@@ -72,6 +72,7 @@ __all__ = [
     "format_megabytes",
     "headline_text",
     "history_chart",
+    "in_ipython",
     "kernels_chart",
     "pareto_chart",
     "plotly_figure",

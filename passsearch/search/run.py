@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -10,7 +11,7 @@ from typing import TypeAlias
 from zlib import crc32
 
 from passsearch.catalog import require_searchable
-from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, safe_file_name
+from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, MeasurementPlans, Session, WorkerEvaluator, dialect_digest
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
@@ -28,7 +29,10 @@ from passsearch.search.time_plan import TimePlan, duration
 from passsearch.store import LIMIT_KEYS, RunFolder, open_fact_cache
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Callback; gets the current step in words, the number of evaluated candidates and the number of trials."""
+"""Callback; gets the current step in words, the number of evaluated candidates and the number of trials.
+
+In a search the step is a ``passsearch.core.Step``, which is a text with the time limit and the best candidate so far.
+"""
 
 LOG_VERSION = 7
 """Grows when facts of the log change their meaning; a run of an earlier version cannot be continued."""
@@ -257,7 +261,22 @@ class _Execution:
         self._progress(text, 0, 0)
 
     def _report(self, text: str, evaluated: int) -> None:
-        self._progress(text, min(evaluated, self._options.trials), self._options.trials)
+        trials = self._options.trials
+        step = Step(text, detail=self._detail(), elapsed_s=self._folder.log.seconds, limit_s=self._timeout_s)
+        self._progress(step, min(evaluated, trials), trials)
+
+    def _detail(self) -> str:
+        """Return the best candidate so far, the number of IRs, and the failures by kind."""
+        search, states = self._search, self._evaluator.graph.states
+        parts = [f"{states} IRs"] if states > 1 else []
+        best = next(iter(search.ranked()), None) if search.scoring else None
+        if best is not None and search.scoring is not None:
+            objective = search.scoring.objective
+            gain = search.scoring.gain(objective, best)
+            parts.insert(0, f"best {objective.name.replace('_', ' ')} {gain:.2f} times the baseline's, not confirmed")
+        kinds = Counter(failure.kind for _, failure in search.tally.failures)
+        parts += ["failed: " + ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())] if kinds else []
+        return "; ".join(parts)
 
     def _find_best(self) -> tuple[Scored | None, Confirmation | Failure | None, bool]:
         """Search and confirm; return the winner, its confirmation, and whether the user interrupted the search."""

@@ -45,7 +45,7 @@ def stored_runs(parent: Path) -> Iterator[StoredRun]:
 
 def delete_runs(parent: Path, *, older_than_s: float) -> list[StoredRun]:
     """Delete the runs in a folder that measured nothing for so long, and return them; runs in use stay."""
-    return [run for run in stored_runs(parent) if run.age_s >= older_than_s and _delete(run.folder)]
+    return [run for run in stored_runs(parent) if run.age_s >= older_than_s and delete_run(run.folder)]
 
 
 def _stored_run(folder: Path) -> StoredRun:
@@ -57,8 +57,8 @@ def _stored_run(folder: Path) -> StoredRun:
     return StoredRun(folder, result, size, timestamp(measured_at), max(0.0, time.time() - measured_at))
 
 
-def _delete(folder: Path) -> bool:
-    """Return whether a run was deleted: one in use is not."""
+def delete_run(folder: Path) -> bool:
+    """Delete a run and return true; return false for one in use."""
     try:
         with FileLock(folder / ".lock", timeout=0):
             shutil.rmtree(folder)

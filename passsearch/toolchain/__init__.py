@@ -2,7 +2,7 @@
 
 from passsearch.toolchain.doctor import Finding, diagnose, require_c_compiler
 from passsearch.toolchain.engine_environments import engine_python, install_engine, remove_engine
-from passsearch.toolchain.folders import cache_folder, data_folder
+from passsearch.toolchain.folders import cache_folder, cache_limit_bytes, data_folder
 from passsearch.toolchain.host import host_target, with_triple
 from passsearch.toolchain.install import install, is_current
 from passsearch.toolchain.probe import ProbeResult, probe
@@ -15,6 +15,7 @@ __all__ = [
     "Toolchain",
     "add_toolchain",
     "cache_folder",
+    "cache_limit_bytes",
     "data_folder",
     "diagnose",
     "engine_python",

@@ -12,17 +12,14 @@ from passsearch.core import Json, folder_bytes
 from passsearch.dialects import DIALECTS
 from passsearch.dialects.linker import find_linker
 from passsearch.errors import EnvironmentFault, PassSearchError
-from passsearch.toolchain.folders import cache_folder, data_folder
+from passsearch.toolchain.folders import cache_folder, cache_limit_bytes, data_folder
 from passsearch.toolchain.install import DISK_BYTES, installed_frameworks, is_current
 from passsearch.toolchain.probe import probe
 from passsearch.toolchain.record import Toolchain
 from passsearch.toolchain.registry import list_toolchains
 
 _NO_COMPILER = "Install gcc or clang, or set CC."
-LARGE_BYTES = 10 * 10**9
-"""Size of all runs in the cache folder above which the doctor advises to delete old ones."""
-
-OLD_RUNS = "Delete old runs: passsearch runs clean --older-than DAYS"
+SMALLER = "Delete old runs: passsearch runs clean --older-than DAYS. Or set another limit: PASSSEARCH_CACHE_GB"
 _RAPL = "/sys/class/powercap"
 _GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 
@@ -164,9 +161,14 @@ def _check_cache_folder(requirements: Requirements) -> Finding:
     finding = _check_folder("cache folder", folder, required_bytes=requirements.cache_bytes)
     parts = {part.name: folder_bytes(part) for part in folder.iterdir() if part.is_dir()} if folder.is_dir() else {}
     largest = sorted(parts, key=lambda name: -parts[name])[:3]
-    used = ", ".join(f"{name} {parts[name] / 1e9:.1f} GB" for name in largest) or "empty"
-    advice = "" if finding.remedy or parts.get("runs", 0) < LARGE_BYTES else OLD_RUNS
-    return replace(finding, detail=f"{finding.detail}; {used}", remedy=finding.remedy or advice)
+    described = ", ".join(f"{name} {parts[name] / 1e9:.1f} GB" for name in largest) or "empty"
+    try:
+        limit, total = cache_limit_bytes(), sum(parts.values())
+    except PassSearchError as error:
+        return replace(finding, ok=False, remedy=str(error))
+    detail = f"{finding.detail}; {total / 1e9:.1f} of {limit / 1e9:g} GB used: {described}"
+    # What was used longest ago is removed as soon as a network is opened; below that, nothing needs to be done.
+    return replace(finding, detail=detail, remedy=finding.remedy or (SMALLER if total > limit else ""))
 
 
 def _check_folder(name: str, folder: Path, *, required_bytes: int) -> Finding:

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import platformdirs
 
+from passsearch.errors import UserError
+
 DATA_VARIABLE = "PASSSEARCH_DATA_DIR"
+CACHE_VARIABLE = "PASSSEARCH_CACHE_GB"
+DEFAULT_CACHE_GB = 20.0
+"""Size that the cache may have unless the user says otherwise: some hundred runs on small networks."""
+
 PRIVATE = 0o700
 """Permissions of a folder that only its owner may read, write and enter."""
 
@@ -33,3 +39,19 @@ def cache_folder() -> Path:
         if folder.stat().st_mode & 0o077:
             folder.chmod(PRIVATE)
     return folder
+
+
+def cache_limit_bytes() -> float:
+    """Return ``$PASSSEARCH_CACHE_GB`` in bytes, or the default limit of the cache folder.
+
+    Raises:
+        UserError: The variable is no size.
+    """
+    text = os.environ.get(CACHE_VARIABLE) or str(DEFAULT_CACHE_GB)
+    try:
+        size = float(text)
+    except ValueError:
+        size = -1.0
+    if not size >= 0:  # not a number is no size either
+        raise UserError(f"{CACHE_VARIABLE} is a size in GB from 0 on; got `{text}`. For example: {CACHE_VARIABLE}=20")
+    return size * 1e9

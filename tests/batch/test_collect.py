@@ -60,7 +60,7 @@ def test_commands_show_all_rows_and_write_them(file: Path, capsys: pytest.Captur
     assert "jobs: 3: 2 finished, 1 new" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("option", ["trials: 9, timeout: 30", "trials: 8, timeout: 60", "trials: 8"])
+@pytest.mark.parametrize("option", ["trials: 9, timeout: 30", "trials: 8, timeout: 60", "trials: 8", "timeout: 30"])
 def test_larger_limits_make_a_finished_run_unfinished(file: Path, option: str) -> None:
     for run in file.parent.glob("runs/*/run.json"):
         run.write_text(json.dumps({"trials": 8, "timeout_s": 30}))

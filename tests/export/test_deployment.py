@@ -423,6 +423,9 @@ def test_the_loaders_run_the_network_and_compare_its_outputs(relay_python: Path,
     np.save(output, np.load(output) + 1)
     assert run_loader(relay_python, built, str(wrong)).returncode == 1
     assert subprocess.run([str(program), str(wrong)], capture_output=True, timeout=60).returncode == 1
+    np.save(output, np.load(output).T)
+    done = subprocess.run([str(program), str(wrong)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "shape" in done.stderr
 
 
 @pytest.mark.toolchain

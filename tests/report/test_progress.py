@@ -1,8 +1,18 @@
-"""The display of progress where standard error is no terminal."""
+"""The display of progress: lines in a file, a bar in a terminal and in IPython."""
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from io import StringIO
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from passsearch.api.common import progress_callback
+from passsearch.core import Step
+from passsearch.report import ProgressBar
 
 
 def test_the_default_display_prints_each_phase_and_each_note_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,3 +29,39 @@ def test_no_display_prints_nothing(progress: bool | None, capsys: pytest.Capture
         report("searching", 0, 3)
 
     assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_shows_times_the_best_candidate_and_failures() -> None:
+    screen = Console(file=StringIO(), force_terminal=True, width=120, height=20)
+    detail = "best throughput 1.20 times the baseline's; failed: 2 crash"
+    step = Step("searching", detail=detail, elapsed_s=100, limit_s=400)
+
+    with ProgressBar(screen) as report:
+        report(step, 3, 10)
+        report("a plan", 0, 0)
+
+    assert isinstance(screen.file, StringIO)
+    shown = screen.file.getvalue()
+    for part in ("searching", "3/10", "100 s of 400 s (25 %), 300 s left", "1.20 times", "failed: 2 crash", "a plan"):
+        assert part in shown
+
+
+def test_ipython_shows_progress_by_default_and_other_programs_do_not(tmp_path: Path) -> None:
+    program = "from passsearch.api.common import *\nwith progress_callback(None) as r: r('search' + 'ing', 1, 3)"
+
+    assert "searching" in _on_a_terminal([sys.executable, "-m", "IPython", "-c", program], home=tmp_path)
+    assert "searching" not in _on_a_terminal([sys.executable, "-c", program], home=tmp_path)
+
+
+def _on_a_terminal(command: list[str], *, home: Path) -> str:
+    """Return what a command shows on a terminal of its own."""
+    shown, terminal = os.openpty()
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal, env={**os.environ, "IPYTHONDIR": str(home)}
+    ):
+        os.close(terminal)
+        text = b""
+        with suppress(OSError), os.fdopen(shown, "rb", buffering=0) as file:  # Linux raises EIO at the end
+            while part := file.read(4096):
+                text += part
+    return text.decode(errors="replace")

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from passsearch.toolchain import Finding, Toolchain, cache_folder, diagnose, doctor
+from passsearch.toolchain import Finding, Toolchain, cache_folder, diagnose
 from passsearch.toolchain.doctor import Requirements
 from passsearch.toolchain.registry import register
 
@@ -62,5 +62,5 @@ def test_the_cache_is_described_by_its_largest_folders(data_folder: Path, monkey
     folder.mkdir(parents=True)
     (folder / "file").write_bytes(bytes(1000))
     assert "runs 0.0 GB" in _findings()["cache folder"].detail
-    monkeypatch.setattr(doctor, "LARGE_BYTES", 100)
+    monkeypatch.setenv("PASSSEARCH_CACHE_GB", "0")
     assert "runs clean" in _findings()["cache folder"].remedy

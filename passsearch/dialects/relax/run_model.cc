@@ -56,6 +56,8 @@ static int Run(const std::string& folder) {
   if (outputs.size() != examples.outputs.size()) throw std::runtime_error("The number of outputs is another one");
   std::vector<double> deviations;
   for (size_t i = 0; i < outputs.size(); ++i) {
+    ffi::ShapeView shape = outputs[i].shape();
+    CheckShape(shape.data(), shape.size(), outputs[i].dtype(), examples.outputs[i]);
     deviations.push_back(Deviation(outputs[i].data_ptr(), examples.outputs[i]));
   }
   return Report(deviations, examples.tolerance, elapsed.count());

@@ -48,6 +48,7 @@ static int Run(const std::string& folder) {
   std::vector<double> deviations;
   for (int i = 0; i < outputs; ++i) {
     NDArray output = get_output(i);
+    CheckShape(output->shape, output->ndim, output->dtype, examples.outputs[i]);
     deviations.push_back(Deviation(output->data, examples.outputs[i]));
   }
   return Report(deviations, examples.tolerance, elapsed.count());

@@ -1,0 +1,143 @@
+"""The limit of the cache folder: what was used longest ago is removed first, and nothing that a process is using."""
+
+import contextlib
+import fcntl
+import logging
+import os
+import re
+import shutil
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from passsearch.core import NOTICE_LOG, folder_bytes
+from passsearch.store.runs import delete_run, stored_runs
+
+RECENT_S = 3600.0
+"""Seconds for which a used entry stays: between its making and its use, nothing marks it as in use."""
+
+FACTS = {"memory": "fact cache", "kernels": "fact cache"}
+
+# The files of one network have a digest in their names, and only the ends of the names differ.
+_NETWORK = re.compile(r".*?-[0-9a-f]{16}(?![0-9a-f])")
+
+_notices = logging.getLogger(NOTICE_LOG)
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """What is removed from the cache as a whole: a run, an imported network, or the facts on a network.
+
+    Attributes:
+        kind: ``run``, ``network`` or ``fact cache``.
+        paths: Its files or folders.
+        bytes: Their size.
+        age_s: Seconds since the last use.
+    """
+
+    kind: str
+    paths: tuple[Path, ...]
+    bytes: int
+    age_s: float
+
+
+def cache_entries(cache: Path) -> list[CacheEntry]:
+    """Return what the cache folder holds, the least recently used first."""
+    runs = [CacheEntry("run", (run.folder,), run.bytes, run.age_s) for run in stored_runs(cache / "runs")]
+    facts = [_entry(kind, [path]) for name, kind in FACTS.items() for path in (cache / name).glob("*.jsonl")]
+    networks: defaultdict[str, list[Path]] = defaultdict(list)
+    for path in (cache / "models").glob("*-*"):
+        if match := _NETWORK.match(path.name):
+            networks[match[0]].append(path)
+    entries = [*runs, *facts, *(_entry("network", paths) for paths in networks.values())]
+    return sorted(entries, key=lambda entry: -entry.age_s)
+
+
+def limit_cache(cache: Path, *, limit_bytes: float, recent_s: float = RECENT_S) -> list[CacheEntry]:
+    """Remove what was used longest ago until the cache is within its limit; tell the user in one line.
+
+    Args:
+        cache: The cache folder.
+        limit_bytes: Largest size of all entries together.
+        recent_s: Seconds for which a used entry stays in any case.
+
+    Returns:
+        The removed entries.
+    """
+    entries = cache_entries(cache)
+    excess, removed = sum(entry.bytes for entry in entries) - limit_bytes, list[CacheEntry]()
+    for entry in entries:
+        if excess <= 0 or entry.age_s < recent_s:
+            break
+        if _remove(entry):
+            removed.append(entry)
+            excess -= entry.bytes
+    if removed:
+        _notices.warning("%s", _removal(removed, cache=cache, limit_bytes=limit_bytes))
+    return removed
+
+
+@contextmanager
+def in_use(cache: Path, paths: Iterable[Path]) -> Iterator[None]:
+    """Keep those networks that are in the cache folder from being removed, and note that they were used now."""
+    networks = cache / "models"
+    with ExitStack() as stack:
+        for path in paths:
+            # Nobody removes networks elsewhere, and their times are their owner's.
+            if path.is_relative_to(networks):
+                entry = networks / path.relative_to(networks).parts[0]
+                # A shared cache may be read-only or on a file system without locks.
+                with contextlib.suppress(OSError):
+                    stack.enter_context(_locked(entry, fcntl.LOCK_SH))
+                    os.utime(entry)
+        yield
+
+
+def _entry(kind: str, paths: list[Path]) -> CacheEntry:
+    size = sum(folder_bytes(path) if path.is_dir() else path.stat().st_size for path in paths)
+    used = max(path.stat().st_mtime for path in paths)
+    return CacheEntry(kind, tuple(sorted(paths)), size, max(0.0, time.time() - used))
+
+
+def _remove(entry: CacheEntry) -> bool:
+    """Return whether an entry was removed: one in use is not."""
+    if entry.kind == "run":
+        return delete_run(entry.paths[0])
+    try:
+        with ExitStack() as stack:
+            if entry.kind == "network":
+                for path in entry.paths:
+                    stack.enter_context(_locked(path, fcntl.LOCK_EX))
+            else:
+                stack.enter_context(FileLock(entry.paths[0].with_suffix(".lock"), timeout=0))
+            for path in entry.paths:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+    except (Timeout, OSError):  # in use, or another process removed it
+        return False
+    return True
+
+
+@contextmanager
+def _locked(path: Path, operation: int) -> Iterator[None]:
+    """Lock a file or folder without waiting; the lock ends with the process at the latest."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _removal(removed: list[CacheEntry], *, cache: Path, limit_bytes: float) -> str:
+    numbers = Counter(entry.kind for entry in removed)
+    what = ", ".join(f"{number} {kind}{'s' * (number > 1)}" for kind, number in numbers.items())
+    megabytes = sum(entry.bytes for entry in removed) / 1e6
+    return (
+        f"removed from the cache {cache}: {what}, {megabytes:.0f} MB, used longest ago, to stay within "
+        f"{limit_bytes / 1e9:g} GB (PASSSEARCH_CACHE_GB)"
+    )
