@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 from passsearch.catalog import bind_pipeline, find_folders
@@ -18,6 +17,7 @@ from passsearch.report import ProgressBar
 from passsearch.search import named_candidate
 from passsearch.store import Log, open_fact_cache
 from passsearch.toolchain import cache_folder, get_toolchain
+from passsearch.worker import ScratchFolder
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Callback; gets the current step in words, the number of finished items and the number of all items."""
@@ -66,7 +66,7 @@ def open_evaluator(session: Session, *, folder: Path | None = None, remember: bo
     with ExitStack() as stack:
         # Opened first, so that the folder is deleted last, after the workers that write to it have ended.
         if folder is None:
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="passsearch-")))
+            folder = stack.enter_context(ScratchFolder())
         _log.debug("evaluating in %s, %s the fact cache", folder, "with" if remember else "without")
         folder.mkdir(parents=True, exist_ok=True)
         log = stack.enter_context(Log(folder / "log.jsonl"))

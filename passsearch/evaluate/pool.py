@@ -17,7 +17,7 @@ from passsearch.evaluate.machine_health import machine_problem
 from passsearch.evaluate.session import Session
 from passsearch.store import STATES
 from passsearch.toolchain import cache_folder
-from passsearch.worker import Worker, shorten_log
+from passsearch.worker import MOST_LOG_BYTES, Worker, shorten_log
 
 ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "variants", "places"})
 """Requests that run kernels."""
@@ -25,8 +25,8 @@ ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "variants", "pl
 MOST_STARTS = 3
 """Number of times that a worker is started until it answers."""
 
-LOG, MOST_LOG_BYTES = "workers.log", 16 << 20
-"""File with the output of the compiler, and the size above which it loses its beginning."""
+LOG = "workers.log"
+"""File with the output of the compiler."""
 
 RETRIED = frozenset({"crash", "oom", "infra"})
 """Kinds of failures that are tried once more, as the machine may have caused them."""
@@ -103,6 +103,7 @@ class WorkerPool:
             gpu=session.gpu,
             states=self._folder / STATES,
             worker_count=session.explorers,
+            memory_bytes=session.memory_bytes,
         )
 
     def sibling(self) -> "WorkerPool":
