@@ -31,9 +31,6 @@ from passsearch.evaluate import WorkerEvaluator
 from passsearch.store import write_json
 
 RESULTS = Path(__file__).parent / "results"
-BLOCK = 2_500
-"""Pipelines of one session: one network, one log and one state graph."""
-
 MOST_PASSES, DEADLINE_S, SAVE_EVERY = 6, 60.0, 50
 DEATHS = ("crash", "timeout", "oom")
 """Kinds of failures in which the compiler's process ended or hung."""
@@ -51,6 +48,7 @@ def main() -> None:
     parser.add_argument("toolchain", nargs="?")
     parser.add_argument("pipelines", nargs="?", type=int, default=0)
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON files")
+    parser.add_argument("--block", type=int, default=2_500, help="pipelines of one session, which has one network")
     parser.add_argument("--reproduce", action="store_true", help="run the pipelines that killed the compiler again")
     parser.add_argument("--table", action="store_true", help="print the Markdown from the committed JSON")
     arguments = parser.parse_args()
@@ -61,16 +59,16 @@ def main() -> None:
     if arguments.reproduce:
         reproduce(json.loads(file.read_text()), arguments.toolchain)
     else:
-        soak(arguments.toolchain, arguments.pipelines, file=file)
+        soak(arguments.toolchain, arguments.pipelines, block=arguments.block, file=file)
 
 
-def soak(toolchain: str, pipelines: int, *, file: Path) -> dict[str, Any]:
+def soak(toolchain: str, pipelines: int, *, block: int, file: Path) -> dict[str, Any]:
     """Run pipelines until so many are done, those of earlier starts included; return the record."""
     record = json.loads(file.read_text()) if file.exists() else _first_record()
     while record["done"] < pipelines:
-        block = record["done"] // BLOCK
-        end = min(pipelines, (block + 1) * BLOCK)
-        network = list(NETWORKS)[block % len(NETWORKS)]
+        number = record["done"] // block
+        end = min(pipelines, (number + 1) * block)
+        network = list(NETWORKS)[number % len(NETWORKS)]
         try:
             for _ in _block(toolchain, network, record, end=end):
                 write_json(file, record)
