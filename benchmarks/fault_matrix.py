@@ -15,6 +15,7 @@ systems need root.
 """
 
 import argparse
+import ast
 import json
 import os
 import random
@@ -42,7 +43,7 @@ from provenance import provenance
 from tiny_networks import write_network
 
 from passsearch.evaluate import open_session
-from passsearch.evaluate.facts import LASTING_FAILURES
+from passsearch.evaluate.facts import ACCIDENTS, LASTING_FAILURES
 from passsearch.frontends import resolve
 from passsearch.store import write_json
 
@@ -54,10 +55,12 @@ MARK = "PASSSEARCH_FAULT_CASE"
 """Environment variable by which the processes of a case are found, wherever they moved."""
 
 LONGEST_S, MOST_STARTS, POLL_S, SETTLE_S = 400.0, 4, 0.05, 5.0
+HOSTILE_PER_SESSION = 6
 MADE_AGAIN = frozenset({"exploring", "explored"})
 """Kinds of facts that a run rightly writes several times."""
 
 Facts: TypeAlias = dict[tuple[str, str], Mapping[str, Any]]
+Line: TypeAlias = tuple[tuple[str, str], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -134,9 +137,13 @@ class Place:
         lines = (self.home / "output").read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else ""
 
+    def lines(self) -> list["Line"]:
+        """Return the facts that are on disk, in the order of the log."""
+        return list(read_facts(self.run / "log.jsonl"))
+
     def facts(self) -> Facts:
         """Return the facts that are on disk."""
-        return dict(read_facts(self.run / "log.jsonl"))
+        return dict(self.lines())
 
     def processes(self) -> list[psutil.Process]:
         """Return the processes of this case that run."""
@@ -165,10 +172,10 @@ Case: TypeAlias = Callable[[Place], str]
 """Disturbs a run and returns what happened, in words; the same command is given afterwards."""
 
 
-def read_facts(file: Path) -> Iterator[tuple[tuple[str, str], Mapping[str, Any]]]:
+def read_facts(file: Path) -> Iterator[Line]:
     """Yield the facts in the whole lines of a log, with their kinds and keys."""
     for line in file.read_bytes().split(b"\n")[:-1] if file.exists() else ():
-        checksum, _, body = line.partition(b" ")
+        checksum, _, body = line.removesuffix(b"\r").partition(b" ")
         if checksum == b"%08x" % zlib.crc32(body):
             entry = json.loads(body)
             yield (entry["kind"], entry["key"]), entry["fact"]
@@ -185,13 +192,14 @@ class Reference:
         """Kinds and keys of the failures of the run."""
         return failures(self.place.facts())
 
-    def check(self, place: Place, before: Facts) -> tuple[list[str], list[str]]:
+    def check(self, place: Place, lines_before: Sequence[Line]) -> tuple[list[str], list[str]]:
         """Return what is lost and which failures are false, each in words."""
-        lines = list(read_facts(place.run / "log.jsonl"))
-        after, written = dict(lines), Counter(key for key, _ in lines)
+        lines, before = place.lines(), dict(lines_before)
+        after, written = dict(lines), Counter(key for key, _ in lines) - Counter(key for key, _ in lines_before)
         lost = [f"missing: {key}" for key in before if key not in after]
         lost += [f"changed: {key}" for key, fact in before.items() if key in after and _differs(key, fact, after[key])]
-        lost += [f"twice: {key}" for key, times in written.items() if times > 1 and key[0] not in MADE_AGAIN]
+        again = [key for key, times in written.items() if times > (key not in before) and key[0] not in MADE_AGAIN]
+        lost += [f"twice: {key}" for key in again if not _is_accident(before.get(key))]
         mine = self.place.facts()
         for key in ("edge", "hash", "load"):
             # The compiler's answers do not depend on the machine's load.
@@ -212,8 +220,11 @@ def failures(facts: Facts) -> set[tuple[str, str]]:
 
 
 def _differs(key: tuple[str, str], fact: Mapping[str, Any], later: Mapping[str, Any]) -> bool:
-    is_accident = fact.get("failure", {}).get("kind") in ("infra", "oom", "unstable")
-    return key[0] not in MADE_AGAIN and not is_accident and fact != later
+    return key[0] not in MADE_AGAIN and not _is_accident(fact) and fact != later
+
+
+def _is_accident(fact: Mapping[str, Any] | None) -> bool:
+    return (fact or {}).get("failure", {}).get("kind") in ACCIDENTS
 
 
 def _answer(fact: Mapping[str, Any] | None) -> Any:
@@ -233,7 +244,7 @@ def judge(name: str, case: Case, place: Place, reference: Reference) -> Row:
         outcome = case(place)
         time.sleep(SETTLE_S if place.processes() else 0)
         orphans = place.processes()
-        before = place.facts()
+        before = place.lines()
         starts = place.resume()
         outcome += f"; finished by {starts} more start{'s' if starts > 1 else ''}"
         result = json.loads((place.run / "result.json").read_text())
@@ -334,6 +345,7 @@ def _registry(place: Place) -> Path:
     """Register the toolchain a second time, by a link of this case's own; return the link."""
     from passsearch.toolchain import get_toolchain
 
+    place.home.mkdir(parents=True, exist_ok=True)
     python = get_toolchain(place.toolchain).python
     link = place.home / "interpreter"
     link.write_text(f'#!/bin/sh\nexec "{python}" "$@"\n')
@@ -403,6 +415,40 @@ def several_on_one_cache(number: int, killed: int, place: Place) -> str:
     doubled = [key for key, times in twice.items() if times > 1 and key[0] not in MADE_AGAIN]
     assert not doubled, f"the cache has facts twice: {doubled}"
     return ", ".join(f"{times} ended with status {status}" for status, times in sorted(ended.items()))
+
+
+def hostile_rows(behaviours: Sequence[str], place: Place) -> Iterator[Row]:
+    """Apply hostile passes in one session, and yield a row for each."""
+    environment = {**os.environ, MARK: place.identity, "TMPDIR": str(place.home / "tmp")}
+    environment["XDG_CACHE_HOME"] = str(place.home / "cache")
+    (place.home / "tmp").mkdir(parents=True)
+    words = [sys.executable, str(HERE / "hostile_session.py"), str(place.network), place.toolchain, place.identity]
+    try:
+        done = subprocess.run([*words, *behaviours], env=environment, capture_output=True, text=True, check=True)
+        left = [str(path) for path in (place.home / "tmp").iterdir()]
+        for line, behaviour in zip(done.stdout.splitlines(), behaviours, strict=True):
+            row = json.loads(line)
+            name = f"a pass that {hostile_passes()[behaviour]}"
+            yield Row(name, row["outcome"], row["lost"], row["false"], row["orphans"], len(left), tuple(left))
+    except subprocess.CalledProcessError as error:
+        yield Row(f"hostile passes {behaviours}", "NOT AS EXPECTED", 0, 0, 0, 0, (error.stdout, error.stderr[-2000:]))
+    finally:
+        place.end()
+        shutil.rmtree(place.home, ignore_errors=True)
+
+
+def hostile_passes() -> dict[str, str]:
+    """Return what each hostile pass does, by its name."""
+    # The file imports the compiler, which this interpreter lacks.
+    tree = ast.parse((HERE / "hostile_passes.py").read_text())
+    functions = [each for each in tree.body if isinstance(each, ast.FunctionDef)]
+    texts = {each.name: ast.get_docstring(each) or "" for each in functions if each.args.args[0].arg == "module"}
+    return {name: text[0].lower() + text[1:].rstrip(".") for name, text in texts.items() if not name.startswith("_")}
+
+
+def batched(names: Sequence[str], size: int) -> list[Sequence[str]]:
+    """Return names in groups of a size."""
+    return [names[start : start + size] for start in range(0, len(names), size)]
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -522,6 +568,8 @@ def run(text: str, *, again: bool, jobs: int, results: Path) -> dict[str, Any]:
     document = json.loads(results.read_text()) if results.exists() else {"rows": {}}
     rows, lock = document["rows"], Lock()
     selected = {name: case for name, case in cases().items() if text in name and (again or name not in rows)}
+    texts = {behaviour: f"a pass that {what}" for behaviour, what in hostile_passes().items()}
+    behaviours = [name for name, what in texts.items() if text in what and (again or what not in rows)]
     with TemporaryDirectory(prefix="faults-") as folder:
         home = Path(folder)
         network = write_network("normalisation", home)
@@ -529,18 +577,26 @@ def run(text: str, *, again: bool, jobs: int, results: Path) -> dict[str, Any]:
         reference = Reference(Place(home / "reference", network))
         reference.place.resume()
 
+        def keep(row: Row, seconds: float) -> None:
+            with lock:
+                rows[row.injected] = {**asdict(row), "seconds": round(seconds)}
+                write_json(results, document)
+                print(f"{seconds:4.0f} s  {row}", flush=True)
+
+        def hostile(behaviours: Sequence[str]) -> None:
+            begin = time.monotonic()
+            for row in hostile_rows(behaviours, Place(home / uuid.uuid4().hex[:8], network)):
+                keep(row, (time.monotonic() - begin) / len(behaviours))
+
         def one(item: tuple[str, Case]) -> None:
             name, case = item
             begin = time.monotonic()
-            row = _judge_in_place(name, case, reference, home=home)
-            with lock:
-                rows[name] = {**asdict(row), "seconds": round(time.monotonic() - begin)}
-                write_json(results, document)
-                print(f"{rows[name]['seconds']:4d} s  {row}", flush=True)
+            keep(_judge_in_place(name, case, reference, home=home), time.monotonic() - begin)
 
         with ThreadPoolExecutor(jobs) as pool:
             # Those of one start first, those of one start for each write last.
             list(pool.map(one, reversed(selected.items())))
+            list(pool.map(hostile, batched(behaviours, HOSTILE_PER_SESSION)))
     return dict(document)
 
 
@@ -575,7 +631,8 @@ def table(document: Mapping[str, Any]) -> str:
     heads = ("injected", "outcome", "facts lost", "false failures remembered", "orphans", "files left")
     keys = ("injected", "outcome", "facts_lost", "false_failures", "orphans", "files_left")
     lines = [f"| {' | '.join(heads)} |", "|---|---|---:|---:|---:|---:|"]
-    ordered = [document["rows"][name] for name in cases() if name in document["rows"]]
+    names = [*cases(), *(f"a pass that {what}" for what in hostile_passes().values())]
+    ordered = [document["rows"][name] for name in names if name in document["rows"]]
     return "\n".join([*lines, *(f"| {' | '.join(str(row[key]) for key in keys)} |" for row in ordered)])
 
 

@@ -48,6 +48,11 @@ def model_file(
     )
 
 
+def memory_bytes(gigabytes: float | None) -> int | None:
+    """Return a limit of memory in bytes; ``None`` leaves it to the machine's memory."""
+    return None if gigabytes is None else int(gigabytes * 1e9)
+
+
 def catalog_paths(catalogs: Sequence[str | Path]) -> list[Path]:
     """Return catalog files as paths."""
     return [Path(path) for path in catalogs]
@@ -86,6 +91,7 @@ def session(
     toolchain: str | None = None,
     tolerance: float | None = None,
     deadline: float = DEADLINE_S,
+    memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
     plans: MeasurementPlans | None = None,
@@ -106,6 +112,7 @@ def session(
         toolchain: Name of the toolchain; the first there is by default.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
         deadline: Seconds one request to a worker may take.
+        memory: Gigabytes that one compiler process may use.
         catalogs: YAML files with the user's own passes.
         trust: True to run code that the network's file contains.
         plans: Plans by which artifacts are timed.
@@ -124,6 +131,7 @@ def session(
         catalogs=catalog_paths(catalogs),
         tolerance=tolerance,
         deadline_s=deadline,
+        memory_bytes=memory_bytes(memory),
         plans=plans,
     )
     own_folder = None if folder is None else Path(folder)

@@ -11,6 +11,7 @@ from passsearch.api.ablation import ablate
 from passsearch.api.common import (
     Progress,
     catalog_paths,
+    memory_bytes,
     model_file,
     open_evaluator,
     progress_callback,
@@ -219,7 +220,7 @@ def tune(
         catalogs=catalog_paths(catalogs),
         tolerance=tolerance,
         deadline_s=deadline,
-        memory_bytes=None if memory is None else int(memory * 1e9),
+        memory_bytes=memory_bytes(memory),
         plans=plans,
     )
     # Before the network is imported and its baseline built, which may take minutes.

@@ -63,8 +63,8 @@ class StateCache:
         self._states: OrderedDict[str, _State] = OrderedDict()
         self._modules: OrderedDict[str, Module] = OrderedDict()
         if folder is not None:
-            for name in ("states", "constants"):
-                (folder / name).mkdir(parents=True, exist_ok=True)
+            for path in (folder, folder / "states", folder / "constants"):
+                path.mkdir(exist_ok=True)
 
     def has(self, identity: str) -> bool:
         """Return whether ``get`` would find the state, in memory or on disk."""

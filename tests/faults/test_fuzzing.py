@@ -30,14 +30,16 @@ CATALOG = {
             "summary": "Does mine.",
             "factory": "my_passes:mine",
             "opt_level": 2,
-            "parameters": [{"name": "level", "type": "int", "default": 0, "alternatives": [0, 1]}],
-            "needs": [{"name": "FoldConstant", "when": ["batch_norm"]}],
+            "parameters": {"level": {"type": "int", "default": 0, "alternatives": [0, 1], "meaning": "How much."}},
+            "needs": [{"pass": "FoldConstant", "when": "batch_norm"}],
             "classes": ["all"],
             "role": "candidate",
         }
     ],
     "sequences": [{"name": "own", "summary": "One.", "pipeline": "Mine{level=1},FoldConstant"}],
-    "classes": [{"name": "K", "summary": "Any.", "all": [{"feature": "batch_norm", "min": 1}]}],
+    "classes": [
+        {"name": "K", "title": "any", "when": {"all": [{"feature": "batch_norm", "min": 1, "evidence": "one"}]}}
+    ],
 }
 SCALARS = st.one_of(
     st.none(),
