@@ -15,7 +15,7 @@ CANDIDATES := python3.10 python3.11 python3.12 python3.13 python3 python
 PYTHON ?= $(shell for python in $(CANDIDATES); do \
 	"$$python" -c '$(FITS)' >/dev/null 2>&1 && echo "$$python" && break; done)
 
-.PHONY: demo docs test test-frameworks relay relax lint clean
+.PHONY: demo docs test test-frameworks soak relay relax lint clean
 
 demo: $(DIALECT)
 	$(BIN)/passsearch tune zoo:resnet18 --toolchain $(DIALECT) --trials $(TRIALS) --timeout $(TIMEOUT) --out $(RUN)
@@ -28,6 +28,12 @@ PROCESSES ?= 2
 test: lint relay $(VENV)/test.stamp
 	$(BIN)/passsearch toolchain install relax --with cuda
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile
+
+# Not part of `test`: takes hours. Each line goes on where it stopped, and writes its part of docs/reliability.md.
+soak: relay relax
+	$(BIN)/python benchmarks/fault_matrix.py
+	$(BIN)/python benchmarks/soak.py relax 10000
+	$(BIN)/python benchmarks/soak.py relay 3000 --block 750
 
 # Not part of `test`: needs Python 3.10 or 3.11 and 3 GB for the frameworks.
 test-frameworks: $(VENV)/test.stamp
@@ -49,14 +55,18 @@ lint: $(VENV)/test.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-$(VENV)/library.stamp: setup.cfg setup.py pyproject.toml
+# Packages by their hashes, from requirements/; the option --editable takes none, so passsearch itself comes second.
+LOCK = requirements/$(1)-$$($(BIN)/python -c 'import sys; print("py%d%d" % sys.version_info[:2])').txt
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+$(VENV)/library.stamp: setup.cfg setup.py pyproject.toml $(wildcard requirements/library-*.txt)
 	@test -n "$(PYTHON)" || { echo "No Python 3.10 to 3.13 with venv found; run: make PYTHON=/path/to/python" >&2; exit 3; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(INSTALL) --require-hashes --requirement $(call LOCK,library)
+	$(INSTALL) --no-deps --no-build-isolation --editable .
 	touch $@
 
-$(VENV)/test.stamp: $(VENV)/library.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+$(VENV)/test.stamp: $(VENV)/library.stamp $(wildcard requirements/test-*.txt)
+	$(INSTALL) --require-hashes --requirement $(call LOCK,test)
 	touch $@
 
 $(VENV)/docs.stamp: $(VENV)/library.stamp

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
 from passsearch.catalog import bind_pipeline, find_folders
@@ -18,6 +17,7 @@ from passsearch.report import ProgressBar, in_ipython
 from passsearch.search import named_candidate
 from passsearch.store import Log, limit_cache, open_fact_cache
 from passsearch.toolchain import cache_folder, cache_limit_bytes, get_toolchain
+from passsearch.worker import ScratchFolder
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Callback; gets the current step in words, the number of finished items and the number of all items."""
@@ -49,6 +49,11 @@ def model_file(
     )
 
 
+def memory_bytes(gigabytes: float | None) -> int | None:
+    """Return a limit of memory in bytes; ``None`` leaves it to the machine's memory."""
+    return None if gigabytes is None else int(gigabytes * 1e9)
+
+
 def catalog_paths(catalogs: Sequence[str | Path]) -> list[Path]:
     """Return catalog files as paths."""
     return [Path(path) for path in catalogs]
@@ -67,7 +72,7 @@ def open_evaluator(session: Session, *, folder: Path | None = None, remember: bo
     with ExitStack() as stack:
         # Opened first, so that the folder is deleted last, after the workers that write to it have ended.
         if folder is None:
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="passsearch-")))
+            folder = stack.enter_context(ScratchFolder())
         _log.debug("evaluating in %s, %s the fact cache", folder, "with" if remember else "without")
         folder.mkdir(parents=True, exist_ok=True)
         log = stack.enter_context(Log(folder / "log.jsonl"))
@@ -87,6 +92,7 @@ def session(
     toolchain: str | None = None,
     tolerance: float | None = None,
     deadline: float = DEADLINE_S,
+    memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
     plans: MeasurementPlans | None = None,
@@ -107,6 +113,7 @@ def session(
         toolchain: Name of the toolchain; the first there is by default.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
         deadline: Seconds one request to a worker may take.
+        memory: Gigabytes that one compiler process may use.
         catalogs: YAML files with the user's own passes.
         trust: True to run code that the network's file contains.
         plans: Plans by which artifacts are timed.
@@ -125,6 +132,7 @@ def session(
         catalogs=catalog_paths(catalogs),
         tolerance=tolerance,
         deadline_s=deadline,
+        memory_bytes=memory_bytes(memory),
         plans=plans,
     )
     own_folder = None if folder is None else Path(folder)

@@ -11,6 +11,7 @@ from passsearch.api.ablation import ablate
 from passsearch.api.common import (
     Progress,
     catalog_paths,
+    memory_bytes,
     model_file,
     open_evaluator,
     progress_callback,
@@ -163,6 +164,7 @@ def tune(
     keep_throughput: float = 0.98,
     tolerance: float | None = None,
     deadline: float = DEADLINE_S,
+    memory: float | None = None,
     passes: Sequence[str] | None = None,
     additional: Sequence[str] = (),
     catalogs: Sequence[str | Path] = (),
@@ -194,6 +196,8 @@ def tune(
         tolerance: Largest deviation of outputs from the reference, as a share of the largest output, of pipelines with
             a pass that may change numerics; without it they are judged as strictly as all others.
         deadline: Seconds one request to a worker may take before its process group is killed.
+        memory: Gigabytes that one compiler process may use, and each of its forks; three quarters of the machine's by
+            default. A candidate that needs more fails with kind ``oom``.
         passes: The only passes to search, whatever the classes say.
         additional: Further passes to search, which the catalog leaves to the user's intent.
         catalogs: YAML files with the user's own passes.
@@ -218,6 +222,7 @@ def tune(
         catalogs=catalog_paths(catalogs),
         tolerance=tolerance,
         deadline_s=deadline,
+        memory_bytes=memory_bytes(memory),
         plans=plans,
     )
     # Before the network is imported and its baseline built, which may take minutes.

@@ -20,7 +20,7 @@ from passsearch.cli.options import (
     number_option,
 )
 from passsearch.cli.output import print_note, print_result, split_names
-from passsearch.core import DEADLINE_S, USUAL_REPETITIONS, USUAL_TRIALS, read_inputs
+from passsearch.core import DEADLINE_S, USUAL_REPETITIONS, USUAL_TRIALS, folder_bytes, read_inputs
 from passsearch.errors import UserError
 
 INTERRUPTED = 130
@@ -90,6 +90,10 @@ def tune(
     ] = 0.98,
     tolerance: Tolerance = None,
     deadline: Deadline = DEADLINE_S,
+    memory: Annotated[
+        float | None,
+        number_option("memory", metavar="GB", text="Memory of one compiler process; by default 3/4 of the machine's."),
+    ] = None,
     inputs: Inputs = None,
     batch: Batch = None,
     toolchain: ToolchainName = None,
@@ -135,6 +139,7 @@ def tune(
             keep_throughput=keep_throughput,
             tolerance=tolerance,
             deadline=deadline,
+            memory=memory,
             passes=split_names(passes),
             additional=split_names(additional) or (),
             catalogs=catalogs or (),
@@ -144,7 +149,7 @@ def tune(
             progress=progress,
         )
     print_result(result.document, str(result), as_json=as_json)
-    print_note(f"run folder: {result.run}")
+    print_note(f"run folder: {result.run} ({folder_bytes(result.run) / 1e6:.1f} MB)")
     # An interrupted search has a result so far, printed above; the exit status says that it is not the final one.
     return INTERRUPTED if result.document["interrupted"] else 0
 

@@ -145,6 +145,7 @@ NUMBERS: Mapping[str, Number] = {
     "keep_throughput": Number(0, 0.98, most=1, whole=False),
     "tolerance": Number(0, 0.001, whole=False),
     "deadline": Number(1, 600, whole=False),
+    "memory": Number(0.5, 16, whole=False),
     "rounds": Number(2, 6),
     "processes": Number(1, 3),
     "threads": Number(1, 2),

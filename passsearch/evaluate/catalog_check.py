@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from passsearch.catalog import CatalogEntry
@@ -13,7 +12,7 @@ from passsearch.core import Json
 from passsearch.dialects import dialect
 from passsearch.errors import WorkerDied
 from passsearch.toolchain import Toolchain, host_target
-from passsearch.worker import Worker
+from passsearch.worker import ScratchFolder, Worker
 
 DEADLINE_S = 120.0
 """Longest time to check one entry."""
@@ -102,10 +101,10 @@ def _restarting_worker(
     def ask(request: dict[str, Any]) -> dict[str, Any]:
         if not workers or not workers[-1].alive:
             _log.debug("starting worker %d of the check", len(workers) + 1)
-            workers.append(_start(toolchain, Path(folder), paths=paths))
+            workers.append(_start(toolchain, folder, paths=paths))
         return workers[-1].ask(request, deadline_s=DEADLINE_S)
 
-    with TemporaryDirectory(prefix="passsearch-") as folder:
+    with ScratchFolder() as folder:
         try:
             yield ask
         finally:

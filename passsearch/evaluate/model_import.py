@@ -60,7 +60,13 @@ def _import_into(imported: Path, session: Session, *, log: Path) -> None:
     model, dialect = session.model, session.dialect
     first = {name: ADVICE.format(dialect=dialect.name, name=name) for name in dialect.isolated_imports[model.format]}
     worker = Worker(
-        session.toolchain.python, bridge=dialect.bridge, target=session.target, threads=1, log=log, first=first
+        session.toolchain.python,
+        bridge=dialect.bridge,
+        target=session.target,
+        threads=1,
+        log=log,
+        first=first,
+        memory_bytes=session.memory_bytes,
     )
     try:
         # Beside its destination, so that the rename stays within one file system.

@@ -17,7 +17,7 @@ from passsearch.evaluate.machine_health import machine_problem
 from passsearch.evaluate.session import Session
 from passsearch.store import STATES
 from passsearch.toolchain import cache_folder
-from passsearch.worker import Worker, shorten_log
+from passsearch.worker import MOST_LOG_BYTES, Worker, shorten_log
 
 ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "variants", "places"})
 """Requests that run kernels."""
@@ -25,11 +25,14 @@ ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "variants", "pl
 MOST_STARTS = 3
 """Number of times that a worker is started until it answers."""
 
-LOG, MOST_LOG_BYTES = "workers.log", 16 << 20
-"""File with the output of the compiler, and the size above which it loses its beginning."""
+LOG = "workers.log"
+"""File with the output of the compiler."""
 
 RETRIED = frozenset({"crash", "oom", "infra"})
 """Kinds of failures that are tried once more, as the machine may have caused them."""
+
+SPOILS = frozenset({"oom", "infra"})
+"""Kinds of failures after which the worker may be alive but spoilt, as by a pass that used up its descriptors."""
 
 DOUBTFUL = RETRIED | {"compile_error"}
 """Kinds of failures that are no fact while the machine is not well: a linker on a full disk fails to compile."""
@@ -92,7 +95,8 @@ class WorkerPool:
 
     def _start_once(self, threads: int) -> Worker:
         session = self._session
-        self._folder.mkdir(parents=True, exist_ok=True)  # it may have been deleted meanwhile
+        # It may have been deleted meanwhile. If its run folder was deleted too, nothing of it is made again.
+        self._folder.mkdir(exist_ok=True)
         return Worker(
             session.toolchain.python,
             bridge=session.dialect.bridge,
@@ -103,6 +107,7 @@ class WorkerPool:
             gpu=session.gpu,
             states=self._folder / STATES,
             worker_count=session.explorers,
+            memory_bytes=session.memory_bytes,
         )
 
     def sibling(self) -> "WorkerPool":
@@ -153,6 +158,8 @@ class WorkerPool:
             return answer
         failure = answer["failure"]
         _log.warning("%s %s: %s; trying once more", request["verb"], step, trouble or failure["reason"])
+        if kind in SPOILS:
+            self.close()
         answer = self._ask_once(worker, stage, request=request, step=step, extra_s=extra_s)
         if trouble := self._trouble(answer):
             reason = f"{trouble}; {answer['failure']['reason']}"

@@ -50,6 +50,7 @@ class Session:
         tolerance: Largest deviation of outputs, as a share of the largest reference output, of pipelines with a pass
             that may change numerics; ``None`` judges them as strictly as all others.
         deadline_s: Longest time one request to a worker may take.
+        memory_bytes: Memory that one worker may use; ``None`` for a share of the machine's.
         paths: Import paths of the user's own passes.
         own_factories: ``module:function`` of passes that the catalog does not have.
         catalogs_sha256: Digest of the user's catalog files and of the modules beside them; empty without any.
@@ -64,6 +65,7 @@ class Session:
     catalog: Catalog
     tolerance: float | None = None
     deadline_s: float = DEADLINE_S
+    memory_bytes: int | None = None
     paths: tuple[str, ...] = ()
     own_factories: Mapping[str, str] = field(default_factory=dict)
     catalogs_sha256: str = ""
@@ -197,6 +199,7 @@ def open_session(
     catalogs: Sequence[Path] = (),
     tolerance: float | None = None,
     deadline_s: float = DEADLINE_S,
+    memory_bytes: int | None = None,
     plans: MeasurementPlans | None = None,
     probe_sensors: Callable[[str], Sensors] = probe,
 ) -> Session:
@@ -209,6 +212,7 @@ def open_session(
         catalogs: YAML files with the user's own passes.
         tolerance: See ``Session``.
         deadline_s: Longest time one request to a worker may take.
+        memory_bytes: Memory that one worker may use; a share of the machine's by default.
         plans: Plans by which artifacts are timed; those of ``MeasurementPlans`` by default.
         probe_sensors: Function that finds the sensors of a device.
 
@@ -237,6 +241,7 @@ def open_session(
         catalog=load(selected.dialect, *catalogs),
         tolerance=tolerance,
         deadline_s=deadline_s,
+        memory_bytes=memory_bytes,
         paths=tuple(sorted({str(path.resolve().parent) for path in catalogs})),
         catalogs_sha256=_catalogs_digest(catalogs),
         plans=plans or MeasurementPlans(),

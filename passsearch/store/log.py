@@ -3,14 +3,16 @@
 import codecs
 import json
 import logging
+import math
 import os
 import time
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from passsearch.core import NOTICE_LOG
+from passsearch.core import NOTICE_LOG, parse_json
 
 Fact: TypeAlias = Mapping[str, Any]
 
@@ -166,5 +168,20 @@ def _parse_line(line: bytes) -> dict[str, Any] | None:
     checksum, _, body = line.removesuffix(b"\r").partition(b" ")
     if checksum != b"%08x" % zlib.crc32(body):
         return None
-    entry: dict[str, Any] = json.loads(body)
-    return entry
+    # A right checksum says that the line is as it was written, not that this program wrote it.
+    with suppress(ValueError):
+        entry = parse_json(body)
+        if _is_entry(entry):
+            return dict(entry)
+    return None
+
+
+def _is_entry(entry: object) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    texts, start, elapsed_s = (entry.get("kind"), entry.get("key")), entry.get("start"), entry.get("elapsed_s")
+    is_number = isinstance(elapsed_s, int | float) and 0 <= elapsed_s < math.inf
+    is_start = isinstance(start, int) and start >= 0
+    return (
+        all(isinstance(text, str) for text in texts) and is_start and is_number and isinstance(entry.get("fact"), dict)
+    )

@@ -31,6 +31,9 @@ LIMIT_KEYS = frozenset({"trials", "timeout_s"})
 LATER_KEYS = frozenset({"device"})
 """Settings that earlier versions did not write; a run without them takes over those of the call that continues it."""
 
+VERSION_KEYS = {"log_version": "log format", "dialect_code": "passes with the digest"}
+"""Settings that depend on the version of this program, with their meaning."""
+
 BASELINE_FACTS = frozenset({"load", "build"})
 """Kinds of the facts that a run records before its baseline is measured."""
 
@@ -112,10 +115,7 @@ class RunFolder:
             free = LIMIT_KEYS | (LATER_KEYS - set(earlier))
             key = next((key for key in changed if key not in free), None)
             if key is not None and self._has_results():
-                raise UserError(
-                    f"The run `{self.path}` was started with {key} = `{earlier.get(key)}`, now it is "
-                    f"`{settings.get(key)}`; give the same settings to continue it, or another --out."
-                )
+                raise UserError(self._refusal(key, earlier.get(key), settings.get(key)))
             if key is not None:
                 self._discard(reason=f"{key} was `{earlier.get(key)}`")
         # Both files are what remains of a process that died before it wrote `run.json`.
@@ -123,6 +123,17 @@ class RunFolder:
             raise UserError(f"`{self.path}` is neither empty nor a run folder; choose another --out.")
         # Written for a continued run too: its limits may have grown.
         write_json(file, settings)
+
+    def _refusal(self, key: str, earlier: object, now: object) -> str:
+        if key in VERSION_KEYS:
+            return (
+                f"The run `{self.path}` was made by another version of passsearch ({VERSION_KEYS[key]} {earlier}, this "
+                f"version has {now}); continue it with that version, or choose another --out."
+            )
+        return (
+            f"The run `{self.path}` was started with {key} = `{earlier}`, now it is `{now}`; give the same settings to "
+            "continue it, or another --out."
+        )
 
     def _has_results(self) -> bool:
         """Return whether the run got past its baseline, so that a user may want to continue it."""
@@ -152,9 +163,11 @@ def _make_writable_folder(path: Path) -> None:
 
 def _read_settings(file: Path) -> dict[str, Any]:
     try:
-        settings: dict[str, Any] = parse_json(file.read_text())
+        settings = parse_json(file.read_text())
     except ValueError as error:
         raise UserError(f"`{file}` is damaged ({error}); choose another --out.") from error
+    if not isinstance(settings, dict):
+        raise UserError(f"`{file}` is damaged (it is no mapping); choose another --out.")
     return settings
 
 

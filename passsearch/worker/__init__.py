@@ -5,7 +5,18 @@ import this package, so it must not import anything but the standard library.
 """
 
 from passsearch.worker.bootstrap import bootstrap_code, child_environment
-from passsearch.worker.client import Worker, shorten_log
+from passsearch.worker.client import MOST_LOG_BYTES, Worker, shorten_log
+from passsearch.worker.limits import machine_memory_bytes
+from passsearch.worker.scratch import ScratchFolder
 from passsearch.worker.script import run_script
 
-__all__ = ["Worker", "bootstrap_code", "child_environment", "run_script", "shorten_log"]
+__all__ = [
+    "MOST_LOG_BYTES",
+    "ScratchFolder",
+    "Worker",
+    "bootstrap_code",
+    "child_environment",
+    "machine_memory_bytes",
+    "run_script",
+    "shorten_log",
+]

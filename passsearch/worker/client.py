@@ -6,18 +6,18 @@ import logging
 import os
 import secrets
 import selectors
-import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import mkdtemp
 from types import MappingProxyType
 from typing import Any
 
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.worker.bootstrap import bootstrap_code, child_environment
+from passsearch.worker.limits import DISK_SHARE, MEMORY_SHARE, free_disk_bytes, machine_memory_bytes
+from passsearch.worker.scratch import MARK, ScratchFolder
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +30,18 @@ OWN_SIGNALS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, sig
 
 STATE_MEMORY_SHARE = 0.4
 """Share of the machine's memory that the states of all workers may fill; beyond it the oldest states are dropped."""
+
+MOST_ANSWER_BYTES = 256 << 20
+"""Longest answer; a longer one is not the worker's."""
+
+LOOK_AFTER_S = 5.0
+"""Seconds after which a process that waits for an answer shortens the log of what the compiler prints."""
+
+MOST_LOG_BYTES = 16 << 20
+"""Size above which the log of what the compiler prints loses its beginning."""
+
+NEAR_LIMIT = 0.9
+"""Share of the memory limit from which a death is put down to the limit."""
 
 
 class Worker:
@@ -48,6 +60,7 @@ class Worker:
         states: Path | None = None,
         worker_count: int = 1,
         first: Mapping[str, str] = MappingProxyType({}),
+        memory_bytes: int | None = None,
     ) -> None:
         """Start the process and wait until its compiler is imported.
 
@@ -62,6 +75,7 @@ class Worker:
             states: Folder that workers write states to and read states from; ``None`` keeps states in memory only.
             worker_count: Number of workers that share the memory for states.
             first: Modules to import before the compiler; each value is the advice for a user who lacks the module.
+            memory_bytes: Memory that the process, and each of its forks, may use; a share of the machine's by default.
 
         Raises:
             UserError: The compiler does not support the target.
@@ -69,18 +83,22 @@ class Worker:
         """
         # An empty working folder of its own: the user's may have files of other people, and compilers write to theirs.
         # TVM makes a cache folder, `.pkl_memoize_py3`, where it is imported, and does not start where it cannot.
-        self._scratch = Path(mkdtemp(prefix="passsearch-worker-"))
+        self._scratch, self._log = ScratchFolder(), log
+        self._memory_bytes = memory_bytes or int(machine_memory_bytes() * MEMORY_SHARE)
         with contextlib.ExitStack() as on_error:
-            on_error.callback(shutil.rmtree, self._scratch, ignore_errors=True)
+            on_error.callback(self._scratch.close)
             self._process = _start_process(
-                python, threads=threads, log=log, paths=paths, gpu=gpu, working_folder=self._scratch
+                python, threads=threads, log=log, paths=paths, gpu=gpu, working_folder=self._scratch.path
             )
             on_error.pop_all()
         self._buffer, self._request = b"", ""
         _log.info("Started worker %d with `%s` for target `%s`.", self._process.pid, python, target)
-        budget_bytes = int(_memory_bytes() * STATE_MEMORY_SHARE / worker_count)
-        settings = {"bridge": bridge, "target": target, "budget_bytes": budget_bytes, "first": dict(first)}
-        settings |= {"states": str(states)} if states is not None else {}
+        disk_bytes = int(free_disk_bytes(states or log.parent) * DISK_SHARE)
+        settings: dict[str, Any] = {"bridge": bridge, "target": target, "first": dict(first)}
+        settings["budget_bytes"] = int(machine_memory_bytes() * STATE_MEMORY_SHARE / worker_count)
+        settings |= {"states": str(states), "disk_bytes": disk_bytes // worker_count} if states is not None else {}
+        # CUDA's driver reserves memory by the hundred gigabytes that it never uses.
+        settings["limits"] = {"file": disk_bytes, **({} if gpu else {"memory": self._memory_bytes})}
         with contextlib.ExitStack() as on_error:
             on_error.callback(self.close)
             try:
@@ -113,8 +131,9 @@ class Worker:
         answer = self._receive(end_s)
         if answer is None:
             _log.warning("Worker %d is killed: no answer to `%s` within %.0f s.", pid, verb, deadline_s)
+            error = _late(pid, "no answer in time")
             self.close()
-            raise WorkerDied("no answer in time", kind="timeout")
+            raise error
         if "forked" in answer:
             answer = self._receive_from_fork(answer["forked"], end_s=end_s, deadline_s=deadline_s)
         if "user_error" in answer:
@@ -131,12 +150,12 @@ class Worker:
     def close(self) -> None:
         """Kill the process and everything it started, and delete its working folder."""
         self.kill()
-        self._process.wait()
+        self._wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.close()
 
     def _send(self, request: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -154,12 +173,18 @@ class Worker:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             while b"\n" not in self._buffer:
                 remaining_s = end_s - time.monotonic()
-                if remaining_s <= 0 or not selector.select(remaining_s):
-                    return None
+                # Looked at once more after the end: this process may have been stopped while the answer came.
+                if not selector.select(min(max(0.0, remaining_s), LOOK_AFTER_S)):
+                    if remaining_s <= 0:
+                        return None
+                    shorten_log(self._log, most_bytes=MOST_LOG_BYTES)
+                    continue
                 chunk = os.read(self._process.stdout.fileno(), 1 << 20)
                 if not chunk:
                     raise self._exit_error()
                 self._buffer += chunk
+                if len(self._buffer) > MOST_ANSWER_BYTES:
+                    return self._parse(b"")
         line, self._buffer = self._buffer.split(b"\n", 1)
         return self._parse(line)
 
@@ -180,12 +205,13 @@ class Worker:
         answer = self._receive(end_s)
         if answer is None:
             _log.info("Worker %d: its fork is killed, no answer within %.0f s.", self._process.pid, deadline_s)
+            error = _late(fork, f"no answer within {deadline_s:.0f} s")
             self._kill_fork(fork)
-            raise WorkerDied(f"no answer within {deadline_s:.0f} s", kind="timeout")
+            raise error
         if "died" in answer:
-            reason = _describe_exit(answer["died"])
-            _log.info("Worker %d: its fork has ended: %s.", self._process.pid, reason)
-            raise WorkerDied(reason, kind=_failure_kind(answer["died"]))
+            error = self._death(answer["died"], peak_bytes=answer["peak_bytes"])
+            _log.info("Worker %d: its fork has ended: %s.", self._process.pid, error)
+            raise error
         return answer
 
     def _kill_fork(self, fork: int) -> None:
@@ -200,12 +226,30 @@ class Worker:
 
     def _exit_error(self) -> WorkerDied:
         """Return the error that says how the process ended, after cleaning up behind it."""
-        self._process.wait()
+        peak_bytes = self._wait()
         self.close()
-        signal_number = max(0, -self._process.returncode)
-        reason = _describe_exit(signal_number)
-        _log.warning("Worker %d has ended: %s.", self._process.pid, reason)
-        return WorkerDied(reason, kind=_failure_kind(signal_number))
+        error = self._death(max(0, -self._process.returncode), peak_bytes=peak_bytes)
+        _log.warning("Worker %d has ended: %s.", self._process.pid, error)
+        return error
+
+    def _wait(self) -> int:
+        """Wait until the process has ended; return the most memory that it occupied, 0 if that is not known."""
+        # `Popen.wait` does not tell the memory. An earlier `poll` may have waited for the process already.
+        try:
+            _, status, usage = os.wait4(self._process.pid, 0)
+        except ChildProcessError:
+            self._process.wait()
+            return 0
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        return usage.ru_maxrss * 1024  # Linux counts it in KiB
+
+    def _death(self, signal_number: int, *, peak_bytes: int) -> WorkerDied:
+        """Return the error for a process that ended by a signal; 0 stands for an exit without one."""
+        # An allocation that fails at the limit ends a program in one way or another.
+        if peak_bytes >= NEAR_LIMIT * self._memory_bytes:
+            used, limit = (f"{value / 1e9:.1f} GB" for value in (peak_bytes, self._memory_bytes))
+            return WorkerDied(f"used {used} of memory, the limit is {limit} (--memory)", kind="oom")
+        return WorkerDied(_describe_exit(signal_number), kind=_failure_kind(signal_number))
 
 
 def _start_process(
@@ -213,6 +257,8 @@ def _start_process(
 ) -> "subprocess.Popen[bytes]":
     code = bootstrap_code("passsearch.worker.server", paths=paths)
     environment = {**child_environment(), "TVM_NUM_THREADS": str(threads)}
+    # Temporary files of the compiler, of its linker and of passes go where they are deleted.
+    environment |= dict.fromkeys(("TMPDIR", MARK), str(working_folder))
     # A UUID, because the index of a GPU depends on the order in which CUDA and NVML count.
     environment |= {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}
     with log.open("ab") as sink:
@@ -241,8 +287,13 @@ def shorten_log(log: Path, *, most_bytes: int) -> None:
             file.write(end)
 
 
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+def _late(pid: int, reason: str) -> WorkerDied:
+    """Return the error for a process that did not answer in time."""
+    # A process that is stopped, as SIGSTOP does, waits for somebody outside; that says nothing about a candidate.
+    with contextlib.suppress(OSError):
+        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt":
+            return WorkerDied(f"{reason}: the process was stopped by a signal", kind="infra")
+    return WorkerDied(reason, kind="timeout")
 
 
 def _describe_exit(signal_number: int) -> str:

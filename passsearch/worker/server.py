@@ -42,8 +42,14 @@ from passsearch.worker.state_cache import StateCache, resident_bytes
 Request: TypeAlias = Mapping[str, Any]
 Answer: TypeAlias = dict[str, Any]
 
-PR_SET_PDEATHSIG = 1
-"""Number of the option in Linux's ``prctl.h``."""
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+"""Numbers of options in Linux's ``prctl.h``."""
+
+HAS_ANSWERED = 83
+"""Exit status of a fork that has written its answer; 0 is what a pass that ends its process may leave."""
+
+MOST_REASON = 300
+"""Longest reason of a failure, in characters; a compiler may print a whole module."""
 
 FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check", "variants", "places"})
 """Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
@@ -285,9 +291,9 @@ def _answer(verbs: Verbs, request: Request) -> Answer:
     except EnvironmentFault as error:
         return {"environment_fault": str(error)}
     except CompileError as error:
-        return {"error": {"kind": "compile_error", "reason": str(error)}}
+        return {"error": {"kind": "compile_error", "reason": str(error)[:MOST_REASON]}}
     except OSError as error:
-        return {"error": {"kind": "infra", "reason": str(error)}}
+        return {"error": {"kind": "infra", "reason": str(error)[:MOST_REASON]}}
     except MemoryError:
         return {"error": {"kind": "oom", "reason": "out of memory"}}
     except Exception as error:  # noqa: BLE001
@@ -295,7 +301,7 @@ def _answer(verbs: Verbs, request: Request) -> Answer:
         lines = [line for line in str(error).splitlines() if line.strip()]
         reason = f"{type(error).__name__}: {lines[-1].strip() if lines else ''}"
         kind = "oom" if "bad_alloc" in reason else "compile_error"
-        return {"error": {"kind": kind, "reason": reason[:300]}}
+        return {"error": {"kind": kind, "reason": reason[:MOST_REASON]}}
     return answer
 
 
@@ -310,18 +316,53 @@ def _answer_in_fork(verbs: Verbs, request: Request, *, pipe: TextIO) -> Answer |
         # Returns when the parent process closes its end, after it has written the child's id. Without this, a quick
         # child answers before its announcement, and every later answer belongs to the wrong request.
         os.read(announced, 1)
-        _write(pipe, _answer(verbs, request), request=request)
-        os._exit(0)  # skips the exit handlers, which belong to the parent process
+        try:
+            _write(pipe, _answer(verbs, request), request=request)
+            os._exit(HAS_ANSWERED)  # skips the exit handlers, which belong to the parent process
+        finally:  # the request called `sys.exit`
+            os._exit(1)
     # Both processes set the group, so that it exists before its id is announced, whichever runs first.
     with contextlib.suppress(OSError):
         os.setpgid(child, child)
     _write(pipe, {"forked": child}, request=request)
     for end in (announce, announced):
         os.close(end)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return {"died": os.WTERMSIG(status)}
-    return {"died": 0} if os.WEXITSTATUS(status) else None
+    _, status, usage = os.wait4(child, 0)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status) == HAS_ANSWERED:
+        return None
+    # Linux counts memory in KiB.
+    return {"died": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, "peak_bytes": usage.ru_maxrss * 1024}
+
+
+def _end_leftovers() -> None:
+    """End the processes that a request left behind, which would disturb later measurements."""
+    with contextlib.suppress(ChildProcessError):  # the usual case: this process has no children
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        # Their own children become this process's when they end.
+        while children := _children():
+            for child in children:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+
+
+def _children() -> list[int]:
+    """Return the processes whose parent is this one, which orphans of its descendants become too."""
+    children = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # processes end meanwhile
+            # The second field is the program's name in parentheses, which may hold anything.
+            parent = int(status.read_text(errors="replace").rpartition(")")[2].split()[1])
+            children += [int(status.parent.name)] if parent == os.getpid() else []
+    return children
+
+
+def _set_limits(limits: Mapping[str, int]) -> None:
+    """Bound the memory and the size of one file of this process, and of each process that it starts."""
+    names = {"memory": resource.RLIMIT_DATA, "file": resource.RLIMIT_FSIZE}
+    for name, most in limits.items():
+        _, hard = resource.getrlimit(names[name])
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(names[name], (most, hard))
 
 
 def _die_with_parent() -> None:
@@ -355,6 +396,7 @@ def _serve(verbs: Verbs, *, pipe: TextIO) -> None:
         request = json.loads(line)
         forks = request["verb"] in FORKING_VERBS
         answer = _answer_in_fork(verbs, request, pipe=pipe) if forks else _answer(verbs, request)
+        _end_leftovers()
         if answer is not None:
             _write(pipe, answer, request=request)
 
@@ -366,7 +408,10 @@ def main() -> None:
     pipe = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     _die_with_parent()
+    # Orphans of passes become this process's children, wherever they moved; see `_end_leftovers`.
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     settings = json.loads(sys.stdin.readline())
+    _set_limits(settings.get("limits", {}))
     start = time.perf_counter()
     try:
         for framework, advice in settings["first"].items():
@@ -377,7 +422,10 @@ def main() -> None:
         return
     _write(pipe, {"ready": True, "seconds": time.perf_counter() - start}, request=settings)
     folder = Path(settings["states"]) if settings.get("states") else None
-    _serve(Verbs(StateCache(bridge, budget_bytes=settings["budget_bytes"], folder=folder)), pipe=pipe)
+    states = StateCache(
+        bridge, budget_bytes=settings["budget_bytes"], folder=folder, disk_bytes=settings.get("disk_bytes")
+    )
+    _serve(Verbs(states), pipe=pipe)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The states (IRs) that one worker caches: skeletons, and each constant once, in memory and in an optional folder."""
 
 import json
+import math
 import os
 import uuid
 from collections import OrderedDict
@@ -42,6 +43,7 @@ class StateCache:
         *,
         budget_bytes: int,
         folder: Path | None = None,
+        disk_bytes: int | None = None,
         memory_in_use: Callable[[], int] = resident_bytes,
     ) -> None:
         """Create an empty cache.
@@ -51,15 +53,18 @@ class StateCache:
             budget_bytes: Memory that this process may occupy before states leave it.
             folder: Folder that every state is written to, for other workers and for this one when memory runs short;
                 ``None`` writes nothing: a state that leaves memory is then lost.
+            disk_bytes: Size of the files that this cache writes at most; states beyond it stay in memory only. ``None``
+                for no limit.
             memory_in_use: Returns the memory that this process occupies, in bytes.
         """
         self.bridge = bridge
+        self._disk_bytes = math.inf if disk_bytes is None else disk_bytes
         self._budget_bytes, self._folder, self._memory_in_use = budget_bytes, folder, memory_in_use
         self._states: OrderedDict[str, _State] = OrderedDict()
         self._modules: OrderedDict[str, Module] = OrderedDict()
         if folder is not None:
-            for name in ("states", "constants"):
-                (folder / name).mkdir(parents=True, exist_ok=True)
+            for path in (folder, folder / "states", folder / "constants"):
+                path.mkdir(exist_ok=True)
 
     def has(self, identity: str) -> bool:
         """Return whether ``get`` would find the state, in memory or on disk."""
@@ -130,16 +135,18 @@ class StateCache:
             self.bridge.constants.put(digest, np.load(self._folder / "constants" / f"{digest}.npy"))
 
     def _write(self, identity: str, state: _State) -> None:
-        if self._folder is None:
+        if self._folder is None or self._disk_bytes <= 0:
             return
         for digest in state.constants:
             path = self._folder / "constants" / f"{digest}.npy"
             if not path.exists():
                 array = self.bridge.constants.array(digest)
                 _write_atomically(path, lambda file, array=array: np.save(file, array))  # type: ignore[misc]
+                self._disk_bytes -= array.nbytes
         # The state comes last, so that a worker that finds it finds all its constants.
         text = json.dumps({"constants": sorted(state.constants), "skeleton": self.bridge.write(state.skeleton)})
         _write_atomically(_state_file(self._folder, identity), lambda file: file.write(text.encode()))
+        self._disk_bytes -= len(text)
 
 
 def _state_file(folder: Path, identity: str) -> Path:

@@ -120,7 +120,7 @@ class RelaxBridge(JsonFiles):
                 is_planned = options.opt_level > 0 or has_memory_plan(module)
                 lowered = lower(module.clone(), level=options.opt_level, target=self.target)
                 library = relax.build(lowered, self.target, relax_pipeline=None)
-                folder.mkdir(parents=True, exist_ok=True)
+                folder.mkdir(exist_ok=True)
                 link = clock.linking(create_shared)
                 library.export_library(str(folder / NETWORK), fcompile=link, cc=require_linker())
         except COMPILER_ERRORS as error:

@@ -133,7 +133,7 @@ class RelayBridge(JsonFiles):
                 library = relay.build(canonicalize_quantized(module, opt_level=options.opt_level), self.target)
         except BUILD_ERRORS as error:
             raise CompileError(error_line(error)) from error
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         link = clock.linking(create_shared)
         library.get_lib().export_library(str(folder / KERNELS), fcompile=link, cc=require_linker())
         graph = library.get_graph_json()

@@ -25,12 +25,19 @@ class StubBridge:
             os.kill(os.getpid(), signal.SIGKILL)
         if source.path.name in ("garbage", "forgery"):
             text = "{" if source.path.name == "garbage" else '{"state": "forged"}'
-            for descriptor in range(3, 10):
-                with contextlib.suppress(OSError):
-                    os.write(descriptor, text.encode() + b"\n")
+            write_everywhere(text.encode() + b"\n")
+        if source.path.name.startswith("write:"):
+            write_everywhere(bytes.fromhex(source.path.name.partition(":")[2]))
         if source.path.name == "hang":
             time.sleep(60)
         raise ValueError("a backtrace\nthe cause")
+
+
+def write_everywhere(content):
+    """Write to all descriptors, one of which is the pipe of answers."""
+    for descriptor in range(3, 10):
+        with contextlib.suppress(OSError):
+            os.write(descriptor, content)
 
 
 def check(behaviour):
