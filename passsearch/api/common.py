@@ -5,10 +5,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from passsearch.catalog import bind_pipeline, find_folders
-from passsearch.core import DEADLINE_S, Candidate, InputTypes, Objective, check_arguments, read_inputs, require_trust
+from passsearch.core import (
+    DEADLINE_S,
+    Candidate,
+    InputTypes,
+    Objective,
+    check_arguments,
+    read_calls,
+    read_inputs,
+    require_trust,
+)
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, open_session
@@ -18,6 +27,9 @@ from passsearch.report import ProgressBar
 from passsearch.search import named_candidate
 from passsearch.store import Log, open_fact_cache
 from passsearch.toolchain import cache_folder, get_toolchain
+
+Sizes: TypeAlias = str | Sequence[str]
+"""Sizes of inputs with weights, as ``read_calls`` reads them."""
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Callback; gets the current step in words, the number of finished items and the number of all items."""
@@ -33,14 +45,16 @@ def model_file(
     batch: int | None,
     toolchain: str | None,
     trust: bool = False,
+    function: str | None = None,
+    sizes: Sizes | None = None,
 ) -> ModelFile:
     """Return the model file of a network, in a format that the toolchain imports where there is a choice."""
-    types = read_inputs(inputs)
+    calls = read_calls(function, sizes, read_inputs(inputs))
     # The toolchain is looked up before the model is converted: without one, a conversion of minutes would be in vain.
     return resolve(
         model,
         example_inputs=example_inputs,
-        inputs=types,
+        calls=calls,
         batch=batch,
         folder=cache_folder() / "models",
         formats=dialect(get_toolchain(toolchain).dialect).formats,
@@ -82,6 +96,8 @@ def session(
     *,
     inputs: InputTypes | None = None,
     batch: int | None = None,
+    function: str | None = None,
+    sizes: Sizes | None = None,
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
@@ -102,6 +118,8 @@ def session(
         example_inputs: Inputs a torch module or a gluon block is traced with.
         inputs: Shape and dtype by input name.
         batch: Size of a symbolic first dimension.
+        function: The function, or functions with weights: see ``tune``.
+        sizes: Sizes of open inputs with weights: see ``tune``.
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is by default.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
@@ -117,8 +135,9 @@ def session(
         UserError: An argument is impossible; the message says what to do.
         EnvironmentFault: There is no toolchain.
     """
+    network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
     network_session = open_session(
-        model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain, trust=trust),
+        model_file(model, example_inputs, toolchain=toolchain, trust=trust, **network),
         toolchain=toolchain,
         target=target,
         catalogs=catalog_paths(catalogs),
