@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from passsearch.core.arguments import short_repr
+from passsearch.core.inputs import format_input
 from passsearch.core.passes import Json
 from passsearch.core.summary import TensorType
 from passsearch.errors import UserError
@@ -14,6 +15,7 @@ from passsearch.errors import UserError
 MAIN = "main"
 """Name of the function that runs a network with one case."""
 
+_ENTRY = re.compile(rf"{MAIN}(_[0-9A-Za-z_]+)?")
 _SIZE = re.compile(r"\d+(x\d+)*")
 _SIZES_EXAMPLE = "--sizes ids=1x128:0.3,1x1024:0.7"
 _FUNCTION_EXAMPLE = "--function prefill:0.1,decode:0.9"
@@ -39,7 +41,13 @@ class Case:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Case":
-        """Read the form of requests and results."""
+        """Read the form of requests and results.
+
+        Raises:
+            UserError: The entry is no name of one; in a deployment it is also the name of a folder.
+        """
+        if not _ENTRY.fullmatch(str(data["entry"])):
+            raise UserError(f"`{data['entry']}` is no entry function of a case; tune again with another --out.")
         inputs = {name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in data["inputs"].items()}
         return cls(data["name"], data["weight"], data["function"], data["entry"], inputs)
 
@@ -48,6 +56,10 @@ class Case:
         inputs: dict[str, Json] = {name: [list(kind.shape), kind.dtype] for name, kind in self.inputs.items()}
         plain: dict[str, Json] = {"name": self.name, "weight": self.weight}
         return {**plain, "function": self.function, "entry": self.entry, "inputs": inputs}
+
+    def __str__(self) -> str:
+        inputs = ", ".join(format_input(name, kind) for name, kind in self.inputs.items())
+        return f"{self.function or MAIN} {self.name}:{self.weight:g} {inputs}".rstrip()
 
     def full_name(self, name: str) -> str:
         """Return the name of one of its inputs among the inputs of all cases."""
