@@ -179,6 +179,8 @@ def refuse_unreadable(objectives: Sequence[Objective], session: Session) -> None
         name, obstacle = objective.name, session.cannot_run_reason
         if obstacle and name != "compile_time":
             raise UserError(f"Objective `{name}` cannot be read for `{session.target}`: {obstacle}; compile_time can.")
+        if session.model.cases and name in metrics:
+            raise UserError(f"Objective `{name}` cannot be read for several cases; tune each in a run of its own.")
         reason = session.sensors.unavailable.get(metrics.get(name, ""))
         if reason:
             raise UserError(f"Objective `{name}` cannot be read on `{session.device}`: {reason}.")

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import tvm
 
-from passsearch.core import MAIN, BuildOptions, suggest_name
+from passsearch.core import BuildOptions, suggest_name
 from passsearch.dialects.linker import find_linker
 from passsearch.errors import EnvironmentFault, UserError
 
@@ -172,33 +172,39 @@ def count_parallel_tasks(runtime: ctypes.CDLL) -> int:
     return max(counts)
 
 
-def read_ir_file(path: Path, *, ir: str, functions: Sequence[str] = (MAIN,)) -> tuple[tvm.IRModule, Mapping[str, Any]]:
+def read_ir_file(path: Path, *, ir: str) -> tuple[tvm.IRModule, Mapping[str, Any]]:
     """Return the module of an IR file, and the arrays of the parameter file beside it, if there is one.
 
     Args:
         path: The JSON file.
         ir: Name of the IR for error messages.
-        functions: Names of functions that it must have.
 
     Raises:
-        UserError: The file holds an object that is no module, or the module lacks one of the functions.
+        UserError: The file holds an object that is no module.
     """
     module = tvm.ir.load_json(path.read_text())
     if not isinstance(module, tvm.IRModule):
         raise UserError(f"`{path}` holds a {type(module).__name__}; a {ir} module is needed.")
-    names = sorted(variable.name_hint for variable in module.get_global_vars())
-    for function in functions:
-        if function not in names:
-            present = ", ".join(f"`{name}`" for name in names) or "no function"
-            raise UserError(
-                f"`{path.name}` has {present} but no `{function}`; choose one, for example: {_choice(names)}"
-            )
     parameters = parameter_file(path)
     return module, tvm.runtime.load_param_dict(parameters.read_bytes()) if parameters.exists() else {}
 
 
-def _choice(names: Sequence[str]) -> str:
-    return f"--function {names[0]}" if names else "save a module with a function `main`"
+def require_functions(path: Path, functions: Collection[str], *, present: Collection[str]) -> None:
+    """Raise an error if a module lacks a function.
+
+    Args:
+        path: The file of the module.
+        functions: Names of the functions that are needed.
+        present: Names of its functions of operators.
+
+    Raises:
+        UserError: Names the functions that the module has.
+    """
+    for function in functions:
+        if function not in present:
+            names = ", ".join(f"`{name}`" for name in present) or "no function"
+            choice = f"choose one: --function {min(present)}" if present else "save a module with a function `main`"
+            raise UserError(f"`{path.name}` has {names} but no `{function}`; {choice}")
 
 
 def write_ir_file(

@@ -22,9 +22,11 @@ def entries(module: tvm.IRModule) -> list[tvm.ir.GlobalVar]:
 
 
 def function_names(module: tvm.IRModule) -> list[str]:
-    """Return the names of the functions of operators that a caller could run, by name."""
-    functions = ((variable.name_hint, function) for variable, function in module.functions_items())
-    return sorted(name for name, function in functions if isinstance(function, relax.Function) and _is_public(function))
+    """Return the names of ``main`` and of the functions of operators that no other function calls, by name."""
+    functions = {variable.name_hint: function for variable, function in module.functions_items()}
+    called = {callee.name_hint for function in functions.values() for callee in callees(function)}
+    called.discard(MAIN)
+    return sorted(name for name, each in functions.items() if isinstance(each, relax.Function) and name not in called)
 
 
 def _is_public(function: relax.Function) -> bool:
@@ -82,7 +84,9 @@ class _Copier:
 def callees(function: tvm.ir.BaseFunc) -> Iterator[tvm.ir.GlobalVar]:
     """Yield the variables of the functions that a function calls, each once."""
     found: dict[str, tvm.ir.GlobalVar] = {}
-    tvm_ffi.structural_walk(
-        function, (tvm.ir.GlobalVar, lambda variable: found.setdefault(variable.name_hint, variable))
-    )
+
+    def visit(variable: tvm.ir.GlobalVar) -> None:
+        found.setdefault(variable.name_hint, variable)
+
+    tvm_ffi.structural_walk(function, (tvm.ir.GlobalVar, visit))
     yield from found.values()

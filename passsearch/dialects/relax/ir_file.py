@@ -11,7 +11,7 @@ from tvm.ir import GenericConst
 from passsearch.core import MAIN, DeclaredInput
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax.entries import entries, function_names, select
-from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, write_ir_file
+from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, require_functions, write_ir_file
 from passsearch.errors import UserError
 
 
@@ -38,12 +38,13 @@ def read_entries(source: ModelSource) -> tvm.IRModule:
 
 def list_functions(path: Path) -> list[str]:
     """Return the names of the functions in a file that could be tuned."""
-    return function_names(read_ir_file(path, ir="Relax", functions=())[0])
+    return function_names(read_ir_file(path, ir="Relax")[0])
 
 
 def _read_bound(source: ModelSource, functions: Sequence[str]) -> tvm.IRModule:
     """Return the module of an IR file, with the parameters of some functions as constants."""
-    module, params = read_ir_file(source.path, ir="Relax", functions=functions)
+    module, params = read_ir_file(source.path, ir="Relax")
+    require_functions(source.path, functions, present=function_names(module))
     for name in functions if params else ():
         own = {str(parameter.name) for parameter in module[name].params}
         module = relax.transform.BindParams(name, {key: params[key] for key in params if key in own})(module)

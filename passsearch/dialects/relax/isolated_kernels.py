@@ -24,9 +24,9 @@ MOST_COPIES = 8
 def list_kernels(module: tvm.IRModule) -> list[Kernel]:
     """Return the functions of loops that entry functions call, in the order of their first calls.
 
-    Functions that take more than tensors, such as symbolic sizes, are left out.
+    Functions that take more than tensors, or tensors of symbolic sizes, are left out.
     """
-    calls = list(_all_calls(module))
+    calls = [call for call in _all_calls(module) if _is_static(call)]
     first = {call.args[0]: call for call in reversed(calls)}
     names = [call.args[0] for call in calls]
     return [_kernel(module, first[name], calls=names.count(name)) for name in dict.fromkeys(names)]
@@ -169,6 +169,12 @@ def _operations(function: tirx.PrimFunc) -> int:
 
     tvm_ffi.structural_walk(function.body, (SBlock, visit))
     return largest
+
+
+def _is_static(call: Any) -> bool:
+    """Return True if all arguments and results of a call have fixed sizes."""
+    kinds = [*(argument.ty for argument in call.args[1].fields), *_flat_types(call.ty_args[0])]
+    return all(isinstance(size, tirx.IntImm) for kind in kinds for size in kind.shape.values)
 
 
 def _is_constant(argument: Any) -> bool:

@@ -10,7 +10,7 @@ from tvm import relay
 
 from passsearch.core import MAIN, DeclaredInput
 from passsearch.dialects.contract import ModelSource
-from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, write_ir_file
+from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, require_functions, write_ir_file
 from passsearch.errors import UserError
 
 
@@ -22,7 +22,8 @@ def read(source: ModelSource) -> tvm.IRModule:
             open.
     """
     name = source.function or MAIN
-    module, params = read_ir_file(source.path, ir="Relay", functions=[name])
+    module, params = read_ir_file(source.path, ir="Relay")
+    require_functions(source.path, [name], present=_function_names(module))
     module = bind(_with_main(module, name), params)
     main = module[MAIN]
     declared = []
@@ -56,8 +57,21 @@ def _with_main(module: tvm.IRModule, name: str) -> tvm.IRModule:
 
 def list_functions(path: Path) -> list[str]:
     """Return the names of the functions in a file that could be tuned."""
-    module, _ = read_ir_file(path, ir="Relay", functions=())
-    return sorted(name.name_hint for name, each in module.functions.items() if isinstance(each, relay.Function))
+    return _function_names(read_ir_file(path, ir="Relay")[0])
+
+
+def _function_names(module: tvm.IRModule) -> list[str]:
+    """Return the names of ``main`` and of the functions that no other function calls, by name."""
+    called: set[str] = set()
+
+    def visit(expression: relay.Expr) -> None:
+        if isinstance(expression, relay.GlobalVar):
+            called.add(expression.name_hint)
+
+    functions = {name.name_hint: each for name, each in module.functions.items() if isinstance(each, relay.Function)}
+    for function in functions.values():
+        relay.analysis.post_order_visit(function, visit)
+    return sorted(functions.keys() - (called - {MAIN}))
 
 
 def save(module: object, path: Path, *, params: Mapping[str, object] | None = None) -> None:
