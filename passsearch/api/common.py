@@ -4,10 +4,19 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from passsearch.catalog import bind_pipeline, find_folders
-from passsearch.core import DEADLINE_S, Candidate, InputTypes, Objective, check_arguments, read_inputs, require_trust
+from passsearch.core import (
+    DEADLINE_S,
+    Candidate,
+    InputTypes,
+    Objective,
+    check_arguments,
+    read_calls,
+    read_inputs,
+    require_trust,
+)
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, open_session
@@ -18,6 +27,9 @@ from passsearch.search import named_candidate
 from passsearch.store import Log, limit_cache, open_fact_cache
 from passsearch.toolchain import cache_folder, cache_limit_bytes, get_toolchain
 from passsearch.worker import ScratchFolder
+
+Sizes: TypeAlias = str | Sequence[str]
+"""Sizes of inputs with weights, as ``read_calls`` reads them."""
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Callback; gets the current step in words, the number of finished items and the number of all items."""
@@ -33,15 +45,17 @@ def model_file(
     batch: int | None,
     toolchain: str | None,
     trust: bool = False,
+    function: str | None = None,
+    sizes: Sizes | None = None,
 ) -> ModelFile:
     """Return the model file of a network, in a format that the toolchain imports where there is a choice."""
-    types = read_inputs(inputs)
+    calls = read_calls(function, sizes, read_inputs(inputs))
     limit_cache(cache_folder(), limit_bytes=cache_limit_bytes())
     # The toolchain is looked up before the model is converted: without one, a conversion of minutes would be in vain.
     return resolve(
         model,
         example_inputs=example_inputs,
-        inputs=types,
+        calls=calls,
         batch=batch,
         folder=cache_folder() / "models",
         formats=dialect(get_toolchain(toolchain).dialect).formats,
@@ -88,6 +102,8 @@ def session(
     *,
     inputs: InputTypes | None = None,
     batch: int | None = None,
+    function: str | None = None,
+    sizes: Sizes | None = None,
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
@@ -109,6 +125,8 @@ def session(
         example_inputs: Inputs a torch module or a gluon block is traced with.
         inputs: Shape and dtype by input name.
         batch: Size of a symbolic first dimension.
+        function: The function, or functions with weights: see ``tune``.
+        sizes: Sizes of open inputs with weights: see ``tune``.
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is by default.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
@@ -125,8 +143,9 @@ def session(
         UserError: An argument is impossible; the message says what to do.
         EnvironmentFault: There is no toolchain.
     """
+    network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
     network_session = open_session(
-        model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain, trust=trust),
+        model_file(model, example_inputs, toolchain=toolchain, trust=trust, **network),
         toolchain=toolchain,
         target=target,
         catalogs=catalog_paths(catalogs),
@@ -169,6 +188,8 @@ def refuse_unreadable(objectives: Sequence[Objective], session: Session) -> None
         name, obstacle = objective.name, session.cannot_run_reason
         if obstacle and name != "compile_time":
             raise UserError(f"Objective `{name}` cannot be read for `{session.target}`: {obstacle}; compile_time can.")
+        if session.model.cases and name in metrics:
+            raise UserError(f"Objective `{name}` cannot be read for several cases; tune each in a run of its own.")
         reason = session.sensors.unavailable.get(metrics.get(name, ""))
         if reason:
             raise UserError(f"Objective `{name}` cannot be read on `{session.device}`: {reason}.")

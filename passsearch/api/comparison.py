@@ -5,9 +5,11 @@ import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from passsearch.api.common import (
     Progress,
+    Sizes,
     catalog_paths,
     model_file,
     open_evaluator,
@@ -44,13 +46,16 @@ def analyze(
     *,
     inputs: InputTypes | None = None,
     batch: int | None = None,
+    function: str | None = None,
+    sizes: Sizes | None = None,
     toolchain: str | None = None,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
 ) -> Analysis:
     """Return operators, features, architecture classes with evidence, and candidate passes with reasons."""
-    network = {"inputs": inputs, "batch": batch, "toolchain": toolchain, "catalogs": catalogs, "trust": trust}
-    with session(model, example_inputs, remember=False, **network) as evaluator:  # type: ignore[arg-type]
+    network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
+    options: Any = {"toolchain": toolchain, "catalogs": catalogs, "trust": trust}
+    with session(model, example_inputs, remember=False, **network, **options) as evaluator:
         analysis = analyze_network(evaluator.session, evaluator.network.summary)
         return Analysis(analysis.summary, analysis.fingerprint, analysis.classes, analysis.selection)
 
@@ -63,6 +68,8 @@ def compare(
     example_inputs: object = None,
     inputs: InputTypes | None = None,
     batch: int | None = None,
+    function: str | None = None,
+    sizes: Sizes | None = None,
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
@@ -86,6 +93,8 @@ def compare(
         example_inputs: Inputs a torch module or a gluon block is traced with.
         inputs: Shape and dtype by input name.
         batch: Size of a symbolic first dimension.
+        function: The function, or functions with weights: see ``tune``.
+        sizes: Sizes of open inputs with weights: see ``tune``.
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is by default.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
@@ -109,6 +118,7 @@ def compare(
         UserError: An argument is impossible; the message says what to do.
         EnvironmentFault: There is no toolchain.
     """
+    network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
     options = ComparisonOptions(rounds, processes, protocol, cache)
     by_toolchain = _by_toolchain(pipelines, toolchain)
     _check_options(options, toolchains=len(by_toolchain))
@@ -117,7 +127,7 @@ def compare(
         sides = []
         for name, texts in by_toolchain.items():
             side_session = open_session(
-                model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=name, trust=trust),
+                model_file(model, example_inputs, toolchain=name, trust=trust, **network),
                 toolchain=name,
                 target=target,
                 catalogs=catalog_paths(catalogs),

@@ -41,6 +41,10 @@ def compiled_function(
     compiler = dialect(toolchain["dialect"])
     if not compiler.opener:
         raise UserError(f"A network compiled by {compiler.name} does not load into a process; use its exported script.")
+    if document["deployment"].get("calls"):
+        raise UserError(
+            "The network has several functions; export it, and load one: run_model.load(folder, function=…)"
+        )
     # Compiled files are made for the runtime of the TVM that compiled them.
     if own_version() != toolchain["tvm_version"]:
         raise UserError(

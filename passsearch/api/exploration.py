@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from passsearch.api.common import Progress, progress_callback, session
+from passsearch.api.common import Progress, Sizes, progress_callback, session
 from passsearch.api.results import ExploredSpace
 from passsearch.catalog import bind_pipeline, find_folders
 from passsearch.core import DEADLINE_S, InputTypes, Json, Pipeline, check_arguments, require_trust
@@ -28,6 +28,8 @@ def explore(
     *,
     inputs: InputTypes | None = None,
     batch: int | None = None,
+    function: str | None = None,
+    sizes: Sizes | None = None,
     passes: Sequence[str] | None = None,
     additional: Sequence[str] = (),
     every: bool = False,
@@ -51,6 +53,8 @@ def explore(
         example_inputs: Inputs a torch module or a gluon block is traced with.
         inputs: Shape and dtype by input name.
         batch: Size of a symbolic first dimension.
+        function: The function, or functions with weights: see ``tune``.
+        sizes: Sizes of open inputs with weights: see ``tune``.
         passes: The only passes to apply: names (all choices of arguments) or passes written out.
         additional: Passes that are applied on request only: those the catalog leaves to the user's intent, and those
             with which a space never closes.
@@ -76,7 +80,14 @@ def explore(
         UserError: An argument is impossible; the message says what to do.
         EnvironmentFault: There is no toolchain.
     """
-    network = {"inputs": inputs, "batch": batch, "target": target, "toolchain": toolchain}
+    network = {
+        "inputs": inputs,
+        "batch": batch,
+        "function": function,
+        "sizes": sizes,
+        "target": target,
+        "toolchain": toolchain,
+    }
     options = {"deadline": deadline, "catalogs": catalogs, "trust": trust, "remember": remember}
     with (
         progress_callback(progress) as report,
@@ -114,6 +125,8 @@ def check_space(
     example_inputs: object = None,
     inputs: InputTypes | None = None,
     batch: int | None = None,
+    function: str | None = None,
+    sizes: Sizes | None = None,
     sample: int = 50,
     seed: int = 0,
     toolchain: str | None = None,
@@ -130,6 +143,8 @@ def check_space(
         example_inputs: Inputs a torch module or a gluon block is traced with.
         inputs: Shape and dtype by input name.
         batch: Size of a symbolic first dimension.
+        function: The function, or functions with weights: see ``tune``.
+        sizes: Sizes of open inputs with weights: see ``tune``.
         sample: Number of edges.
         seed: Seed of the sample.
         toolchain: Name of the toolchain; the document's own by default.
@@ -148,7 +163,13 @@ def check_space(
     # The file is another user's data.
     code = [*find_options(str(document["target"])), *find_folders(Pipeline(closure.passes))]
     require_trust("the explored space", code, trust=trust)
-    network = {"inputs": inputs, "batch": batch, "toolchain": toolchain or str(document["toolchain"]["name"])}
+    network: Any = {
+        "inputs": inputs,
+        "batch": batch,
+        "function": function,
+        "sizes": sizes,
+        "toolchain": toolchain or str(document["toolchain"]["name"]),
+    }
     # Without the fact cache, which has the very edges that are to be checked.
     options = {"target": document["target"], "deadline": deadline}
     options |= {"catalogs": catalogs, "trust": trust, "remember": False}

@@ -7,7 +7,7 @@ from typing import Any
 
 from passsearch.api.common import catalog_paths
 from passsearch.catalog import check_factories
-from passsearch.core import Pipeline
+from passsearch.core import Case, Pipeline
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, check_saved_network, open_session
 from passsearch.frontends import ModelFile, digest_files
@@ -81,4 +81,6 @@ def _require_dialect(recorded: Mapping[str, Any], toolchain: str | None, folder:
 def _saved_network(document: Mapping[str, Any], folder: Path) -> ModelFile:
     """Return the network that a run saved, under the name the user gave it."""
     model, network = document["model"], (folder / NETWORK).resolve()
-    return ModelFile(network, "ir", model["name"], model["source"], digest_files([network]))
+    # The saved module has an entry function for each case.
+    cases = tuple(replace(case, function=case.entry) for case in map(Case.from_json, model.get("cases", ())))
+    return ModelFile(network, "ir", model["name"], model["source"], digest_files([network]), cases=cases)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from passsearch.api.ablation import ablate
 from passsearch.api.common import (
     Progress,
+    Sizes,
     catalog_paths,
     memory_bytes,
     model_file,
@@ -153,6 +154,8 @@ def tune(
     *,
     inputs: InputTypes | None = None,
     batch: int | None = None,
+    function: str | None = None,
+    sizes: Sizes | None = None,
     objective: Objectives = "throughput",
     trials: int = USUAL_TRIALS,
     timeout: float | None = None,
@@ -182,6 +185,10 @@ def tune(
         inputs: Types of inputs that the file leaves open: ``"ids:int64[1,128]"``, a list of such texts, or a mapping
             from the name to ``"int64[1,128]"``, to a pair ``(shape, dtype)``, or to a tensor or array of that type.
         batch: Size of a symbolic first dimension.
+        function: Function of a compiler module to tune in place of ``main``, or several with the shares of their calls:
+            ``"prefill:0.1,decode:0.9"``; see docs/tutorial.md.
+        sizes: Sizes of open inputs with the shares of their calls: ``"ids=1x128:0.3,1x1024:0.7"``; a list of such
+            texts for several inputs.
         objective: One of throughput, latency, compile_time and memory, and where there is a meter power and energy; or
             two of them for a Pareto front, as a list or with a comma.
         trials: Candidates to evaluate beyond the baselines; sequences that lead to a known IR are free.
@@ -215,8 +222,9 @@ def tune(
         EnvironmentFault: There is no toolchain, no C compiler, or no disk space.
     """
     objectives = parse_objectives(objective)
+    network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
     session = open_session(
-        model_file(model, example_inputs, inputs=inputs, batch=batch, toolchain=toolchain, trust=trust),
+        model_file(model, example_inputs, toolchain=toolchain, trust=trust, **network),
         toolchain=toolchain,
         target=target,
         catalogs=catalog_paths(catalogs),

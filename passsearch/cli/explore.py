@@ -15,8 +15,10 @@ from passsearch.cli.options import (
     Catalogs,
     Deadline,
     Fresh,
+    Function,
     Inputs,
     Model,
+    Sizes,
     Target,
     ToolchainName,
     Trust,
@@ -69,6 +71,8 @@ def explore(
     deadline: Deadline = DEADLINE_S,
     inputs: Inputs = None,
     batch: Batch = None,
+    function: Function = None,
+    sizes: Sizes = None,
     toolchain: ToolchainName = None,
     catalogs: Catalogs = None,
     trust: Trust = False,
@@ -79,6 +83,7 @@ def explore(
     Shows how many IRs the passes can make. With --check, exits 1 if the certificate does not hold.
     """
     network: dict[str, Any] = {"inputs": read_inputs(inputs), "batch": batch, "toolchain": toolchain}
+    network |= {"function": function, "sizes": sizes}
     network |= {"catalogs": catalogs or (), "trust": trust, "deadline": deadline}
     check_environment(toolchain)
     if check is not None:

@@ -11,8 +11,10 @@ from passsearch.cli.options import (
     Catalogs,
     Deadline,
     Fresh,
+    Function,
     Inputs,
     Model,
+    Sizes,
     Target,
     Tolerance,
     ToolchainName,
@@ -31,6 +33,8 @@ def analyze(
     *,
     inputs: Inputs = None,
     batch: Batch = None,
+    function: Function = None,
+    sizes: Sizes = None,
     toolchain: ToolchainName = None,
     catalogs: Catalogs = None,
     trust: Trust = False,
@@ -45,7 +49,16 @@ def analyze(
     from passsearch import api
     from passsearch.report import analysis_text
 
-    analysis = api.analyze(model, inputs=types, batch=batch, toolchain=toolchain, catalogs=catalogs or (), trust=trust)
+    analysis = api.analyze(
+        model,
+        inputs=types,
+        batch=batch,
+        function=function,
+        sizes=sizes,
+        toolchain=toolchain,
+        catalogs=catalogs or (),
+        trust=trust,
+    )
     document = {"model": model, **analysis.to_json()}
     print_result(document, analysis_text(document), as_json=as_json)
 
@@ -96,6 +109,8 @@ def tune(
     ] = None,
     inputs: Inputs = None,
     batch: Batch = None,
+    function: Function = None,
+    sizes: Sizes = None,
     toolchain: ToolchainName = None,
     passes: Annotated[
         str | None, typer.Option(metavar="A,B", help="Search only these passes, whatever the network's classes.")
@@ -128,6 +143,8 @@ def tune(
             model,
             inputs=types,
             batch=batch,
+            function=function,
+            sizes=sizes,
             objective=objective or "throughput",
             trials=trials,
             timeout=timeout,
@@ -189,6 +206,8 @@ def compare(
     deadline: Deadline = DEADLINE_S,
     inputs: Inputs = None,
     batch: Batch = None,
+    function: Function = None,
+    sizes: Sizes = None,
     toolchain: ToolchainName = None,
     catalogs: Catalogs = None,
     trust: Trust = False,
@@ -212,6 +231,8 @@ def compare(
             requests,
             inputs=types,
             batch=batch,
+            function=function,
+            sizes=sizes,
             target=target,
             toolchain=toolchain,
             tolerance=tolerance,

@@ -49,6 +49,20 @@ Inputs: TypeAlias = Annotated[
 Batch: TypeAlias = Annotated[
     int | None, number_option("batch", metavar="N", text="Size of the first dimension, if the file does not fix it.")
 ]
+Function: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Function of a compiler module to tune instead of main; several as NAME:WEIGHT,NAME:WEIGHT.",
+    ),
+]
+Sizes: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="INPUT=SIZE:WEIGHT,…",
+        help="Sizes of an open input with weights, ids=1x128:0.3,1x1024:0.7; repeatable for further inputs.",
+    ),
+]
 Tolerance: TypeAlias = Annotated[
     float | None,
     number_option(

@@ -3,6 +3,7 @@
 from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Feature, Fingerprint
 from passsearch.core.arguments import NUMBERS, RULES, check_arguments
 from passsearch.core.candidate import BuildOptions, Candidate
+from passsearch.core.cases import MAIN, Calls, Case, read_calls
 from passsearch.core.durable import replace_durably
 from passsearch.core.file_name import safe_file_name
 from passsearch.core.folder_size import folder_bytes
@@ -57,6 +58,7 @@ __all__ = [
     "FAILURE_KINDS",
     "FOLDING",
     "LOWERING",
+    "MAIN",
     "NOTICE_LOG",
     "NUMBERS",
     "OBJECTIVES",
@@ -69,7 +71,9 @@ __all__ = [
     "WRITING",
     "ArchitectureClass",
     "BuildOptions",
+    "Calls",
     "Candidate",
+    "Case",
     "DeclaredInput",
     "Dimension",
     "Failure",
@@ -96,6 +100,7 @@ __all__ = [
     "parse_json",
     "parse_objectives",
     "printable",
+    "read_calls",
     "read_inputs",
     "replace_durably",
     "require_trust",

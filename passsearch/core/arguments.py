@@ -165,6 +165,8 @@ RULES: Mapping[str, ArgumentRule] = {
     "engines_python": Kind(_PATH, "a Python interpreter", '"venv/bin/python"'),
     "pipelines": Names('["O2", "O3"]'),
     "catalogs": Names('["own_passes.yaml"]', _PATH),
+    "function": Kind(_TEXT, "the name of a function, or names with weights", '"prefill:0.1,decode:0.9"'),
+    "sizes": Kind((str, list, tuple), "sizes of an input with weights, as text", '"ids=1x128:0.3,1x1024:0.7"'),
     "objective": Kind((str, list, tuple), "a name or a list of two names", '"throughput"'),
     "target": Kind(_TEXT, "a target as text", '"llvm"'),
     "toolchain": Kind(_TEXT, "the name of a toolchain, as in `passsearch toolchain list`", '"this"'),

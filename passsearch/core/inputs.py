@@ -135,6 +135,10 @@ def bind_inputs(
             does not fit into memory, or a dimension stays open.
     """
     by_name = {entry.name: entry for entry in declared}
+    # Sizes alone (`--sizes`) leave the dtype to the network.
+    types = {
+        name: TensorType(kind.shape, kind.dtype or _find_input(name, by_name).dtype) for name, kind in types.items()
+    }
     for name, kind in types.items():
         _check_type(_find_input(name, by_name), kind)
     for entry in declared:

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from passsearch.core import BuildOptions, DeclaredInput, ModuleSummary, PassSpec, TensorType, resolve_inputs
+from passsearch.core import MAIN, BuildOptions, Case, DeclaredInput, ModuleSummary, PassSpec, TensorType, resolve_inputs
 
 Array: TypeAlias = npt.NDArray[Any]
 Module: TypeAlias = Any
@@ -29,6 +29,8 @@ class ModelSource:
         inputs: Shape and dtype by input name, for inputs that the file leaves open or the user overrides.
         batch: Size of open first dimensions.
         parameters: File with the weights, for formats that store them in a second file.
+        function: Function of a compiler module that becomes ``main``; empty for ``main`` itself.
+        cases: The cases that are weighed, where there are several.
     """
 
     path: Path
@@ -36,6 +38,8 @@ class ModelSource:
     inputs: Mapping[str, TensorType]
     batch: int | None = None
     parameters: Path | None = None
+    function: str = ""
+    cases: tuple[Case, ...] = ()
 
     def bind_inputs(self, declared: Sequence[DeclaredInput]) -> dict[str, TensorType]:
         """Return every input the file declares, in order, with its open dimensions bound.
@@ -115,7 +119,11 @@ class KernelExecutable(Protocol):
 
 
 class Executable(Protocol):
-    """A built network on a device."""
+    """A built network on a device; it runs ``main``."""
+
+    def entry(self, function: str) -> "Executable":
+        """Return the same network, run by another of its entry functions; itself for a dialect that has only one."""
+        return self
 
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
         """Set the inputs, run one inference and return its outputs; ``run_repeatedly`` reads the inputs set here."""
@@ -181,8 +189,11 @@ class Bridge(Protocol):
     def save_with_external_weights(self, module: Module, path: Path) -> None:
         """Write the IR like ``save``, but large constants to a second file, which loads faster."""
 
-    def inputs(self, module: Module) -> Mapping[str, TensorType]:
-        """Return the network's inputs in order."""
+    def functions(self, source: ModelSource) -> Sequence[str]:
+        """Return the names of the functions that could be tuned; empty for a format that has one function."""
+
+    def inputs(self, module: Module, entry: str = MAIN) -> Mapping[str, TensorType]:
+        """Return the inputs of an entry function in order."""
 
     def summarize(self, module: Module) -> ModuleSummary:
         """Return the dataflow graph as plain data."""

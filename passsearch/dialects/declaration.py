@@ -65,6 +65,7 @@ class Dialect:
             compiler.
         compiler: Lock file of the compiler itself, for wheels that run on more Pythons than their tag says.
         frameworks: Frameworks its toolchain can hold, in installation order.
+        has_cases: True if one build can have several entry functions, so that cases can be weighed.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Dialect:
     compiler: CompilerWheel | None = None
     frameworks: tuple[Framework, ...] = ()
     opener: str = ""
+    has_cases: bool = False
 
     def supports(self, version: Version) -> bool:
         """Return True if a TVM of this version has the dialect."""

@@ -21,12 +21,27 @@ HERE = Path(__file__).resolve().parent
 EXAMPLES, INDEX = "examples", "index.txt"
 """Names in a built folder: the folder of examples, and the file with their tolerance, number and names."""
 
+MAIN = "main"
+"""Name of the entry function of a network that has one."""
+
 CPP_LOADER = "run_model.cc"
+
+
+def example_folder(folder: Path, entry: str) -> Path:
+    """Return the folder of the examples of an entry function."""
+    return folder / EXAMPLES if entry == MAIN else folder / EXAMPLES / entry
+
+
+def entries(folder: Path) -> list[str]:
+    """Return the names of the entry functions that have examples."""
+    if (folder / EXAMPLES / INDEX).exists():
+        return [MAIN]
+    return sorted(index.parent.name for index in (folder / EXAMPLES).glob(f"*/{INDEX}"))
 
 
 def write_examples(folder: Path, inputs: dict[str, Any], outputs: list[Any], tolerance: float) -> None:
     """Write example inputs and the outputs that a checked build gave for them, for the loaders to compare with."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for number, array in enumerate(inputs.values()):
         np.save(folder / f"input-{number}.npy", array)
     for number, array in enumerate(outputs):
@@ -60,11 +75,18 @@ def main(load: Any, compile_options: Any) -> None:
 
 
 def run_examples(folder: Path, load: Any) -> None:
-    """Run a network on its examples; exit if the outputs differ by more than the tolerance."""
-    if not (folder / EXAMPLES / INDEX).exists():
+    """Run a network on its examples; exit with 1 if the outputs differ by more than the tolerance."""
+    names = entries(folder)
+    if not names:
         sys.exit(f"{folder} has no examples; run build_model.py first, on a machine that runs the network")
-    inputs, expected, tolerance = read_examples(folder / EXAMPLES)
-    network = load(folder)
+    failed = [name for name in names if not agrees(folder, load, name)]
+    sys.exit(int(bool(failed)))
+
+
+def agrees(folder: Path, load: Any, entry: str) -> bool:
+    """Run one entry function on its examples, print how far the outputs deviate, and return whether that is allowed."""
+    inputs, expected, tolerance = read_examples(example_folder(folder, entry))
+    network = load(folder) if entry == MAIN else load(folder, function=entry)
     outputs = network(inputs)  # the first run is slower
     start = time.perf_counter()
     outputs = network(inputs)
@@ -73,13 +95,12 @@ def run_examples(folder: Path, load: Any) -> None:
         sys.exit(f"The network has {len(outputs)} outputs, {len(expected)} are expected")
     # numpy's maximum, because Python's loses a NaN that is not the first value.
     worst = float(np.max([deviation(*pair) for pair in zip(outputs, expected)]))
-    # `not <=` instead of `>`: a deviation that is NaN must fail.
-    failed = not worst <= tolerance
     print(
-        f"{len(outputs)} outputs deviate by {worst:.2g} of the largest value ({tolerance:.2g} is allowed); "
-        f"{milliseconds:.3g} ms an inference"
+        f"{'' if entry == MAIN else entry + ': '}{len(outputs)} outputs deviate by {worst:.2g} of the largest value "
+        f"({tolerance:.2g} is allowed); {milliseconds:.3g} ms an inference"
     )
-    sys.exit(int(failed))
+    # A deviation that is NaN compares as false, and must fail.
+    return worst <= tolerance
 
 
 def deviation(output: Any, expected: Any) -> float:

@@ -49,7 +49,7 @@ def rebuild(compiler: Any, files: Any) -> None:
     Args:
         compiler: The dialect's steps: ``version``, ``parse_target(text)``, ``load(path)``,
             ``apply(module, transform, target)``, ``hash(module)``, ``build(module, options, target, folder)`` and
-            ``run(folder, inputs, target)``.
+            ``run(folder, inputs, target)``, which takes the name of an entry function where there are several.
         files: Names of the files that ``build`` writes.
     """
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # so the first GPU is the one the target was read from
@@ -68,10 +68,11 @@ def rebuild(compiler: Any, files: Any) -> None:
         folder.mkdir()
         build_s = build(compiler, module, record, target=target, folder=folder)
         if record["expected"]:
-            inputs = make_inputs(record)
-            outputs = compiler.run(folder, inputs, target)
-            check_outputs(outputs, record, note=note)
-            loader_command.write_examples(folder / loader_command.EXAMPLES, inputs, outputs, record["tolerance"])
+            runs = run_entries(compiler, record, folder=folder, target=target)
+            check_outputs([output for _, _, outputs in runs for output in outputs], record, note=note)
+            for entry, inputs, outputs in runs:
+                examples = loader_command.example_folder(folder, entry)
+                loader_command.write_examples(examples, inputs, outputs, record["tolerance"])
         else:
             print("outputs not checked: they were recorded where nothing ran that is built for this target")
         print(f"compile time: {apply_s + build_s:.2f} s (passes {apply_s:.2f} s, build {build_s:.2f} s)")
@@ -177,6 +178,19 @@ def make_inputs(record: Any) -> dict[str, Any]:
         is_float = dtype.startswith(("float", "bfloat"))
         inputs[name] = (rng.standard_normal(shape) if is_float else rng.integers(0, 2, shape)).astype(dtype)
     return inputs
+
+
+def run_entries(compiler: Any, record: Any, *, folder: Path, target: Any) -> list[tuple[str, Any, Any]]:
+    """Run every entry function of the built network; return its name, inputs and outputs."""
+    inputs = make_inputs(record)
+    if not record.get("calls"):
+        return [(loader_command.MAIN, inputs, compiler.run(folder, inputs, target))]
+    runs = []
+    for call in record["calls"]:
+        # The inputs of all entries are in one record, under the name of the case and their own.
+        own = {name: inputs[f"{call['name']}.{name}"] for name in call["inputs"]}
+        runs.append((call["entry"], own, compiler.run(folder, own, target, call["entry"])))
+    return runs
 
 
 def check_outputs(outputs: list[Any], record: Any, *, note: str) -> None:

@@ -180,17 +180,31 @@ def read_ir_file(path: Path, *, ir: str) -> tuple[tvm.IRModule, Mapping[str, Any
         ir: Name of the IR for error messages.
 
     Raises:
-        UserError: The file holds an object that is no module, or the module has no function ``main``.
+        UserError: The file holds an object that is no module.
     """
     module = tvm.ir.load_json(path.read_text())
     if not isinstance(module, tvm.IRModule):
         raise UserError(f"`{path}` holds a {type(module).__name__}; a {ir} module is needed.")
-    names = sorted(variable.name_hint for variable in module.get_global_vars())
-    if "main" not in names:
-        functions = ", ".join(f"`{name}`" for name in names) or "no function"
-        raise UserError(f"`{path.name}` has {functions} but no `main`; save a module whose `main` is to be tuned")
     parameters = parameter_file(path)
     return module, tvm.runtime.load_param_dict(parameters.read_bytes()) if parameters.exists() else {}
+
+
+def require_functions(path: Path, functions: Collection[str], *, present: Collection[str]) -> None:
+    """Raise an error if a module lacks a function.
+
+    Args:
+        path: The file of the module.
+        functions: Names of the functions that are needed.
+        present: Names of its functions of operators.
+
+    Raises:
+        UserError: Names the functions that the module has.
+    """
+    for function in functions:
+        if function not in present:
+            names = ", ".join(f"`{name}`" for name in present) or "no function"
+            choice = f"choose one: --function {min(present)}" if present else "save a module with a function `main`"
+            raise UserError(f"`{path.name}` has {names} but no `{function}`; {choice}")
 
 
 def write_ir_file(

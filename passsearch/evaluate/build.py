@@ -213,8 +213,8 @@ class Builder:
         return answer
 
     def _device_request(self, verb: str, folder: Path) -> dict[str, Any]:
-        inputs = self._network.inputs_to_json()
-        return {"verb": verb, "folder": str(folder), "device": self._session.device, "inputs": inputs}
+        device = self._session.device
+        return {"verb": verb, "folder": str(folder), "device": device, **self._network.request()}
 
     def _compile_fresh(self, folder: Path, candidate: Candidate) -> Fact:
         shutil.rmtree(folder, ignore_errors=True)

@@ -219,7 +219,8 @@ class WorkerEvaluator:
 
     def measure_consumption(self, key: str, folders: Sequence[str], *, plan: WindowPlan) -> Consumed | Failure | None:
         """Measure power, energy, temperature and utilisation; see ``Evaluator.measure_consumption``."""
-        if self.session.sensors.meter is None or self.session.cannot_run_reason:
+        # Windows run all cases equally often, so what they read is not the mean by weights.
+        if self.session.sensors.meter is None or self.session.cannot_run_reason or self.network.cases:
             return None
         fact = self._facts.recall("consumed", key)
         if fact is None:
@@ -268,7 +269,7 @@ class WorkerEvaluator:
             "states": self.applier.hashes(candidate.pipeline),
             "expected": expected,
             "seed": DEPLOYMENT_SEED,
-            "inputs": self.network.inputs_to_json(),
+            **self.network.request(),
             "factories": {step.name: self.session.factories[step.name] for step in candidate.pipeline.passes},
             "tolerance": self.builder.limit(candidate),
         }

@@ -53,7 +53,10 @@ def loadable_model(session: Session, folder: Path) -> ModelFile:
         _log.info("importing %s in a process of its own", model.source)
         _import_into(imported, session, log=folder / "import.log")
     # Inputs, batch and parameters are part of the IR by now.
-    return replace(model, path=imported / NETWORK, format="ir", inputs={}, batch=None, parameters=None)
+    cases = tuple(replace(case, function=case.entry) for case in model.cases)
+    return replace(
+        model, path=imported / NETWORK, format="ir", inputs={}, batch=None, parameters=None, function="", cases=cases
+    )
 
 
 def _import_into(imported: Path, session: Session, *, log: Path) -> None:
@@ -108,6 +111,7 @@ def _digest(session: Session) -> str:
     request = model.to_request()
     identity = {
         "model": [model.sha256, model.format, request["inputs"], model.batch],
+        **model.calls,
         # The interpreter too: TVMs that users built themselves may share a version.
         "tvm": [toolchain.tvm_version, toolchain.tvm_commit, str(toolchain.python)],
         "dialect": dialect_digest(toolchain.dialect),

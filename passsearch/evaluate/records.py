@@ -1,11 +1,11 @@
 """Typed records of what the compiler processes answer, each read from its fact in one place."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from passsearch.core import BuildOptions, Json, ModuleSummary, TensorType
+from passsearch.core import BuildOptions, Case, Json, ModuleSummary, TensorType
 from passsearch.evaluate.verify import Agreement, VerifyFact
 from passsearch.measure import Cf22Plan, Consumption, RoundPlan
 from passsearch.store import Fact
@@ -27,24 +27,36 @@ class Network:
     Attributes:
         root: The state of the IR that no pass has changed.
         inputs: Types by input name, in order.
-        summary: The dataflow graph.
+        summary: The dataflow graph, of the first case where there are several.
+        cases: The cases that are weighed, where there are several; ``inputs`` has the inputs of all.
+        other_functions: Functions of the model file that are not tuned.
     """
 
     root: str
     inputs: Mapping[str, TensorType]
     summary: ModuleSummary
+    cases: tuple[Case, ...] = ()
+    other_functions: tuple[str, ...] = ()
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "Network":
         """Read the answer to ``load``."""
         inputs = {name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in fact["inputs"].items()}
-        return cls(fact["state"], inputs, ModuleSummary.from_json(fact["summary"]))
+        cases, others = map(Case.from_json, fact.get("cases", ())), fact.get("other_functions", ())
+        return cls(fact["state"], inputs, ModuleSummary.from_json(fact["summary"]), tuple(cases), tuple(others))
 
     @property
     def batch(self) -> int:
-        """First dimension of the first input."""
-        shape = next((kind.shape for kind in self.inputs.values()), ())
-        return int(shape[0] or 1) if shape else 1
+        """First dimension of the first input; 1 where cases differ in it."""
+        firsts = [next(iter(case.inputs.values()), None) for case in self.cases] or [*self.inputs.values()][:1]
+        sizes = {int(kind.shape[0] or 1) if kind and kind.shape else 1 for kind in firsts}
+        return sizes.pop() if len(sizes) == 1 else 1
+
+    def request(self) -> dict[str, Json]:
+        """Return what requests that run the network say about its inputs."""
+        # Not `cases`, which in a request are the inputs on which outputs are compared.
+        calls: dict[str, Json] = {"calls": [case.to_json() for case in self.cases]} if self.cases else {}
+        return {"inputs": self.inputs_to_json(), **calls}
 
     def inputs_to_json(self) -> dict[str, Json]:
         """Return the input types in the form of worker requests."""
@@ -207,12 +219,21 @@ class TimingRequest:
 
 @dataclass(frozen=True)
 class ProcessSamples:
-    """Samples of one timing process; empty for a role that it did not time."""
+    """Samples of one timing process; empty for a role that it did not time.
+
+    Attributes:
+        baseline: Samples of the baseline.
+        twin: Samples of another build of the baseline.
+        candidates: Samples of each candidate.
+        conditions: Conditions of the process.
+        cases: For a network with several cases, the samples of each case, with the weighted ones left out.
+    """
 
     baseline: Samples
     twin: Samples
     candidates: tuple[Samples, ...]
     conditions: Conditions
+    cases: tuple["ProcessSamples", ...] = ()
 
 
 @dataclass(frozen=True)
@@ -230,8 +251,18 @@ class TimedSamples:
     @classmethod
     def from_fact(cls, fact: Fact, artifacts: TimedArtifacts) -> "TimedSamples":
         """Read a fact of kind ``timed``."""
-        rows = zip(fact["processes"], fact["conditions"], strict=True)
-        return cls(tuple(artifacts.split(*row) for row in rows), fact["wall_s"])
+        parts = fact.get("parts") or [[] for _ in fact["processes"]]
+        rows = zip(fact["processes"], fact["conditions"], parts, strict=True)
+        return cls(tuple(_with_cases(artifacts, *row) for row in rows), fact["wall_s"])
+
+
+def _with_cases(
+    artifacts: TimedArtifacts, samples: Sequence[Samples], conditions: Conditions, parts: Sequence[Sequence[Samples]]
+) -> ProcessSamples:
+    """Return one process's samples, and those of each case; ``parts`` are seconds by artifact, sample and case."""
+    by_case = zip(*(zip(*row, strict=True) for row in parts), strict=True)
+    cases = tuple(artifacts.split(rows, conditions) for rows in by_case)
+    return replace(artifacts.split(samples, conditions), cases=cases)
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,7 @@ class Session:
             **self._compiler_identity,
             "model": self.model.sha256,
             "inputs": [[name, str(kind)] for name, kind in self.model.inputs.items()] + [self.model.batch],
+            **self.model.calls,
             "catalogs": self.catalogs_sha256,
             "phases": {name: list(phases) for name, phases in self.phases_by_pass.items()},
         }
@@ -229,6 +230,12 @@ def open_session(
         raise UserError(
             f"`{model.source}` is {model.format}, and toolchain `{selected.name}` ({selected.dialect}) imports "
             f"{', '.join(sorted(formats))}; export ONNX, or choose another toolchain."
+        )
+    if model.cases and not dialect(selected.dialect).has_cases:
+        names = ", ".join(case.name for case in model.cases)
+        raise UserError(
+            f"Toolchain `{selected.name}` ({selected.dialect}) builds one function at one size, and {names} are asked "
+            "for; tune each in a run of its own, or choose a toolchain of another dialect."
         )
     complete_target = _complete(target, selected, probe_sensors) if target else host_target(selected)
     _log.info(

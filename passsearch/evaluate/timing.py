@@ -50,7 +50,9 @@ class Timing:
             answers += self._run_processes(request, range(turn + 1, turn + processes))
         if "failure" in answers[-1]:
             return answers[-1]
+        parts = [answer["parts"] for answer in answers if "parts" in answer]
         return {
+            **({"parts": parts} if parts else {}),
             "processes": [answer["samples"] for answer in answers],
             "conditions": [answer["conditions"] for answer in answers],
             "wall_s": sum(answer["wall_s"] for answer in answers),
@@ -113,7 +115,8 @@ class Timing:
         conditions = {**answer["conditions"]}
         if conditions["stack_spread"]:
             conditions["stack_spread"] = _rotate(conditions["stack_spread"], -shift)
-        return {**answer, "samples": _rotate(answer["samples"], -shift), "conditions": conditions}
+        rows = {name: _rotate(answer[name], -shift) for name in ("samples", "parts") if name in answer}
+        return {**answer, **rows, "conditions": conditions}
 
     def _measure_undisturbed(self, measure: Callable[[], Fact]) -> Fact:
         """Measure, and leave out the rounds in which the device was disturbed, where its meter reports that."""
@@ -125,7 +128,7 @@ class Timing:
         return answer if "failure" in answer else drop_disturbed_rounds(answer, trace)
 
     def _request(self, verb: str, folders: Sequence[str], *, plan: Plan) -> dict[str, Any]:
-        where = {"device": self._session.device, "inputs": self._network.inputs_to_json()}
+        where = {"device": self._session.device, **self._network.request()}
         return {"verb": verb, "folders": list(folders), "plan": asdict(plan), **where}
 
 

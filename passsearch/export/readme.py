@@ -56,7 +56,7 @@ Passes, in order:
 | input | shape and type |
 |---|---|
 {inputs}
-
+{_entries(deployment)}
 ## Build and run
 
     python build_model.py                       # builds, checks every IR hash and the outputs, writes built/
@@ -102,6 +102,24 @@ CMD ["python", "/network/run_model.py", "/built"]
 """,
         locks,
     )
+
+
+def _entries(deployment: Deployment) -> str:
+    """Return what to call where the network has several entry functions; empty for one."""
+    rows = "\n".join(
+        f"| {_cell(str(call['name']))} | `{_cell(str(call['entry']))}` | {call['weight']:.3g} |"
+        for call in deployment.calls
+    )
+    if not rows:
+        return ""
+    return f"""
+The network has one function for each case, with the same weights. Above, an input's name begins with its case. Load
+one by `run_model.load(folder, function=NAME)`, or `./run_model FOLDER NAME`.
+
+| case | function | share of the calls |
+|---|---|---|
+{rows}
+"""
 
 
 def _commit(deployment: Deployment) -> str:

@@ -40,6 +40,7 @@ class Deployment:
         seed: Seed of the inputs (``passsearch.dialects.contract.random_inputs``).
         tvm_commit: Commit of the TVM, empty if it does not report one.
         import_paths: Folders with the user's passes, searched before this interpreter's own import path.
+        calls: The cases of a network with several (``passsearch.core.Case``), each an entry function with its inputs.
     """
 
     dialect: Dialect
@@ -57,6 +58,7 @@ class Deployment:
     seed: int = 0
     tvm_commit: str = ""
     import_paths: tuple[str, ...] = ()
+    calls: tuple[Mapping[str, Json], ...] = ()
 
 
 def read_pipeline(path: Path) -> Deployment:
@@ -96,6 +98,7 @@ def read_pipeline(path: Path) -> Deployment:
         seed=fields.typed("seed", int),
         # Optional: wheels from PyPI do not report the commit they were built from.
         tvm_commit=str(fields.values.get("tvm_commit") or ""),
+        calls=tuple(fields.items("calls")) if "calls" in fields.values else (),
     )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.catalog import check_factories, load
-from passsearch.core import BuildOptions, Pipeline
+from passsearch.core import BuildOptions, Case, Pipeline
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import check_saved_network
@@ -72,6 +72,7 @@ def export_run(
             network=run / NETWORK,
             model=model,
             inputs=deployment["inputs"],
+            calls=tuple(Case.from_json(call).to_json() for call in deployment.get("calls", ())),
             ir_hashes=tuple(deployment["states"]),
             output_digests=tuple(deployment["expected"]),
             tolerance=deployment["tolerance"],

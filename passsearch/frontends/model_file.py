@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from passsearch.core import Json, TensorType, replace_durably, safe_file_name
+from passsearch.core import Case, Json, TensorType, replace_durably, safe_file_name
 from passsearch.errors import EnvironmentFault
 
 Format: TypeAlias = Literal["onnx", "torchscript", "tensorflow", "tflite", "mxnet", "exported", "ir"]
@@ -36,6 +36,8 @@ class ModelFile:
         batch: Size for first dimensions that only the importer can recognise as open.
         parameters: File of the weights, if the importer needs its path.
         toolchain: ``this`` if only the interpreter that wrote the file is certain to read it, else ``None``.
+        function: Function of a compiler module that is tuned; empty for ``main``.
+        cases: The cases that are weighed, where there are several.
     """
 
     path: Path
@@ -47,6 +49,8 @@ class ModelFile:
     batch: int | None = None
     parameters: Path | None = None
     toolchain: str | None = None
+    function: str = ""
+    cases: tuple[Case, ...] = ()
 
     def to_request(self) -> dict[str, Json]:
         """Return the JSON that asks a worker to load the file."""
@@ -57,7 +61,14 @@ class ModelFile:
             "inputs": inputs,
             "batch": self.batch,
         }
-        return request | ({"parameters": str(self.parameters)} if self.parameters else {})
+        request |= {"parameters": str(self.parameters)} if self.parameters else {}
+        return request | self.calls
+
+    @property
+    def calls(self) -> dict[str, Json]:
+        """What is tuned, as JSON; empty for a ``main`` with one size."""
+        function: dict[str, Json] = {"function": self.function} if self.function else {}
+        return function | ({"cases": [case.to_json() for case in self.cases]} if self.cases else {})
 
 
 def digest_files(paths: Iterable[Path]) -> str:

@@ -22,6 +22,7 @@ class ModelRequest:
         example_inputs: Inputs with which a module or block is traced.
         formats: Formats that the compiler imports, where a front end has a choice; empty for all.
         trust: True to run code that the network's file contains.
+        function: Function of a compiler module that is tuned; empty for ``main``.
     """
 
     source: str
@@ -31,6 +32,7 @@ class ModelRequest:
     example_inputs: object = None
     formats: frozenset[str] = frozenset()
     trust: bool = False
+    function: str = ""
 
     def bind_inputs(self, declarations: Iterable[DeclaredInput]) -> dict[str, TensorType]:
         """Return the type of every declared input, with open dimensions bound by ``inputs`` and ``batch``.

@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import TensorType, require_trust
+from passsearch.core import Calls, TensorType, require_trust
 from passsearch.errors import UserError
 from passsearch.frontends.foreign_code import find_code
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file
@@ -80,6 +81,7 @@ def resolve(
     folder: Path,
     formats: frozenset[str] = frozenset(),
     trust: bool = False,
+    calls: Calls | None = None,
 ) -> ModelFile:
     """Return the file of a network, and bind its inputs as far as the file declares them.
 
@@ -91,6 +93,7 @@ def resolve(
         folder: Folder for files that are made from objects; a name contains the digest of the content.
         formats: Formats the compiler imports, for objects that can be written in several; empty for all.
         trust: True to run code that the network's file contains.
+        calls: The function and the cases to tune; a ``main`` with the sizes of ``inputs`` by default.
 
     Raises:
         UserError: The network's file contains code and is not trusted, cannot be read or has an unknown type, its
@@ -100,7 +103,29 @@ def resolve(
     if batch is not None and batch < 1:
         raise UserError(f"Batch size must be 1 or more, got {batch}; give for example batch=1")
     source = str(model) if isinstance(model, str | Path) else _type_name(model)
-    request = ModelRequest(source, inputs or {}, batch, folder, example_inputs, formats, trust)
+    calls = calls or Calls(inputs=inputs or {})
+    request = ModelRequest(source, calls.inputs, batch, folder, example_inputs, formats, trust, calls.function)
+    if not calls.cases:
+        return _resolve_one(model, request)
+    files = [_resolve_one(model, replace(request, inputs=case.inputs, function=case.function)) for case in calls.cases]
+    if len({file.path for file in files}) > 1:
+        raise UserError(
+            f"`{source}` is traced at one size, so it has no open sizes to weigh; export it as ONNX with open sizes."
+        )
+    cases = tuple(replace(case, inputs=file.inputs) for case, file in zip(calls.cases, files, strict=True))
+    return replace(files[0], inputs={}, function="", cases=cases)
+
+
+def _resolve_one(model: object, request: ModelRequest) -> ModelFile:
+    """Return the file of a network with one function and one size."""
+    file = _find_file(model, request)
+    if request.function and file.format != "ir":
+        raise UserError(f"`{request.source}` is {file.format}, which has one function; leave `{request.function}` out.")
+    return replace(file, function=request.function)
+
+
+def _find_file(model: object, request: ModelRequest) -> ModelFile:
+    source = request.source
     if isinstance(model, str) and model.startswith(ZOO):
         _check_example_inputs("", request)
         return _from_zoo(model.removeprefix(ZOO), request)

@@ -19,6 +19,7 @@ import numpy as np
 
 from passsearch.core import TensorType
 from passsearch.dialects.contract import Array, Executable, random_inputs
+from passsearch.measure.mixture import WeightedSeconds
 from passsearch.measure.processor import CpuTimes
 from passsearch.measure.stack import DEPTHS, call_at_depth
 
@@ -103,7 +104,7 @@ def measure(
 
     Returns:
         ``samples`` (seconds per inference, one list per artifact), ``spans`` (begin and end of every round on the
-        monotonic clock) and ``conditions``.
+        monotonic clock), ``conditions`` and, for networks with several cases, ``parts`` (the samples' seconds by case).
     """
     inputs, counters = random_inputs(types, seed=0), partial(CpuTimes.read, cores)
     if isinstance(plan, Cf22Plan):
@@ -115,7 +116,9 @@ def measure(
     else:
         race = run_race(executables, plan, inputs=inputs, watch=counters)
         samples, dropped, rounds, spread = race.samples(), race.dropped_count, race.valid_rounds(), race.stack_spread()
+    parts = [[list(each.parts) for each in row if isinstance(each, WeightedSeconds)] for row in samples]
     return {
+        **({"parts": parts} if any(parts) else {}),
         "samples": samples,
         "spans": [round_.span for round_ in rounds],
         "conditions": {

@@ -164,6 +164,9 @@ def drop_disturbed_rounds(answer: Mapping[str, Any], trace: Trace) -> dict[str, 
     samples = [[row[place] for place in places if place < len(row)] for row in answer["samples"]]
     if 2 * len(places) < len(spans) or not all(samples):
         return {**answer, "conditions": conditions}
+    if "parts" in answer:
+        parts = [[row[place] for place in places if place < len(row)] for row in answer["parts"]]
+        answer = {**answer, "parts": parts}
     conditions["rounds_dropped"] += len(spans) - len(places)
     return {**answer, "samples": samples, "spans": [spans[place] for place in places], "conditions": conditions}
 

@@ -44,6 +44,7 @@ def tune_command(record: RunRecord) -> str:
         if value not in (None, [], "", DEFAULTS.get(name)):
             words += [option, _word(value)]
     words += [word for name, kind in _inputs(settings) for word in ("--input", f"{name}:{kind}")]
+    words += _calls(record.document.get("model") or {})
     return " ".join(shlex.quote(word) for word in (*words, "--out", "RUN"))
 
 
@@ -73,6 +74,25 @@ def _inputs(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, kind in (inputs if isinstance(inputs, Mapping) else {}).items():
         if isinstance(kind, list) and len(kind) == 2 and isinstance(kind[0], list):
             yield str(name), f"{kind[1]}[{','.join(map(str, kind[0]))}]"
+
+
+def _calls(model: Mapping[str, Any]) -> list[str]:
+    """Return the options that choose functions and sizes."""
+    cases = model.get("cases") or []
+    function = str(cases[0]["function"] if cases else model.get("function") or "")
+    if len({case["function"] for case in cases}) > 1:
+        function = ",".join(f"{case['name']}:{case['weight']:g}" for case in cases)
+        inputs = [(f"{case['name']}.{name}", kind) for case in cases for name, kind in _inputs(case)]
+        return ["--function", function, *(word for name, kind in inputs for word in ("--input", f"{name}:{kind}"))]
+    words = ["--function", function] if function not in ("", "main") else []
+    for name, first in cases[0]["inputs"].items() if cases else ():
+        shapes = ["x".join(map(str, case["inputs"][name][0])) for case in cases]
+        if len(set(shapes)) > 1:
+            sizes = (f"{shape}:{case['weight']:g}" for shape, case in zip(shapes, cases, strict=True))
+            words += ["--sizes", f"{name}={','.join(sizes)}"]
+        else:
+            words += ["--input", f"{name}:{first[1]}[{','.join(map(str, first[0]))}]"]
+    return words
 
 
 def _word(value: Any) -> str:

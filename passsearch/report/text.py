@@ -138,6 +138,7 @@ def setup_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield titles and texts on the network, the target, the device and the toolchain."""
     model = document.get("model") or {}
     yield "network", f"{_text(model, 'name')}, batch {format_count(model.get('batch'))} ({_text(model, 'source')})"
+    yield from _tuned_functions(model)
     for architecture_class in document.get("classes") or []:
         evidence = "; ".join(architecture_class.get("evidence") or []) or MISSING
         yield "class", f"{_text(architecture_class, 'name')} ({evidence})"
@@ -150,8 +151,31 @@ def setup_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "toolchain", _toolchain(toolchain)
 
 
+def _tuned_functions(model: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what of the network was tuned, where it has more than a ``main`` of one size."""
+    cases, others = model.get("cases") or [], model.get("other_functions") or []
+    if cases:
+        yield "cases", ", ".join(f"{case['name']} ({format_percent(case['weight'])} of the calls)" for case in cases)
+    elif others or model.get("function") not in (None, "main"):
+        yield "function", _text(model, "function")
+    if others:
+        yield "not tuned", f"{', '.join(others)} (in the same file; --function NAME tunes another)"
+
+
+def _case_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what the winner gains in each case; the table has the mean over the cases."""
+    for case in document.get("cases") or []:
+        best, baseline = (format_latency_ms({"latency_s": case[key]}) for key in ("latency_s", "baseline_latency_s"))
+        ratio = format_ratio(case["throughput"])
+        times = (
+            f"{ratio} times the throughput, {best} ms against {baseline} ms" if case["throughput"] else "not confirmed"
+        )
+        yield f"case {case['name']}", times
+
+
 def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield titles and texts on how the result was measured and how the search went."""
+    yield from _case_lines(document)
     if lookup(document, "verdict", "repetitions"):
         yield "evidence", _evidence(document)
         yield from _estimators(document)

@@ -32,7 +32,7 @@ from passsearch.measure import (
     mean_ratio,
     process_ratio,
 )
-from passsearch.search.confirmation import Confirmation, ConsumptionTurn
+from passsearch.search.confirmation import CaseGain, Confirmation, ConsumptionTurn
 
 LEAST_REPETITIONS = 2
 """Number of repetitions without which there is no interval."""
@@ -40,6 +40,8 @@ LEAST_REPETITIONS = 2
 COMPILE_PAIRS = 4
 """Number of pairs of compiles to which a confirmation adds where time is left. Two say next to nothing about compile
 time: Student's t of two pairs is 12.7 standard errors wide, that of four 3.2."""
+
+_NO_CASES = ProcessSamples((), (), (), {})
 
 _log = logging.getLogger(__name__)
 
@@ -272,7 +274,27 @@ def _summary(
         conditions=[process.conditions for process in processes],
         seconds=sum(result.seconds for result in results) + sum(each.wall_s for pair in further for each in pair),
         consumption=[ConsumptionTurn(*result.consumed.artifacts) for result in results if result.consumed],
+        cases=_case_gains(results, reproducible=reproducible, level=level),
     )
+
+
+def _case_gains(results: list[_Repetition], *, reproducible: bool, level: float) -> tuple[CaseGain, ...]:
+    """Return the gain in each case; none for a network with one case."""
+    number = min(len(process.cases) for result in results for process in result.timed.processes or [_NO_CASES])
+    gains = []
+    for place in range(number):
+        # The same processes, as if they had timed this case alone.
+        own = [replace(result, timed=_only(result.timed, place)) for result in results]
+        processes = [process for result in own for process in result.timed.processes]
+        ratio = _ratio(own, lambda process: process.candidates[0], reproducible=reproducible, level=level)
+        assert ratio is not None
+        latencies = (process.candidates[0] for process in processes), (process.baseline for process in processes)
+        gains.append(CaseGain(ratio, *map(tuple, latencies)))
+    return tuple(gains)
+
+
+def _only(timed: TimedSamples, place: int) -> TimedSamples:
+    return replace(timed, processes=tuple(process.cases[place] for process in timed.processes))
 
 
 def _median_parts(compiles: Sequence[FreshCompile]) -> dict[str, float]:

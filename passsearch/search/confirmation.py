@@ -36,6 +36,21 @@ class ConsumptionTurn:
 
 
 @dataclass(frozen=True)
+class CaseGain:
+    """What the candidate gains in one case of a network with several.
+
+    Attributes:
+        throughput: Throughput of the candidate over the baseline's.
+        latency_s: Samples of the candidate, by process.
+        baseline_latency_s: Samples of the baseline.
+    """
+
+    throughput: Ratio
+    latency_s: tuple[Samples, ...]
+    baseline_latency_s: tuple[Samples, ...]
+
+
+@dataclass(frozen=True)
 class Confirmation:
     """The result of fresh compiles in fresh processes.
 
@@ -60,6 +75,7 @@ class Confirmation:
         conditions: Conditions of each process.
         seconds: Wall time of all compiles and all timing, starts of processes included.
         consumption: Consumption by repetition; empty where the device has no meter.
+        cases: The gain in each case, where the network has several and ``throughput`` is that of the mean time.
     """
 
     throughput: Ratio | None
@@ -80,6 +96,7 @@ class Confirmation:
     conditions: Sequence[Conditions]
     seconds: float
     consumption: Sequence[ConsumptionTurn] = ()
+    cases: tuple[CaseGain, ...] = ()
 
     def ratio(self, objective: str) -> Ratio | None:
         """Return how many times better the candidate is; ``None`` for what is not measured again."""

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 from typing import Any, TypeAlias
 
-from passsearch.core import Candidate, Failure, Json, timestamp
+from passsearch.core import MAIN, Candidate, Failure, Json, timestamp
 from passsearch.evaluate import Network, Session
 from passsearch.measure import CONSUMPTION_OBJECTIVES, LEVEL, Consumption, Ratio
 from passsearch.search.composition import COMPOSED
 from passsearch.search.confirmation import Confirmation
-from passsearch.search.measurement import make_measurement, measurement_document
+from passsearch.search.measurement import latency_document, make_measurement, measurement_document
 from passsearch.search.pass_selection import NetworkAnalysis, baselines
 from passsearch.search.records import Scored, SearchOutcome
 from passsearch.search.scoring import Scoring
@@ -54,6 +54,7 @@ def result_document(
             "source": _source(best, outcome, baseline_names=names),
         },
         "verdict": _verdict(scoring, best, confirmation=confirmation),
+        **({"cases": _cases(network, confirmation)} if network.cases else {}),
         "ratios": _ratios(scoring, best, confirmation=confirmation),
         "pareto": [scored_document(scored, session) for scored in _front(outcome, scoring, best=best)],
         "trials": [scored_document(scored, session) for scored in outcome.scored.values()],
@@ -103,7 +104,28 @@ def model_document(session: Session, network: Network) -> Document:
         "sha256": model.sha256,
         "batch": network.batch,
         "inputs": inputs,
+        "function": model.function or ("" if network.cases else MAIN),
+        "other_functions": list(network.other_functions),
+        **({"cases": [case.to_json() for case in network.cases]} if network.cases else {}),
     }
+
+
+def _cases(network: Network, confirmation: Confirmation | Failure | None) -> list[Document]:
+    """Return what baseline and winner take in each case; ``null`` where that is not confirmed."""
+    gains = confirmation.cases if isinstance(confirmation, Confirmation) else ()
+    rows: list[Document] = []
+    for place, case in enumerate(network.cases):
+        gain = gains[place] if gains else None
+        rows.append(
+            {
+                "name": case.name,
+                "weight": case.weight,
+                "throughput": ratio_document(gain.throughput) if gain else None,
+                "latency_s": latency_document(gain.latency_s) if gain else None,
+                "baseline_latency_s": latency_document(gain.baseline_latency_s) if gain else None,
+            }
+        )
+    return rows
 
 
 def toolchain_document(session: Session) -> Document:

@@ -99,7 +99,7 @@ def _over_repetitions(readings: Sequence[Mapping[str, float] | None]) -> dict[st
 
 def measurement_document(measurement: Measurement) -> dict[str, Json]:
     """Return a measurement in the form of results: statistics beside the raw samples they come from."""
-    latency = _latency_document(measurement.process_latency_s)
+    latency = latency_document(measurement.process_latency_s)
     middle = latency and latency["median"]
     return {
         "latency_s": latency,
@@ -117,7 +117,7 @@ def measurement_document(measurement: Measurement) -> dict[str, Json]:
     }
 
 
-def _latency_document(processes: Sequence[Sequence[float]]) -> Any:
+def latency_document(processes: Sequence[Sequence[float]]) -> Any:
     """Return the latency with the interval over processes; one process has no interval, because the next one differs.
 
     It is the mean of the processes' medians, which have in them what an ordinary place on the stack costs. Verdicts

@@ -94,6 +94,9 @@ class Run:
         # Only then, so that runs from before these settings existed can be continued. A run where nothing could be
         # timed cannot be continued where something can; its key has the name that recorded runs use.
         settings: dict[str, Json] = {"idle": True} if self.session.cannot_run_reason else {}
+        model = self.session.model
+        settings |= {"function": model.function} if model.function else {}
+        settings |= {"cases": "; ".join(map(str, model.cases))} if model.cases else {}
         if self.session.plans != MeasurementPlans():
             settings["plans"] = repr(asdict(self.session.plans))
         return settings

@@ -15,13 +15,13 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
-from passsearch.core import COMPILE_PARTS, CONSTANTS, FOLDING, PASSES, BuildOptions, PassSpec, TensorType
+from passsearch.core import COMPILE_PARTS, CONSTANTS, FOLDING, MAIN, PASSES, BuildOptions, Case, PassSpec, TensorType
 from passsearch.dialects.contract import (
     KERNEL_HASHES,
     ArgumentCopies,
@@ -36,6 +36,7 @@ from passsearch.dialects.contract import (
 )
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.measure import kernels, outputs, rounds, windows
+from passsearch.measure.mixture import Mixture
 from passsearch.measure.processor import pin_process
 from passsearch.worker.state_cache import StateCache, resident_bytes
 
@@ -73,12 +74,24 @@ class Verbs:
     def do_load(self, request: Request) -> Answer:
         """Import a model file; answers its state, inputs and, on demand, its summary."""
         start = time.perf_counter()
-        module = self._bridge.load(_source(request["source"]))
+        source = _source(request["source"])
+        module = self._bridge.load(source)
         seconds = time.perf_counter() - start
-        inputs = {name: [list(tensor.shape), tensor.dtype] for name, tensor in self._bridge.inputs(module).items()}
-        summary = self._bridge.summarize(module).to_json() if request.get("summary") else None
+        answer = {"seconds": seconds, "summary": None, **self._calls(module, source.cases)}
+        if request.get("summary"):
+            searched = [case.function or MAIN for case in source.cases] or [source.function or MAIN]
+            others = [name for name in self._bridge.functions(source) if name not in searched]
+            answer |= {"summary": self._bridge.summarize(module).to_json(), "other_functions": others}
         state, _ = self._states.add(module)
-        return {"state": state, "inputs": inputs, "seconds": seconds, "summary": summary}
+        return {"state": state, **answer}
+
+    def _calls(self, module: Module, cases: Sequence[Case]) -> Answer:
+        """Return the inputs of a network, and its cases where it has several."""
+        if not cases:
+            return {"inputs": _types_to_json(self._bridge.inputs(module))}
+        typed = [replace(case, inputs=self._bridge.inputs(module, case.entry)) for case in cases]
+        inputs = {case.full_name(name): kind for case in typed for name, kind in case.inputs.items()}
+        return {"inputs": _types_to_json(inputs), "cases": [case.to_json() for case in typed]}
 
     def do_import(self, request: Request) -> Answer:
         """Import a model file and write it in the compiler's own format, which every other worker loads."""
@@ -249,7 +262,9 @@ class Verbs:
 
     def _open(self, folder: str, request: Request) -> Executable:
         # `open` reads the folder only; the size and the plan of an artifact are of interest when it is built.
-        return self._bridge.open(Artifact(Path(folder), 0, None), request["device"])
+        network = self._bridge.open(Artifact(Path(folder), 0, None), request["device"])
+        cases = [Case.from_json(case) for case in request.get("calls", ())]
+        return Mixture(network, cases) if cases else network
 
 
 def _function(text: str) -> Callable[..., Any]:
@@ -269,11 +284,24 @@ def _variant_answer(variant: KernelExecutable | str, times: Mapping[str, float])
 
 def _source(data: Request) -> ModelSource:
     parameters = Path(data["parameters"]) if "parameters" in data else None
-    return ModelSource(Path(data["path"]), data["format"], _types(data["inputs"]), data.get("batch"), parameters)
+    cases = tuple(Case.from_json(case) for case in data.get("cases", ()))
+    return ModelSource(
+        Path(data["path"]),
+        data["format"],
+        _types(data["inputs"]),
+        data.get("batch"),
+        parameters,
+        function=data.get("function", ""),
+        cases=cases,
+    )
 
 
 def _types(data: Mapping[str, Any]) -> dict[str, TensorType]:
     return {name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in data.items()}
+
+
+def _types_to_json(types: Mapping[str, TensorType]) -> Answer:
+    return {name: [list(kind.shape), kind.dtype] for name, kind in types.items()}
 
 
 def _pass(data: Request) -> PassSpec:

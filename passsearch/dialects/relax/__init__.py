@@ -27,6 +27,7 @@ DIALECT = Dialect(
     ),
     packaged_version="0.27.0.post1",
     saver="passsearch.dialects.relax.ir_file:save",
+    has_cases=True,
     opener="passsearch.dialects.relax.compiled:open_network",
     checker="passsearch.dialects.relax.check:check_entry",
     # Relax has no opt levels; the levels here are those of ``lowering.py``.

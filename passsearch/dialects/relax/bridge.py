@@ -9,7 +9,7 @@ from tvm import relax
 from tvm.base import _LOADED_LIBS
 from tvm.support.cc import create_shared
 
-from passsearch.core import BuildOptions, ModuleSummary, PassSpec, TensorType
+from passsearch.core import MAIN, BuildOptions, ModuleSummary, PassSpec, TensorType
 from passsearch.dialects import cuda_libraries
 from passsearch.dialects.build_clock import BuildClock
 from passsearch.dialects.contract import Artifact, CompileError, Kernel, ModelSource
@@ -62,12 +62,19 @@ class RelaxBridge(JsonFiles):
     def load(self, source: ModelSource) -> tvm.IRModule:
         """Import a network, its parameters as constants."""
         module = importer.load(source)
+        if source.cases:
+            # Each case was imported by itself; this makes one array of equal weights.
+            return self.constants.fill(self.constants.strip(module)[0])
         check_input_names(source.inputs, self.inputs(module))
         return module
 
-    def inputs(self, module: tvm.IRModule) -> Mapping[str, TensorType]:
-        """Return the parameters of main."""
-        return {str(param.name): tensor_type(param.ty) for param in module["main"].params}
+    def functions(self, source: ModelSource) -> Sequence[str]:
+        """Return the names of the functions in a file of Relax; none for other formats."""
+        return ir_file.list_functions(source.path) if source.format == "ir" else ()
+
+    def inputs(self, module: tvm.IRModule, entry: str = MAIN) -> Mapping[str, TensorType]:
+        """Return the parameters of an entry function."""
+        return {str(param.name): tensor_type(param.ty) for param in module[entry].params}
 
     def summarize(self, module: tvm.IRModule) -> ModuleSummary:
         """Return the dataflow graph as plain data."""

@@ -61,11 +61,11 @@ class Relax:
             lowered = lowering.lower(module, level=options["opt_level"], target=target)
             relax.build(lowered, target, relax_pipeline=None).export_library(str(folder / NETWORK), cc=compiler)
 
-    def run(self, folder: Path, inputs: dict[str, Any], target: Any) -> list[Any]:
-        """Return the outputs of the built network."""
+    def run(self, folder: Path, inputs: dict[str, Any], target: Any, function: str = "main") -> list[Any]:
+        """Return the outputs of one function of the built network."""
         device = tvm.device("cpu" if "cpu" in target.keys else target.kind.name, 0)
         machine = relax.VirtualMachine(tvm.runtime.load_module(str(folder / NETWORK)), device)
-        return flatten(machine["main"](*[tvm.runtime.tensor(array, device) for array in inputs.values()]))
+        return flatten(machine[function](*[tvm.runtime.tensor(array, device) for array in inputs.values()]))
 
 
 def prepare_cuda(compiler: str) -> None:

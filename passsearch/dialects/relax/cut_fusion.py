@@ -59,7 +59,7 @@ def CutFusion(values: Sequence[int] | None = None) -> Any:  # noqa: N802
 
     Args:
         values: Values beside those that ``costly_broadcasts`` selects, by their position among the bindings of
-            ``main``, from 0.
+            the entry functions, from 0.
 
     Raises:
         ValueError: A position is no kernel call of ``main``.
@@ -67,11 +67,11 @@ def CutFusion(values: Sequence[int] | None = None) -> Any:  # noqa: N802
 
     def cut(module: Any, _context: Any) -> Any:
         positions = sorted({*costly_broadcasts(module), *(values or ())})
-        bindings = list(_bindings(module["main"]))
+        bindings = list(_entry_bindings(module))
         variables = [_kernel_binding(bindings, position).var for position in positions]
         writer = _OutputWriter(module, variables)
-        main = module.get_global_var("main")
-        writer.builder_.update_func(main, writer.visit_expr(module[main]))
+        for entry in _entries(module):
+            writer.builder_.update_func(entry, writer.visit_expr(module[entry]))
         return writer.builder_.get() if variables else module
 
     return tvm.transform.module_pass(cut, opt_level=0, name="CutFusion")
@@ -138,7 +138,7 @@ class _Graph:
 
     def __init__(self, module: Any) -> None:
         self._module = module
-        bindings = list(_bindings(module["main"]))
+        bindings = list(_entry_bindings(module))
         self._calls = {place: binding for place, binding in enumerate(bindings) if _is_kernel_call(binding)}
         self._members, self.groups = _fused_values(module)
         self._producers, self._consumers = _edges(bindings, self._calls)
@@ -230,6 +230,19 @@ class _Graph:
         return reaches
 
 
+def _entry_bindings(module: Any) -> Iterator[Any]:
+    """Yield the bindings of all entry functions; positions of values count through them."""
+    for entry in _entries(module):
+        yield from _bindings(module[entry])
+
+
+def _entries(module: Any) -> list[Any]:
+    """Return the variables of the entry functions: ``main``, or one ``main_NAME`` for each of several cases."""
+    functions = {name.name_hint: name for name, each in module.functions_items() if isinstance(each, relax.Function)}
+    names = ["main"] if "main" in functions else sorted(name for name in functions if name.startswith("main_"))
+    return [functions[name] for name in names]
+
+
 def _bindings(function: Any) -> Iterator[Any]:
     for block in function.body.blocks:
         yield from block.bindings
@@ -301,10 +314,10 @@ def _edges(bindings: Sequence[Any], calls: dict[int, Any]) -> tuple[dict[int, li
 
 def _fused_values(module: Any) -> tuple[dict[int, str], dict[int, str]]:
     """Return the group of every value that is in one, and of the values that are not the result of their group."""
-    members, inner = {}, {}
+    members, inner, names = {}, {}, [entry.name_hint for entry in _entries(module)]
     fused = relax.transform.FuseOps(fuse_opt_level=_LEVEL)(_with_numbered_kernels(module))
     for group, function in fused.functions_items():
-        if not isinstance(function, relax.Function) or group.name_hint == "main":
+        if not isinstance(function, relax.Function) or group.name_hint in names:
             continue
         for binding in filter(_is_kernel_call, _bindings(function)):
             attributes = fused[binding.value.args[0]].attrs
@@ -317,8 +330,9 @@ def _fused_values(module: Any) -> tuple[dict[int, str], dict[int, str]]:
 
 def _with_numbered_kernels(module: Any) -> Any:
     """Return the module with a kernel of its own for every call in ``main``, which has the call's position."""
-    writer, main = _Numbering(module), module.get_global_var("main")
-    writer.builder_.update_func(main, writer.visit_expr(module[main]))
+    writer = _Numbering(module)
+    for entry in _entries(module):
+        writer.builder_.update_func(entry, writer.visit_expr(module[entry]))
     return writer.builder_.get()
 
 
@@ -329,7 +343,7 @@ class _Numbering(PyExprMutator):  # type: ignore[misc]
     def __init__(self, module: Any) -> None:
         super().__init__(module)
         self._module = module
-        bindings = enumerate(_bindings(module["main"]))
+        bindings = enumerate(_entry_bindings(module))
         self._positions = {binding.var: place for place, binding in bindings if _is_kernel_call(binding)}
 
     def visit_var_binding_(self, binding: Any) -> None:

@@ -3,12 +3,14 @@
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 import tvm
 from tvm import relax
 
+from passsearch.core import MAIN
 from passsearch.dialects.contract import Array, Artifact, Executable, KernelCalls
 from passsearch.dialects.relax.schedules import PACKED
 from passsearch.dialects.shared import parse_device
@@ -22,6 +24,7 @@ class VirtualMachineExecutable(Executable):
     """A network in a virtual machine, whose constants are the weights."""
 
     def __init__(self, artifact: Artifact, device: str) -> None:
+        self._function = MAIN
         kind, index = parse_device(device)
         self._device = tvm.device(kind, index)
         library = tvm.runtime.load_module(str(artifact.folder / NETWORK))
@@ -29,19 +32,26 @@ class VirtualMachineExecutable(Executable):
         self._has_events = kind != "cpu"
         self._timed: Any = None
 
+    def entry(self, function: str) -> "VirtualMachineExecutable":
+        """Return an executable of another entry function, with the same weights in memory."""
+        other = copy(self)
+        other._function, other._timed = function, None
+        return other
+
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
         """Set the inputs, run once, copy the outputs to the host."""
         arrays = self._arrays(inputs)
         # A saved function has its inputs bound: ``run_repeatedly`` copies none, as a deployment would not.
-        self._machine.save_function("main", TIMED, *arrays, include_return=False)
-        self._timed = self._machine[TIMED]
-        return [tensor.numpy() for tensor in _flatten(self._machine["main"](*arrays))]
+        timed = f"{TIMED}_{self._function}"
+        self._machine.save_function(self._function, timed, *arrays, include_return=False)
+        self._timed = self._machine[timed]
+        return [tensor.numpy() for tensor in _flatten(self._machine[self._function](*arrays))]
 
     def _arrays(self, inputs: Mapping[str, Array]) -> list[Any]:
         """Return the inputs on the device, in the order of the function's parameters."""
         # The virtual machine takes inputs by place, and only the library knows their order.
-        number = self._machine._get_function_arity("main")
-        names = [self._machine._get_function_param_name("main", place) for place in range(number)]
+        number = self._machine._get_function_arity(self._function)
+        names = [self._machine._get_function_param_name(self._function, place) for place in range(number)]
         return [tvm.runtime.tensor(inputs[name], self._device) for name in names]
 
     def run_repeatedly(self, number: int) -> None:
@@ -55,7 +65,9 @@ class VirtualMachineExecutable(Executable):
         # Not on a CPU: the evaluator would run at one address of the stack only, which biases timings.
         if not self._has_events:
             return None
-        return float(self._machine.time_evaluator(TIMED, self._device, number=number, repeat=1)().mean)
+        return float(
+            self._machine.time_evaluator(f"{TIMED}_{self._function}", self._device, number=number, repeat=1)().mean
+        )
 
     def run_by_kernel(self, inputs: Mapping[str, Array]) -> KernelCalls | None:
         """Run one inference and return its kernel calls; ``None`` on devices that run kernels later than the call."""
@@ -73,7 +85,7 @@ class VirtualMachineExecutable(Executable):
             return 0  # the machine goes on with the call
 
         self._machine.set_instrument(instrument)
-        self._machine["main"](*self._arrays(inputs))
+        self._machine[self._function](*self._arrays(inputs))
         return calls
 
 

@@ -1,12 +1,15 @@
 """Import model files into Relax, with parameters as constants."""
 
+from dataclasses import replace
 from importlib import import_module
 
 import tvm
 
+from passsearch.core import MAIN
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.refusal import refusal_message
 from passsearch.dialects.relax import ir_file
+from passsearch.dialects.relax.entries import select
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.errors import UserError
 
@@ -15,7 +18,24 @@ READERS = {"onnx": "onnx_graph", "exported": "exported_program"}
 
 
 def load(source: ModelSource) -> tvm.IRModule:
-    """Return the module of one model file.
+    """Return the module of one model file, with an entry function for each case where there are several.
+
+    Raises:
+        UserError: The file cannot be read, it has an operator that TVM lacks, or an input is missing, unknown or open.
+    """
+    if not source.cases:
+        return _load_main(source)
+    # A module that a worker has written has its entries already.
+    if all(case.function == case.entry for case in source.cases):
+        return ir_file.read_entries(source)
+    modules = [
+        _load_main(replace(source, cases=(), inputs=case.inputs, function=case.function)) for case in source.cases
+    ]
+    return select((case.entry, module, MAIN) for case, module in zip(source.cases, modules, strict=True))
+
+
+def _load_main(source: ModelSource) -> tvm.IRModule:
+    """Return the module of one model file, whose entry function is ``main``.
 
     Raises:
         UserError: The file cannot be read, it has an operator that TVM lacks, or an input is missing, unknown or open.

@@ -1,6 +1,6 @@
 """Relax modules as files: TVM's JSON, with a parameter file beside it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tvm
@@ -8,31 +8,57 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
 
-from passsearch.core import DeclaredInput
+from passsearch.core import MAIN, DeclaredInput
 from passsearch.dialects.contract import ModelSource
-from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, write_ir_file
+from passsearch.dialects.relax.entries import entries, function_names, select
+from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, require_functions, write_ir_file
 from passsearch.errors import UserError
 
 
 def read(source: ModelSource) -> tvm.IRModule:
-    """Return the module of an IR file, its parameters and its open sizes bound.
+    """Return the module of an IR file, its parameters and its open sizes bound; the source's function is ``main``.
+
+    Functions that are not called are left out.
 
     Raises:
-        UserError: The file holds no module with a main, main takes more than tensors, or a size stays open.
+        UserError: The file holds no module with this function, the function takes more than tensors, or a size stays
+            open.
     """
-    module, params = read_ir_file(source.path, ir="Relax")
-    if params:
-        module = relax.transform.BindParams("main", dict(params))(module)
+    name = source.function or MAIN
+    module = _read_bound(source, [name])
+    if name != MAIN or len(function_names(module)) > 1:
+        module = select([(MAIN, module, name)])
     return _bind_sizes(module, source)
+
+
+def read_entries(source: ModelSource) -> tvm.IRModule:
+    """Return the module of an IR file that has the entry function of every case already."""
+    return _read_bound(source, sorted({case.entry for case in source.cases}))
+
+
+def list_functions(path: Path) -> list[str]:
+    """Return the names of the functions in a file that could be tuned."""
+    return function_names(read_ir_file(path, ir="Relax")[0])
+
+
+def _read_bound(source: ModelSource, functions: Sequence[str]) -> tvm.IRModule:
+    """Return the module of an IR file, with the parameters of some functions as constants."""
+    module, params = read_ir_file(source.path, ir="Relax")
+    require_functions(source.path, functions, present=function_names(module))
+    for name in functions if params else ():
+        own = {str(parameter.name) for parameter in module[name].params}
+        module = relax.transform.BindParams(name, {key: params[key] for key in params if key in own})(module)
+    return module
 
 
 def _bind_sizes(module: tvm.IRModule, source: ModelSource) -> tvm.IRModule:
     """Return the module with the sizes that the user gives in place of symbolic ones."""
     variables: dict[str, tvm.tirx.Var] = {}
     declared = []
-    for parameter in module["main"].params:
+    for parameter in module[MAIN].params:
         if not isinstance(parameter.ty, relax.TensorType):
-            raise UserError(f"`{parameter.name}` of `main` is no tensor ({parameter.ty}); tune a main of tensors")
+            name = source.function or MAIN
+            raise UserError(f"`{parameter.name}` of `{name}` is no tensor ({parameter.ty}); tune a function of tensors")
         shape = parameter.ty.shape.values if isinstance(parameter.ty.shape, relax.ShapeExpr) else None
         variables |= {size.name: size for size in shape or () if isinstance(size, tvm.tirx.Var)}
         sizes = None if shape is None else tuple(map(_dimension, shape))
@@ -46,7 +72,7 @@ def _bind_sizes(module: tvm.IRModule, source: ModelSource) -> tvm.IRModule:
         for name, size in zip(entry.shape or (), types[entry.name].shape, strict=False)
         if isinstance(name, str)
     }
-    return relax.transform.BindSymbolicVars(bound, "main")(module)
+    return relax.transform.BindSymbolicVars(bound, MAIN)(module)
 
 
 def _dimension(size: object) -> int | str | None:
@@ -68,13 +94,27 @@ def save(module: object, path: Path, *, params: Mapping[str, object] | None = No
         UserError: ``module`` is neither module nor function, or ``params`` is no mapping of arrays.
     """
     if isinstance(module, relax.Function):
-        module = tvm.IRModule({"main": module})
+        module = tvm.IRModule({MAIN: module})
     write_ir_file(module, path, params=params, to_tensor=_tensor, ir="Relax")
 
 
 def save_with_external_weights(module: tvm.IRModule, path: Path) -> None:
-    """Write a module whose parameters are bound, large constants of main to the parameter file; ``read`` binds them."""
+    """Write a module whose parameters are bound, large constants of its entries to the parameter file.
+
+    ``read`` and ``read_entries`` bind them.
+    """
     values: dict[str, tvm.runtime.Tensor] = {}
+    names: dict[int, str] = {}
+    lifted = module.clone()
+    for entry in entries(module):
+        lifted.update_func(entry, _lift_constants(module[entry], names, values))
+    save(lifted, path, params=values)
+
+
+def _lift_constants(
+    function: relax.Function, names: dict[int, str], values: dict[str, tvm.runtime.Tensor]
+) -> relax.Function:
+    """Return a function with parameters in place of large constants, which are added to ``values``."""
     variables: dict[int, relax.Var] = {}
 
     def lift(constant: GenericConst) -> relax.Expr:
@@ -84,17 +124,14 @@ def save_with_external_weights(module: tvm.IRModule, path: Path) -> None:
         # By node and not by value: a constant that is used twice gets one variable, two equal constants get two.
         node = constant.__chandle__()
         if node not in variables:
-            variables[node] = relax.Var(f"constant:{len(values)}", constant.ty)
-            values[variables[node].name] = data
+            name = names.setdefault(node, f"constant:{len(names)}")
+            variables[node] = relax.Var(name, constant.ty)
+            values[name] = data
         return variables[node]
 
-    main = module["main"]
-    body = tvm_ffi.structural_map(main.body, (GenericConst, lift))
-    lifted = module.clone()
-    params = [*main.params, *variables.values()]
-    function = relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs)
-    lifted.update_func(module.get_global_var("main"), function)
-    save(lifted, path, params=values)
+    body = tvm_ffi.structural_map(function.body, (GenericConst, lift))
+    params = [*function.params, *variables.values()]
+    return relax.Function(params, body, function.ret_ty, function.is_pure, function.attrs)
 
 
 def _tensor(value: object) -> tvm.runtime.Tensor:

@@ -10,11 +10,11 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.s_tir.stmt import SBlock
 
-from passsearch.core import TensorType
+from passsearch.core import MAIN, TensorType
 from passsearch.dialects.contract import Array, Kernel, KernelExecutable, random_inputs
+from passsearch.dialects.relax.entries import entries
 
 CALL = "relax.call_tir"
-MAIN = "main"
 
 # Loading constants this small takes a small part of a kernel's time, wherever they come from.
 MOST_COPIES = 8
@@ -22,11 +22,11 @@ MOST_COPIES = 8
 
 
 def list_kernels(module: tvm.IRModule) -> list[Kernel]:
-    """Return the functions of loops that main calls, in the order of their first calls.
+    """Return the functions of loops that entry functions call, in the order of their first calls.
 
-    Functions that take more than tensors, such as symbolic sizes, are left out.
+    Functions that take more than tensors, or tensors of symbolic sizes, are left out.
     """
-    calls = list(_calls(module[MAIN]))
+    calls = [call for call in _all_calls(module) if _is_static(call)]
     first = {call.args[0]: call for call in reversed(calls)}
     names = [call.args[0] for call in calls]
     return [_kernel(module, first[name], calls=names.count(name)) for name in dict.fromkeys(names)]
@@ -34,13 +34,13 @@ def list_kernels(module: tvm.IRModule) -> list[Kernel]:
 
 def constant_bytes(module: tvm.IRModule) -> int:
     """Return the size of all constants that kernels read."""
-    arguments = (argument for call in _calls(module[MAIN]) for argument in call.args[1].fields)
+    arguments = (argument for call in _all_calls(module) for argument in call.args[1].fields)
     return sum(_bytes(argument.ty) for argument in arguments if _is_constant(argument))
 
 
 def isolate(module: tvm.IRModule, name: str) -> tvm.IRModule:
     """Return a module whose main calls one kernel once; what is computed in the network becomes a parameter."""
-    call = next(call for call in _calls(module[MAIN]) if call.args[0].name_hint == name)
+    call = next(call for call in _all_calls(module) if call.args[0].name_hint == name)
     parameters = [
         argument if _is_constant(argument) else relax.Var(f"x{place}", argument.ty)
         for place, argument in enumerate(call.args[1].fields)
@@ -143,6 +143,12 @@ def _kernel(module: tvm.IRModule, call: Any, *, calls: int) -> Kernel:
     return Kernel(call.args[0].name_hint, digest, calls, _operations(function), sum(map(_bytes, kinds)))
 
 
+def _all_calls(module: tvm.IRModule) -> Iterator[Any]:
+    """Yield the calls of functions of loops by all entry functions, in order."""
+    for entry in entries(module):
+        yield from _calls(module[entry])
+
+
 def _calls(function: Any) -> Iterator[Any]:
     """Yield the calls of functions of loops, in order."""
     for block in function.body.blocks:
@@ -163,6 +169,12 @@ def _operations(function: tirx.PrimFunc) -> int:
 
     tvm_ffi.structural_walk(function.body, (SBlock, visit))
     return largest
+
+
+def _is_static(call: Any) -> bool:
+    """Return True if all arguments and results of a call have fixed sizes."""
+    kinds = [*(argument.ty for argument in call.args[1].fields), *_flat_types(call.ty_args[0])]
+    return all(isinstance(size, tirx.IntImm) for kind in kinds for size in kind.shape.values)
 
 
 def _is_constant(argument: Any) -> bool:

@@ -42,10 +42,11 @@ def FuseRows() -> Any:  # noqa: N802
     """Return a pass that groups the kernels that reduce the same rows twice or more, with what lies between them."""
 
     def fuse(module: Any, _context: Any) -> Any:
-        writer, main = _GroupWriter(module), module.get_global_var("main")
+        writer = _GroupWriter(module)
         if not writer.groups:
             return module
-        writer.builder_.update_func(main, writer.visit_expr(module[main]))
+        for entry in _entries(module):
+            writer.builder_.update_func(entry, writer.visit_expr(module[entry]))
         return writer.builder_.get()
 
     return tvm.transform.module_pass(fuse, opt_level=0, name="FuseRows")
@@ -62,7 +63,7 @@ class _GroupWriter(PyExprMutator):  # type: ignore[misc]
     def __init__(self, module: Any) -> None:
         super().__init__(module)
         self.groups: dict[Any, list[Any]] = {}
-        for block in module["main"].body.blocks:
+        for block in (block for entry in _entries(module) for block in module[entry].body.blocks):
             if isinstance(block, relax.DataflowBlock):
                 self.groups.update({group[-1].var: group for group in _Rows(module, block.bindings).groups()})
         self._inner = {binding.var for group in self.groups.values() for binding in group[:-1]}
@@ -76,6 +77,13 @@ class _GroupWriter(PyExprMutator):  # type: ignore[misc]
             name = self.builder_.add_func(function, f"fused_{names}")
             binding = relax.VarBinding(binding.var, relax.Call(name, arguments))
         super().visit_var_binding_(binding)
+
+
+def _entries(module: Any) -> list[Any]:
+    """Return the variables of the entry functions: ``main``, or one ``main_NAME`` for each of several cases."""
+    functions = {name.name_hint: name for name, each in module.functions_items() if isinstance(each, relax.Function)}
+    names = ["main"] if "main" in functions else sorted(name for name in functions if name.startswith("main_"))
+    return [functions[name] for name in names]
 
 
 class _Rows:

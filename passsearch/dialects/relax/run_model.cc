@@ -1,6 +1,6 @@
 // Loads the network that build_model.py has built, runs it on the example inputs, and compares the outputs.
 // Compile it with: python run_model.py --compile run_model
-// Run it with:     ./run_model [FOLDER]
+// Run it with:     ./run_model [FOLDER [FUNCTION]]
 
 #include <chrono>
 
@@ -29,13 +29,13 @@ static void Flatten(const ffi::Any& value, std::vector<ffi::Tensor>* tensors) {
   for (const ffi::Any& each : value.cast<ffi::Array<ffi::Any>>()) Flatten(each, tensors);
 }
 
-static int Run(const std::string& folder) {
-  Examples examples = ReadExamples(folder + "/examples");
+static int Run(const std::string& folder, const std::string& function) {
+  Examples examples = ReadExamples(folder + "/examples" + (function == "main" ? "" : "/" + function));
   ffi::Module library = ffi::Module::LoadFromFile(folder + "/network.so");
   ffi::Module machine = library->GetFunction("vm_load_executable").value()().cast<ffi::Module>();
   const int kPooledAllocator = 2;
   machine->GetFunction("vm_initialization").value()(static_cast<int>(kDLCPU), 0, kPooledAllocator);
-  ffi::Function main = machine->GetFunction("main").value();
+  ffi::Function main = machine->GetFunction(function).value();
 
   std::vector<ffi::Tensor> inputs;
   std::vector<ffi::AnyView> arguments;
@@ -65,7 +65,7 @@ static int Run(const std::string& folder) {
 
 int main(int argc, char** argv) {
   try {
-    return Run(argc > 1 ? argv[1] : "built");
+    return Run(argc > 1 ? argv[1] : "built", argc > 2 ? argv[2] : "main");
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 2;

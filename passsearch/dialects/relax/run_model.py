@@ -17,14 +17,14 @@ from tvm import relax
 NETWORK = "network.so"
 
 
-def load(folder: str | Path, device: str = "cpu") -> Any:
-    """Return the network as a function of arrays by name, which returns a list of arrays."""
+def load(folder: str | Path, device: str = "cpu", function: str = "main") -> Any:
+    """Return one function of the network as a function of arrays by name, which returns a list of arrays."""
     place = tvm.device(device, 0)
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(Path(folder) / NETWORK)), place)
-    names = [machine._get_function_param_name("main", at) for at in range(machine._get_function_arity("main"))]
+    names = [machine._get_function_param_name(function, at) for at in range(machine._get_function_arity(function))]
 
     def run(inputs: dict[str, Any]) -> list[Any]:
-        return flatten(machine["main"](*[tvm.runtime.tensor(inputs[name], place) for name in names]))
+        return flatten(machine[function](*[tvm.runtime.tensor(inputs[name], place) for name in names]))
 
     return run
 

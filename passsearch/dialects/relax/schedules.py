@@ -759,8 +759,8 @@ def _replace_packed(module: Any, packed: dict[str, _PackedFunction]) -> Any:
         return relax.Call(call.op, [names[name], relax.Tuple(arguments), *call.args[2:]], call.attrs, call.ty_args)
 
     module = builder.get()
-    main = module.get_global_var("main")
-    module.update_func(main, tvm_ffi.structural_map(module[main], (relax.Call, replace_call)))
+    for entry in _entries(module):
+        module.update_func(entry, tvm_ffi.structural_map(module[entry], (relax.Call, replace_call)))
     return relax.transform.DeadCodeElimination()(module)
 
 
@@ -783,8 +783,16 @@ def _constant_places(module: Any) -> dict[str, frozenset[int]]:
             name = call.args[0].name_hint
             places[name] = places.get(name, constants) & constants
 
-    tvm_ffi.structural_walk(module["main"], (relax.Call, visit))
+    for entry in _entries(module):
+        tvm_ffi.structural_walk(module[entry], (relax.Call, visit))
     return places
+
+
+def _entries(module: Any) -> list[Any]:
+    """Return the variables of the entry functions: ``main``, or one ``main_NAME`` for each of several cases."""
+    functions = {name.name_hint: name for name, each in module.functions_items() if isinstance(each, relax.Function)}
+    names = ["main"] if "main" in functions else sorted(name for name in functions if name.startswith("main_"))
+    return [functions[name] for name in names]
 
 
 def _bits(function: Any) -> int:

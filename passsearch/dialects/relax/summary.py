@@ -14,6 +14,7 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from passsearch.core import Json, ModuleSummary, Operator, TensorType
+from passsearch.dialects.relax.entries import entries
 from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.dialects.shared import Producers, flatten_producers
 
@@ -32,8 +33,8 @@ _BOUNDS = ("a_min", "a_max")
 
 
 def summarize(module: tvm.IRModule) -> ModuleSummary:
-    """Return the operators of a module's entry function in topological order."""
-    main = module["main"]
+    """Return the operators of a module's entry function, of the first one of several, in topological order."""
+    main = module[entries(module)[0]]
     table = _Table()
     for parameter in main.params:
         table.append(parameter, kind="input", op=str(parameter.name), outputs=parameter.ty)

@@ -7,7 +7,7 @@ import tvm
 from tvm import relay
 from tvm.contrib.cc import create_shared
 
-from passsearch.core import BuildOptions, ModuleSummary, PassSpec, TensorType
+from passsearch.core import MAIN, BuildOptions, ModuleSummary, PassSpec, TensorType
 from passsearch.dialects.build_clock import BuildClock
 from passsearch.dialects.contract import Artifact, CompileError, Kernel, KernelExecutable, ModelSource
 from passsearch.dialects.relay import importer, ir_file
@@ -71,9 +71,13 @@ class RelayBridge(JsonFiles):
         check_input_names(names, self.inputs(module))
         return module
 
-    def inputs(self, module: tvm.IRModule) -> Mapping[str, TensorType]:
+    def functions(self, source: ModelSource) -> Sequence[str]:
+        """Return the names of the functions in a file of Relay; none for other formats."""
+        return ir_file.list_functions(source.path) if source.format == "ir" else ()
+
+    def inputs(self, module: tvm.IRModule, entry: str = MAIN) -> Mapping[str, TensorType]:
         """Return the parameters of main that have no value bound."""
-        return {var.name_hint: importer.tensor_type(var.checked_type) for var in module["main"].params}
+        return {var.name_hint: importer.tensor_type(var.checked_type) for var in module[entry].params}
 
     def summarize(self, module: tvm.IRModule) -> ModuleSummary:
         """Return the dataflow graph as plain data."""

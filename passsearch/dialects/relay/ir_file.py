@@ -8,25 +8,29 @@ import numpy as np
 import tvm
 from tvm import relay
 
-from passsearch.core import DeclaredInput
+from passsearch.core import MAIN, DeclaredInput
 from passsearch.dialects.contract import ModelSource
-from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, write_ir_file
+from passsearch.dialects.shared import EXTERNAL_BYTES, read_ir_file, require_functions, write_ir_file
 from passsearch.errors import UserError
 
 
 def read(source: ModelSource) -> tvm.IRModule:
-    """Return the module of an IR file, its parameters and its open sizes bound.
+    """Return the module of an IR file, its parameters and its open sizes bound; the source's function is ``main``.
 
     Raises:
-        UserError: The file holds no module with a main, main takes more than tensors, or a size stays open.
+        UserError: The file holds no module with this function, the function takes more than tensors, or a size stays
+            open.
     """
-    module = bind(*read_ir_file(source.path, ir="Relay"))
-    main = module["main"]
+    name = source.function or MAIN
+    module, params = read_ir_file(source.path, ir="Relay")
+    require_functions(source.path, [name], present=_function_names(module))
+    module = bind(_with_main(module, name), params)
+    main = module[MAIN]
     declared = []
     for parameter in main.params:
         kind = parameter.checked_type
         if not isinstance(kind, relay.TensorType):
-            raise UserError(f"`{parameter.name_hint}` of `main` is no tensor ({kind}); tune a main of tensors")
+            raise UserError(f"`{parameter.name_hint}` of `{name}` is no tensor ({kind}); tune a function of tensors")
         sizes = tuple(int(size) if isinstance(size, tvm.tir.IntImm) else None for size in kind.shape)
         declared.append(DeclaredInput(parameter.name_hint, sizes, kind.dtype))
     types = source.bind_inputs(declared)
@@ -40,6 +44,34 @@ def read(source: ModelSource) -> tvm.IRModule:
         [*closed.values()], relay.bind(main.body, closed), None, main.type_params, main.attrs
     )
     return relay.transform.InferType()(module)
+
+
+def _with_main(module: tvm.IRModule, name: str) -> tvm.IRModule:
+    """Return the module with one of its functions as ``main``, in place of another ``main``."""
+    if name == MAIN:
+        return module
+    others = {variable: each for variable, each in module.functions.items() if variable.name_hint not in (name, MAIN)}
+    main = module[name].with_attr("global_symbol", MAIN) if module[name].attrs else module[name]
+    return tvm.IRModule({**others, relay.GlobalVar(MAIN): main}, module.type_definitions)
+
+
+def list_functions(path: Path) -> list[str]:
+    """Return the names of the functions in a file that could be tuned."""
+    return _function_names(read_ir_file(path, ir="Relay")[0])
+
+
+def _function_names(module: tvm.IRModule) -> list[str]:
+    """Return the names of ``main`` and of the functions that no other function calls, by name."""
+    called: set[str] = set()
+
+    def visit(expression: relay.Expr) -> None:
+        if isinstance(expression, relay.GlobalVar):
+            called.add(expression.name_hint)
+
+    functions = {name.name_hint: each for name, each in module.functions.items() if isinstance(each, relay.Function)}
+    for function in functions.values():
+        relay.analysis.post_order_visit(function, visit)
+    return sorted(functions.keys() - (called - {MAIN}))
 
 
 def save(module: object, path: Path, *, params: Mapping[str, object] | None = None) -> None:

@@ -1,16 +1,18 @@
-"""Imports modules with open sizes, and one without a main; prints one JSON line per case.
+"""Imports modules with open sizes, without a main, and with several functions; prints one JSON line per case.
 
 A script for an interpreter with TVM's Relax: ``test_relax_modules.py`` runs it and reads the lines.
 """
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import tvm
 from tvm import relax, tirx
 
-from passsearch.core import TensorType
+from passsearch.core import BuildOptions, TensorType, read_calls
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax import ir_file
 from passsearch.dialects.relax.bridge import RelaxBridge
@@ -29,17 +31,58 @@ def network(name: str) -> tvm.IRModule:
     return builder.get()
 
 
-def load(module: tvm.IRModule, inputs: dict[str, TensorType]) -> dict[str, object]:
-    """Return the inputs of a module as it is imported, or the message."""
+def functions() -> tvm.IRModule:
+    """Return a module of two functions that multiply by the same weights, one of them by a function of its own."""
+    builder, weights = relax.BlockBuilder(), relax.const(np.eye(8, dtype="float32"))
+    for name, length in (("decode", 1), ("prefill", tirx.Var("n", "int64"))):
+        data = relax.Var("x", relax.TensorType((length, 8), "float32"))
+        with builder.function(f"{name}_product", [data], private=True):
+            builder.emit_func_output(builder.normalize(relax.op.matmul(data, weights)))
+        product = builder.get().get_global_var(f"{name}_product")
+        outer = relax.Var("x", relax.TensorType((length, 8), "float32"))
+        with builder.function(name, [outer]):
+            builder.emit_func_output(builder.normalize(relax.Call(product, [outer])))
+    return builder.get()
+
+
+def load(module: tvm.IRModule, inputs: dict[str, TensorType], **calls: str) -> dict[str, object]:
+    """Return the inputs of a module as it is imported, its other functions, or the message."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "module.json"
         ir_file.save(module, path)
+        source = ModelSource(path, "ir", inputs, **calls)
         try:
-            imported = ir_file.read(ModelSource(path, "ir", inputs))
+            imported = RelaxBridge("llvm").load(source)
         except UserError as error:
             return {"message": str(error)}
+        present = list(RelaxBridge("llvm").functions(source))
     types = RelaxBridge("llvm").inputs(imported)
-    return {"inputs": {name: list(kind.shape) for name, kind in types.items()}}
+    names = sorted(name.name_hint for name in imported.get_global_vars())
+    return {"inputs": {name: list(kind.shape) for name, kind in types.items()}, "names": names, "present": present}
+
+
+def load_cases() -> dict[str, object]:
+    """Import both functions as cases; write the module, read it again, and build it."""
+    calls = read_calls("prefill:0.1,decode:0.9", None, {"prefill.x": TensorType((4, 8), "float32")})
+    bridge = RelaxBridge(f"llvm -mtriple={tvm.target.codegen.llvm_get_system_triple()}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ir_file.save(functions(), folder / "module.json")
+        module = bridge.load(ModelSource(folder / "module.json", "ir", {}, cases=calls.cases))
+        saved = tuple(replace(case, function=case.entry) for case in calls.cases)
+        digests = set()
+        for save in (bridge.save, bridge.save_with_external_weights):
+            save(module, folder / "saved.json")
+            digests.add(bridge.structural_hash(bridge.load(ModelSource(folder / "saved.json", "ir", {}, cases=saved))))
+        artifact = bridge.build(module, BuildOptions(), folder / "built")
+        network = bridge.open(artifact, "cpu")
+        shapes = []
+        for case in calls.cases:
+            data = np.ones(bridge.inputs(module, case.entry)["x"].shape, "float32")
+            shapes.append(list(network.entry(case.entry).run({"x": data})[0].shape))
+    names = sorted(variable.name_hint for variable in module.get_global_vars())
+    same = digests == {bridge.structural_hash(module)}
+    return {"names": names, "same": same, "shapes": shapes, "constants": len(bridge.constants.strip(module)[1])}
 
 
 def row(length: int) -> TensorType:
@@ -55,3 +98,7 @@ if __name__ == "__main__":
         ("no main", "prefill", {}),
     ):
         print(json.dumps({"case": case, **load(network(name), inputs)}))
+    print(json.dumps({"case": "chosen", **load(functions(), {}, function="decode")}))
+    print(json.dumps({"case": "open function", **load(functions(), {}, function="prefill")}))
+    print(json.dumps({"case": "unknown function", **load(functions(), {}, function="encode")}))
+    print(json.dumps({"case": "cases", **load_cases()}))

@@ -1,4 +1,4 @@
-"""A module is never imported at a size that nobody chose, and a module without a main is refused in one line."""
+"""A module is imported at sizes that the user chose, and with the functions that the user chose."""
 
 from typing import Any
 
@@ -8,4 +8,16 @@ def test_open_sizes_are_given_or_refused(cases: Any) -> None:
     assert results["bound"]["inputs"] == {"first": [1, 128], "second": [1, 128]}
     assert "has open dimensions; give its sizes, for example: --input" in results["open"]["message"]
     assert "`n` cannot be both 128 and 64" in results["contradictory"]["message"]
-    assert "has `prefill` but no `main`" in results["no main"]["message"]
+    assert "has `prefill` but no `main`; choose one: --function prefill" in results["no main"]["message"]
+    assert "has open dimensions" in results["open function"]["message"]
+    assert "but no `encode`" in results["unknown function"]["message"]
+    # The function that the user chose is the main; others that it does not call are left out.
+    assert results["chosen"]["inputs"] == {"x": [1, 8]}
+    assert results["chosen"]["names"] == ["decode_product", "main"]
+    assert results["chosen"]["present"] == ["decode", "prefill"]
+    # Two cases are two functions of one module, with one copy of the weights; written and read, it is the same module.
+    cases_of_both = results["cases"]
+    assert cases_of_both["names"] == ["decode_product", "main_decode", "main_prefill", "prefill_product"]
+    assert cases_of_both["constants"] == 1
+    assert cases_of_both["same"]
+    assert cases_of_both["shapes"] == [[4, 8], [1, 8]]

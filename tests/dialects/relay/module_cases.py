@@ -1,4 +1,4 @@
-"""Imports modules with open sizes, and one without a main; prints one JSON line per case.
+"""Imports modules with open sizes, without a main, and with several functions; prints one JSON line per case.
 
 A script for an interpreter with TVM's Relay: ``test_relay_modules.py`` runs it and reads the lines.
 """
@@ -23,17 +23,32 @@ def network(name: str) -> tvm.IRModule:
     return tvm.IRModule({relay.GlobalVar(name): relay.Function([first, second], relay.add(first, second))})
 
 
-def load(module: tvm.IRModule, inputs: dict[str, TensorType]) -> dict[str, object]:
-    """Return the inputs of a module as it is imported, or the message."""
+def functions() -> tvm.IRModule:
+    """Return a module of two functions, one of which calls a third."""
+    module = tvm.IRModule()
+    row = relay.var("x", shape=(1, 8), dtype="float32")
+    helper = relay.GlobalVar("helper")
+    module[helper] = relay.Function([row], relay.nn.relu(row), relay.TensorType((1, 8), "float32"))
+    for name, length in (("decode", 1), ("main", 4)):
+        data = relay.var("x", shape=(length, 8), dtype="float32")
+        body = relay.Call(helper, [data]) if length == 1 else relay.exp(data)
+        module[relay.GlobalVar(name)] = relay.Function([data], body)
+    return relay.transform.InferType()(module)
+
+
+def load(module: tvm.IRModule, inputs: dict[str, TensorType], function: str = "") -> dict[str, object]:
+    """Return the inputs of a module as it is imported, the functions of its file, or the message."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "module.json"
         ir_file.save(module, path)
         try:
-            imported = importer.load(ModelSource(path, "ir", inputs))
+            imported = importer.load(ModelSource(path, "ir", inputs, function=function))
         except UserError as error:
             return {"message": str(error)}
+        present = ir_file.list_functions(path)
     types = RelayBridge("llvm").inputs(imported)
-    return {"inputs": {name: list(kind.shape) for name, kind in types.items()}}
+    names = sorted(name.name_hint for name in imported.get_global_vars())
+    return {"inputs": {name: list(kind.shape) for name, kind in types.items()}, "names": names, "present": present}
 
 
 def row(length: int) -> TensorType:
@@ -48,3 +63,5 @@ if __name__ == "__main__":
         ("no main", "prefill", {}),
     ):
         print(json.dumps({"case": case, **load(network(name), inputs)}))
+    print(json.dumps({"case": "chosen", **load(functions(), {}, function="decode")}))
+    print(json.dumps({"case": "unknown function", **load(functions(), {}, function="encode")}))

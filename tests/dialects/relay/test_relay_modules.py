@@ -1,4 +1,4 @@
-"""A module is never imported at a size that nobody chose, and a module without a main is refused in one line."""
+"""A module is imported at sizes that the user chose, and with the function that the user chose."""
 
 from typing import Any
 
@@ -7,4 +7,9 @@ def test_open_sizes_are_given_or_refused(cases: Any) -> None:
     results = {case["case"]: case for case in cases("module_cases.py")}
     assert results["bound"]["inputs"] == {"first": [1, 128], "second": [1, 128]}
     assert "has open dimensions; give its sizes, for example: --input" in results["open"]["message"]
-    assert "has `prefill` but no `main`" in results["no main"]["message"]
+    assert "has `prefill` but no `main`; choose one: --function prefill" in results["no main"]["message"]
+    assert "but no `encode`" in results["unknown function"]["message"]
+    # The function that the user chose is the main, in place of another main.
+    assert results["chosen"]["inputs"] == {"x": [1, 8]}
+    assert results["chosen"]["names"] == ["helper", "main"]
+    assert results["chosen"]["present"] == ["decode", "main"]

@@ -1,0 +1,83 @@
+"""One network that is called in several ways: its time is the mean over the cases by their weights."""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+
+from passsearch.core import Case
+from passsearch.dialects.contract import Array, Executable, KernelCalls
+
+
+class WeightedSeconds(float):
+    """The mean seconds of one inference over the cases.
+
+    Attributes:
+        parts: Seconds of one inference of each case.
+    """
+
+    parts: tuple[float, ...]
+
+    def __new__(cls, parts: Sequence[float], weights: Sequence[float]) -> "WeightedSeconds":
+        """Return the mean of the parts, by weights that add up to 1."""
+        seconds = super().__new__(cls, math.fsum(part * weight for part, weight in zip(parts, weights, strict=True)))
+        seconds.parts = tuple(parts)
+        return seconds
+
+
+class Mixture(Executable):
+    """A built network with its cases. Its inputs have the names ``CASE.INPUT``, its outputs are those of all cases.
+
+    Attributes:
+        run_s: Seconds of the last run, by weights.
+    """
+
+    def __init__(self, network: Executable, cases: Sequence[Case]) -> None:
+        self._executables = [network.entry(case.entry) for case in cases]
+        self._cases, self._weights = cases, [case.weight for case in cases]
+        self.run_s = WeightedSeconds([0.0] * len(cases), self._weights)
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        """Run every case once and return all outputs."""
+        outputs: list[Array] = []
+        parts = []
+        for case, executable in zip(self._cases, self._executables, strict=True):
+            own, start = case.own(inputs), time.perf_counter()
+            outputs += executable.run(own)
+            parts.append(time.perf_counter() - start)
+        self.run_s = WeightedSeconds(parts, self._weights)
+        return outputs
+
+    def run_repeatedly(self, number: int) -> None:
+        """Run every case so many times."""
+        for executable in self._executables:
+            executable.run_repeatedly(number)
+
+    def event_time_s(self, number: int) -> WeightedSeconds:
+        """Return the mean seconds of one inference, each case timed by events of the device or by the clock.
+
+        Each case runs for its part of the time that ``number`` inferences take, once at least.
+        """
+        part_s = number * self.run_s / len(self._executables)
+        counts = [max(1, math.ceil(part_s / max(once_s, 1e-7))) if number > 1 else 1 for once_s in self.run_s.parts]
+        pairs = zip(self._executables, counts, strict=True)
+        return WeightedSeconds([_time(executable, count) for executable, count in pairs], self._weights)
+
+    def run_by_kernel(self, inputs: Mapping[str, Array]) -> KernelCalls | None:
+        """Run every case once and return the kernel calls of all."""
+        calls: list[tuple[str, float]] = []
+        for case, executable in zip(self._cases, self._executables, strict=True):
+            own = executable.run_by_kernel(case.own(inputs))
+            if own is None:
+                return None
+            calls += own
+        return calls
+
+
+def _time(executable: Executable, number: int) -> float:
+    """Return the seconds per inference of some inferences in a row."""
+    events_s = executable.event_time_s(number)
+    if events_s is not None:
+        return events_s
+    start = time.perf_counter()
+    executable.run_repeatedly(number)
+    return (time.perf_counter() - start) / number
