@@ -14,8 +14,8 @@ import pickle
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,10 +47,17 @@ _NUMBERED = re.compile(rb"[./]?___torch_mangle_\d+")
 _ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError, ImportError)
 
 
-def from_module(module: Any, request: ModelRequest) -> ModelFile:
+def from_module(
+    module: Any, request: ModelRequest, *, prepare: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> ModelFile:
     """Export a module in inference mode; its training flags are restored afterwards.
 
     The example inputs are a tensor, a tuple of tensors, or a mapping by argument name. The network gets their shapes.
+
+    Args:
+        module: The module.
+        request: The options of the user.
+        prepare: Returns a context in which the module is exported.
 
     Raises:
         UserError: Example inputs are missing or are not tensors, the module cannot be traced with them, or they
@@ -63,7 +70,8 @@ def from_module(module: Any, request: ModelRequest) -> ModelFile:
         _check_no_gaps(module, tensors)
     call = ((), tensors) if by_name else (tuple(tensors.values()), {})
     name = str(getattr(module, "original_name", type(module).__name__))
-    return _export(module, tensors, request=request, name=name, call=tree_flatten(call)[1])
+    with prepare():
+        return _export(module, tensors, request=request, name=name, call=tree_flatten(call)[1])
 
 
 def from_program(program: Any, request: ModelRequest, *, name: str = "program") -> ModelFile:
