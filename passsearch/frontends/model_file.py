@@ -36,6 +36,8 @@ class ModelFile:
         batch: Size for first dimensions that only the importer can recognise as open.
         parameters: File of the weights, if the importer needs its path.
         toolchain: ``this`` if only the interpreter that wrote the file is certain to read it, else ``None``.
+        otherwise: Writes the same network in another format, for a compiler that refuses this one; ``None`` if there
+            is no other format.
     """
 
     path: Path
@@ -47,6 +49,7 @@ class ModelFile:
     batch: int | None = None
     parameters: Path | None = None
     toolchain: str | None = None
+    otherwise: Callable[[], "ModelFile"] | None = field(default=None, compare=False, repr=False)
 
     def to_request(self) -> dict[str, Json]:
         """Return the JSON that asks a worker to load the file."""

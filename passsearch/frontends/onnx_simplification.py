@@ -34,7 +34,7 @@ LARGEST_BYTES = 1 << 31
 _log = logging.getLogger(__name__)
 
 
-def simplify(file: ModelFile, folder: Path) -> ModelFile:
+def simplify_onnx(file: ModelFile, folder: Path) -> ModelFile:
     """Return a network whose constant parts are evaluated; the same record if it has none.
 
     The record stands for the same network: only its path changes.
