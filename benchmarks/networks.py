@@ -95,12 +95,12 @@ def installed(package: str) -> str | None:
         return None
 
 
-def in_own_process(name: str, *, timeout_s: float) -> dict[str, Any]:
+def in_own_process(name: str, *, timeout_s: float, dialects: Sequence[str] = DIALECTS) -> dict[str, Any]:
     """Return the answers about one network by dialect; a process that takes too long is ended with its children."""
     with tempfile.TemporaryDirectory() as folder:
         lines = Path(folder) / "answers"
         # A fork, because importing the frameworks takes longer than most networks do.
-        process = multiprocessing.get_context("fork").Process(target=write_answers, args=(name, lines))
+        process = multiprocessing.get_context("fork").Process(target=write_answers, args=(name, lines, dialects))
         process.start()
         process.join(timeout_s)
         reason = f"the process ended with {process.exitcode}"
@@ -110,10 +110,10 @@ def in_own_process(name: str, *, timeout_s: float) -> dict[str, Any]:
             reason = f"no answer within {timeout_s:g} s"
         answers = [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
     by_dialect = {answer.pop("dialect"): answer for answer in answers}
-    return {dialect: by_dialect.get(dialect, {"step": "refused", "reason": reason}) for dialect in DIALECTS}
+    return {dialect: by_dialect.get(dialect, {"step": "refused", "reason": reason}) for dialect in dialects}
 
 
-def write_answers(name: str, lines: Path) -> None:
+def write_answers(name: str, lines: Path, dialects: Sequence[str]) -> None:
     """Append one line of JSON for each dialect to a file."""
     os.setsid()
     os.environ["XDG_CACHE_HOME"] = str(lines.parent)
@@ -122,9 +122,9 @@ def write_answers(name: str, lines: Path) -> None:
     folder.mkdir()
     try:
         network = ARCHITECTURES[name].make(folder)
-    except Exception as error:
+    except (ValueError, RuntimeError, TypeError, LookupError, AttributeError, ImportError) as error:
         sys.exit(f"{name}: {type(error).__name__}: {error}")
-    for dialect in DIALECTS:
+    for dialect in dialects:
         answer = {"dialect": dialect, "step": "refused"}
         try:
             for found in answers(network, dialect):

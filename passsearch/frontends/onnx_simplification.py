@@ -56,7 +56,7 @@ def simplify_onnx(file: ModelFile, folder: Path) -> ModelFile:
     name = cache_file_name(f"{file.name}-simplified", digest, suffix=".onnx")
     try:
         return replace(file, path=save_file(folder, name, write=lambda path: _write_simplified(file, path)))
-    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError, NotImplementedError) as error:
+    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
         # The optimizer evaluates whatever the file holds; the importer may still read the file as it is.
         _log.warning("`%s` is imported as it is, because it cannot be simplified (%s)", file.source, error)
         return file

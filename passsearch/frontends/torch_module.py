@@ -141,18 +141,20 @@ def _export(
         call: The structure of the module's arguments, whose leaves are the tensors.
         prepare: Returns a context in which the module is exported.
     """
-    # A script may contain branches; a trace through the wrapper would keep only the branch that the examples take.
-    plain = module if isinstance(module, torch.jit.ScriptModule) else _Plain(module, call).eval()
+
+    def plain() -> Any:
+        # A script may contain branches; a trace through the wrapper would keep only the branch that the examples take.
+        return module if isinstance(module, torch.jit.ScriptModule) else _Plain(module, call).eval()
 
     def with_torch() -> ModelFile:
         with prepare(), _inference_mode(module):
-            kind, path = _save_with_torch(plain, tensors, name=name, request=request)
+            kind, path = _save_with_torch(plain(), tensors, name=name, request=request)
         inputs = {key: TensorType(tuple(tensor.shape), _dtype(tensor)) for key, tensor in tensors.items()}
         return torchscript_file.with_inputs(path, request, name=name, inputs=inputs, kind=kind)
 
     try:
         with prepare(), _inference_mode(module):
-            data = _export_onnx(plain, tensors)
+            data = _export_onnx(plain(), tensors)
     except _ERRORS as error:
         _log.info("`%s` has no ONNX form; saving it in a format of PyTorch.", name)
         _log.debug("The ONNX exporter failed: %s", first_line(error))

@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import transformers
@@ -104,12 +105,18 @@ def _traceable(model: Any) -> Iterator[None]:
 def _broadcast_masks() -> Iterator[None]:
     """Let transformers build its masks by broadcasting indices, because no exporter can trace ``torch.vmap``."""
     # transformers 5 does the same while it exports; 4 has no setting for it.
-    vmap, indexing = masking_utils._vmap_for_bhqkv, masking_utils.TransformGetItemToIndex
-    masking_utils._vmap_for_bhqkv, masking_utils.TransformGetItemToIndex = _broadcast, nullcontext
-    try:
+    with (
+        patch.object(masking_utils, "_vmap_for_bhqkv", _broadcast),
+        patch.object(masking_utils, "TransformGetItemToIndex", nullcontext),
+        patch.object(masking_utils, "find_packed_sequence_indices", _packed_sequences),
+    ):
         yield
-    finally:
-        masking_utils._vmap_for_bhqkv, masking_utils.TransformGetItemToIndex = vmap, indexing
+
+
+def _packed_sequences(position_ids: torch.Tensor) -> torch.Tensor:
+    """Number the sequences that are packed into each row; ``torch.diff``, which transformers uses, has no ONNX form."""
+    before = torch.cat([position_ids[:, :1] - 1, position_ids[:, :-1]], -1)
+    return (position_ids - before != 1).cumsum(-1)
 
 
 def _broadcast(rule: Callable[..., torch.Tensor], bh_indices: bool = True) -> Callable[..., torch.Tensor]:
