@@ -38,6 +38,8 @@ IMPORTERS = {
     "pandas": "report",
     "torch": "frontends",
     "onnx": "frontends",
+    "onnx_ir": "frontends",
+    "onnxscript": "frontends",
     "onnxruntime": "engines",
     "openvino": "engines",
     "tensorflow": "frontends",

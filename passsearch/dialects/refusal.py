@@ -1,12 +1,21 @@
 """One-line messages for networks that TVM's importers refuse. Needs no TVM."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from passsearch.dialects.contract import ModelSource
 
-_LISTED = re.compile(r"operators are not (?:implemented|supported[^:\n]*):\s*(.*)", re.DOTALL)
+_LISTED = re.compile(
+    r"(?:operators are not (?:implemented|supported[^:\n]*):|Unsupported function types)\s*(.*)", re.DOTALL
+)
 """The message of most importers; a list in braces, brackets or quotes follows, or bare names, or lines."""
+
+_OPERATOR_RECORD = re.compile(r'ir\.Op\(.*?name="([^"]+)".*?support_level=\d+\)', re.DOTALL)
+"""TVM's form of an operator inside a message, a paragraph long."""
+
+_CONVERTED = re.compile(r"Operator \w+(?=:)")
+"""The operator of the network that an importer was converting, at the beginning of its message."""
 
 _COUNTED = re.compile(r"^(\S+): \d+$", re.MULTILINE)
 """The list in MXNet's message: one operator per line, with its number of uses in the graph."""
@@ -28,13 +37,33 @@ def refusal_message(source: ModelSource, reason: str) -> str:
     """
     names = missing_operators(reason)
     if not names:
-        last = (reason.strip().splitlines() or ["it does not say why"])[-1]
-        return f"Cannot import `{source.path.name}`: TVM's importer of {source.format} refuses it: {last}"
+        lines = _OPERATOR_RECORD.sub(r"`\1`", reason).strip().splitlines() or ["it does not say why"]
+        # The converter's operator stands in the first line, the reason often in the last one.
+        operator = _CONVERTED.match(lines[0])
+        named = f"{operator[0]}: {lines[-1].removeprefix(operator[0]).lstrip(': ')}" if operator else lines[-1]
+        return f"Cannot import `{source.path.name}`: TVM's importer of {source.format} refuses it: {named}"
     rest = f" and {len(names) - 1} more ({', '.join(names[1:4])})" if names[1:] else ""
     return (
         f"Cannot import `{source.path.name}`: TVM's importer of {source.format} has no operator `{names[0]}`{rest}; "
         f"{_way_round(source, names)}, or add a TVM that has it: passsearch toolchain add NAME --python PATH"
     )
+
+
+def naming_operator(convert: Callable[..., Any], errors: tuple[type[Exception], ...]) -> Callable[..., Any]:
+    """Return an importer's method whose errors begin with the operator of the network that it was converting.
+
+    Args:
+        convert: The method; its first argument is the operator's name.
+        errors: The errors that it raises for an operator that it refuses.
+    """
+
+    def convert_operator(importer: object, name: str, *arguments: object) -> Any:
+        try:
+            return convert(importer, name, *arguments)
+        except errors as error:
+            raise ValueError(f"Operator {name}: {str(error).strip() or type(error).__name__}") from error
+
+    return convert_operator
 
 
 def _way_round(source: ModelSource, names: Sequence[str]) -> str:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import parse_json, require_trust
-from passsearch.errors import EnvironmentFault, UserError, WorkerDied
+from passsearch.core import NOTICE_LOG, parse_json, require_trust
+from passsearch.errors import EnvironmentFault, PassSearchError, UserError, WorkerDied
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.compiler import load_request
 from passsearch.evaluate.facts import FactStore
@@ -21,20 +21,23 @@ from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import Network
 from passsearch.evaluate.seal import is_sealed
 from passsearch.evaluate.session import Session
-from passsearch.frontends import ModelFile, cache_file_name, find_code, temporary_subfolder
+from passsearch.frontends import ModelFile, cache_file_name, find_code, simplify_onnx, temporary_subfolder
 from passsearch.store import NETWORK, Fact
 from passsearch.worker import Worker
 
 ADVICE = "run: passsearch toolchain install {dialect} --with {name} (or install it beside your own TVM)"
 
 _log = logging.getLogger(__name__)
+_notices = logging.getLogger(NOTICE_LOG)
 
 
 def loadable_model(session: Session, folder: Path) -> ModelFile:
     """Return the session's model as a file that every worker can load.
 
     A file of a framework is imported by a process that ends with the import: some frameworks crash beside others, some
-    only load before the compiler, and all start threads, which a forking worker must not have.
+    only load before the compiler, and all start threads, which a forking worker must not have. The constant parts of an
+    ONNX file are evaluated first. Where a compiler refuses a network in one format, it gets another one that the front
+    end can write.
 
     Args:
         session: The session.
@@ -44,24 +47,48 @@ def loadable_model(session: Session, folder: Path) -> ModelFile:
         UserError: The toolchain lacks the framework, or the importer refuses the network.
         EnvironmentFault: The importing process died.
     """
+    otherwise = session.model.otherwise
+    if otherwise is None:
+        return _loadable(session, folder)
+    try:
+        return _imported(session, folder)
+    except UserError as error:
+        refusal = str(error).rstrip(".")
+    try:
+        other = replace(session, model=otherwise())
+        loaded = _imported(other, folder)
+    except PassSearchError as error:
+        raise UserError(f"{refusal}; as a file of PyTorch: {error}") from error
+    _notices.warning("%s. It is imported as %s instead.", refusal, other.model.format)
+    return loaded
+
+
+def _loadable(session: Session, folder: Path) -> ModelFile:
+    """Return a file that a forking worker can load: the model's own where its format allows, else imported IR."""
+    if session.model.format in session.dialect.isolated_imports:
+        return _imported(session, folder)
+    return simplify_onnx(session.model, folder) if session.model.format == "onnx" else session.model
+
+
+def _imported(session: Session, folder: Path) -> ModelFile:
+    """Return the file of the model's IR, imported by a process of its own unless that file exists."""
     model = session.model
-    if model.format not in session.dialect.isolated_imports:
-        return model
     imported = folder / cache_file_name(model.name, _digest(session), suffix="")
     if not imported.exists():
         folder.mkdir(parents=True, exist_ok=True)
         _log.info("importing %s in a process of its own", model.source)
-        _import_into(imported, session, log=folder / "import.log")
+        source = simplify_onnx(model, folder) if model.format == "onnx" else model
+        _import_into(imported, replace(session, model=source), log=folder / "import.log")
     # Inputs, batch and parameters are part of the IR by now.
     cases = tuple(replace(case, function=case.entry) for case in model.cases)
-    return replace(
-        model, path=imported / NETWORK, format="ir", inputs={}, batch=None, parameters=None, function="", cases=cases
-    )
+    bound = replace(model, inputs={}, batch=None, parameters=None, function="", cases=cases, otherwise=None)
+    return replace(bound, path=imported / NETWORK, format="ir")
 
 
 def _import_into(imported: Path, session: Session, *, log: Path) -> None:
     model, dialect = session.model, session.dialect
-    first = {name: ADVICE.format(dialect=dialect.name, name=name) for name in dialect.isolated_imports[model.format]}
+    frameworks = dialect.isolated_imports.get(model.format, ())
+    first = {name: ADVICE.format(dialect=dialect.name, name=name) for name in frameworks}
     worker = Worker(
         session.toolchain.python,
         bridge=dialect.bridge,
@@ -102,7 +129,13 @@ def _import(worker: Worker, session: Session, *, folder: Path) -> None:
     if answer.get("error", {}).get("kind") in ("infra", "oom"):
         raise EnvironmentFault(f"Cannot import `{source}`: {answer['error']['reason']}; make room and try again.")
     if "error" in answer:
-        raise UserError(f"Cannot import `{source}`: {answer['error']['reason']}; export ONNX instead.")
+        raise UserError(_refusal(session.model, answer["error"]["reason"]))
+
+
+def _refusal(model: ModelFile, reason: str) -> str:
+    # An importer that knows why names the file itself, and the way round.
+    text = reason if reason.startswith("Cannot import") else f"Cannot import `{model.source}`: {reason}"
+    return f"{text}." if model.format == "onnx" else f"{text}; export ONNX instead."
 
 
 def _digest(session: Session) -> str:

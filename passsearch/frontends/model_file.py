@@ -38,6 +38,8 @@ class ModelFile:
         toolchain: ``this`` if only the interpreter that wrote the file is certain to read it, else ``None``.
         function: Function of a compiler module that is tuned; empty for ``main``.
         cases: The cases that are weighed, where there are several.
+        otherwise: Writes the same network in another format, for a compiler that refuses this one; ``None`` if there
+            is no other format.
     """
 
     path: Path
@@ -51,6 +53,7 @@ class ModelFile:
     toolchain: str | None = None
     function: str = ""
     cases: tuple[Case, ...] = ()
+    otherwise: Callable[[], "ModelFile"] | None = field(default=None, compare=False, repr=False)
 
     def to_request(self) -> dict[str, Json]:
         """Return the JSON that asks a worker to load the file."""

@@ -14,10 +14,11 @@ import pickle
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
@@ -37,6 +38,8 @@ WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 SAFE_TORCH = "2.6"
 """First PyTorch whose safe mode holds."""
 
+Prepare: TypeAlias = Callable[[], AbstractContextManager[None]]
+
 _log = logging.getLogger(__name__)
 
 _MODES = {"train", "eval"}
@@ -47,10 +50,15 @@ _NUMBERED = re.compile(rb"[./]?___torch_mangle_\d+")
 _ERRORS = (RuntimeError, TypeError, ValueError, AttributeError, LookupError, AssertionError, ImportError)
 
 
-def from_module(module: Any, request: ModelRequest) -> ModelFile:
+def from_module(module: Any, request: ModelRequest, *, prepare: Prepare = nullcontext) -> ModelFile:
     """Export a module in inference mode; its training flags are restored afterwards.
 
     The example inputs are a tensor, a tuple of tensors, or a mapping by argument name. The network gets their shapes.
+
+    Args:
+        module: The module.
+        request: The options of the user.
+        prepare: Returns a context in which the module is exported.
 
     Raises:
         UserError: Example inputs are missing or are not tensors, the module cannot be traced with them, or they
@@ -63,7 +71,7 @@ def from_module(module: Any, request: ModelRequest) -> ModelFile:
         _check_no_gaps(module, tensors)
     call = ((), tensors) if by_name else (tuple(tensors.values()), {})
     name = str(getattr(module, "original_name", type(module).__name__))
-    return _export(module, tensors, request=request, name=name, call=tree_flatten(call)[1])
+    return _export(module, tensors, request=request, name=name, call=tree_flatten(call)[1], prepare=prepare)
 
 
 def from_program(program: Any, request: ModelRequest, *, name: str = "program") -> ModelFile:
@@ -115,7 +123,13 @@ def _safe_load(request: ModelRequest) -> Iterator[None]:
 
 
 def _export(
-    module: Any, tensors: Mapping[str, torch.Tensor], *, request: ModelRequest, name: str, call: Any
+    module: Any,
+    tensors: Mapping[str, torch.Tensor],
+    *,
+    request: ModelRequest,
+    name: str,
+    call: Any,
+    prepare: Prepare = nullcontext,
 ) -> ModelFile:
     """Write a module as ONNX if possible, else in a format of PyTorch.
 
@@ -125,21 +139,28 @@ def _export(
         request: The options of the user.
         name: Short name for reports and folders.
         call: The structure of the module's arguments, whose leaves are the tensors.
+        prepare: Returns a context in which the module is exported.
     """
-    with _inference_mode(module), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+
+    def plain() -> Any:
         # A script may contain branches; a trace through the wrapper would keep only the branch that the examples take.
-        plain = module if isinstance(module, torch.jit.ScriptModule) else _Plain(module, call).eval()
-        try:
-            data = _export_onnx(plain, tensors)
-        except _ERRORS as error:
-            _log.info("`%s` has no ONNX form; saving it in a format of PyTorch.", name)
-            _log.debug("The ONNX exporter failed: %s", first_line(error))
-            kind, path = _save_with_torch(plain, tensors, name=name, request=request)
-            inputs = {key: TensorType(tuple(tensor.shape), _dtype(tensor)) for key, tensor in tensors.items()}
-            return torchscript_file.with_inputs(path, request, name=name, inputs=inputs, kind=kind)
+        return module if isinstance(module, torch.jit.ScriptModule) else _Plain(module, call).eval()
+
+    def with_torch() -> ModelFile:
+        with prepare(), _inference_mode(module):
+            kind, path = _save_with_torch(plain(), tensors, name=name, request=request)
+        inputs = {key: TensorType(tuple(tensor.shape), _dtype(tensor)) for key, tensor in tensors.items()}
+        return torchscript_file.with_inputs(path, request, name=name, inputs=inputs, kind=kind)
+
+    try:
+        with prepare(), _inference_mode(module):
+            data = _export_onnx(plain(), tensors)
+    except _ERRORS as error:
+        _log.info("`%s` has no ONNX form; saving it in a format of PyTorch.", name)
+        _log.debug("The ONNX exporter failed: %s", first_line(error))
+        return with_torch()
     path = save_bytes(request.folder, data, name=name, suffix=".onnx")
-    return onnx_file.from_path(path, request, name=name)
+    return replace(onnx_file.from_path(path, request, name=name), otherwise=with_torch)
 
 
 # The names `_Plain` and `module` stand in the files that PyTorch writes. Another name would change the digest of every
@@ -212,7 +233,8 @@ def _inference_mode(module: Any) -> Iterator[None]:
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         module.eval()
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)

@@ -3,15 +3,17 @@
 import copy
 import inspect
 import logging
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import transformers
 from safetensors import SafetensorError
+from transformers import masking_utils
 
 from passsearch.core import DeclaredInput, Dimension, TensorType
 from passsearch.errors import UserError
@@ -75,7 +77,59 @@ def from_model(model: Any, request: ModelRequest) -> ModelFile:
     """
     if request.example_inputs is None:
         request = replace(request, example_inputs=_example_inputs(model, request))
-    return torch_module.from_module(model, request)
+    return torch_module.from_module(model, request, prepare=lambda: _traceable(model))
+
+
+@contextmanager
+def _traceable(model: Any) -> Iterator[None]:
+    """Ask a model for eager attention, no cache, and masks that can be traced; restore its settings afterwards.
+
+    A fused attention is exported as the same computation in more operators. A cache is an output of Python objects.
+    """
+    configs = [part.config for part in model.modules() if isinstance(part, transformers.PreTrainedModel)]
+    before = [(config, dict(vars(config))) for config in configs]
+    model.set_attn_implementation("eager")
+    for config in configs:
+        if hasattr(config, "use_cache"):
+            config.use_cache = False
+    try:
+        with _broadcast_masks():
+            yield
+    finally:
+        for config, settings in before:
+            vars(config).clear()
+            vars(config).update(settings)
+
+
+@contextmanager
+def _broadcast_masks() -> Iterator[None]:
+    """Let transformers build its masks by broadcasting indices, because no exporter can trace ``torch.vmap``."""
+    # transformers 5 does the same while it exports; 4 has no setting for it.
+    with (
+        patch.object(masking_utils, "_vmap_for_bhqkv", _broadcast),
+        patch.object(masking_utils, "TransformGetItemToIndex", nullcontext),
+        patch.object(masking_utils, "find_packed_sequence_indices", _packed_sequences),
+    ):
+        yield
+
+
+def _packed_sequences(position_ids: torch.Tensor) -> torch.Tensor:
+    """Number the sequences that are packed into each row; ``torch.diff``, which transformers uses, has no ONNX form."""
+    before = torch.cat([position_ids[:, :1] - 1, position_ids[:, :-1]], -1)
+    return (position_ids - before != 1).cumsum(-1)
+
+
+def _broadcast(rule: Callable[..., torch.Tensor], bh_indices: bool = True) -> Callable[..., torch.Tensor]:
+    """Return a function of the indices of batch, heads, queries and keys that makes the whole mask of a rule."""
+
+    def mask(batch: torch.Tensor, head: torch.Tensor, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        rows, columns = queries[:, None], keys[None, :]
+        if not bh_indices:
+            return rule(batch, head, rows, columns).expand(len(queries), len(keys))
+        whole = rule(batch[:, None, None, None], head[None, :, None, None], rows, columns)
+        return whole.expand(len(batch), len(head), len(queries), len(keys))
+
+    return mask
 
 
 def _architecture(config: Any) -> Any:

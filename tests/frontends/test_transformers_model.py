@@ -92,6 +92,51 @@ def test_equal_configurations_give_equal_networks_and_are_not_changed(tmp_path):
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def decoder(**options):
+    return transformers.LlamaConfig(vocab_size=50, num_key_value_heads=1, **SMALL, **options)
+
+
+def whisper():
+    sizes = dict.fromkeys(("encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads"), 1)
+    widths = dict.fromkeys(("d_model", "encoder_ffn_dim", "decoder_ffn_dim"), 16)
+    tokens = dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"), 1)
+    return transformers.WhisperConfig(
+        vocab_size=50, num_mel_bins=8, max_source_positions=8, max_target_positions=8, **sizes, **widths, **tokens
+    )
+
+
+SPEECH = {"input_features": TensorType((1, 8, 16), "float32"), "decoder_input_ids": TensorType((1, 4), "int64")}
+SLIDING = {"sliding_window": 3, "use_sliding_window": True, "max_window_layers": 0}
+
+
+@pytest.mark.parametrize(
+    ("config", "inputs"),
+    [
+        (decoder(), IDS),
+        (transformers.Qwen2Config(vocab_size=50, num_key_value_heads=1, **SMALL, **SLIDING), IDS),
+        (whisper(), SPEECH),
+    ],
+    ids=["causal", "sliding window", "packed positions"],
+)
+def test_a_decoder_is_exported_with_its_masks_and_keeps_its_settings(tmp_path, config, inputs):
+    torch.manual_seed(0)
+    model = transformers.AutoModel.from_config(config)
+    before = model.config._attn_implementation, model.config.use_cache
+    file = resolve(model, inputs=inputs, folder=tmp_path)
+    assert file.format == "onnx"
+    assert (model.config._attn_implementation, model.config.use_cache) == before
+    values = {name: torch.ones(kind.shape, dtype=getattr(torch, kind.dtype)) for name, kind in inputs.items()}
+    if "attention_mask" in graph_inputs(file):
+        values["attention_mask"] = torch.tensor([[0, 0, 1, 1, 1, 1, 1, 1], [1] * 8])
+    arrays = {name: value.numpy() for name, value in values.items()}
+    output = ReferenceEvaluator(str(file.path)).run(None, arrays)[0]
+    with torch.no_grad():
+        expected = model.eval()(**values, use_cache=False).last_hidden_state
+    # What a mask hides completely may differ: rows without a token to attend to.
+    rows = slice(2, None) if "attention_mask" in values else slice(None)
+    assert output[:, rows] == pytest.approx(expected[:, rows].numpy(), abs=1e-4)
+
+
 def test_a_folder_with_weights_gives_a_network_with_these(tmp_path):
     config = resnet()
     config.architectures = ["ResNetForImageClassification"]

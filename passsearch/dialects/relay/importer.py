@@ -14,6 +14,7 @@ from passsearch.core import TensorType
 from passsearch.dialects.contract import Array, ModelSource
 from passsearch.dialects.refusal import refusal_message
 from passsearch.dialects.relay import ir_file
+from passsearch.dialects.relay.errors import IMPORT_ERRORS
 from passsearch.errors import UserError
 
 READERS = {
@@ -47,7 +48,7 @@ def _import(source: ModelSource) -> tvm.IRModule:
     reader = import_module(f"{__package__}.importers.{READERS[source.format]}")
     try:
         return ir_file.bind(*reader.read(source))
-    except (NotImplementedError, tvm.error.OpNotImplemented) as error:
+    except IMPORT_ERRORS as error:
         raise UserError(refusal_message(source, str(error))) from error
 
 

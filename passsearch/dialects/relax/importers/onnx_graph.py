@@ -16,15 +16,22 @@ from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import from_onnx, onnx_frontend
 
 from passsearch.dialects.contract import ModelSource
+from passsearch.dialects.refusal import naming_operator
+from passsearch.dialects.relax.errors import COMPILER_ERRORS
+from passsearch.dialects.relax.importers.onnx_converters import CONVERTERS
 
 
 def read(source: ModelSource) -> tvm.IRModule:
     """Return the graph, its weights as constants."""
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
-    converters = {**onnx_frontend._get_convert_map(), "Clip": _Clip, "Pad": _Pad}
+    converters = {**onnx_frontend._get_convert_map(), **CONVERTERS, "Clip": _Clip, "Pad": _Pad}
     # TVM has no interface to replace a converter, so its table is patched during the import.
-    with patch.object(onnx_frontend, "_get_convert_map", lambda: converters):
+    importer = onnx_frontend.ONNXGraphImporter
+    with (
+        patch.object(onnx_frontend, "_get_convert_map", lambda: converters),
+        patch.object(importer, "_convert_operator", naming_operator(importer._convert_operator, COMPILER_ERRORS)),
+    ):
         return from_onnx(
             onnx.load(str(source.path)),
             shape_dict=shapes or None,

@@ -1,12 +1,16 @@
 """Importer of ONNX files."""
 
 from collections.abc import Mapping
+from unittest.mock import patch
 
 import onnx
 import tvm
 from tvm import relay
+from tvm.relay.frontend.onnx import GraphProto
 
 from passsearch.dialects.contract import ModelSource
+from passsearch.dialects.refusal import naming_operator
+from passsearch.dialects.relay.errors import IMPORT_ERRORS
 
 
 def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray]]:
@@ -15,5 +19,7 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
     model = onnx.load(str(source.path))
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
-    module, params = relay.frontend.from_onnx(model, shape=shapes, dtype=types or "float32", freeze_params=True)
+    convert = naming_operator(GraphProto._convert_operator, IMPORT_ERRORS)
+    with patch.object(GraphProto, "_convert_operator", convert):
+        module, params = relay.frontend.from_onnx(model, shape=shapes, dtype=types or "float32", freeze_params=True)
     return module, params

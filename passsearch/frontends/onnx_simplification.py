@@ -1,0 +1,117 @@
+"""Constant parts of ONNX networks are evaluated before a compiler imports them.
+
+Exporters write shapes as computations (Shape, Gather, Concat, Reshape), whose results are constants once the sizes of
+the inputs are known. TVM's importers refuse many of them or import them as shapes that are known at run time only.
+onnxscript's optimizer evaluates them by ONNX's own reference implementation. It fuses nothing, so a baseline gains
+nothing from it. Operators of other domains are not evaluated, so no code of a file runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from passsearch.frontends.model_file import ModelFile, cache_file_name, save_file
+
+if TYPE_CHECKING:
+    import onnx
+
+SHAPE_READERS = frozenset({"Shape", "Size"})
+"""Operators whose result is constant as soon as the sizes of their input are."""
+
+KEPT = frozenset({"ConstantOfShape", "DequantizeLinear", "QuantizeLinear"})
+"""Operators that may stand between constants: fills of any size, and quantised weights, which must stay so."""
+
+LARGEST_BYTES = 1 << 31
+"""Protobuf's limit of one file."""
+
+_log = logging.getLogger(__name__)
+
+
+def simplify_onnx(file: ModelFile, folder: Path) -> ModelFile:
+    """Return a network whose constant parts are evaluated; the same record if it has none.
+
+    The record stands for the same network: only its path changes.
+
+    Args:
+        file: An ONNX file with bound inputs.
+        folder: Folder for the simplified file.
+
+    Raises:
+        EnvironmentFault: The folder cannot be written.
+    """
+    import onnx
+
+    model = onnx.load(str(file.path), load_external_data=False)
+    if not _has_constant_part(model.graph) or _weight_bytes(model.graph) >= LARGEST_BYTES:
+        return file
+    identity = [file.sha256, sorted((name, str(kind)) for name, kind in file.inputs.items()), version("onnxscript")]
+    digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+    name = cache_file_name(f"{file.name}-simplified", digest, suffix=".onnx")
+    try:
+        return replace(file, path=save_file(folder, name, write=lambda path: _write_simplified(file, path)))
+    except (RuntimeError, ValueError, TypeError, LookupError, AttributeError) as error:
+        # The optimizer evaluates whatever the file holds; the importer may still read the file as it is.
+        _log.warning("`%s` is imported as it is, because it cannot be simplified (%s)", file.source, error)
+        return file
+
+
+def _has_constant_part(graph: onnx.GraphProto) -> bool:
+    """Return whether an operator reads sizes, or nothing but constants."""
+    constants = {weight.name for weight in graph.initializer} - {value.name for value in graph.input} | {""}
+    constants |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
+    return any(
+        node.op_type in SHAPE_READERS
+        or (node.op_type == "Constant" and node.attribute[0].name != "value")
+        or (node.input and node.op_type not in KEPT and constants.issuperset(node.input))
+        or any(_has_constant_part(branch) for branch in _branches(node))
+        for node in graph.node
+    )
+
+
+def _branches(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+
+
+def _weight_bytes(graph: onnx.GraphProto) -> int:
+    from onnx import helper
+
+    sizes = (helper.tensor_dtype_to_np_dtype(weight.data_type).itemsize for weight in graph.initializer)
+    counts = (_product(weight.dims) for weight in graph.initializer)
+    return sum(size * count for size, count in zip(sizes, counts, strict=True))
+
+
+def _product(sizes: Any) -> int:
+    count = 1
+    for size in sizes:
+        count *= size
+    return count
+
+
+def _write_simplified(file: ModelFile, path: Path) -> None:
+    import onnx_ir
+    from onnx_ir.passes.common import LiftConstantsToInitializersPass, RemoveUnusedNodesPass
+    from onnxscript import optimizer
+
+    _log.info("Evaluating the constant parts of `%s`.", file.source)
+    model = onnx_ir.load(file.path)
+    onnx_ir.external_data.load_to_model(model)
+    for value in model.graph.inputs:
+        if value.name in file.inputs:
+            value.shape = onnx_ir.Shape(file.inputs[value.name].shape)
+    # A fill of a known shape is a constant too; importers need it as one where it is part of a shape or a mask.
+    optimizer.fold_constants(
+        model, onnx_shape_inference=True, should_fold=lambda node: True if node.op_type == "ConstantOfShape" else None
+    )
+    # TVM reads a constant that is a tensor, and not the numbers and lists that ONNX allows as well.
+    LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    RemoveUnusedNodesPass()(model)
+    onnx_ir.save(model, path)

@@ -1,0 +1,10 @@
+"""Operators that we convert compute what ONNX's reference implementation computes."""
+
+from typing import Any
+
+
+def test_converted_operators_compute_what_onnx_defines(cases: Any) -> None:
+    *networks, clipped = cases("converter_cases.py")
+    assert len(networks) == 8
+    assert [case["case"] for case in networks if not case["same"]] == []
+    assert "Operator LSTM" in clipped["refusal"] and "clip" in clipped["refusal"]

@@ -1,0 +1,93 @@
+"""The constant parts of ONNX networks are evaluated, and nothing else of a network changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_graphs
+import pytest
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from passsearch.core import TensorType
+from passsearch.dialects.contract import case_inputs
+from passsearch.frontends import ModelFile, resolve, simplify_onnx
+
+COMPUTED = ("reshape-computed", "expand-computed", "mask-computed", "fill-computed", "resize-computed")
+SIZES = {
+    "reshape-computed": {"x": TensorType((2, 3, 4, 4), "float32")},
+    "expand-computed": {"ids": TensorType((2, 6), "int64")},
+}
+SHAPE_OPERATORS = {"Shape", "Size", "Range", "ConstantOfShape", "If"}
+
+
+def resolved(name: str, folder: Path) -> ModelFile:
+    path = onnx_graphs.save(name, folder / f"{name}.onnx")
+    return resolve(path, inputs=SIZES.get(name, {}), folder=folder)
+
+
+def operators(path: Path) -> set[str]:
+    return {node.op_type for node in onnx.load(str(path)).graph.node}
+
+
+def outputs(path: Path, inputs: dict[str, TensorType]) -> list[np.ndarray]:
+    return [np.asarray(each) for each in ReferenceEvaluator(str(path)).run(None, case_inputs(inputs, 1))]
+
+
+def types_of(path: Path) -> dict[str, TensorType]:
+    values = onnx.load(str(path)).graph.input
+    return {
+        value.name: TensorType(
+            tuple(size.dim_value for size in value.type.tensor_type.shape.dim),
+            str(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)),
+        )
+        for value in values
+    }
+
+
+@pytest.mark.parametrize("name", [*COMPUTED, "branch-of-shape"])
+def test_shapes_that_a_graph_computes_become_constants(name: str, tmp_path: Path) -> None:
+    file = resolved(name, tmp_path)
+    simple = simplify_onnx(file, tmp_path)
+    assert not operators(simple.path) & SHAPE_OPERATORS
+    assert (simple.sha256, simple.name, simple.inputs) == (file.sha256, file.name, file.inputs), "the same network"
+    types = {**types_of(simple.path), **file.inputs}
+    for mine, expected in zip(outputs(simple.path, types), outputs(file.path, types), strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["opset-13", "matmul-ranks", "quantized", "loop-counted", "branch-of-data"])
+def test_a_network_without_constant_parts_stays_as_it_is(name: str, tmp_path: Path) -> None:
+    file = resolved(name, tmp_path)
+    assert simplify_onnx(file, tmp_path) is file
+
+
+def test_an_operator_of_another_domain_is_not_evaluated(tmp_path: Path) -> None:
+    model = onnx_graphs.network(
+        [
+            onnx_graphs.node("Shape", "x", "shape"),
+            onnx_graphs.node("Reshape", "x shape", "same"),
+            onnx_graphs.node("Add", "same content", "y"),
+        ],
+        [onnx_graphs.value("x", [2])],
+        ["y"],
+        [onnx_graphs.constant(name, [1.0], "float32") for name in ("name", "content")],
+    )
+    del model.graph.initializer[1:]
+    model.graph.node.insert(0, helper.make_node("ReadFile", ["name"], ["content"], domain="someone.else"))
+    model.opset_import.append(helper.make_opsetid("someone.else", 1))
+    path = tmp_path / "own.onnx"
+    onnx.save(model, str(path))
+    simple = simplify_onnx(resolve(path, folder=tmp_path), tmp_path)
+    assert {"ReadFile"} <= operators(simple.path) and "Shape" not in operators(simple.path)
+
+
+def test_weights_in_another_file_are_in_the_simplified_one(tmp_path: Path) -> None:
+    model = onnx_graphs.computed_reshape()
+    path = tmp_path / "apart.onnx"
+    onnx.save(model, str(path), save_as_external_data=True, location="apart.data", size_threshold=0)
+    simple = simplify_onnx(resolve(path, inputs=SIZES["reshape-computed"], folder=tmp_path), tmp_path / "files")
+    types = SIZES["reshape-computed"]
+    np.testing.assert_allclose(outputs(simple.path, types)[0], outputs(path, types)[0], rtol=1e-6)
