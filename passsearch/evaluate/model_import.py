@@ -47,7 +47,7 @@ def loadable_model(session: Session, folder: Path) -> ModelFile:
     model = session.model
     if model.format not in session.dialect.isolated_imports:
         return model
-    imported = folder / cache_file_name(model.name, _digest(session), suffix="")
+    imported = folder / cache_file_name(model.name, import_digest(session), suffix="")
     if not imported.exists():
         folder.mkdir(parents=True, exist_ok=True)
         _log.info("importing %s in a process of its own", model.source)
@@ -96,7 +96,7 @@ def _import(worker: Worker, session: Session, *, folder: Path) -> None:
         raise UserError(f"Cannot import `{source}`: {answer['error']['reason']}; export ONNX instead.")
 
 
-def _digest(session: Session) -> str:
+def import_digest(session: Session) -> str:
     """Return a digest of the network, of how its inputs are bound, and of the code that imports it."""
     model, toolchain = session.model, session.toolchain
     request = model.to_request()

@@ -7,6 +7,7 @@ import tvm
 from tvm import relay
 
 from passsearch.dialects.contract import ModelSource
+from passsearch.dialects.relay.importers.local_inference import local_inference
 
 
 def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray]]:
@@ -15,5 +16,6 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
     model = onnx.load(str(source.path))
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
-    module, params = relay.frontend.from_onnx(model, shape=shapes, dtype=types or "float32", freeze_params=True)
+    with local_inference(relay.frontend.onnx):
+        module, params = relay.frontend.from_onnx(model, shape=shapes, dtype=types or "float32", freeze_params=True)
     return module, params
