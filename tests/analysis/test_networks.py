@@ -45,6 +45,18 @@ CLASSES = {
     "lstm_attention": {"unknown"},
     "recommender": {"RECO"},
     "residual_perceptron": {"unknown"},
+    "shufflenet": {"MN", "GROUPED"},
+    "vgg": {"PLAIN"},
+    "wide_and_deep": {"RECO"},
+    "collaborative_filter": {"RECO"},
+    "opt": {"BR", "DECODER"},
+    "bert_masked_lm": {"BR"},
+    "albert": {"BR"},
+    "levit": {"BR", "VIT"},
+    "mobilevit": {"BR", "MN", "VIT"},
+    "segformer": {"BR", "VIT"},
+    "regnet": {"RN", "GROUPED"},
+    "poolformer": {"unknown"},
 }
 
 
