@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from passsearch.analysis.graph import Dataflow, axis_size, integer_attribute, make_feature, walk_forward
-from passsearch.analysis.kinds import ACTIVATIONS, CONVOLUTIONS, JOINS, LAYOUTS, PADS, POOLS, TRANSPOSES
+from passsearch.analysis.graph import Dataflow, axis_size, integer_attribute, make_feature, walk_back, walk_forward
+from passsearch.analysis.kinds import ACTIVATIONS, CONVOLUTIONS, JOINS, LAYOUTS, PADS, POOLS, RESHAPES, TRANSPOSES
 from passsearch.core import Feature, Operator
 
 # Operators that may lie between the depthwise and the pointwise half of a block: they work on every channel alone.
@@ -27,6 +27,9 @@ _CHANNELWISE = (
     }
     | {"quantize", "dequantize", "requantize", "squeeze", "expand_dims"}
 )
+# Between two convolutions of a plain chain.
+_CHAINED = ACTIVATIONS | LAYOUTS | PADS | POOLS | {"batch_norm", "bias_add", "multiply", "add", "lrn"}
+_SHUFFLES = ([0, 2, 1, 3, 4], [0, 1, 2, 4, 3])  # of NCHW and NHWC, the channels as groups by members
 _READS_PADDING = CONVOLUTIONS | POOLS
 
 
@@ -43,6 +46,8 @@ def find_features(flow: Dataflow) -> Mapping[str, Feature]:
         "strided_convolution": make_feature(
             c.index for c in convolutions if max(integer_attribute(c, "strides"), default=1) > 1
         ),
+        "plain_convolution": make_feature(c.index for c in convolutions if _is_plain(flow, c)),
+        "channel_shuffle": make_feature(t.index for t in flow.of_kind(TRANSPOSES) if _shuffles_channels(flow, t)),
         "depthwise_separable": make_feature(separable, _kernels(flow, separable)),
     }
 
@@ -113,6 +118,27 @@ def _feeds_window(flow: Dataflow, pad: Operator) -> bool:
         return False
     walk = walk_forward(flow, pad.index, through=lambda index: flow.kind(index) in LAYOUTS)
     return any(flow.kind(index) in _READS_PADDING for index in walk.ends)
+
+
+def _is_plain(flow: Dataflow, convolution: Operator) -> bool:
+    """Return whether a spatial convolution reads the network's input or one other convolution, by no other path."""
+    if not is_spatial(flow, convolution) or is_grouped(flow, convolution):
+        return False
+
+    def leads_on(index: int) -> bool:
+        return flow.kind(index) in _CHAINED and len(flow.arguments(index)) == 1
+
+    walk = walk_back(flow, flow.arguments(convolution.index)[:1], through=leads_on)
+    kinds = {flow.kind(end) for end in walk.ends}
+    return len(walk.ends) == 1 and (kinds <= CONVOLUTIONS or kinds == {"input"})
+
+
+def _shuffles_channels(flow: Dataflow, transpose: Operator) -> bool:
+    """Return whether a transpose exchanges groups of channels with the members of groups, between two reshapes."""
+    if list(integer_attribute(transpose, "axes")) not in _SHUFFLES:
+        return False
+    around = [*flow.arguments(transpose.index), *flow.users(transpose.index)]
+    return len(around) == 2 and all(flow.kind(index) in RESHAPES for index in around)
 
 
 def _pointwise_after(flow: Dataflow, convolution: Operator) -> int | None:

@@ -8,11 +8,13 @@ from passsearch.analysis import (
     attention,
     convolution,
     detection,
+    joins,
     normalization,
     residual,
     rewrites,
     siblings,
     structure,
+    tables,
 )
 from passsearch.analysis.graph import Dataflow, dataflow
 from passsearch.core import Feature, Fingerprint, ModuleSummary
@@ -25,6 +27,8 @@ _FAMILIES: tuple[Callable[[Dataflow], Mapping[str, Feature]], ...] = (
     attention.find_features,
     detection.find_features,
     siblings.find_features,
+    joins.find_features,
+    tables.find_features,
     rewrites.find_features,
     structure.find_features,
 )

@@ -186,6 +186,10 @@ def _parameters(operators: Sequence[Operator], graph: Digraph) -> frozenset[int]
 def _is_weight(operators: Sequence[Operator], graph: Digraph, *, index: int) -> bool:
     """Return whether every use of an input is one of a weight."""
     uses = list(_uses(operators, graph, index=index))
+    # Tables hold floats; `take` of an integer input picks a column of indices, as recommenders do.
+    indices = any(kind.dtype.startswith(("int", "uint")) for kind in operators[index].outputs)
+    if indices and any(operators[user].kind == "take" for user, _ in uses):
+        return False
     small = bool(operators[index].outputs) and len(operators[index].outputs[0].shape) <= 1
     return bool(uses) and all(_is_weight_use(operators[user], slot, small=small) for user, slot in uses)
 

@@ -15,12 +15,11 @@ from passsearch.api.common import (
     open_evaluator,
     progress_callback,
     read_candidate,
-    session,
 )
 from passsearch.api.results import Analysis, Comparison
 from passsearch.core import DEADLINE_S, InputTypes, check_arguments
 from passsearch.errors import UserError
-from passsearch.evaluate import MeasurementPlans, Session, open_session
+from passsearch.evaluate import MeasurementPlans, Session, keep_summary, open_session, recall_summary
 from passsearch.search import (
     CACHES,
     CF22,
@@ -51,13 +50,25 @@ def analyze(
     toolchain: str | None = None,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
+    progress: Progress | bool | None = None,
 ) -> Analysis:
-    """Return operators, features, architecture classes with evidence, and candidate passes with reasons."""
+    """Return operators, features, architecture classes with evidence, and candidate passes with reasons.
+
+    The graph of a network that this toolchain has imported before comes from a file in the cache folder.
+    """
     network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
-    options: Any = {"toolchain": toolchain, "catalogs": catalogs, "trust": trust}
-    with session(model, example_inputs, remember=False, **network, **options) as evaluator:
-        analysis = analyze_network(evaluator.session, evaluator.network.summary)
-        return Analysis(analysis.summary, analysis.fingerprint, analysis.classes, analysis.selection)
+    with progress_callback(progress) as report:
+        report("reading the network", 0, 2)
+        file = model_file(model, example_inputs, toolchain=toolchain, trust=trust, **network)
+        opened = open_session(file, toolchain=toolchain, target=None, catalogs=catalog_paths(catalogs))
+        summary = recall_summary(opened)
+        if summary is None:
+            report(f"importing the network with {opened.toolchain.name}", 1, 2)
+            with open_evaluator(opened, remember=False) as evaluator:
+                summary = evaluator.network.summary
+            keep_summary(opened, summary)
+    analysis = analyze_network(opened, summary)
+    return Analysis(analysis.summary, analysis.fingerprint, analysis.classes, analysis.selection)
 
 
 @check_arguments

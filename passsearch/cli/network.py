@@ -26,6 +26,8 @@ from passsearch.core import DEADLINE_S, USUAL_REPETITIONS, USUAL_TRIALS, folder_
 from passsearch.errors import UserError
 
 INTERRUPTED = 130
+SLOW_S = 3.0
+"""Time after which a command that is usually quick shows what it is doing, in seconds."""
 
 
 def analyze(
@@ -47,18 +49,20 @@ def analyze(
     types = read_inputs(inputs)
     check_environment(toolchain)
     from passsearch import api
-    from passsearch.report import analysis_text
+    from passsearch.report import ProgressBar, analysis_text
 
-    analysis = api.analyze(
-        model,
-        inputs=types,
-        batch=batch,
-        function=function,
-        sizes=sizes,
-        toolchain=toolchain,
-        catalogs=catalogs or (),
-        trust=trust,
-    )
+    with ProgressBar(delay_s=SLOW_S) as progress:
+        analysis = api.analyze(
+            model,
+            inputs=types,
+            batch=batch,
+            function=function,
+            sizes=sizes,
+            toolchain=toolchain,
+            catalogs=catalogs or (),
+            trust=trust,
+            progress=progress,
+        )
     document = {"model": model, **analysis.to_json()}
     print_result(document, analysis_text(document), as_json=as_json)
 

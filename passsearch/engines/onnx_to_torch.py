@@ -34,9 +34,12 @@ DIRECT: Mapping[str, Callable[..., Any]] = {
     "Tanh": torch.tanh,
     "Erf": torch.erf,
     "Sqrt": torch.sqrt,
+    "Reciprocal": torch.reciprocal,
+    "Neg": operator.neg,
     "Clip": torch.clamp,
     "Where": torch.where,
     "Reshape": torch.reshape,
+    "Expand": torch.broadcast_to,
 }
 """Operators whose inputs are the function's arguments."""
 
@@ -90,6 +93,12 @@ def _gather(inputs: Sequence[Any], attributes: Attributes) -> Any:
     return functional.embedding, (inputs[1], inputs[0])
 
 
+def _slice(inputs: Sequence[Any], _: Attributes) -> Any:
+    data, (start,), (end,), (axis,) = inputs
+    assert 0 <= start < end, (start, end)
+    return torch.narrow, (data, axis, start, end - start)
+
+
 def _permute(data: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
     # Keys of an attention. Inductor of torch 2.13 takes them in the two steps that PyTorch's own code writes; from one
     # step its pattern for attention with a mask raises an error. Both are views and cost nothing.
@@ -109,6 +118,7 @@ RULES: Mapping[str, Rule] = {
     "Unsqueeze": _unsqueeze,
     "Cast": _cast,
     "Gather": _gather,
+    "Slice": _slice,
     "MaxPool": lambda inputs, of: (
         functional.max_pool2d,
         (inputs[0], of["kernel_shape"], of["strides"], _padding(of)),

@@ -32,6 +32,7 @@ from passsearch.evaluate.records import (
 from passsearch.evaluate.seal import is_sealed, seal
 from passsearch.evaluate.session import OUTPUT_CASES, Session, device_of, open_session, physical_cores
 from passsearch.evaluate.state_graph import Edge, EdgeKey, StateGraph
+from passsearch.evaluate.summary_cache import keep_summary, recall_summary
 from passsearch.evaluate.verify import DEVIATION, Agreement
 
 __all__ = [
@@ -76,9 +77,11 @@ __all__ = [
     "dialect_digest",
     "find_options",
     "is_sealed",
+    "keep_summary",
     "open_session",
     "options_key",
     "physical_cores",
+    "recall_summary",
     "recorded_edges",
     "seal",
 ]

@@ -73,7 +73,7 @@ def _loadable(session: Session, folder: Path) -> ModelFile:
 def _imported(session: Session, folder: Path) -> ModelFile:
     """Return the file of the model's IR, imported by a process of its own unless that file exists."""
     model = session.model
-    imported = folder / cache_file_name(model.name, _digest(session), suffix="")
+    imported = folder / cache_file_name(model.name, import_digest(session), suffix="")
     if not imported.exists():
         folder.mkdir(parents=True, exist_ok=True)
         _log.info("importing %s in a process of its own", model.source)
@@ -138,7 +138,7 @@ def _refusal(model: ModelFile, reason: str) -> str:
     return f"{text}." if model.format == "onnx" else f"{text}; export ONNX instead."
 
 
-def _digest(session: Session) -> str:
+def import_digest(session: Session) -> str:
     """Return a digest of the network, of how its inputs are bound, and of the code that imports it."""
     model, toolchain = session.model, session.toolchain
     request = model.to_request()

@@ -1,7 +1,7 @@
 """Front ends: they turn a network of any framework into a model file that a worker can load."""
 
 from passsearch.frontends.foreign_code import find_code
-from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, temporary_subfolder
+from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file, temporary_subfolder
 from passsearch.frontends.onnx_network import OnnxNetwork, resolve_onnx
 from passsearch.frontends.onnx_simplification import simplify_onnx
 from passsearch.frontends.resolve import resolve
@@ -14,6 +14,7 @@ __all__ = [
     "find_code",
     "resolve",
     "resolve_onnx",
+    "save_file",
     "simplify_onnx",
     "temporary_subfolder",
 ]

@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Iterable
+from threading import Timer
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -34,13 +35,16 @@ def _is_notebook(shell: object) -> bool:
 class ProgressBar:
     """A progress callback: it is called with the step, the number of finished candidates and their total."""
 
-    def __init__(self, console: "Console | None" = None) -> None:
+    def __init__(self, console: "Console | None" = None, *, delay_s: float = 0.0) -> None:
         """Prepare a bar, or lines where standard error is a file: a bar there would be thousands of lines.
 
         Args:
             console: The console of the bar; by default the terminal or the notebook, where there is one.
+            delay_s: Time after which the display appears; a call that ends earlier shows nothing.
         """
         self._clock = _Clock()
+        self._timer = Timer(delay_s, self._appear) if delay_s else None
+        self._is_visible = self._timer is None
         is_shown = console is not None or sys.stderr.isatty() or in_ipython()
         self._bar = _bar(self._clock, console) if is_shown else None
         self._task = self._bar.add_task("starting", total=None) if self._bar else None
@@ -56,9 +60,16 @@ class ProgressBar:
         if self._bar is not None and self._task is not None:
             self._clock.begin(text)
             self._bar.update(self._task, description=_plain(text), completed=done, total=max(total, done, 1))
-        elif text != self._phase:
+        elif text != self._phase and self._is_visible:
             sys.stderr.write(f"{printable(text)}\n")
         self._phase = text
+
+    def _appear(self) -> None:
+        self._is_visible = True
+        if self._bar is not None:
+            self._bar.start()
+        elif self._phase:
+            sys.stderr.write(f"{printable(self._phase)}\n")
 
     def _show_note(self, text: str) -> None:
         if self._bar is not None:
@@ -67,13 +78,19 @@ class ProgressBar:
             sys.stderr.write(f"{printable(text)}\n")
 
     def __enter__(self) -> "ProgressBar":
-        if self._bar is not None:
-            self._bar.start()
+        if self._timer is None:
+            self._appear()
+        else:
+            self._timer.daemon = True
+            self._timer.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()  # it may be showing the bar just now
         if self._bar is not None:
             self._bar.stop()
 

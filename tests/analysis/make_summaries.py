@@ -17,7 +17,7 @@ DATA = Path(__file__).parent / "data"
 def export(folder: Path) -> None:
     """Write every network of `networks.py` as ONNX, through TorchScript."""
     import torch
-    from networks import NETWORKS
+    from networks import LATER_OPSET, NETWORKS
 
     folder.mkdir(parents=True, exist_ok=True)
     # The fast path is one fused operator that has no ONNX form.
@@ -25,19 +25,19 @@ def export(folder: Path) -> None:
     for name, (build, inputs) in NETWORKS.items():
         torch.manual_seed(0)
         path = str(folder / f"{name}.onnx")
-        torch.onnx.export(build().eval().requires_grad_(False), inputs(), path, dynamo=False, opset_version=13)
+        opset = 14 if name in LATER_OPSET else 13
+        torch.onnx.export(build().eval().requires_grad_(False), inputs(), path, dynamo=False, opset_version=opset)
 
 
 def summarize(folder: Path) -> None:
     """Import the ONNX files into Relay and write the summaries that a worker would send to the analyzer."""
-    import onnx
-    from tvm import relay
-
+    from passsearch.dialects.contract import ModelSource
+    from passsearch.dialects.relay import importer
     from passsearch.dialects.relay.summary import summarize as summary_of
 
     DATA.mkdir(exist_ok=True)
     for path in sorted(folder.glob("*.onnx")):
-        module, _ = relay.frontend.from_onnx(onnx.load(str(path)), freeze_params=True)
+        module = importer.load(ModelSource(path, "onnx", {}, None, None))
         text = json.dumps(summary_of(module).to_json(), separators=(",", ":"))
         # Without a time stamp in the header, equal summaries give equal files.
         (DATA / f"{path.stem}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))

@@ -268,6 +268,69 @@ class Recommender(nn.Module):
         return self.top(torch.cat([x, torch.bmm(rows, rows.transpose(1, 2)).flatten(1)], 1))
 
 
+class Shuffle(nn.Module):
+    """An exchange of channels between groups."""
+
+    def __init__(self, groups):
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, x):
+        b, c, h, w = x.shape
+        return x.view(b, self.groups, c // self.groups, h, w).transpose(1, 2).reshape(b, c, h, w)
+
+
+class Halves(nn.Module):
+    """The unit of ShuffleNet v2, which computes one half of the channels and shuffles both."""
+
+    def __init__(self, c):
+        super().__init__()
+        h = c // 2
+        self.branch = nn.Sequential(cbr(h, h, 1), cbr(h, h, 3, 1, h, act=None), cbr(h, h, 1))
+        self.shuffle = Shuffle(2)
+
+    def forward(self, x):
+        kept, computed = x.chunk(2, 1)
+        return self.shuffle(torch.cat([kept, self.branch(computed)], 1))
+
+
+def shufflenet():
+    return classifier([cbr(3, 16, 3, 2), Halves(16), Halves(16), cbr(16, 32, 3, 2), Halves(32), Halves(32)], 32)
+
+
+def vgg():
+    last = [nn.Conv2d(16, 32, 3, padding=1), nn.ReLU()]
+    return classifier([cbr(3, 8), cbr(8, 8), nn.MaxPool2d(2), cbr(8, 16), cbr(16, 16), nn.MaxPool2d(2), *last], 32)
+
+
+class WideAndDeep(nn.Module):
+    """A recommender with an input for each category, and a linear part beside its perceptron."""
+
+    def __init__(self):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(30 + place, 6) for place in range(4))
+        self.deep = nn.Sequential(nn.Linear(27, 16), nn.ReLU(), nn.Linear(16, 1))
+        self.wide = nn.Linear(3, 1)
+
+    def forward(self, x, *categories):
+        rows = [table(category) for table, category in zip(self.tables, categories, strict=True)]
+        return torch.sigmoid(self.deep(torch.cat([x, *rows], 1)) + self.wide(x))
+
+
+class CollaborativeFilter(nn.Module):
+    """A recommender with two tables of users and two of items (He et al., 2017)."""
+
+    def __init__(self):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(size, 8) for size in (40, 50, 40, 50))
+        self.deep = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 8), nn.ReLU())
+        self.last = nn.Linear(16, 1)
+
+    def forward(self, user, item):
+        a, b, c, d = (table(index) for table, index in zip(self.tables, (user, item, user, item), strict=True))
+        return self.last(torch.cat([a * b, self.deep(torch.cat([c, d], 1))], 1))
+
+
 def perceptron():
     layers = [Skip(nn.Sequential(nn.LayerNorm(32), nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 32))) for _ in range(4)]
     return nn.Sequential(nn.Linear(16, 32), *layers, nn.Softmax(-1), nn.Linear(32, 3))
@@ -294,6 +357,16 @@ TEXT = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attent
 IMAGE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 DISTIL = {"vocab_size": 50, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64}
 GPT = {"vocab_size": 50, "n_positions": 32, "n_embd": 32, "n_layer": 2, "n_head": 4}
+DEEP_TEXT = {**TEXT, "vocab_size": 60, "hidden_size": 48, "num_hidden_layers": 3, "intermediate_size": 96}
+OPT = {"vocab_size": 60, "hidden_size": 32, "word_embed_proj_dim": 32, "ffn_dim": 64, "num_hidden_layers": 2}
+OPT |= {"num_attention_heads": 2, "max_position_embeddings": 32}
+LEVIT = {"image_size": 64, "hidden_sizes": [16, 24, 32], "num_attention_heads": [2, 3, 4], "depths": [1, 1, 1]}
+LEVIT |= {"key_dim": [8, 8, 8]}
+MOBILEVIT = {"image_size": 64, "hidden_sizes": [24, 32, 40], "neck_hidden_sizes": [8, 8, 12, 16, 20, 24, 64]}
+MOBILEVIT |= {"num_attention_heads": 2}
+SEGFORMER = {"hidden_sizes": [8, 16, 24, 32], "num_attention_heads": [1, 2, 2, 4], "depths": [1, 1, 1, 1]}
+STAGES = {"embedding_size": 8, "hidden_sizes": [16, 32, 48, 64], "depths": [1, 2, 2, 1]}
+POOLFORMER = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
 MOBILEBERT = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "embedding_size": 32}
 
 
@@ -303,6 +376,14 @@ def image(size=64):
 
 def tokens():
     return (torch.randint(0, 50, (1, 12)),)
+
+
+def masked_tokens():
+    return (*tokens(), torch.ones(1, 12, dtype=torch.int64))
+
+
+def categories(count):
+    return tuple(torch.randint(0, 30, (2,)) for _ in range(count))
 
 
 def sequence():
@@ -337,4 +418,19 @@ NETWORKS: dict[str, tuple[Callable, Callable]] = {
     "gpt2": (lambda: hub("GPT2LMHeadModel", "GPT2Config", **GPT), tokens),
     "llama": (lambda: hub("LlamaModel", "LlamaConfig", **TEXT), tokens),
     "vit": (lambda: hub("ViTModel", "ViTConfig", image_size=64, **IMAGE), image),
+    "shufflenet": (shufflenet, image),
+    "vgg": (vgg, image),
+    "wide_and_deep": (WideAndDeep, lambda: (torch.randn(2, 3), *categories(4))),
+    "collaborative_filter": (CollaborativeFilter, lambda: categories(2)),
+    "opt": (lambda: hub("OPTForCausalLM", "OPTConfig", **OPT), masked_tokens),
+    "bert_masked_lm": (lambda: hub("BertForMaskedLM", "BertConfig", **DEEP_TEXT), masked_tokens),
+    "albert": (lambda: hub("AlbertModel", "AlbertConfig", embedding_size=16, **DEEP_TEXT), masked_tokens),
+    "levit": (lambda: hub("LevitModel", "LevitConfig", **LEVIT), image),
+    "mobilevit": (lambda: hub("MobileViTModel", "MobileViTConfig", **MOBILEVIT), image),
+    "segformer": (lambda: hub("SegformerModel", "SegformerConfig", **SEGFORMER), image),
+    "regnet": (lambda: hub("RegNetModel", "RegNetConfig", groups_width=8, **STAGES), image),
+    "poolformer": (lambda: hub("PoolFormerModel", "PoolFormerConfig", **POOLFORMER), image),
 }
+
+LATER_OPSET = frozenset(list(NETWORKS)[list(NETWORKS).index("shufflenet") :])
+"""Networks that are exported at opset 14, which has the triangular masks of decoders."""

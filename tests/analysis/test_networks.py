@@ -20,31 +20,43 @@ RULES = tuple(
 CLASSES = {
     "resnet_basic": {"RN"},
     "resnet_preactivated": {"RN"},
-    "resnext": {"RN"},
+    "resnext": {"RN", "GROUPED"},
     "mobilenet_v1": {"MN"},
     "mobilenet_v3": {"MN"},
     "ssd_resnet": {"RN", "SSD"},
     "ssd_resnet_list": {"RN", "SSD"},
     "ssd_resnet_maps": {"RN", "SSD"},
-    "ssd_vgg": {"SSD"},
+    "ssd_vgg": {"SSD", "PLAIN"},
     "yolo": {"RN", "SSD"},
     "bert": {"BR"},
     "distilbert": {"BR"},
     "mobilebert": {"BR"},
-    "gpt2": {"BR"},
-    "llama": {"BR"},
-    "vit": {"BR"},
+    "gpt2": {"BR", "DECODER"},
+    "llama": {"BR", "DECODER"},
+    "vit": {"BR", "VIT"},
     "unet_supervised": {"unknown"},
     "unet_flattened": {"unknown"},
-    "densenet": {"unknown"},
+    "densenet": {"DENSE"},
     "inception": {"unknown"},
     "convnext": {"unknown"},
     "mixer": {"unknown"},
     "lstm": {"unknown"},
     "gru": {"unknown"},
     "lstm_attention": {"unknown"},
-    "recommender": {"unknown"},
+    "recommender": {"RECO"},
     "residual_perceptron": {"unknown"},
+    "shufflenet": {"MN", "GROUPED"},
+    "vgg": {"PLAIN"},
+    "wide_and_deep": {"RECO"},
+    "collaborative_filter": {"RECO"},
+    "opt": {"BR", "DECODER"},
+    "bert_masked_lm": {"BR"},
+    "albert": {"BR"},
+    "levit": {"BR", "VIT"},
+    "mobilevit": {"BR", "MN", "VIT"},
+    "segformer": {"BR", "VIT"},
+    "regnet": {"RN", "GROUPED"},
+    "poolformer": {"unknown"},
 }
 
 
@@ -86,7 +98,7 @@ def test_evidence_has_counts_and_details():
 
 
 def test_unknown_lists_the_missing_features_of_each_class():
-    text = evidence("densenet", "unknown")
+    text = evidence("inception", "unknown")
     for rule in RULES:
         assert f"not {rule.name} ({rule.title}): " in text
     assert "0 `residual_convolution`, at least 3 needed" in text

@@ -17,7 +17,10 @@ def feature_counts(analysis: Any) -> dict[str, int]:
     return {name: feature.count for name, feature in features if feature.count and name not in IMPORTER_FEATURES}
 
 
-@pytest.mark.parametrize("network", ["resnet18", "mobilenet_v2", "ssd_mobilenet", "bert_tiny", "gpt2_tiny"])
+@pytest.mark.parametrize(
+    "network",
+    ["resnet18", "mobilenet_v2", "ssd_mobilenet", "bert_tiny", "gpt2_tiny", "llama_tiny", "llama_tiny_decode"],
+)
 def test_classes_and_features_do_not_depend_on_the_importer(network: str, relay: Toolchain, relax: Toolchain) -> None:
     by_relay, by_relax = (
         passsearch.analyze(f"zoo:{network}", toolchain=toolchain.name) for toolchain in (relay, relax)

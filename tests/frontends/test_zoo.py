@@ -12,14 +12,15 @@ from onnx.reference import ReferenceEvaluator
 
 from passsearch.errors import UserError
 from passsearch.frontends.zoo import NETWORKS, build, describe
+from passsearch.frontends.zoo.llama import llama
 from passsearch.frontends.zoo.mobilenet import mobilenet_v2
 from passsearch.frontends.zoo.resnet import resnet
 from passsearch.frontends.zoo.ssd import ssd_resnet50
 from passsearch.frontends.zoo.transformer import bert, gpt2
 from passsearch.frontends.zoo.vgg import vgg
 
-TINY = ("resnet_tiny", "vgg_tiny", "bert_tiny", "gpt2_tiny")
-HEAVY = ("vgg19", "bert_base", "bert_base_16", "gpt2")
+TINY = ("resnet_tiny", "vgg_tiny", "bert_tiny", "gpt2_tiny", "llama_tiny", "llama_tiny_decode")
+HEAVY = ("vgg19", "bert_base", "bert_base_16", "gpt2", "llama", "llama_decode")
 LIGHT = tuple(name for name in NETWORKS if name not in HEAVY)
 
 
@@ -36,7 +37,7 @@ def feeds(model, seed=0):
         shape = input_shape(value)
         if value.name == "attention_mask":
             values[value.name] = np.tile(np.arange(shape[1]) < shape[1] * 3 // 4, (shape[0], 1)).astype(np.int64)
-        elif value.name == "image":
+        elif value.name == "image" or value.name.startswith("past_"):
             values[value.name] = random.standard_normal(shape, dtype=np.float32)
         else:
             values[value.name] = random.integers(0, 2, shape)
@@ -113,7 +114,8 @@ def test_activations_neither_vanish_nor_explode_with_depth():
     assert max(deviations) < 20
 
 
-@pytest.mark.parametrize("name", TINY)
+# Llama answers for its last token only; its own tests are below.
+@pytest.mark.parametrize("name", [name for name in TINY if "llama" not in name])
 def test_hidden_or_later_tokens_and_batch_neighbours_do_not_change_a_result(name):
     model = build(name, batch=2)
     values = feeds(model)
@@ -159,6 +161,30 @@ def test_gpt2_is_valid_and_has_the_published_size():
     assert parameter_count(model) == 124_439_808
     assert output_shapes(model) == {"logits": (1, 128, 50257)}
     onnx.checker.check_model(model)
+
+
+def test_llama_is_valid_and_has_the_size_that_its_table_states():
+    model = build("llama")
+    assert parameter_count(model) == pytest.approx(100_100_000, rel=0.002)
+    assert output_shapes(model)["logits"] == (1, 1, 32000)
+    onnx.checker.check_model(model)
+
+
+def test_llama_continues_a_prompt_with_its_cache():
+    sizes = {"layers": 2, "hidden": 32, "heads": 4, "key_heads": 2, "intermediate": 48, "vocabulary": 40}
+    tokens = np.random.default_rng(0).integers(0, 40, (1, 8))
+    whole = ReferenceEvaluator(llama(**sizes, sequence=8)).run(None, {"input_ids": tokens})
+    _, *state = ReferenceEvaluator(llama(**sizes, sequence=7)).run(None, {"input_ids": tokens[:, :7]})
+    step = llama(**sizes, sequence=1, cached=7)
+    names = [value.name for value in step.graph.input]
+    continued = ReferenceEvaluator(step).run(None, dict(zip(names, [tokens[:, 7:], *state], strict=True)))
+    for expected, found in zip(whole, continued, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_llama_refuses_heads_that_do_not_divide():
+    with pytest.raises(UserError, match="4 heads and 3 heads of keys"):
+        llama(layers=1, hidden=32, heads=4, key_heads=3)
 
 
 def test_gpt2_reads_its_tokens_and_writes_its_logits_by_one_table():

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from io import StringIO
 from pathlib import Path
@@ -65,3 +66,20 @@ def _on_a_terminal(command: list[str], *, home: Path) -> str:
             while part := file.read(4096):
                 text += part
     return text.decode(errors="replace")
+
+
+def test_a_delayed_display_shows_only_what_takes_long(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressBar(delay_s=60) as report:
+        report("reading", 0, 2)
+    assert capsys.readouterr().err == ""
+
+    with ProgressBar(delay_s=0.05) as report:
+        report("reading", 0, 2)
+        deadline_s = time.monotonic() + 30
+        written = ""
+        while not written and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+            written = capsys.readouterr().err
+        assert written == "reading\n"
+        report("importing", 1, 2)
+    assert capsys.readouterr().err == "importing\n"

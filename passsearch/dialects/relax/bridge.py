@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import passsearch.dialects.relax.quick_import  # isort: skip  # noqa: F401  # before TVM is imported
 import tvm
 import tvm_ffi
 from tvm import relax

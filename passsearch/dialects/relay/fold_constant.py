@@ -17,7 +17,15 @@ import numpy as np
 import tvm
 from tvm import relay
 
-__all__ = ["EVALUATED_OPERATORS", "DynamicToStatic", "FoldConstant", "FoldScaleAxis"]
+__all__ = [
+    "EVALUATED_OPERATORS",
+    "DynamicToStatic",
+    "FoldConstant",
+    "FoldScaleAxis",
+    "Folder",
+    "Types",
+    "flatten_arguments",
+]
 
 Arrays = List[np.ndarray]
 Shape = Tuple[int, ...]
@@ -70,10 +78,10 @@ def DynamicToStatic(evaluator: str = "tvm") -> tvm.transform.Pass:  # noqa: N802
 
 
 def _fold_function(function: Any, _module: tvm.IRModule, _context: tvm.transform.PassContext) -> Any:
-    return _Folder().fold(function)
+    return Folder().fold(function)
 
 
-class _Folder:
+class Folder:
     """A walk over one function that evaluates equal calls on the same constants once."""
 
     def __init__(self) -> None:
@@ -92,7 +100,7 @@ class _Folder:
             if children is not None:
                 self._replacements[expr] = self._rebuild(expr, children)
                 continue
-            children = _children(expr)
+            children = self.children(expr)
             if children is None:
                 return root  # one unknown construct leaves the whole function to TVM
             stack.append((expr, children))
@@ -110,14 +118,23 @@ class _Folder:
         is_changed = any(self._replacements[child] is not None for child in children)
         current = [self._current(child) for child in children] if is_changed else children
         if isinstance(expr, relay.Call):
-            folded = self._fold_call(expr, current)
+            folded = self.fold_call(expr, current)
             if folded is not None:
                 return folded
         if isinstance(expr, relay.TupleGetItem) and isinstance(current[0], relay.Tuple):
             return current[0].fields[expr.index]
         return _with_children(expr, current) if is_changed else None
 
-    def _fold_call(self, call: Any, args: List[Any]) -> Any:
+    def children(self, expr: Any) -> Optional[List[Any]]:
+        """Return the expressions below ``expr`` that are folded first; None for a construct that is left to TVM."""
+        return _children(expr)
+
+    def types(self, expr: Any) -> Optional[Types]:
+        """Return shape and dtype of an expression, or of the fields of a tuple; None if one is unknown or dynamic."""
+        return _static_types(expr)
+
+    def fold_call(self, call: Any, args: List[Any]) -> Any:
+        """Return what replaces a call with these folded arguments, None if the call stays."""
         if not isinstance(call.op, tvm.ir.Op):
             return None
         name = call.op.name
@@ -132,7 +149,7 @@ class _Folder:
     def _operands(self, args: List[Any]) -> Optional[Arrays]:
         """Return the arrays of constants, tuples flattened; None if one is not constant or numpy lacks its dtype."""
         operands: Arrays = []
-        for arg in _flatten(args):
+        for arg in flatten_arguments(args):
             if not isinstance(arg, relay.Constant):
                 return None
             array = self._arrays.get(arg)
@@ -144,7 +161,7 @@ class _Folder:
         return operands
 
     def _evaluate(self, call: Any, evaluate: "_Evaluate", *, operands: Arrays) -> Any:
-        types = _static_types(call)
+        types = self.types(call)
         if types is None:
             return None
         # ``self._arrays`` holds the operands until the walk ends, so no other array can get one of their ids.
@@ -163,7 +180,7 @@ class _Folder:
     def _fold_shape(self, call: Any) -> Any:
         """Return the value of ``shape_of`` or ``ndarray_size`` of a static shape, else None."""
         # Scalars are left to TVM, which reads memory it never set for them.
-        types, dtype = _static_types(call.args[0]), call.attrs.dtype
+        types, dtype = self.types(call.args[0]), call.attrs.dtype
         if types is None or not types[0][0] or dtype not in _NUMERIC:
             return None
         shape = types[0][0]
@@ -218,7 +235,8 @@ def _with_children(expr: Any, children: List[Any]) -> Any:
     return relay.expr.IfWithFields(expr, *children)
 
 
-def _flatten(args: List[Any]) -> Iterator[Any]:
+def flatten_arguments(args: List[Any]) -> Iterator[Any]:
+    """Yield the arguments of a call, and the fields of those that are tuples."""
     for arg in args:
         if isinstance(arg, relay.Tuple):
             yield from arg.fields

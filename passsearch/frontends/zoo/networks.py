@@ -113,6 +113,15 @@ def _gpt2(**options: int) -> Callable[[int], onnx.ModelProto]:
     return make
 
 
+def _llama(**options: int) -> Callable[[int], onnx.ModelProto]:
+    def make(batch: int) -> onnx.ModelProto:
+        from passsearch.frontends.zoo.llama import llama
+
+        return llama(batch=batch, **options)
+
+    return make
+
+
 def _mobilenet_v2(batch: int) -> onnx.ModelProto:
     from passsearch.frontends.zoo.mobilenet import mobilenet_v2
 
@@ -143,7 +152,15 @@ def _tokens(length: int) -> str:
     return f"input_ids: int64[1, {length}]"
 
 
+def _token_and_cache(*, layers: int, shape: list[int]) -> str:
+    names = [f"past_{kind}_{layer}" for layer in range(layers) for kind in ("keys", "values")]
+    return ", ".join([_tokens(1), *(f"{name}: float32{shape}" for name in names)])
+
+
 _TINY = {"layers": 2, "hidden": 64, "heads": 2, "sequence": 16, "vocabulary": 100}
+
+_TINY_LLAMA = {"layers": 2, "hidden": 64, "heads": 4, "key_heads": 2, "intermediate": 176, "vocabulary": 100}
+_ONE_TOKEN = {"sequence": 1, "cached": 127}
 
 _ALL = (
     Network("resnet18", _resnet(18), _image(224), "ResNet-18 image classifier, 11.7 M parameters"),
@@ -156,10 +173,26 @@ _ALL = (
     Network("bert_base", _bert(), _text(128), "BERT-base for question answering, 108.9 M parameters"),
     Network("bert_base_16", _bert(sequence=16), _text(16), "BERT-base on 16 tokens, 108.9 M parameters"),
     Network("gpt2", _gpt2(), _tokens(128), "GPT-2 small on 128 tokens, logits of all positions, 124.4 M parameters"),
+    Network("llama", _llama(), _tokens(128), "decoder as in Llama that reads 128 tokens, 100.1 M parameters"),
+    Network(
+        "llama_decode",
+        _llama(**_ONE_TOKEN),
+        _token_and_cache(layers=12, shape=[1, 4, 127, 64]),
+        "decoder as in Llama that reads token 128, 100.1 M parameters",
+    ),
     Network("resnet_tiny", _resnet(18, width=8, size=32, classes=10), _image(32), "ResNet-18 at width 8, for tests"),
     Network("vgg_tiny", _vgg(11, width=8, size=32, hidden=64, classes=10), _image(32), "VGG11 at width 8, for tests"),
     Network("bert_tiny", _bert(**_TINY), _text(16), "BERT with 2 layers of width 64, for tests"),
     Network("gpt2_tiny", _gpt2(**_TINY), _tokens(16), "GPT-2 with 2 layers of width 64, for tests"),
+    Network(
+        "llama_tiny", _llama(**_TINY_LLAMA, sequence=16), _tokens(16), "Llama with 2 layers of width 64, for tests"
+    ),
+    Network(
+        "llama_tiny_decode",
+        _llama(**_TINY_LLAMA, **_ONE_TOKEN),
+        _token_and_cache(layers=2, shape=[1, 2, 127, 16]),
+        "Llama with 2 layers of width 64 that reads token 128, for tests",
+    ),
 )
 
 NETWORKS: Mapping[str, Network] = MappingProxyType({network.name: network for network in _ALL})

@@ -11,6 +11,7 @@ from tvm.relay.frontend.onnx import GraphProto
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.refusal import naming_operator
 from passsearch.dialects.relay.errors import IMPORT_ERRORS
+from passsearch.dialects.relay.importers.local_inference import local_inference
 
 
 def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray]]:
@@ -20,6 +21,6 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
     convert = naming_operator(GraphProto._convert_operator, IMPORT_ERRORS)
-    with patch.object(GraphProto, "_convert_operator", convert):
+    with patch.object(GraphProto, "_convert_operator", convert), local_inference(relay.frontend.onnx):
         module, params = relay.frontend.from_onnx(model, shape=shapes, dtype=types or "float32", freeze_params=True)
     return module, params
