@@ -40,6 +40,7 @@ IMPORTERS = {
     "onnx": "frontends",
     "onnxruntime": "engines",
     "openvino": "engines",
+    "jax": "engines",
     "tensorflow": "frontends",
     "mxnet": "frontends",
     "transformers": "frontends",
