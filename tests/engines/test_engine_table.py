@@ -14,7 +14,7 @@ def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_engine_has_lock_files() -> None:
-    assert set(declarations()) == {"inductor", "onnxruntime", "openvino", "torch", "xla"}
+    assert set(declarations()) == {"inductor", "onnxruntime", "openvino", "openvino:own", "torch", "xla"}
     for engine in declarations().values():
         for tag in ("py311", "py312", "py313"):
             assert "--hash=sha256:" in engine.environment.lock(tag).read_text(), engine.name
