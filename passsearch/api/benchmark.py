@@ -92,6 +92,11 @@ class _Settings:
     own_threads: bool
     labels: Path | None
 
+    @property
+    def device(self) -> str:
+        """Kind of the device that all engines run on."""
+        return "cuda" if (self.target or "").startswith("cuda") else "cpu"
+
 
 @check_arguments
 def bench(
@@ -200,12 +205,18 @@ def read_engines(texts: Sequence[str]) -> list[EngineRequest]:
 
 
 def _check_installed(settings: _Settings) -> None:
-    """Raise before anything is built if an engine or a toolchain is missing."""
+    """Raise before anything is built if an engine or a toolchain is missing, or an engine is of another device."""
     for request in settings.requests:
         if request.toolchain:
             get_toolchain(request.toolchain)
-        else:
-            engine_spec(request.name, Path(), python=settings.python)
+            continue
+        devices = declarations()[request.name].devices
+        if settings.device not in devices:
+            raise UserError(
+                f"Engine `{request.name}` runs on {' and '.join(devices)}, and the target is "
+                f"`{settings.target or 'cpu'}`; leave it out{'' if settings.target else ', or give --target cuda'}."
+            )
+        engine_spec(request.name, Path(), python=settings.python)
 
 
 def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None, folder: Path) -> _Entry:
@@ -220,7 +231,8 @@ def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None,
     # Inductor's cache is empty at the first process.
     variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
     others = [request.name for request in settings.requests if not request.toolchain]
-    entry.specs += [engine_spec(name, path, python=python, environment=variables) for name in others]
+    options = {} if settings.device == "cpu" else {"device": settings.device}
+    entry.specs += [engine_spec(name, path, python=python, environment=variables, **options) for name in others]
     if settings.labels is not None:
         _check_samples(settings.labels, network.types)
     if settings.own_threads:
@@ -274,8 +286,8 @@ def _reference_engines(file: ModelFile, python: Path | None) -> list[EngineSpec]
 def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path) -> None:
     """Compile a toolchain's pipelines; those that do not compile become rows with the reason."""
     session = open_session(entry.network.file, toolchain=toolchain, target=settings.target, catalogs=settings.catalogs)
-    if session.device != "cpu" or session.cannot_run_reason:
-        raise UserError(f"`bench` runs on this machine's CPU; the target is `{session.target}`. Use `compare` for it.")
+    if session.cannot_run_reason:
+        raise UserError(f"`bench` runs what it builds; `{session.target}` cannot: {session.cannot_run_reason}")
     requests = [request for request in settings.requests if request.toolchain == toolchain]
     candidates = [read_candidate(session, request.pipeline, trust=settings.trust) for request in requests]
     with open_evaluator(session, folder=folder, remember=False) as evaluator:
@@ -293,7 +305,7 @@ def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path
 
 def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report: Progress) -> list[Contest]:
     """Measure all batch sizes in turns, so that a slow change of the machine affects all of them."""
-    meter = probe("cpu").meter
+    meter = probe(settings.device).meter
     contests = [
         Contest(
             entry.specs,
@@ -329,7 +341,7 @@ def _document(
         records = {record.spec.name: record for record in contest.comparison.records}
         measured = {**rows_by_engine(records, baseline=baseline, plan=settings.plan), **entry.failures}
         rows += [{"engine": name, "batch": entry.batch, **measured[name], **_own(measured, name)} for name in order]
-    sensors, file = probe("cpu"), entries[0].network.file
+    sensors, file = probe(settings.device), entries[0].network.file
     return {
         "schema": SCHEMA,
         "measured_at": timestamp(),

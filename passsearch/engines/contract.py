@@ -8,7 +8,9 @@ An adapter is a module of ``passsearch/engines/adapters/`` with
   is compiled and ready to run; ``threads=None`` leaves their number to the engine. Whatever it raises becomes the
   reason why this engine has no result.
 
-``LOWERED``, if there is one, names those of the engines that may compute in less than float32.
+``DEVICES``, if there is one, names the kinds of devices that its engines run on, ``cpu`` and ``cuda``, instead of the
+CPU alone; ``open_engine`` gets the keyword ``device`` for another than the CPU. ``LOWERED``, if there is one, names
+those of the engines that may compute in less than float32.
 
 The engine's library is imported inside ``open_engine`` only, because the declarations are read where it is missing.
 """

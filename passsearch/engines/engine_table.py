@@ -34,6 +34,7 @@ class Declaration:
         adapter: Full name of the adapter's module.
         environment: The packages that it needs.
         settings: Keywords of the adapter's ``open_engine``.
+        devices: Kinds of devices that it runs on.
         is_lowered: True if the engine may compute in less than the network's precision.
     """
 
@@ -41,6 +42,7 @@ class Declaration:
     adapter: str
     environment: EngineEnvironment
     settings: Mapping[str, Any]
+    devices: tuple[str, ...] = ("cpu",)
     is_lowered: bool = False
 
     @property
@@ -58,7 +60,8 @@ def declarations() -> Mapping[str, Declaration]:
         adapter = import_module(name)
         for engine, settings in adapter.ENGINES.items():
             is_lowered = engine in getattr(adapter, "LOWERED", ())
-            found[engine] = Declaration(engine, name, adapter.ENVIRONMENT, settings, is_lowered)
+            devices = getattr(adapter, "DEVICES", ("cpu",))
+            found[engine] = Declaration(engine, name, adapter.ENVIRONMENT, settings, devices, is_lowered)
     return MappingProxyType(found)
 
 

@@ -70,7 +70,7 @@ class EngineRecord:
         deviations: Deviation of the outputs, by process; every process has other inputs.
         visits: Seconds of every inference, by process and round.
         rates: Inferences per second by the number that run at the same time, by process and round.
-        no_rates: Reason why an engine has no rate, by the number of inferences.
+        no_rates: Reason why the engine cannot run that number of inferences, by the number.
         energy_j: Joules of one inference, by process and round; empty where there is no meter.
         power_w: Mean power of a visit in watts, by process and round.
         accuracy: Share of labelled samples that it classifies right, with their numbers; ``None`` without labels.
@@ -323,18 +323,16 @@ class Visitor:
             if visit.energy_j is not None:
                 count, (begin_s, end_s) = len(answer["seconds"]) + (not is_slow), answer["clock_s"]
                 self._consumed[number] = visit.energy_j / count, visit.energy_j / (end_s - begin_s)
-            return [visit, *self._visit_together(number, is_slow=is_slow)]
+            return [visit, *self._visit_together(number)]
         except EngineFailure as error:
             self.record.failure = str(error)
             return []
 
-    def _visit_together(self, number: int, *, is_slow: bool) -> Iterator[Visit]:
-        """Run inferences at the same time, as many as the plan says."""
+    def _visit_together(self, number: int) -> Iterator[Visit]:
+        """Run inferences at the same time, as many as the plan says; a slow engine does not."""
         reasons = self.record.no_rates
         for count in self._plan.requests:
-            if is_slow:
-                reasons[count] = f"one inference takes more than {self._plan.slow_s:g} s"
-            if count in reasons:
+            if count in reasons or self.is_slow:
                 continue
             answer, visit = self._timed("together", requests=count, longest_s=self._plan.visit_s)
             if "unavailable" in answer:

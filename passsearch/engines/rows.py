@@ -31,7 +31,7 @@ def engine_row(record: EngineRecord, *, plan: EnginePlan) -> dict[str, Any]:
         "artifact_bytes": spec.artifact_bytes,
         "energy_j": _typical(record.energy_j),
         "power_w": _typical(record.power_w),
-        "together": {str(count): together(record, count) for count in plan.requests},
+        "together": {str(count): together(record, count, plan=plan) for count in plan.requests},
         "idle_share": record.idle_share,
         "inferences": sum(len(visit) for visits in record.visits for visit in visits),
         **({"note": f"slow: one inference in {few} of {len(record.visits)} processes"} if few else {}),
@@ -55,10 +55,10 @@ def _typical(values: Sequence[Sequence[float]]) -> float | None:
     return median(map(median, values)) if values else None
 
 
-def together(record: EngineRecord, count: int) -> dict[str, Any]:
+def together(record: EngineRecord, count: int, *, plan: EnginePlan) -> dict[str, Any]:
     """Return the inferences per second of an engine with several at the same time, or the reason why there are none."""
     if count not in record.rates:
-        return {"unavailable": record.no_rates[count]}
+        return {"unavailable": record.no_rates.get(count, f"one inference takes more than {plan.slow_s:g} s")}
     rates = [median(rates) for rates in record.rates[count]]
     mean = mean_ratio([math.log(value) for value in rates]).to_json()
     return {"inferences_per_s": {"median": mean["ratio"], "interval": mean["interval"]}, "process_rates": rates}

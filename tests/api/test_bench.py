@@ -61,6 +61,9 @@ def test_tvm_beside_onnxruntime(onnxruntime_python: Path, relax: Toolchain, tmp_
         (["torch"], {"batches": [1, 1]}, "`batches` is a list of different numbers"),
         (["torch"], {"batches": [0]}, "`each of batches` is a whole number from 1 on; got 0"),
         (["torch"], {"batch": 1, "batches": [1]}, "Give `batch` or `batches`, not both."),
+        (["tensorrt"], {}, "`tensorrt` runs on cuda, and the target is `cpu`; leave it out, or give --target cuda."),
+        (["xla"], {"target": "cuda"}, "Engine `xla` runs on cpu, and the target is `cuda`; leave it out."),
+        (["torch"], {"requests": [0]}, "`each of requests` is a whole number from 1 on; got 0"),
         (["no-such:O3"], {}, "Unknown toolchain `no-such`|No toolchain"),
     ],
 )

@@ -81,6 +81,17 @@ class Counter:
         return SensorReading(time.monotonic(), energy_j=self.energy_j)
 
 
+def test_onnxruntime_for_cuda_does_not_run_on_the_cpu(
+    onnxruntime_python: Path, tiny_network: Path, tmp_path: Path
+) -> None:
+    reference = engine_spec("onnxruntime", tiny_network, python=onnxruntime_python)
+    spec = engine_spec("onnxruntime-cuda", tiny_network, python=onnxruntime_python, device="cuda")
+    plan = replace(PLAN, processes=1)
+    comparison = compare([spec], reference=reference, types=TYPES, plan=plan, folder=tmp_path / "rounds")
+    # The package for the CPU stands for the one for CUDA on a machine without a GPU.
+    assert "ONNX Runtime cannot load CUDA or finds no GPU" in comparison.records[0].failure
+
+
 def test_the_first_reference_that_takes_the_network_counts(
     onnxruntime_python: Path, torch_python: Path, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ ENVIRONMENT = EngineEnvironment(
     "torch", REQUIREMENTS, ("torch", "onnx"), disk_bytes=2_000_000_000, requirement="torch==2.13.0"
 )
 ENGINES: dict[str, dict[str, Any]] = {"torch": {}, "inductor": {"inductor": True}}
+DEVICES = ("cpu", "cuda")
 
 
 class Torch:
