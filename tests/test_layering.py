@@ -40,6 +40,7 @@ IMPORTERS = {
     "onnx": "frontends",
     "onnxruntime": "engines",
     "openvino": "engines",
+    "tensorrt": "engines",
     "jax": "engines",
     "tensorflow": "frontends",
     "mxnet": "frontends",

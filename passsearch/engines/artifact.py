@@ -6,18 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.dialects.contract import Artifact
-from passsearch.engines.contract import Array, Inputs, Request
+from passsearch.engines.contract import Array, Inputs, Request, usable_cores
 
 
 class BuiltNetwork:
     """An artifact in TVM's runtime."""
 
-    def __init__(self, folder: str, *, inputs: Inputs, bridge: str, target: str, device: str, version: str) -> None:
+    def __init__(
+        self, folder: str, *, threads: int | None, inputs: Inputs, bridge: str, target: str, device: str, version: str
+    ) -> None:
         module, _, name = bridge.partition(":")
         self._compiler = getattr(import_module(module), name)(target)
         self._folder, self._device, self._inputs = folder, device, inputs
         self._executable = self._open()
         self.threads = int(self._compiler.threads())
+        # A TVM without a pool of threads has one thread, but may run a copy of the network on every core.
+        self._cores = threads or usable_cores()
         self.versions = {"tvm": version}
         self.settings: dict[str, str] = {}
 
@@ -37,8 +41,8 @@ class BuiltNetwork:
         """Return copies of the network, each with an equal part of the threads."""
         if self._device != "cpu":
             raise NotImplementedError("passsearch runs one inference at a time on a GPU")
-        parts = min(count, self.threads)
-        return [self._request(self.threads // parts) for _ in range(parts)]
+        parts = min(count, self._cores)
+        return [self._request(self._cores // parts) for _ in range(parts)]
 
     def _request(self, threads: int) -> Request:
         executable: Any = None
@@ -62,12 +66,13 @@ def open_engine(
 
     Args:
         model: Folder of the artifact.
-        threads: Number of threads; TVM reads it from the environment.
+        threads: Number of threads, which TVM reads from the environment.
         inputs: Inputs of every inference.
         bridge: The dialect's bridge, as ``module:Class``.
         target: TVM's target.
         device: Device that runs it.
         version: Version of the TVM.
     """
-    del threads
-    return BuiltNetwork(model, inputs=inputs, bridge=bridge, target=target, device=device, version=version)
+    return BuiltNetwork(
+        model, threads=threads, inputs=inputs, bridge=bridge, target=target, device=device, version=version
+    )

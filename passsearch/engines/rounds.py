@@ -73,6 +73,7 @@ class EngineRecord:
         no_rates: Reason why the engine cannot run that number of inferences, by the number.
         energy_j: Joules of one inference, by process and round; empty where there is no meter.
         power_w: Mean power of a visit in watts, by process and round.
+        artifact_bytes: Size of the files that the engine loads.
         accuracy: Share of labelled samples that it classifies right, with their numbers; ``None`` without labels.
         idle_share: Largest share of a core that the process used between its visits; 0 if its threads sleep then.
         failure: Reason why the engine has no result; empty if it has one.
@@ -88,6 +89,7 @@ class EngineRecord:
     no_rates: dict[int, str] = field(default_factory=dict)
     energy_j: list[list[float]] = field(default_factory=list)
     power_w: list[list[float]] = field(default_factory=list)
+    artifact_bytes: int | None = None
     accuracy: dict[str, Any] | None = None
     idle_share: float = 0.0
     failure: str = ""
@@ -279,6 +281,7 @@ class Visitor:
         record = self.record
         _log.info("loading %s", record.spec.name)
         self.outputs.mkdir(exist_ok=True)
+        record.artifact_bytes = record.spec.artifact_bytes
         try:
             record.opened.append(self._process.open(self._home / "inputs.npz"))
             answer = self._process.ask("outputs", folder=str(self.outputs))

@@ -28,7 +28,7 @@ def engine_row(record: EngineRecord, *, plan: EnginePlan) -> dict[str, Any]:
         "first_s": record.first_s,
         "memory_bytes": max(record.memory_bytes, default=None),
         **({"accuracy": record.accuracy} if record.accuracy else {}),
-        "artifact_bytes": spec.artifact_bytes,
+        "artifact_bytes": record.artifact_bytes,
         "energy_j": _typical(record.energy_j),
         "power_w": _typical(record.power_w),
         "together": {str(count): together(record, count, plan=plan) for count in plan.requests},
