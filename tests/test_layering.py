@@ -42,6 +42,8 @@ IMPORTERS = {
     "onnxscript": "frontends",
     "onnxruntime": "engines",
     "openvino": "engines",
+    "tensorrt": "engines",
+    "jax": "engines",
     "tensorflow": "frontends",
     "mxnet": "frontends",
     "transformers": "frontends",

@@ -10,6 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from passsearch.api.common import Progress, catalog_paths, open_evaluator, progress_callback, read_candidate
 from passsearch.api.engine_artifacts import compile_as_deployed
 from passsearch.api.results import EngineBenchmark
@@ -33,6 +35,8 @@ from passsearch.search import analyze_network, with_prerequisites
 from passsearch.toolchain import cache_folder, get_toolchain
 
 SCHEMA = "passsearch-bench/1"
+OWN_THREADS = ", own threads"
+"""End of the name of an engine that chooses its number of threads."""
 # Neither a pipeline nor the name of an engine has a colon before its first brace.
 _QUALIFIED = re.compile(r"([A-Za-z0-9_.-]+):(.+)")
 
@@ -85,6 +89,13 @@ class _Settings:
     catalogs: Sequence[Path]
     trust: bool
     python: Path | None
+    own_threads: bool
+    labels: Path | None
+
+    @property
+    def device(self) -> str:
+        """Kind of the device that all engines run on."""
+        return "cuda" if (self.target or "").startswith("cuda") else "cpu"
 
 
 @check_arguments
@@ -96,6 +107,9 @@ def bench(
     batch: int | None = None,
     batches: Sequence[int] | None = None,
     threads: int | None = None,
+    own_threads: bool = False,
+    requests: Sequence[int] | None = None,
+    labels: str | Path | None = None,
     baseline: str | None = None,
     rounds: int = EnginePlan.rounds,
     processes: int = EnginePlan.processes,
@@ -120,6 +134,10 @@ def bench(
         batch: Size of an open first dimension.
         batches: Several sizes, which are measured in turns; adds the friction coefficient of every engine.
         threads: Threads of each engine; one for each physical core by default.
+        own_threads: True to measure every engine once more, with the number of threads that it chooses itself.
+        requests: Numbers of inferences that run at the same time; adds the throughput of each number.
+        labels: NumPy file (``.npz``) with an array for each input, many samples in the first dimension, and their
+            ``labels``; adds the share that each engine's first output classifies right.
         baseline: The engine that ratios refer to; the first by default.
         rounds: Rounds of each process.
         processes: Processes of each engine, one after another.
@@ -137,20 +155,21 @@ def bench(
         UserError: An argument is impossible; the message says what to do.
         EnvironmentFault: An engine is not installed; the message says how to install it.
     """
-    requests = read_engines(engines)
+    named = read_engines(engines)
     if batch is not None and batches is not None:
         raise UserError("Give `batch` or `batches`, not both.")
-    if baseline is not None and baseline not in (request.name for request in requests):
-        names = ", ".join(request.name for request in requests)
+    if baseline is not None and baseline not in (each.name for each in named):
+        names = ", ".join(each.name for each in named)
         raise UserError(f"The baseline is one of the engines; got `{baseline}`. Choose from: {names}.")
-    plan = EnginePlan(threads or physical_cores(), processes, rounds)
+    plan = EnginePlan(threads or physical_cores(), processes, rounds, requests=tuple(requests or ()))
     python = None if engines_python is None else Path(engines_python).absolute()
     if python is not None and not python.is_file():
         raise UserError(f"`{python}` is no interpreter; give the Python of an environment that has all engines.")
     cores = len(os.sched_getaffinity(0))
     if plan.threads > cores:
         raise UserError(f"`threads` is at most {cores}, the cores that this process may use; got {plan.threads}.")
-    settings = _Settings(requests, plan, target, tolerance, catalog_paths(catalogs), trust, python)
+    samples = None if labels is None else Path(labels).absolute()
+    settings = _Settings(named, plan, target, tolerance, catalog_paths(catalogs), trust, python, own_threads, samples)
     _check_installed(settings)
     types = read_inputs(inputs)
     with ExitStack() as stack:
@@ -163,7 +182,7 @@ def bench(
             report(f"compiling for batch {size}" if size else "compiling", len(entries), len(sizes))
             entries.append(_make_entry(network, settings, batch=size, folder=folder / f"batch-{size}"))
         contests = _run(entries, settings, folder=folder, report=report)
-    return EngineBenchmark(_document(entries, contests, settings, baseline=baseline or requests[0].name))
+    return EngineBenchmark(_document(entries, contests, settings, baseline=baseline or named[0].name))
 
 
 def read_engines(texts: Sequence[str]) -> list[EngineRequest]:
@@ -176,7 +195,7 @@ def read_engines(texts: Sequence[str]) -> list[EngineRequest]:
         raise UserError("Nothing to measure; give for example: --engines relay:O3,onnxruntime")
     requests = []
     for text in texts:
-        match = _QUALIFIED.fullmatch(text)
+        match = None if text in declarations() else _QUALIFIED.fullmatch(text)
         if match is None and text not in declarations():
             raise unknown_engine_error(text)
         requests.append(EngineRequest(text, match[1], match[2]) if match else EngineRequest(text))
@@ -186,12 +205,18 @@ def read_engines(texts: Sequence[str]) -> list[EngineRequest]:
 
 
 def _check_installed(settings: _Settings) -> None:
-    """Raise before anything is built if an engine or a toolchain is missing."""
+    """Raise before anything is built if an engine or a toolchain is missing, or an engine is of another device."""
     for request in settings.requests:
         if request.toolchain:
             get_toolchain(request.toolchain)
-        else:
-            engine_spec(request.name, Path(), python=settings.python)
+            continue
+        devices = declarations()[request.name].devices
+        if settings.device not in devices:
+            raise UserError(
+                f"Engine `{request.name}` runs on {' and '.join(devices)}, and the target is "
+                f"`{settings.target or 'cpu'}`; leave it out{'' if settings.target else ', or give --target cuda'}."
+            )
+        engine_spec(request.name, Path(), python=settings.python)
 
 
 def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None, folder: Path) -> _Entry:
@@ -206,13 +231,38 @@ def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None,
     # Inductor's cache is empty at the first process.
     variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
     others = [request.name for request in settings.requests if not request.toolchain]
-    entry.specs += [engine_spec(name, path, python=python, environment=variables) for name in others]
+    options = {} if settings.device == "cpu" else {"device": settings.device}
+    entry.specs += [engine_spec(name, path, python=python, environment=variables, **options) for name in others]
+    if settings.labels is not None:
+        _check_samples(settings.labels, network.types)
+    if settings.own_threads:
+        entry.specs += [replace(spec, name=f"{spec.name}{OWN_THREADS}", own_threads=True) for spec in entry.specs]
     if not entry.references:
         raise EnvironmentFault(
             "Outputs are compared with those of PyTorch in float64 or of ONNX Runtime, and neither is installed. "
             "Run: passsearch toolchain install torch"
         )
     return entry
+
+
+def _check_samples(file: Path, types: Mapping[str, TensorType]) -> None:
+    """Raise an error unless a file has labels, and samples for all inputs."""
+    try:
+        with np.load(file) as content:
+            shapes = {name: content[name].shape for name in content.files}
+    except (OSError, ValueError) as error:
+        raise UserError(f"Cannot read `{file}` as a NumPy file (.npz): {error}") from error
+    if missing := [name for name in ("labels", *types) if name not in shapes]:
+        raise UserError(
+            f"`{file}` needs an array `{missing[0]}`; it has {', '.join(shapes)}. Write it with numpy.savez: one array "
+            "for each input, many samples in its first dimension, and `labels`, a number for each sample."
+        )
+    for name, kind in types.items():
+        if shapes[name][1:] != tuple(kind.shape[1:]) or shapes[name][:1] != shapes["labels"]:
+            raise UserError(
+                f"`{name}` of `{file}` has the shape {shapes[name]}; the network takes {tuple(kind.shape)}, and there "
+                f"are {shapes['labels'][0] if shapes['labels'] else 0} labels."
+            )
 
 
 def _reference_engines(file: ModelFile, python: Path | None) -> list[EngineSpec]:
@@ -236,8 +286,8 @@ def _reference_engines(file: ModelFile, python: Path | None) -> list[EngineSpec]
 def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path) -> None:
     """Compile a toolchain's pipelines; those that do not compile become rows with the reason."""
     session = open_session(entry.network.file, toolchain=toolchain, target=settings.target, catalogs=settings.catalogs)
-    if session.device != "cpu" or session.cannot_run_reason:
-        raise UserError(f"`bench` runs on this machine's CPU; the target is `{session.target}`. Use `compare` for it.")
+    if session.cannot_run_reason:
+        raise UserError(f"`bench` runs what it builds; `{session.target}` cannot: {session.cannot_run_reason}")
     requests = [request for request in settings.requests if request.toolchain == toolchain]
     candidates = [read_candidate(session, request.pipeline, trust=settings.trust) for request in requests]
     with open_evaluator(session, folder=folder, remember=False) as evaluator:
@@ -255,6 +305,7 @@ def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path
 
 def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report: Progress) -> list[Contest]:
     """Measure all batch sizes in turns, so that a slow change of the machine affects all of them."""
+    meter = probe(settings.device).meter
     contests = [
         Contest(
             entry.specs,
@@ -262,6 +313,8 @@ def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report
             types=entry.network.types,
             plan=replace(settings.plan, limit=entry.limit),
             folder=folder / f"contest-{number}",
+            meter=meter,
+            samples=settings.labels,
         )
         for number, entry in enumerate(entries)
     ]
@@ -287,15 +340,16 @@ def _document(
     for entry, contest in zip(entries, contests, strict=True):
         records = {record.spec.name: record for record in contest.comparison.records}
         measured = {**rows_by_engine(records, baseline=baseline, plan=settings.plan), **entry.failures}
-        rows += [{"engine": name, "batch": entry.batch, **measured[name]} for name in order]
-    file = entries[0].network.file
+        rows += [{"engine": name, "batch": entry.batch, **measured[name], **_own(measured, name)} for name in order]
+    sensors, file = probe(settings.device), entries[0].network.file
     return {
         "schema": SCHEMA,
         "measured_at": timestamp(),
         "model": {"name": file.name, "source": file.source, "sha256": [each.network.file.sha256 for each in entries]},
         "batches": [entry.batch for entry in entries],
         "inputs": [_inputs_document(entry.network.types) for entry in entries],
-        "device": probe("cpu").device,
+        "device": sensors.device,
+        "unavailable": {name: sensors.unavailable.get(name) for name in ("energy_j", "power_w")},
         "threads": settings.plan.threads,
         "plan": {**asdict(settings.plan), "limit": [entry.limit for entry in entries]},
         "references": [contest.reference.name for contest in contests],
@@ -304,6 +358,15 @@ def _document(
         "rows": rows,
         "friction": friction_rows(rows, engines=order, baseline=baseline) if len(entries) > 1 else {},
     }
+
+
+def _own(measured: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    """Return the measurement of an engine with its own choice of threads, for its row; empty if there is none."""
+    row = measured.get(f"{name}{OWN_THREADS}")
+    if row is None:
+        return {}
+    kept = ("failure", "threads", "latency_s", "ratio", "process_median_s", "process_fastest_s", "together")
+    return {"own_threads": {key: row[key] for key in kept if key in row}}
 
 
 def _inputs_document(types: Mapping[str, TensorType]) -> dict[str, Any]:

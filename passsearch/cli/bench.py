@@ -18,7 +18,7 @@ def bench(
         str,
         typer.Option(
             metavar="A,B",
-            help="Engines, by commas: onnxruntime, openvino, torch, inductor; TOOLCHAIN:PIPELINE for TVM.",
+            help="Engines, by commas: onnxruntime, openvino, torch, inductor, xla; TOOLCHAIN:PIPELINE for TVM.",
         ),
     ] = "",
     baseline: Annotated[
@@ -26,6 +26,17 @@ def bench(
     ] = None,
     batches: Annotated[
         str | None, typer.Option(metavar="1,2,4", help="Batch sizes, by commas; adds the friction coefficient.")
+    ] = None,
+    requests: Annotated[
+        str | None,
+        typer.Option(metavar="1,2,4", help="Numbers of inferences at the same time; adds the throughput of each."),
+    ] = None,
+    own_threads: Annotated[
+        bool, typer.Option("--own-threads", help="Measure engines with the number of threads that they choose, too.")
+    ] = False,
+    labels: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="NumPy file (.npz) with samples by input and `labels`; adds the accuracy."),
     ] = None,
     threads: Annotated[
         int | None,
@@ -53,7 +64,7 @@ def bench(
 
     Every engine has the same threads and cores, and its outputs are compared with a reference first.
     """
-    types, sizes = read_inputs(inputs), _read_batches(batches)
+    types, sizes = read_inputs(inputs), _read_numbers(batches, "batches", example="1,2,4,8")
     from passsearch import api
     from passsearch.report import ProgressBar, engines_text
 
@@ -64,6 +75,9 @@ def bench(
             inputs=types,
             batch=batch,
             batches=sizes,
+            requests=_read_numbers(requests, "requests", example="1,2,4"),
+            own_threads=own_threads,
+            labels=labels,
             threads=threads,
             baseline=baseline,
             rounds=rounds,
@@ -90,11 +104,13 @@ def _read_engines(text: str) -> list[str]:
     return engines
 
 
-def _read_batches(text: str | None) -> list[int] | None:
+def _read_numbers(text: str | None, option: str, *, example: str) -> list[int] | None:
     names = split_names(text)
     if names is None:
         return None
     for name in names:
         if not (name.isascii() and name.isdigit()):
-            raise UserError(f"Batch sizes are whole numbers from 1 on; got `{name}`. For example: --batches 1,2,4,8")
+            raise UserError(
+                f"--{option} takes whole numbers from 1 on; got `{name}`. For example: --{option} {example}"
+            )
     return list(map(int, names))

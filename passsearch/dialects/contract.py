@@ -180,6 +180,9 @@ class Bridge(Protocol):
     def threads(self) -> int:
         """Return the number of threads a parallel kernel uses in this process; some builds use fewer than allowed."""
 
+    def limit_threads(self, count: int) -> None:
+        """Limit the threads of kernels that the calling thread starts."""
+
     def free_device_bytes(self, device: str) -> int | None:
         """Return the free memory of a GPU, which all its processes share; ``None`` for a CPU, or if it is unknown."""
 

@@ -24,7 +24,7 @@ _ONE = re.compile(r"^Operator (\S+) is not (?:implemented|supported)", re.MULTIL
 """The message of an importer that stops at the first operator it lacks."""
 
 
-_QUANTIZED = re.compile(r"^Q(?:Linear|Gemm)|Integer$")
+INTEGER_OPERATORS = re.compile(r"^Q(?:Linear|Gemm)|Integer$")
 """ONNX operators that compute in integers themselves."""
 
 
@@ -69,7 +69,7 @@ def naming_operator(convert: Callable[..., Any], errors: tuple[type[Exception], 
 def _way_round(source: ModelSource, names: Sequence[str]) -> str:
     if source.format != "onnx":
         return "replace it in the network, export ONNX instead"
-    if all(_QUANTIZED.search(name) for name in names):
+    if all(INTEGER_OPERATORS.search(name) for name in names):
         return "quantise the network in the QDQ format (QuantizeLinear and DequantizeLinear)"
     return "replace it in the network"
 

@@ -172,6 +172,12 @@ def count_parallel_tasks(runtime: ctypes.CDLL) -> int:
     return max(counts)
 
 
+def limit_threads(count: int) -> None:
+    """Limit the threads of kernels that the calling thread starts; TVM has a pool for each thread."""
+    # 1 is TVM's code for fast cores first (``ThreadGroup::kBig``).
+    tvm.get_global_func("runtime.config_threadpool")(1, count)
+
+
 def read_ir_file(path: Path, *, ir: str) -> tuple[tvm.IRModule, Mapping[str, Any]]:
     """Return the module of an IR file, and the arrays of the parameter file beside it, if there is one.
 

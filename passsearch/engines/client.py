@@ -33,6 +33,8 @@ class EngineSpec:
         modules: Modules to import before loading is timed.
         environment: Further environment variables.
         about: What results say beside the measurement, such as the pipeline.
+        limit: Largest deviation of its outputs, if it may exceed that of the plan.
+        own_threads: True if the engine chooses its number of threads, on all cores.
     """
 
     name: str
@@ -43,18 +45,27 @@ class EngineSpec:
     modules: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     about: Mapping[str, Any] = field(default_factory=dict)
+    limit: float | None = None
+    own_threads: bool = False
+
+    @property
+    def artifact_bytes(self) -> int:
+        """Size of the files that the engine loads."""
+        files = self.model.rglob("*") if self.model.is_dir() else [self.model]
+        return sum(file.stat().st_size for file in files if file.is_file())
 
 
 class EngineProcess:
-    """One process with one engine, pinned to as many cores as it has threads."""
+    """One process with one engine, pinned to as many cores as it has threads if their number is given."""
 
     def __init__(self, spec: EngineSpec, *, threads: int, log: Path) -> None:
         counts = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TVM_NUM_THREADS")
-        environment = {**child_environment(), **dict.fromkeys(counts, str(threads)), **spec.environment}
-        self._spec, self._threads = spec, threads
+        limits = {} if spec.own_threads else dict.fromkeys(counts, str(threads))
+        environment = {**child_environment(), **limits, **spec.environment}
+        self._spec, self._threads = spec, None if spec.own_threads else threads
         with log.open("a") as errors:
             self._process = subprocess.Popen(
-                [str(spec.python), "-c", bootstrap_code("passsearch.engines.worker"), str(threads)],
+                [str(spec.python), "-c", bootstrap_code("passsearch.engines.worker"), str(self._threads or 0)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -5,12 +5,18 @@ An adapter is a module of ``passsearch/engines/adapters/`` with
 * ``ENVIRONMENT``, the packages that it needs,
 * ``ENGINES``, the engines that it has: the settings of each, by the name that users type,
 * ``open_engine(model, *, threads, inputs, …)``, whose further keywords are the settings. It returns an ``Engine`` that
-  is compiled and ready to run. Whatever it raises becomes the reason why this engine has no result.
+  is compiled and ready to run; ``threads=None`` leaves their number to the engine. Whatever it raises becomes the
+  reason why this engine has no result.
+
+``DEVICES``, if there is one, names the kinds of devices that its engines run on, ``cpu`` and ``cuda``, instead of the
+CPU alone; ``open_engine`` gets the keyword ``device`` for another than the CPU. ``LOWERED``, if there is one, names
+those of the engines that may compute in less than float32.
 
 The engine's library is imported inside ``open_engine`` only, because the declarations are read where it is missing.
 """
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -20,6 +26,9 @@ import numpy.typing as npt
 Array: TypeAlias = npt.NDArray[np.generic]
 Inputs: TypeAlias = Mapping[str, Array]
 """Inputs by name, in the order of the model file."""
+
+Request: TypeAlias = Callable[[], object]
+"""Runs one inference and waits for it."""
 
 REQUIREMENTS = Path(__file__).parent / "requirements"
 """Folder of the lock files of all engines."""
@@ -38,8 +47,33 @@ class Engine(Protocol):
     versions: Mapping[str, str]
     settings: Mapping[str, Any]
 
-    def outputs(self) -> Sequence[Array]:
+    def outputs(self, inputs: Inputs) -> Sequence[Array]:
         """Run one inference and return its outputs, in the order of the model file. Called before ``infer``."""
 
     def infer(self) -> None:
-        """Run one inference and wait for it; outputs stay where the engine puts them."""
+        """Run one inference of the bound inputs and wait for it; outputs stay where the engine puts them."""
+
+    def requests(self, count: int) -> Sequence[Request]:
+        """Return functions of which each runs one inference, all at the same time, each in a thread of its own.
+
+        Together they use the threads of the engine. They are fewer than ``count`` where two would share a thread: the
+        other requests wait, as in a queue.
+
+        Raises:
+            NotImplementedError: The engine runs one inference at a time.
+        """
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def started_threads(before: int) -> int:
+    """Return the number of threads that this process started since it had ``before``, and the caller's."""
+    return count_threads() - before + 1
+
+
+def count_threads() -> int:
+    """Return the number of threads of this process."""
+    return len(list(Path("/proc/self/task").iterdir()))

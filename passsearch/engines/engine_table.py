@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
 
-from passsearch.core import suggest_name
+from passsearch.core import QUANTIZED_LIMIT, suggest_name
 from passsearch.core.engine_environment import EngineEnvironment
 from passsearch.engines import adapters
 from passsearch.engines.client import EngineSpec
@@ -34,12 +34,16 @@ class Declaration:
         adapter: Full name of the adapter's module.
         environment: The packages that it needs.
         settings: Keywords of the adapter's ``open_engine``.
+        devices: Kinds of devices that it runs on.
+        is_lowered: True if the engine may compute in less than the network's precision.
     """
 
     name: str
     adapter: str
     environment: EngineEnvironment
     settings: Mapping[str, Any]
+    devices: tuple[str, ...] = ("cpu",)
+    is_lowered: bool = False
 
     @property
     def install_command(self) -> str:
@@ -55,7 +59,9 @@ def declarations() -> Mapping[str, Declaration]:
         name = f"{adapters.__name__}.{module.name}"
         adapter = import_module(name)
         for engine, settings in adapter.ENGINES.items():
-            found[engine] = Declaration(engine, name, adapter.ENVIRONMENT, settings)
+            is_lowered = engine in getattr(adapter, "LOWERED", ())
+            devices = getattr(adapter, "DEVICES", ("cpu",))
+            found[engine] = Declaration(engine, name, adapter.ENVIRONMENT, settings, devices, is_lowered)
     return MappingProxyType(found)
 
 
@@ -101,6 +107,7 @@ def engine_spec(
         settings={**engine.settings, **settings},
         modules=engine.environment.modules,
         environment=environment,
+        limit=QUANTIZED_LIMIT if engine.is_lowered else None,
     )
 
 

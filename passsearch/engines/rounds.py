@@ -5,7 +5,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +18,9 @@ from passsearch.core import TensorType, safe_file_name
 from passsearch.dialects.contract import random_inputs
 from passsearch.engines.client import EngineFailure, EngineProcess, EngineSpec
 from passsearch.engines.contract import Array
-from passsearch.measure import CpuTimes
+from passsearch.engines.disturbance import Disturbance, Visit
+from passsearch.measure import CpuTimes, Meter
 from passsearch.measure.outputs import relative_deviation
-from passsearch.measure.rounds import FOREIGN_LIMIT, STEAL_LIMIT
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ class EnginePlan:
         slow_processes: Number of processes of a slow engine.
         limit: Largest deviation of outputs, as a share of the largest expected output.
         seed: Seed of the order.
+        requests: Numbers of inferences that run at the same time, each timed after the single ones of a visit.
     """
 
     threads: int = 2
@@ -54,6 +55,7 @@ class EnginePlan:
     slow_processes: int = 3
     limit: float = 1e-4
     seed: int = 0
+    requests: tuple[int, ...] = ()
 
 
 @dataclass
@@ -67,6 +69,12 @@ class EngineRecord:
         memory_bytes: Largest memory that loading and the first inference add, by process.
         deviations: Deviation of the outputs, by process; every process has other inputs.
         visits: Seconds of every inference, by process and round.
+        rates: Inferences per second by the number that run at the same time, by process and round.
+        no_rates: Reason why the engine cannot run that number of inferences, by the number.
+        energy_j: Joules of one inference, by process and round; empty where there is no meter.
+        power_w: Mean power of a visit in watts, by process and round.
+        artifact_bytes: Size of the files that the engine loads.
+        accuracy: Share of labelled samples that it classifies right, with their numbers; ``None`` without labels.
         idle_share: Largest share of a core that the process used between its visits; 0 if its threads sleep then.
         failure: Reason why the engine has no result; empty if it has one.
     """
@@ -77,6 +85,12 @@ class EngineRecord:
     memory_bytes: list[int] = field(default_factory=list)
     deviations: list[float] = field(default_factory=list)
     visits: list[list[list[float]]] = field(default_factory=list)
+    rates: dict[int, list[list[float]]] = field(default_factory=dict)
+    no_rates: dict[int, str] = field(default_factory=dict)
+    energy_j: list[list[float]] = field(default_factory=list)
+    power_w: list[list[float]] = field(default_factory=list)
+    artifact_bytes: int | None = None
+    accuracy: dict[str, Any] | None = None
     idle_share: float = 0.0
     failure: str = ""
 
@@ -96,47 +110,7 @@ class Comparison:
     """
 
     records: tuple[EngineRecord, ...]
-    disturbances: tuple[tuple["Disturbance", ...], ...]
-
-
-@dataclass(frozen=True)
-class Disturbance:
-    """Shares of the cores that others took while engines ran.
-
-    Attributes:
-        foreign: Share that other processes took.
-        steal: Share that the host of a virtual machine took.
-    """
-
-    foreign: float
-    steal: float
-
-    @classmethod
-    def over(cls, visits: "Sequence[Visit]") -> "Disturbance":
-        """Return the shares over several visits."""
-        total_s = sum(visit.total_s for visit in visits) or 1.0
-        foreign_s, stolen_s = sum(visit.foreign_s for visit in visits), sum(visit.stolen_s for visit in visits)
-        return cls(round(foreign_s / total_s, 4), round(stolen_s / total_s, 4))
-
-    @property
-    def excess(self) -> float:
-        """Excess over the limits of passsearch's own measurements; 0 for an undisturbed round."""
-        return max(self.foreign / FOREIGN_LIMIT, self.steal / STEAL_LIMIT, 1.0) - 1.0
-
-
-@dataclass(frozen=True)
-class Visit:
-    """Times of the cores during one visit.
-
-    Attributes:
-        total_s: Time of all its cores.
-        foreign_s: Time in which other processes used these cores.
-        stolen_s: Time that the host took.
-    """
-
-    total_s: float
-    foreign_s: float
-    stolen_s: float
+    disturbances: tuple[tuple[Disturbance, ...], ...]
 
 
 class Contest:
@@ -150,6 +124,8 @@ class Contest:
         types: Mapping[str, TensorType],
         plan: EnginePlan,
         folder: Path,
+        meter: Meter | None = None,
+        samples: Path | None = None,
     ) -> None:
         """Prepare the first turn.
 
@@ -159,11 +135,16 @@ class Contest:
             types: The network's inputs.
             plan: The plan.
             folder: Folder for inputs and outputs, which are deleted, and for ``engines.log``, what the engines print.
+            meter: Reads the energy that the device uses.
+            samples: NumPy file with samples and labels, which every engine classifies in the first turn.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self._references, self._types, self._plan, self._folder = list(references), types, plan, folder
         self._records, self._rng = tuple(map(EngineRecord, specs)), random.Random(plan.seed)  # noqa: S311 -- an order, no secret
         self._disturbances: list[tuple[Disturbance, ...]] = []
+        self._meter, self._samples = meter, samples
+        if meter is not None:
+            meter.begin()
 
     def run_turn(self) -> None:
         """Start one process of every engine, run all rounds and end the processes.
@@ -180,8 +161,10 @@ class Contest:
             visitors = []
             for record in self._rng.sample(self._records, len(self._records)):
                 if not record.failure and not (_is_slow(record, plan) and turn >= plan.slow_processes):
-                    visitor = stack.enter_context(Visitor(record, home, plan=plan))
+                    visitor = stack.enter_context(Visitor(record, home, plan=plan, meter=self._meter))
                     visitor.begin(expected)
+                    if self._samples is not None and turn == 0:
+                        visitor.classify(self._samples)
                     visitors.append(visitor)
             self._disturbances.append(_run_rounds(visitors, plan, rng=self._rng))
 
@@ -272,12 +255,14 @@ def _run_rounds(visitors: "Sequence[Visitor]", plan: EnginePlan, *, rng: random.
 class Visitor:
     """One process of one engine. A failure goes to the engine's record, and the engine takes no further part."""
 
-    def __init__(self, record: EngineRecord, home: Path, *, plan: EnginePlan) -> None:
-        self.record, self._plan, self._home = record, plan, home
+    def __init__(self, record: EngineRecord, home: Path, *, plan: EnginePlan, meter: Meter | None = None) -> None:
+        self.record, self._plan, self._home, self._meter = record, plan, home, meter
         self.outputs = home / safe_file_name(record.spec.name)
         self._process = EngineProcess(record.spec, threads=plan.threads, log=home.with_name("engines.log"))
         self._last: tuple[float, float] | None = None
         self._visits: dict[int, list[float]] = {}
+        self._rates: dict[int, dict[int, float]] = {count: {} for count in plan.requests}
+        self._consumed: dict[int, tuple[float, float]] = {}
 
     def __enter__(self) -> "Visitor":
         return self
@@ -296,6 +281,7 @@ class Visitor:
         record = self.record
         _log.info("loading %s", record.spec.name)
         self.outputs.mkdir(exist_ok=True)
+        record.artifact_bytes = record.spec.artifact_bytes
         try:
             record.opened.append(self._process.open(self._home / "inputs.npz"))
             answer = self._process.ask("outputs", folder=str(self.outputs))
@@ -307,6 +293,17 @@ class Visitor:
         if expected is not None:
             self._judge(expected)
 
+    def classify(self, samples: Path) -> None:
+        """Count the samples that the engine classifies right."""
+        if self.record.failure:
+            return
+        try:
+            answer = self._process.ask("classify", file=str(samples))
+        except EngineFailure as error:
+            self.record.failure = str(error)
+            return
+        self.record.accuracy = {"value": answer["correct"] / max(1, answer["count"]), **answer}
+
     def _judge(self, expected: Sequence[Array]) -> None:
         outputs = _read_outputs(self.outputs)
         if len(outputs) != len(expected):
@@ -315,32 +312,57 @@ class Visitor:
         pairs = zip(outputs, expected, strict=True)
         deviation = max(relative_deviation(_as_precise(output, right), right) for output, right in pairs)
         self.record.deviations.append(deviation)
-        if not deviation <= self._plan.limit:
-            self.record.failure = (
-                f"outputs deviate by {deviation:.2g} of the largest, {self._plan.limit:.2g} is allowed"
-            )
+        limit = max(self._plan.limit, self.record.spec.limit or self._plan.limit)
+        if not deviation <= limit:
+            self.record.failure = f"outputs deviate by {deviation:.2g} of the largest, {limit:.2g} is allowed"
 
     def visit(self, number: int) -> list[Visit]:
-        """Time a few inferences in the round of this number; empty if the engine fails."""
+        """Time a few inferences in the round of this number, then several at a time; empty if the engine fails."""
         plan, is_slow = self._plan, self.is_slow
-        time.sleep(plan.pause_s)
-        cores = sorted(os.sched_getaffinity(0))[: plan.threads]
-        before = CpuTimes.read(cores)
         request = {"longest_s": plan.visit_s, "most": 1 if is_slow else plan.most, "warm_up": not is_slow}
         try:
-            answer = self._process.ask("visit", **request)
+            answer, visit = self._timed("visit", **request)
+            self._visits[number] = answer["seconds"]
+            if visit.energy_j is not None:
+                count, (begin_s, end_s) = len(answer["seconds"]) + (not is_slow), answer["clock_s"]
+                self._consumed[number] = visit.energy_j / count, visit.energy_j / (end_s - begin_s)
+            return [visit, *self._visit_together(number)]
         except EngineFailure as error:
             self.record.failure = str(error)
             return []
-        after = CpuTimes.read(cores)
-        self._visits[number] = answer["seconds"]
+
+    def _visit_together(self, number: int) -> Iterator[Visit]:
+        """Run inferences at the same time, as many as the plan says; a slow engine does not."""
+        reasons = self.record.no_rates
+        for count in self._plan.requests:
+            if count in reasons or self.is_slow:
+                continue
+            answer, visit = self._timed("together", requests=count, longest_s=self._plan.visit_s)
+            if "unavailable" in answer:
+                reasons[count] = answer["unavailable"]
+                continue
+            self._rates[count][number] = answer["per_s"]
+            yield visit
+
+    def _timed(self, verb: str, **request: Any) -> tuple[dict[str, Any], Visit]:
+        """Return the answer to a request that runs inferences, and the times of the cores meanwhile."""
+        time.sleep(self._plan.pause_s)
+        cores = sorted(os.sched_getaffinity(0))[: self._plan.threads]
+        before, energy_before_j = CpuTimes.read(cores), self._energy_j()
+        answer = self._process.ask(verb, **request)
+        after, energy_after_j = CpuTimes.read(cores), self._energy_j()
         self._note_idle(answer)
         used_s = answer["cpu_s"][1] - answer["cpu_s"][0]
         foreign_s = max(0.0, after.busy - before.busy - used_s)
-        return [Visit(after.total - before.total, foreign_s, after.stolen - before.stolen)]
+        is_read = energy_before_j is not None and energy_after_j is not None
+        energy_j = energy_after_j - energy_before_j if is_read else None  # type: ignore[operator]
+        return answer, Visit(after.total - before.total, foreign_s, after.stolen - before.stolen, energy_j)
+
+    def _energy_j(self) -> float | None:
+        return self._meter.read().energy_j if self._meter else None
 
     def _note_idle(self, answer: Mapping[str, Any]) -> None:
-        """Record how much CPU time the process took since its last visit."""
+        """Record how much CPU time the process took since its last answer."""
         (begin_s, end_s), (used_s, used_at_end_s) = answer["clock_s"], answer["cpu_s"]
         if self._last is not None:
             share = (used_s - self._last[1]) / (begin_s - self._last[0])
@@ -349,5 +371,11 @@ class Visitor:
 
     def keep(self, rounds: Sequence[int]) -> None:
         """Move the visits of the rounds that count to the record; those of a slow engine all count."""
-        kept = [self._visits[number] for number in rounds if number in self._visits]
-        self.record.visits.append(list(self._visits.values()) if self.is_slow else kept)
+        kept = list(self._visits) if self.is_slow else [number for number in rounds if number in self._visits]
+        self.record.visits.append([self._visits[number] for number in kept])
+        for count, rates in self._rates.items():
+            if rates:
+                self.record.rates.setdefault(count, []).append([rates[number] for number in kept if number in rates])
+        if consumed := [self._consumed[number] for number in kept if number in self._consumed]:
+            self.record.energy_j.append([energy_j for energy_j, _ in consumed])
+            self.record.power_w.append([power_w for _, power_w in consumed])

@@ -1,7 +1,7 @@
 """What results say about one engine: statistics of its record."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -27,6 +27,11 @@ def engine_row(record: EngineRecord, *, plan: EnginePlan) -> dict[str, Any]:
         "open_s": open_s,
         "first_s": record.first_s,
         "memory_bytes": max(record.memory_bytes, default=None),
+        **({"accuracy": record.accuracy} if record.accuracy else {}),
+        "artifact_bytes": record.artifact_bytes,
+        "energy_j": _typical(record.energy_j),
+        "power_w": _typical(record.power_w),
+        "together": {str(count): together(record, count, plan=plan) for count in plan.requests},
         "idle_share": record.idle_share,
         "inferences": sum(len(visit) for visits in record.visits for visit in visits),
         **({"note": f"slow: one inference in {few} of {len(record.visits)} processes"} if few else {}),
@@ -43,6 +48,20 @@ def by_process(record: EngineRecord) -> tuple[list[float], list[float]]:
     """Return the median and the fastest inference of every process, in seconds."""
     processes = [[value for visit in visits for value in visit] for visits in record.visits]
     return [median(values) for values in processes], [min(values) for values in processes]
+
+
+def _typical(values: Sequence[Sequence[float]]) -> float | None:
+    """Return the median over processes of the median over rounds; ``None`` without values."""
+    return median(map(median, values)) if values else None
+
+
+def together(record: EngineRecord, count: int, *, plan: EnginePlan) -> dict[str, Any]:
+    """Return the inferences per second of an engine with several at the same time, or the reason why there are none."""
+    if count not in record.rates:
+        return {"unavailable": record.no_rates.get(count, f"one inference takes more than {plan.slow_s:g} s")}
+    rates = [median(rates) for rates in record.rates[count]]
+    mean = mean_ratio([math.log(value) for value in rates]).to_json()
+    return {"inferences_per_s": {"median": mean["ratio"], "interval": mean["interval"]}, "process_rates": rates}
 
 
 def latency(record: EngineRecord) -> dict[str, Any]:
@@ -70,4 +89,14 @@ def rows_by_engine(
         rows[name] = engine_row(record, plan=plan)
         if anchor is not None and not anchor.failure and not record.failure:
             rows[name]["ratio"] = throughput_ratio(anchor, record)
+            for count, row in rows[name]["together"].items():
+                row["ratio"] = _rate_ratio(anchor, record, int(count))
     return rows
+
+
+def _rate_ratio(anchor: EngineRecord, record: EngineRecord, count: int) -> dict[str, Any] | None:
+    """Return an engine's rate as a multiple of another's; ``None`` where one of them has none."""
+    if count not in anchor.rates or count not in record.rates:
+        return None
+    pairs = zip(record.rates[count], anchor.rates[count], strict=False)
+    return mean_ratio([math.log(median(own) / median(other)) for own, other in pairs]).to_json()

@@ -1,4 +1,6 @@
-"""Serves one engine over its pipe, one JSON object a line. Its argument is the number of threads.
+"""Serves one engine over its pipe, one JSON object a line.
+
+Its argument is the number of threads; with 0 the engine chooses it.
 
 Requests and answers:
 
@@ -8,6 +10,9 @@ Requests and answers:
   ``memory_bytes``: how much the largest memory of this process since ``open`` exceeds its memory before.
 * ``visit`` (``longest_s``, ``most``, ``warm_up``): ``seconds`` of each inference; ``clock_s`` and ``cpu_s``: the
   monotonic clock, and the CPU time of this process, at begin and end.
+* ``together`` (``requests``, ``longest_s``): runs that many inferences at the same time, one after another, until the
+  time is over. ``per_s``: inferences per second; ``clock_s``, ``cpu_s``. ``unavailable`` says why the engine cannot.
+* ``classify`` (``file``: an ``.npz`` file with inputs for several runs and ``labels``): ``correct`` and ``count``.
 
 An answer with ``failure`` says why there is no other. Standard library and numpy only.
 """
@@ -24,14 +29,19 @@ from typing import Any
 
 import numpy as np
 
-from passsearch.engines.contract import Engine
+from passsearch.engines.contract import Engine, Inputs
+from passsearch.engines.lanes import Lanes
 
 
 class Server:
     """The requests as methods."""
 
     engine: Engine
+    inputs: Inputs
     _memory_before_bytes = 0
+
+    def __init__(self) -> None:
+        self._lanes: dict[int, Lanes] = {}
 
     def open(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Import the adapter and load the network."""
@@ -39,8 +49,8 @@ class Server:
         for name in request["modules"]:
             importlib.import_module(name)
         with np.load(request["inputs"]) as file:
-            inputs = {name: file[name] for name in file.files}
-        options = {"threads": request["threads"], "inputs": inputs, **request["settings"]}
+            self.inputs = {name: file[name] for name in file.files}
+        options = {"threads": request["threads"], "inputs": self.inputs, **request["settings"]}
         self._memory_before_bytes = _reset_peak_memory()
         start = time.perf_counter()
         self.engine = adapter.open_engine(request["model"], **options)
@@ -52,7 +62,7 @@ class Server:
     def outputs(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Run once and write the outputs."""
         start = time.perf_counter()
-        arrays = self.engine.outputs()
+        arrays = self.engine.outputs(self.inputs)
         first_s = time.perf_counter() - start
         for place, array in enumerate(arrays):
             np.save(Path(request["folder"]) / f"{place}.npy", np.asarray(array))
@@ -70,6 +80,31 @@ class Server:
             self.engine.infer()
             seconds.append(time.perf_counter() - start)
         return {"seconds": seconds, "clock_s": [begin_s, time.monotonic()], "cpu_s": [used_s, _cpu_s()]}
+
+    def together(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Run several inferences at the same time until the time is up, at least one in each thread."""
+        count, begin_s, used_s = request["requests"], time.monotonic(), _cpu_s()
+        try:
+            if count not in self._lanes:
+                self._lanes[count] = Lanes(self.engine.requests(count))
+        except NotImplementedError as error:
+            return {"unavailable": str(error), "clock_s": [begin_s, time.monotonic()], "cpu_s": [used_s, _cpu_s()]}
+        self._lanes[count].warm_up()
+        per_s = self._lanes[count].rate(request["longest_s"])
+        return {"per_s": per_s, "clock_s": [begin_s, time.monotonic()], "cpu_s": [used_s, _cpu_s()]}
+
+    def classify(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Count the labels that the first output's largest value hits; a rest that fills no run is left out."""
+        with np.load(request["file"]) as file:
+            data, labels = {name: file[name] for name in self.inputs}, file["labels"]
+        size = next(iter(self.inputs.values())).shape[0]
+        correct, count = 0, len(labels) // size * size
+        for begin in range(0, count, size):
+            part = {name: np.ascontiguousarray(array[begin : begin + size]) for name, array in data.items()}
+            choices = np.argmax(np.asarray(self.engine.outputs(part)[0]), axis=-1)
+            correct += int(np.sum(choices == labels[begin : begin + size]))
+        self.engine.outputs(self.inputs)  # TVM runs what it was given last
+        return {"correct": correct, "count": count}
 
 
 def _reset_peak_memory() -> int:
@@ -108,8 +143,8 @@ def main() -> None:
     """Pin the process to its cores, then serve requests until the pipe closes."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what engines print goes to the log
-    threads = int(sys.argv[1])
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    if threads := int(sys.argv[1]):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     server = Server()
     for line in sys.stdin:
         request = json.loads(line)

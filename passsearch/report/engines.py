@@ -1,6 +1,7 @@
 """The text of a benchmark of engines."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from statistics import fmean, median
 from typing import Any
 
@@ -33,6 +34,9 @@ def engines_text(document: Mapping[str, Any], *, width: int | None = None) -> st
     for batch in document["batches"]:
         rows = [row for row in document["rows"] if row["batch"] == batch]
         parts.append(f"batch {batch}\n{_batch_table(rows, width)}")
+        titles, cells = further_table(document, rows)
+        if cells:
+            parts.append(table(titles, cells, width=width, right=titles[1:]))
         parts.append(_lines(remark_rows(rows), width))
     parts.append(_friction_table(document, width))
     parts.append(_lines(tail_rows(document), width))
@@ -82,13 +86,54 @@ def engine_cells(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def further_table(
+    document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
+) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Return titles and cells of what is measured beside latency; a column without any value is left out."""
+    counts = document["plan"].get("requests", ())
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        **{f"items/s, {count} at once": partial(_together, str(count)) for count in counts},
+        "own threads": lambda row: _own_threads(row.get("own_threads")),
+        "accuracy": lambda row: MISSING if "accuracy" not in row else f"{100 * row['accuracy']['value']:.2f} %",
+        "J": lambda row: format_number(row.get("energy_j")),
+        "W": lambda row: format_number(row.get("power_w")),
+        "file MB": lambda row: format_megabytes(row.get("artifact_bytes")),
+    }
+    complete = [row for row in rows if "failure" not in row]
+    cells = {title: [cell(row) for row in complete] for title, cell in columns.items()}
+    kept = {title: values for title, values in cells.items() if any(value != MISSING for value in values)}
+    lines = [[str(row["engine"]), *parts] for row, *parts in zip(complete, *kept.values(), strict=True)] if kept else []
+    return ("engine", *kept), lines
+
+
+def _together(count: str, row: Mapping[str, Any]) -> str:
+    rate = lookup(row, "together", count, "inferences_per_s")
+    if rate is None:
+        return MISSING
+    low, high = rate["interval"] or (None, None)
+    ends = None if low is None else [row["batch"] * low, row["batch"] * high]
+    return format_interval(row["batch"] * rate["median"], ends, decimals=1)
+
+
+def _own_threads(row: Mapping[str, Any] | None) -> str:
+    if row is None:
+        return MISSING
+    return "failed" if "failure" in row else f"{row['threads']}: {format_latency_ms(row)} ms"
+
+
 def remark_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the engines without a result, or with a note, and the text."""
     for row in rows:
         if "failure" in row:
             yield str(row["engine"]), f"failed: {row['failure']}"
-        elif "note" in row:
+            continue
+        if "note" in row:
             yield str(row["engine"]), str(row["note"])
+        for count, each in row.get("together", {}).items():
+            if "unavailable" in each:
+                yield str(row["engine"]), f"no throughput with {count} at once: {each['unavailable']}"
+        if "failure" in row.get("own_threads", {}):
+            yield str(row["engine"]), f"failed with its own number of threads: {row['own_threads']['failure']}"
 
 
 def _friction_table(document: Mapping[str, Any], width: int) -> str:
@@ -111,6 +156,11 @@ def tail_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield title and text of what columns mean, and the versions."""
     yield "throughput", f"multiple of {document['baseline']}, by the fastest inferences, mean over processes"
     yield "MB", "largest memory that loading the network and its first inference add to the process"
+    if document["plan"].get("requests"):
+        yield "at once", "throughput of that many inferences at the same time; the threads of an engine stay as many"
+    for name, reason in document.get("unavailable", {}).items():
+        if reason:
+            yield name, f"not measured: {reason}"
     versions = [f"{name} {version}" for row in document["rows"] for name, version in row.get("versions", {}).items()]
     if versions:
         # TVM of two toolchains has two versions.

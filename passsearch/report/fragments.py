@@ -6,7 +6,7 @@ from typing import Any
 from passsearch.report.ablation_text import STEP_TITLES, ablation_lines, step_cells
 from passsearch.report.charts import chart_svg, ratio_chart
 from passsearch.report.elements import definitions, details, fragment, html_table, paragraphs
-from passsearch.report.engines import NUMBER_TITLES, engine_cells, remark_rows, setup_rows, tail_rows
+from passsearch.report.engines import NUMBER_TITLES, engine_cells, further_table, remark_rows, setup_rows, tail_rows
 from passsearch.report.exploration import closure_lines, pass_rows, summary_lines
 from passsearch.report.formatting import format_percent, format_ratio, format_time, html_text
 from passsearch.report.listings import PARAMETER_TITLES, cell_text, feature_row, need_text, parameter_row
@@ -50,6 +50,8 @@ def engines_html(document: Mapping[str, Any]) -> str:
     for batch in document["batches"]:
         cells = [engine_cells(row) for row in rows if row["batch"] == batch and "failure" not in row]
         tables += [_headline(f"batch {batch}"), html_table(("engine", *NUMBER_TITLES), cells) if cells else ""]
+        titles, further = further_table(document, [row for row in rows if row["batch"] == batch])
+        tables += [html_table(titles, further)] if further else []
     return fragment(
         *tables,
         definitions(remark_rows(rows)),

@@ -39,7 +39,14 @@ def test_tvm_beside_onnxruntime(onnxruntime_python: Path, relax: Toolchain, tmp_
     with pytest.raises(UserError, match="NoSuchPass"):
         passsearch.bench(tiny_network, engines, engines_python=onnxruntime_python)
     document = passsearch.bench(
-        tiny_network, engines[:2], baseline="onnxruntime", rounds=2, processes=2, engines_python=onnxruntime_python
+        tiny_network,
+        engines[:2],
+        baseline="onnxruntime",
+        rounds=2,
+        processes=2,
+        requests=[2],
+        own_threads=True,
+        engines_python=onnxruntime_python,
     )
     first, second = document["rows"]
     assert "failure" not in first and "failure" not in second
@@ -48,6 +55,10 @@ def test_tvm_beside_onnxruntime(onnxruntime_python: Path, relax: Toolchain, tmp_
     assert low < first["ratio"]["by fastest"]["ratio"] < high
     assert first["versions"] == {"tvm": relax.tvm_version}
     assert first["build"]["opt_level"] >= 0
+    assert first["artifact_bytes"] > 0
+    for row in (first, second):
+        assert row["together"]["2"]["inferences_per_s"]["median"] > 0
+        assert row["own_threads"]["threads"] >= 1 and row["own_threads"]["latency_s"]["median"] > 0
 
 
 @pytest.mark.parametrize(
@@ -61,6 +72,9 @@ def test_tvm_beside_onnxruntime(onnxruntime_python: Path, relax: Toolchain, tmp_
         (["torch"], {"batches": [1, 1]}, "`batches` is a list of different numbers"),
         (["torch"], {"batches": [0]}, "`each of batches` is a whole number from 1 on; got 0"),
         (["torch"], {"batch": 1, "batches": [1]}, "Give `batch` or `batches`, not both."),
+        (["tensorrt"], {}, "`tensorrt` runs on cuda, and the target is `cpu`; leave it out, or give --target cuda."),
+        (["xla"], {"target": "cuda"}, "Engine `xla` runs on cpu, and the target is `cuda`; leave it out."),
+        (["torch"], {"requests": [0]}, "`each of requests` is a whole number from 1 on; got 0"),
         (["no-such:O3"], {}, "Unknown toolchain `no-such`|No toolchain"),
     ],
 )

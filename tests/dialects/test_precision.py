@@ -9,6 +9,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import passsearch
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.errors import UserError
 from passsearch.evaluate import Built
 from passsearch.toolchain import Toolchain
 
@@ -38,6 +39,12 @@ def quantised(name: str, result: str) -> list[NodeProto]:
     return [helper.make_node(operator, [data, "scale", "zero"], [out]) for operator, data, out in nodes]
 
 
+def eight_bit_weights() -> dict[str, np.ndarray]:
+    """Return a kernel in integers, and the scale and zero point of all values."""
+    kernel = np.clip(20 * WEIGHT, -128, 127).astype("int8")
+    return {"scale": np.array(0.05, "float32"), "zero": np.array(3, "int8"), "weight": kernel}
+
+
 @pytest.fixture(params=["relay", "relax"])
 def toolchain(request: pytest.FixtureRequest) -> Toolchain:
     """A toolchain of either dialect."""
@@ -65,12 +72,7 @@ def qdq(tmp_path: Path) -> Path:
     """A convolution of 8-bit data with an 8-bit kernel, in the QDQ format."""
     dequantise = helper.make_node("DequantizeLinear", ["weight", "scale", "zero"], ["kernel"])
     nodes = [*quantised("x", "data"), dequantise, *convolution("data", "kernel", "float"), *quantised("float", "y")]
-    weights = {
-        "scale": np.array(0.05, "float32"),
-        "zero": np.array(3, "int8"),
-        "weight": np.clip(20 * WEIGHT, -128, 127).astype("int8"),
-    }
-    return save(tmp_path / "qdq.onnx", nodes, kind=TensorProto.FLOAT, weights=weights)
+    return save(tmp_path / "qdq.onnx", nodes, kind=TensorProto.FLOAT, weights=eight_bit_weights())
 
 
 def build(network: Path, toolchain: Toolchain, pipeline: str, options: BuildOptions) -> Built | Failure:
@@ -95,3 +97,29 @@ def test_lowered_precision_keeps_the_types_of_outputs(toolchain: Toolchain, sing
     assert isinstance(built, Built), built
     assert built.agreement.deviation, "half precision rounds"
     assert built.agreement.deviation < 0.01 == built.agreement.limit
+
+
+@pytest.mark.parametrize("ending", ["DequantizeLinear", ""])
+def test_operators_that_compute_in_integers_are_refused_by_name(
+    ending: str, toolchain: Toolchain, tmp_path: Path
+) -> None:
+    triple = ["scale", "zero"]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", *triple], ["data"]),
+        helper.make_node(
+            "QLinearConv",
+            ["data", *triple, "weight", *triple, *triple],
+            ["y_8bit" if ending else "y"],
+            pads=[1, 1, 1, 1],
+            kernel_shape=[3, 3],
+        ),
+    ]
+    if ending:
+        nodes.append(helper.make_node(ending, ["y_8bit", *triple], ["y"]))
+    network = save(tmp_path / "integers.onnx", nodes, kind=TensorProto.FLOAT, weights=eight_bit_weights())
+    if not ending:
+        model = onnx.load(network)
+        model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT8
+        onnx.save(model, network)
+    with pytest.raises(UserError, match=r"no operator `QLinearConv`; quantise the network in the QDQ format"):
+        build(network, toolchain, "", WHOLE_BUILD)

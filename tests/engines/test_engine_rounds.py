@@ -1,12 +1,23 @@
 """Engines run in interpreters of their own, and one that fails is a row with the reason."""
 
+import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import onnx
 
 from passsearch.core import TensorType
-from passsearch.engines import Contest, EnginePlan, EngineSpec, compare, engine_row, engine_spec
+from passsearch.engines import (
+    Contest,
+    EnginePlan,
+    EngineSpec,
+    compare,
+    engine_row,
+    engine_spec,
+    rows_by_engine,
+)
+from passsearch.measure import SensorReading
 
 PLAN = EnginePlan(threads=1, processes=2, rounds=2, visit_s=0.01, pause_s=0.0)
 TYPES = {"image": TensorType((1, 3, 16, 16), "float32")}
@@ -27,6 +38,58 @@ def test_onnxruntime_is_measured_beside_one_that_cannot(
     assert [len(visits) for visits in row["visits"]] == [2, 2]
     assert row["latency_s"]["interval"][0] < row["latency_s"]["median"] < row["latency_s"]["interval"][1]
     assert 0 < row["memory_bytes"] < 10**9
+    assert row["artifact_bytes"] == tiny_network.stat().st_size
+    assert row["energy_j"] is None
+
+
+def test_several_inferences_at_the_same_time(onnxruntime_python: Path, tiny_network: Path, tmp_path: Path) -> None:
+    plan = replace(PLAN, requests=(1, 3))
+    reference = engine_spec("onnxruntime", tiny_network, python=onnxruntime_python, label="plain", optimise=False)
+    specs = [engine_spec("onnxruntime", tiny_network, python=onnxruntime_python, label=name) for name in "ab"]
+    own = replace(specs[1], name="own", own_threads=True)
+    contest = Contest(
+        [*specs, own], references=[reference], types=TYPES, plan=plan, folder=tmp_path / "rounds", meter=Counter()
+    )
+    for _ in range(plan.processes):
+        contest.run_turn()
+    records = {record.spec.name: record for record in contest.comparison.records}
+    rows = rows_by_engine(records, baseline="a", plan=plan)
+    assert [record.failure for record in records.values()] == ["", "", ""]
+    for row in rows.values():
+        for rate in row["together"].values():
+            assert len(rate["process_rates"]) == plan.processes
+            assert rate["ratio"]["interval"][0] <= rate["ratio"]["ratio"] <= rate["ratio"]["interval"][1]
+        # Each visit takes one joule, and has at least the first inference and one that is timed.
+        assert 0 < row["energy_j"] <= 0.5
+    assert rows["a"]["together"]["3"]["ratio"]["ratio"] == 1.0
+    assert rows["own"]["threads"] >= 1
+
+
+class Counter:
+    """A meter whose readings are a joule apart."""
+
+    unavailable: Mapping[str, str] = {}
+    reports_disturbances = False
+    energy_j = 0.0
+
+    def begin(self) -> None:
+        """Nothing to prepare."""
+
+    def read(self) -> SensorReading:
+        """Return one joule more than before."""
+        self.energy_j += 1.0
+        return SensorReading(time.monotonic(), energy_j=self.energy_j)
+
+
+def test_onnxruntime_for_cuda_does_not_run_on_the_cpu(
+    onnxruntime_python: Path, tiny_network: Path, tmp_path: Path
+) -> None:
+    reference = engine_spec("onnxruntime", tiny_network, python=onnxruntime_python)
+    spec = engine_spec("onnxruntime-cuda", tiny_network, python=onnxruntime_python, device="cuda")
+    plan = replace(PLAN, processes=1)
+    comparison = compare([spec], reference=reference, types=TYPES, plan=plan, folder=tmp_path / "rounds")
+    # The package for the CPU stands for the one for CUDA on a machine without a GPU.
+    assert "ONNX Runtime cannot load CUDA or finds no GPU" in comparison.records[0].failure
 
 
 def test_the_first_reference_that_takes_the_network_counts(

@@ -14,7 +14,10 @@ def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_engine_has_lock_files() -> None:
-    assert set(declarations()) == {"inductor", "onnxruntime", "openvino", "torch"}
+    cpu = {"inductor", "onnxruntime", "openvino", "openvino:own", "torch", "xla"}
+    assert {name for name, engine in declarations().items() if "cpu" in engine.devices} == cpu
+    cuda = {"inductor", "onnxruntime-cuda", "tensorrt", "torch"}
+    assert {name for name, engine in declarations().items() if "cuda" in engine.devices} == cuda
     for engine in declarations().values():
         for tag in ("py311", "py312", "py313"):
             assert "--hash=sha256:" in engine.environment.lock(tag).read_text(), engine.name

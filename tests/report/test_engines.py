@@ -15,6 +15,14 @@ def test_a_benchmark_as_text() -> None:
         "deviation": 1e-6,
         "threads": 2,
         "versions": {"onnxruntime": "1.32.0"},
+        "together": {
+            "2": {"inferences_per_s": {"median": 110.0, "interval": [100.0, 120.0]}},
+            "4": {"unavailable": "one inference takes more than 1 s"},
+        },
+        "own_threads": {"threads": 4, "latency_s": {"median": 0.02, "interval": [0.01, 0.03]}},
+        "accuracy": {"value": 0.975, "correct": 195, "count": 200},
+        "artifact_bytes": 4_000_000,
+        "energy_j": None,
     }
     wide = {**good, "engine": "openvino", "latency_s": {"median": 0.01, "interval": [1e-20, 1e20]}}
     document = {
@@ -24,7 +32,8 @@ def test_a_benchmark_as_text() -> None:
         "threads": 2,
         "measured_at": "2026-11-24T18:35:00Z",
         "references": ["PyTorch in float64"],
-        "plan": {"processes": 3, "rounds": 4},
+        "plan": {"processes": 3, "rounds": 4, "requests": [2, 4]},
+        "unavailable": {"energy_j": "no permission"},
         "baseline": "torch",
         "disturbances": [[[{"foreign": 0.2, "steal": 0.0}, {"foreign": 0.4, "steal": 0.0}]]],
         "rows": [good, wide, {"engine": "inductor", "batch": 2, "failure": "no C++ compiler"}],
@@ -43,4 +52,10 @@ def test_a_benchmark_as_text() -> None:
     assert "inductor: failed: no C++ compiler" in text
     assert "0.900 [0.850, 0.950]" in text
     assert "10 % [5 %, 15 %]" in text
+    further = next(line for line in text.splitlines() if "97.50 %" in line)
+    assert further.split() == [
+        *("onnxruntime", "220.0", "[200.0,", "240.0]", "4:", "20.00", "[10.00,", "30.00]", "ms", "97.50", "%", "4.00")
+    ]
+    assert "onnxruntime: no throughput with 4 at once: one inference takes more than 1 s" in text
+    assert "energy_j: not measured: no permission" in text
     assert "versions: onnxruntime 1.32.0" in text

@@ -37,6 +37,7 @@ from passsearch.dialects.shared import (
     count_parallel_tasks,
     error_line,
     free_device_bytes,
+    limit_threads,
     load_function,
     parse_target,
     require_linker,
@@ -55,6 +56,10 @@ class RelaxBridge(JsonFiles):
     def threads(self) -> int:
         """Return the number of tasks a parallel loop is split into."""
         return count_parallel_tasks(_LOADED_LIBS["tvm_runtime"])
+
+    def limit_threads(self, count: int) -> None:
+        """Limit the threads of kernels that the calling thread starts."""
+        limit_threads(count)
 
     def free_device_bytes(self, device: str) -> int | None:
         """Return the free memory of a GPU."""

@@ -1,46 +1,74 @@
-"""ONNX Runtime on the CPU."""
+"""ONNX Runtime."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from passsearch.core.engine_environment import EngineEnvironment
-from passsearch.engines.contract import REQUIREMENTS, Array, Inputs
+from passsearch.engines.contract import REQUIREMENTS, Array, Inputs, Request, count_threads, started_threads
 
 ENVIRONMENT = EngineEnvironment("onnxruntime", REQUIREMENTS, ("onnxruntime",), disk_bytes=300_000_000)
 ENGINES: dict[str, dict[str, Any]] = {"onnxruntime": {}}
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 
 
 class OnnxRuntime:
     """A session with bound inputs; outputs are not copied."""
 
-    def __init__(self, model: str, *, threads: int, inputs: Inputs, optimise: bool) -> None:
+    def __init__(self, model: str, *, threads: int | None, inputs: Inputs, optimise: bool, device: str) -> None:
         import onnxruntime as ort
 
-        options = ort.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        self._onnxruntime, self._device = ort, device
+
+        options, threads_before = ort.SessionOptions(), count_threads()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads or 0, 1
         level = ort.GraphOptimizationLevel
         options.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
-        self._session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        self._binding = self._session.io_binding()
-        for name, array in inputs.items():
-            self._binding.bind_cpu_input(name, array)
-        for output in self._session.get_outputs():
-            self._binding.bind_output(output.name)
-        self.threads = threads
+        self._session = ort.InferenceSession(model, options, providers=_providers(ort, device))
+        # It only warns if CUDA is missing, and runs on the CPU.
+        if device != "cpu" and self._session.get_providers()[0] != CUDA:
+            raise RuntimeError("ONNX Runtime cannot load CUDA or finds no GPU, and would run on the CPU")
+        self._inputs = inputs
+        self._binding = self._bind()
+        self.threads = threads or started_threads(threads_before)
         self.versions = {"onnxruntime": ort.__version__}
         self.settings = {"graph_optimization_level": options.graph_optimization_level.name}
 
-    def outputs(self) -> Sequence[Array]:
+    def _bind(self) -> Any:
+        binding = self._session.io_binding()
+        for name, array in self._inputs.items():
+            if self._device == "cpu":
+                binding.bind_cpu_input(name, array)
+            else:
+                binding.bind_ortvalue_input(name, self._onnxruntime.OrtValue.ortvalue_from_numpy(array, "cuda", 0))
+        for output in self._session.get_outputs():
+            binding.bind_output(output.name, "cpu" if self._device == "cpu" else "cuda")
+        return binding
+
+    def outputs(self, inputs: Inputs) -> Sequence[Array]:
         """Run once and copy the outputs."""
-        self.infer()
-        arrays: Sequence[Array] = self._binding.copy_outputs_to_cpu()
+        arrays: Sequence[Array] = self._session.run(None, dict(inputs))
         return arrays
 
     def infer(self) -> None:
         """Run once."""
         self._session.run_with_iobinding(self._binding)
 
+    def requests(self, count: int) -> Sequence[Request]:
+        """Return runs of one session, which share its pool of threads; each has outputs of its own."""
+        return [partial(self._session.run_with_iobinding, self._bind()) for _ in range(count)]
 
-def open_engine(model: str, *, threads: int, inputs: Inputs, optimise: bool = True) -> OnnxRuntime:
+
+def _providers(ort: Any, device: str) -> list[Any]:
+    if device == "cpu":
+        return [CPU]
+    ort.preload_dlls()  # the libraries of CUDA are packages beside it
+    # By default it rounds the operands of products to TF32.
+    return [(CUDA, {"use_tf32": "0"}), CPU]
+
+
+def open_engine(
+    model: str, *, threads: int | None, inputs: Inputs, optimise: bool = True, device: str = "cpu"
+) -> OnnxRuntime:
     """Load a model file; without ``optimise`` its graph runs as it is."""
-    return OnnxRuntime(model, threads=threads, inputs=inputs, optimise=optimise)
+    return OnnxRuntime(model, threads=threads, inputs=inputs, optimise=optimise, device=device)

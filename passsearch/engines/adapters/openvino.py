@@ -1,50 +1,63 @@
-"""OpenVINO on the CPU, in float32."""
+"""OpenVINO on the CPU."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from passsearch.core.engine_environment import EngineEnvironment
-from passsearch.engines.contract import REQUIREMENTS, Array, Inputs
+from passsearch.engines.contract import REQUIREMENTS, Array, Inputs, Request
 
 ENVIRONMENT = EngineEnvironment("openvino", REQUIREMENTS, ("openvino",), disk_bytes=600_000_000)
-ENGINES: dict[str, dict[str, Any]] = {"openvino": {}}
+ENGINES: dict[str, dict[str, Any]] = {"openvino": {}, "openvino:own": {"dtype": ""}}
+LOWERED = frozenset({"openvino:own"})
 
 
 class OpenVino:
-    """A compiled model with one request."""
+    """A compiled model with one request for latency, and one compiled for throughput where several are in flight."""
 
-    def __init__(self, model: str, *, threads: int, inputs: Inputs) -> None:
+    def __init__(self, model: str, *, threads: int | None, inputs: Inputs, dtype: str) -> None:
         import openvino as ov
 
+        self._openvino, self._model = ov, model
         # Without the first setting OpenVINO computes in bfloat16 where the processor can.
-        self.settings = {
-            "INFERENCE_PRECISION_HINT": "f32",
-            "EXECUTION_MODE_HINT": "ACCURACY",
-            "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_NUM_THREADS": threads,
-        }
-        compiled = ov.Core().compile_model(model, "CPU", self.settings)
-        self._request = compiled.create_infer_request()
-        # The request reads the arrays where they are, so they must outlive it.
+        self._precision = {"INFERENCE_PRECISION_HINT": dtype, "EXECUTION_MODE_HINT": "ACCURACY"} if dtype else {}
+        self._threads = {"INFERENCE_NUM_THREADS": threads} if threads else {}
+        self.settings: dict[str, Any] = {**self._precision, "PERFORMANCE_HINT": "LATENCY", **self._threads}
+        self._compiled = ov.Core().compile_model(model, "CPU", self.settings)
+        # A request reads the arrays where they are, so they must outlive it.
         self._inputs = {name: np.ascontiguousarray(array) for name, array in inputs.items()}
-        for name, array in self._inputs.items():
-            self._request.set_tensor(name, ov.Tensor(array, shared_memory=True))
-        self._count = len(compiled.outputs)
-        self.threads = int(compiled.get_property("INFERENCE_NUM_THREADS"))
+        self._request = self._bind(self._compiled)
+        self.threads = int(self._compiled.get_property("INFERENCE_NUM_THREADS"))
+        self.settings["INFERENCE_PRECISION_HINT"] = str(
+            self._compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
+        )
         self.versions = {"openvino": ov.__version__}
 
-    def outputs(self) -> Sequence[Array]:
+    def _bind(self, compiled: Any) -> Any:
+        request = compiled.create_infer_request()
+        for name, array in self._inputs.items():
+            request.set_tensor(name, self._openvino.Tensor(array, shared_memory=True))
+        return request
+
+    def outputs(self, inputs: Inputs) -> Sequence[Array]:
         """Run once and copy the outputs."""
-        self.infer()
-        return [self._request.get_output_tensor(place).data.copy() for place in range(self._count)]
+        results = self._compiled.create_infer_request().infer(dict(inputs))
+        return [np.array(results[place]) for place in range(len(self._compiled.outputs))]
 
     def infer(self) -> None:
         """Run once."""
         self._request.infer(share_outputs=True)
 
+    def requests(self, count: int) -> Sequence[Request]:
+        """Return requests of the model compiled for throughput, which divides the threads into streams."""
+        hints = {"PERFORMANCE_HINT": "THROUGHPUT", "PERFORMANCE_HINT_NUM_REQUESTS": count}
+        settings = {**self._precision, **hints, **self._threads}
+        compiled = self._openvino.Core().compile_model(self._model, "CPU", settings)
+        return [partial(self._bind(compiled).infer, share_outputs=True) for _ in range(count)]
 
-def open_engine(model: str, *, threads: int, inputs: Inputs) -> OpenVino:
-    """Load and compile a model file."""
-    return OpenVino(model, threads=threads, inputs=inputs)
+
+def open_engine(model: str, *, threads: int | None, inputs: Inputs, dtype: str = "f32") -> OpenVino:
+    """Load and compile a model file; without ``dtype`` OpenVINO chooses the type that it computes in."""
+    return OpenVino(model, threads=threads, inputs=inputs, dtype=dtype)

@@ -1,37 +1,43 @@
 """PyTorch, eager or compiled by Inductor, on the operators of the ONNX file."""
 
 from collections.abc import Sequence
+from threading import local
 from typing import Any
 
 import numpy as np
 
 from passsearch.core.engine_environment import EngineEnvironment
-from passsearch.engines.contract import REQUIREMENTS, Array, Inputs
+from passsearch.engines.contract import REQUIREMENTS, Array, Inputs, Request
 
 ENVIRONMENT = EngineEnvironment(
     "torch", REQUIREMENTS, ("torch", "onnx"), disk_bytes=2_000_000_000, requirement="torch==2.13.0"
 )
 ENGINES: dict[str, dict[str, Any]] = {"torch": {}, "inductor": {"inductor": True}}
+DEVICES = ("cpu", "cuda")
 
 
 class Torch:
     """A module with its inputs as tensors."""
 
-    def __init__(self, model: str, *, threads: int, inputs: Inputs, inductor: bool, device: str, float64: bool) -> None:
+    def __init__(
+        self, model: str, *, threads: int | None, inputs: Inputs, inductor: bool, device: str, float64: bool
+    ) -> None:
         import onnx
         import torch
 
         from passsearch.engines.onnx_to_torch import convert
 
-        self._torch = torch
-        torch.set_num_threads(threads)
+        self.torch = torch
+        if threads:
+            torch.set_num_threads(threads)
         # TVM computes convolutions in float32 too; PyTorch's default on a GPU rounds their operands to TF32.
         torch.backends.cudnn.allow_tf32 = False
         dtype = torch.float64 if float64 else torch.float32
         module = convert(onnx.load(model), dtype=dtype).eval().to(device)
+        self._device, self._is_float64, self._is_compiled = device, float64, inductor
         if float64:
-            module, inputs = module.double(), {name: _as_float64(array) for name, array in inputs.items()}
-        self._tensors = [torch.from_numpy(array).to(device) for array in inputs.values()]
+            module = module.double()
+        self._tensors = self._on_device(inputs)
         self._has_queue = device != "cpu"
         self._run: Any = _compile(module, device=device) if inductor else module
         self.threads = torch.get_num_threads()
@@ -41,17 +47,49 @@ class Torch:
             self.settings |= {"torch._inductor.config.freezing": True} if device == "cpu" else {}
             self.infer()  # the first call compiles
 
-    def outputs(self) -> Sequence[Array]:
+    def _on_device(self, inputs: Inputs) -> list[Any]:
+        arrays = inputs.values()
+        if self._is_float64:
+            arrays = [_as_float64(array) for array in arrays]  # type: ignore[assignment]
+        return [self.torch.from_numpy(array).to(self._device) for array in arrays]
+
+    def outputs(self, inputs: Inputs) -> Sequence[Array]:
         """Run once and copy the outputs."""
-        with self._torch.inference_mode():
-            return [tensor.cpu().numpy().copy() for tensor in self._run(*self._tensors)]
+        with self.torch.inference_mode():
+            return [tensor.cpu().numpy().copy() for tensor in self._run(*self._on_device(inputs))]
 
     def infer(self) -> None:
         """Run once, and wait until the device has finished."""
-        with self._torch.inference_mode():
+        with self.torch.inference_mode():
             self._run(*self._tensors)
         if self._has_queue:
-            self._torch.cuda.synchronize()
+            self.torch.cuda.synchronize()
+
+    def requests(self, count: int) -> Sequence[Request]:
+        """Return calls of the network, each with an equal part of the threads."""
+        if self._has_queue:
+            raise NotImplementedError("PyTorch runs the inferences of all threads in one queue of the GPU")
+        parts = min(count, self.threads)
+        each = self.threads // parts
+        if self._is_compiled:
+            # Inductor's code has a fixed number of threads; it is compiled once more, here and not in several threads.
+            self.torch.set_num_threads(each)
+            self.infer()
+            self.torch.set_num_threads(self.threads)
+        return [_Request(self, threads=each) for _ in range(parts)]
+
+
+class _Request:
+    """One inference in a thread that has a number of threads of its own; PyTorch keeps that number for each thread."""
+
+    def __init__(self, engine: Torch, *, threads: int) -> None:
+        self._engine, self._threads, self._thread = engine, threads, local()
+
+    def __call__(self) -> None:
+        if not hasattr(self._thread, "is_set"):
+            self._engine.torch.set_num_threads(self._threads)
+            self._thread.is_set = True
+        self._engine.infer()
 
 
 def _as_float64(array: Array) -> Array:
@@ -68,7 +106,13 @@ def _compile(module: Any, *, device: str) -> Any:
 
 
 def open_engine(
-    model: str, *, threads: int, inputs: Inputs, inductor: bool = False, device: str = "cpu", float64: bool = False
+    model: str,
+    *,
+    threads: int | None,
+    inputs: Inputs,
+    inductor: bool = False,
+    device: str = "cpu",
+    float64: bool = False,
 ) -> Torch:
     """Convert a model file; ``inductor`` compiles it too, ``float64`` computes all of it in double precision."""
     return Torch(model, threads=threads, inputs=inputs, inductor=inductor, device=device, float64=float64)

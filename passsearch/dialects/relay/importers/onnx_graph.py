@@ -1,6 +1,6 @@
 """Importer of ONNX files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from unittest.mock import patch
 
 import onnx
@@ -9,7 +9,7 @@ from tvm import relay
 from tvm.relay.frontend.onnx import GraphProto
 
 from passsearch.dialects.contract import ModelSource
-from passsearch.dialects.refusal import naming_operator
+from passsearch.dialects.refusal import INTEGER_OPERATORS, naming_operator
 from passsearch.dialects.relay.errors import IMPORT_ERRORS
 from passsearch.dialects.relay.importers.local_inference import local_inference
 
@@ -21,6 +21,36 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
     convert = naming_operator(GraphProto._convert_operator, IMPORT_ERRORS)
-    with patch.object(GraphProto, "_convert_operator", convert), local_inference(relay.frontend.onnx):
-        module, params = relay.frontend.from_onnx(model, shape=shapes, dtype=types or "float32", freeze_params=True)
+    try:
+        with patch.object(GraphProto, "_convert_operator", convert), local_inference(relay.frontend.onnx):
+            module, params = relay.frontend.from_onnx(model, shape=shapes, dtype=types or "float32", freeze_params=True)
+    except IMPORT_ERRORS:
+        _refuse(_integer_operators(model))
+        raise
+    if (names := _integer_operators(model)) and _dtypes(module) != _declared_dtypes(model):
+        _refuse(names)
     return module, params
+
+
+def _refuse(names: Sequence[str]) -> None:
+    """Raise the error for operators that the importer lacks, if there are any.
+
+    Some builds of TVM import ``QLinearConv`` and its like without rounding the result to integers. The next operator
+    then fails in words that do not name the cause, or the outputs have another type than the file declares.
+    """
+    if names:
+        raise NotImplementedError(f"The following operators are not supported: {', '.join(names)}")
+
+
+def _integer_operators(model: onnx.ModelProto) -> list[str]:
+    return sorted({node.op_type for node in model.graph.node if INTEGER_OPERATORS.search(node.op_type)})
+
+
+def _dtypes(module: tvm.IRModule) -> list[str]:
+    kind = relay.transform.InferType()(module)["main"].ret_type
+    return [each.dtype for each in (kind.fields if isinstance(kind, tvm.ir.TupleType) else [kind])]
+
+
+def _declared_dtypes(model: onnx.ModelProto) -> list[str]:
+    kinds = (onnx.TensorProto.DataType.Name(value.type.tensor_type.elem_type) for value in model.graph.output)
+    return [{"FLOAT": "float32", "DOUBLE": "float64"}.get(kind, kind.lower()) for kind in kinds]
