@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from passsearch.dialects.contract import Array, Artifact, Executable, KernelCalls
+from passsearch.dialects.contract import RUNTIME, Array, Artifact, Executable, KernelCalls
 from passsearch.dialects.relax.schedules import PACKED
 from passsearch.dialects.shared import parse_device
 
@@ -57,7 +57,7 @@ class VirtualMachineExecutable(Executable):
             return None
         return float(self._machine.time_evaluator(TIMED, self._device, number=number, repeat=1)().mean)
 
-    def run_by_kernel(self, inputs: Mapping[str, Array]) -> KernelCalls | None:
+    def run_by_kernel(self, inputs: Mapping[str, Array], *, with_runtime: bool = False) -> KernelCalls | None:
         """Run one inference and return its kernel calls; ``None`` on devices that run kernels later than the call."""
         if self._has_events:
             return None
@@ -70,10 +70,16 @@ class VirtualMachineExecutable(Executable):
                 begin = time.perf_counter()
             elif not name.startswith(BUILTIN):
                 calls.append((name.removesuffix(PACKED), time.perf_counter() - begin))
+            elif with_runtime:
+                calls.append((RUNTIME + name.rpartition(".")[2], time.perf_counter() - begin))
             return 0  # the machine goes on with the call
 
+        arrays = self._arrays(inputs)
         self._machine.set_instrument(instrument)
-        self._machine["main"](*self._arrays(inputs))
+        try:
+            self._machine["main"](*arrays)
+        finally:
+            self._machine.set_instrument(None)
         return calls
 
 
