@@ -17,7 +17,7 @@ from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator
 from passsearch.search import analyze_network, profile_candidates, with_prerequisites
 from passsearch.store import RESULT, read_result
 from passsearch.toolchain import cache_folder
-from passsearch.worker import Peaks, stored_peaks
+from passsearch.worker import Peaks, best_peaks
 
 WINNER = "best"
 
@@ -135,6 +135,6 @@ def _peaks(session: Session) -> tuple[Peaks | None, str]:
         return None, f"peaks are measured on processors only, not on `{session.device}`"
     device = {key: session.sensors.device[key] for key in ("name", "cores") if key in session.sensors.device}
     try:
-        return stored_peaks(session.threads, device, cache_folder() / "peaks"), ""
+        return best_peaks(session.threads, device, cache_folder() / "peaks"), ""
     except EnvironmentFault as error:
         return None, str(error)

@@ -6,17 +6,17 @@ import this package, so it must not import anything but the standard library.
 
 from passsearch.worker.bootstrap import bootstrap_code, child_environment
 from passsearch.worker.client import Worker, shorten_log
-from passsearch.worker.peaks import MOST_THREADS, Peaks, measure_peaks, stored_peaks
+from passsearch.worker.peaks import MOST_THREADS, Peaks, best_peaks, measure_peaks
 from passsearch.worker.script import run_script
 
 __all__ = [
     "MOST_THREADS",
     "Peaks",
     "Worker",
+    "best_peaks",
     "bootstrap_code",
     "child_environment",
     "measure_peaks",
     "run_script",
     "shorten_log",
-    "stored_peaks",
 ]
