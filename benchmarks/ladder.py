@@ -11,6 +11,8 @@ double buffering):
 * ``overlap``: both, and as many independent sums in flight as registers allow. A CPU has no scratchpad memory and no
   copies that run beside arithmetic: its out-of-order core loads for the next sums while these are computed, and its
   prefetcher reads ahead. Independent work is all that a compiler can give it, so that stands for double buffering.
+  Sums side by side also share the values that they load, which cannot be told apart from it here. Software prefetch and
+  copies to a buffer of its own would stand for it too, but TVM's schedules for CPUs have neither.
   Kernels without sums of products have no such rung.
 
 Every rung is checked in the assembly: vectors by packed instructions and the widest register that they use, threads by
@@ -377,23 +379,57 @@ def _run(python: Path, names: list[str], seed: int, environment: Mapping[str, st
 
 
 def tables(document: Mapping[str, Any]) -> str:
-    """Return the ladder, and the curve of GELU, as Markdown."""
-    return "\n\n".join(filter(None, (_ladder_table(document), _curve_table(document))))
+    """Return the ladder, what its rungs give, and the curve of GELU, as Markdown."""
+    parts = (_ladder_table(document), _gain_table(document), _curve_table(document))
+    return "\n\n".join(filter(None, parts))
 
 
 def _ladder_table(document: Mapping[str, Any]) -> str:
     titles = ("kernel", "flops per byte", "rung", "ms", "x scalar", "vector bits", "packed : scalar", "pool calls")
     lines = ["| " + " | ".join(titles) + " |", "| --- | ---: | --- |" + " ---: |" * 5]
-    for name in (name for name in NAMES if name in document["processes"][0]["kernels"]):
-        answers = [process["kernels"][name] for process in document["processes"]]
-        intensity = f"{answers[0]['flops'] / answers[0]['bytes']:.1f}" if answers[0]["flops"] else "–"
+    for name, answers in _answers(document).items():
+        intensity = f"{_intensity(answers):.1f}"
         for rung, first in answers[0]["rungs"].items():
             seconds = min(answer["rungs"][rung]["seconds"] for answer in answers)
-            ratios = [answer["rungs"]["scalar"]["seconds"] / answer["rungs"][rung]["seconds"] for answer in answers]
-            cells = [name, intensity, rung, f"{1e3 * seconds:.4f}", _mean(ratios), str(first["vector_bits"] or "–")]
-            cells += [f"{first['packed']} : {first['scalar']}", str(first["pool_calls"])]
-            lines.append("| " + " | ".join(cells) + " |")
+            cells = [name, intensity, rung, f"{1e3 * seconds:.4f}", _ratio(_logs(answers, "scalar", rung))]
+            cells += [str(first["vector_bits"] or "–"), f"{first['packed']} : {first['scalar']}"]
+            lines.append("| " + " | ".join([*cells, str(first["pool_calls"])]) + " |")
     return "\n".join(lines) if len(lines) > 2 else ""
+
+
+def _gain_table(document: Mapping[str, Any]) -> str:
+    """Return what each mechanism gives by itself and beside the others, kernels of few operations per byte first."""
+    steps = {
+        "vectors": ("scalar", "vectors"),
+        "threads": ("scalar", "threads"),
+        "threads, with vectors": ("vectors", "both"),
+        "overlap, with both": ("both", "overlap"),
+    }
+    lines = ["| kernel | flops per byte | " + " | ".join(steps) + " |", "| --- |" + " ---: |" * (len(steps) + 1)]
+    for name, answers in sorted(_answers(document).items(), key=lambda item: _intensity(item[1])):
+        gains = [_gain(answers, *step) for step in steps.values()]
+        lines.append(f"| {name} | {_intensity(answers):.1f} | {' | '.join(gains)} |")
+    return "\n".join(lines) if len(lines) > 2 else ""
+
+
+def _answers(document: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the answers of all processes by kernel."""
+    names = (name for name in NAMES if name in document["processes"][0]["kernels"])
+    return {name: [process["kernels"][name] for process in document["processes"]] for name in names}
+
+
+def _intensity(answers: list[dict[str, Any]]) -> float:
+    return float(answers[0]["flops"] / answers[0]["bytes"])
+
+
+def _gain(answers: list[dict[str, Any]], before: str, after: str) -> str:
+    return _ratio(_logs(answers, before, after)) if after in answers[0]["rungs"] else "none"
+
+
+def _logs(answers: list[dict[str, Any]], before: str, after: str) -> list[float]:
+    """Return the logarithm of how many times faster a rung is, by process."""
+    pairs = [(answer["rungs"][before]["seconds"], answer["rungs"][after]["seconds"]) for answer in answers]
+    return [math.log(one / other) for one, other in pairs]
 
 
 def _curve_table(document: Mapping[str, Any]) -> str:
@@ -403,8 +439,8 @@ def _curve_table(document: Mapping[str, Any]) -> str:
     lines = ["| elements | one thread, us | all threads, us | x faster |", "| ---: | ---: | ---: | ---: |"]
     for size in curves[0]:
         one, all_ = (min(curve[size][name] for curve in curves) for name in ("vectors", "both"))
-        ratios = [curve[size]["vectors"] / curve[size]["both"] for curve in curves]
-        lines.append(f"| {size} | {1e6 * one:.3f} | {1e6 * all_:.3f} | {_mean(ratios)} |")
+        logs = [math.log(curve[size]["vectors"] / curve[size]["both"]) for curve in curves]
+        lines.append(f"| {size} | {1e6 * one:.3f} | {1e6 * all_:.3f} | {_ratio(logs)} |")
     fits = [fit_threads(curve) for curve in curves]
     pays = "never" if any(fit["pays_from"] is None for fit in fits) else str(max(fit["pays_from"] for fit in fits))
     lines += ["", f"Threads pay from {pays} elements on (in every process, and for every larger size)."]
@@ -428,6 +464,14 @@ def fit_threads(curve: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
     slower = [size for size in sizes if curve[str(size)]["both"] >= curve[str(size)]["vectors"]]
     faster = [size for size in sizes if not slower or size > slower[-1]]
     return {"overhead_s": float(overhead_s), "share": float(share), "pays_from": faster[0] if faster else None}
+
+
+def _ratio(logs: list[float]) -> str:
+    from passsearch.measure import mean_ratio
+
+    document = mean_ratio(logs).to_json()
+    ends = " [{:.2f}, {:.2f}]".format(*document["interval"]) if len(logs) > 1 else ""
+    return f"{document['ratio']:.2f}{ends}"
 
 
 def _mean(values: list[float]) -> str:
