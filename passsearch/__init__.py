@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         compare,
         explore,
         load_pipeline,
+        profile,
         session,
         tune,
     )
@@ -35,6 +36,7 @@ __all__ = [
     "compare",
     "explore",
     "load_pipeline",
+    "profile",
     "session",
     "tune",
 ]

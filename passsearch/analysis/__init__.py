@@ -1,6 +1,7 @@
 """Analysis of a network's dataflow graph: its features, and the architecture classes that follow from them."""
 
+from passsearch.analysis.blocks import parts_of_calls
 from passsearch.analysis.classes import ClassRule, classify
 from passsearch.analysis.fingerprint import compute_fingerprint, feature_names
 
-__all__ = ["ClassRule", "classify", "compute_fingerprint", "feature_names"]
+__all__ = ["ClassRule", "classify", "compute_fingerprint", "feature_names", "parts_of_calls"]

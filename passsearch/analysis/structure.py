@@ -1,7 +1,7 @@
 """The structure of the whole graph: depth, dynamic shapes and repeated blocks."""
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import networkx as nx
@@ -48,7 +48,15 @@ def _dynamic(flow: Dataflow) -> Iterator[int]:
 
 
 def _repeated_block(flow: Dataflow) -> Feature:
-    """Return the block whose repeats cover most of the trunk.
+    blocks = repeated_blocks(flow)
+    if not blocks:
+        return Feature(0)
+    block = blocks[0]
+    return Feature(len(blocks), min(block), f"{len(block)} operators, {_contents(flow, block)}")
+
+
+def repeated_blocks(flow: Dataflow) -> list[list[int]]:
+    """Return all occurrences of the block whose repeats cover most of the trunk, each as its operators.
 
     The trunk is the longest chain of values that all data flows through after the first weight: a path in the
     dominator tree. A segment is the set of operators between two values of the trunk. Segments are equal if their
@@ -58,7 +66,11 @@ def _repeated_block(flow: Dataflow) -> Feature:
     trunk = _trunk(graph, flow.results)
     segments = _segments(graph, trunk)
     digests = [_digest(flow, segment) for segment in segments]
-    return _largest_repeat(flow, itertools.chain(_scattered(segments, digests), _successive(segments, digests)))
+    repeats = itertools.chain(_scattered(segments, digests), _successive(segments, digests))
+    weighted = (blocks for blocks in repeats if any(flow.kind(index) in HEAVY for index in blocks[0]))
+    # The first occurrence is no repeat. Without the -1, the whole network would count as one large block. Among blocks
+    # that cover equally many operators, the one that is repeated most often.
+    return max(weighted, key=lambda blocks: ((len(blocks) - 1) * len(blocks[0]), len(blocks)), default=[])
 
 
 def _weighted_part(flow: Dataflow) -> Digraph:
@@ -141,30 +153,21 @@ def _label(flow: Dataflow, index: int) -> str:
     return f"{depthwise}{operator.kind} {kernel_size(flow, operator)}"
 
 
-def _largest_repeat(flow: Dataflow, repeats: Iterator[tuple[int, list[int]]]) -> Feature:
-    """Return the block whose repeats contain most operators; among equals, the block that is repeated most often."""
-    weighted = ((times, block) for times, block in repeats if any(flow.kind(index) in HEAVY for index in block))
-    # The first occurrence is no repeat. Without the -1, the whole network would count as one large block.
-    largest = max(weighted, key=lambda repeat: ((repeat[0] - 1) * len(repeat[1]), repeat[0]), default=None)
-    if largest is None:
-        return Feature(0)
-    times, block = largest
-    return Feature(times, min(block), f"{len(block)} operators, {_contents(flow, block)}")
-
-
-def _scattered(segments: Sequence[tuple[int, ...]], digests: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """Yield segments with branches that occur more than once, at any place of the trunk."""
-    counts = Counter(digests)
+def _scattered(segments: Sequence[tuple[int, ...]], digests: Sequence[int]) -> Iterator[list[list[int]]]:
+    """Yield the occurrences of segments with branches that occur more than once, at any place of the trunk."""
+    occurrences: defaultdict[int, list[list[int]]] = defaultdict(list)
     for segment, digest in zip(segments, digests, strict=True):
-        if len(segment) > 1 and counts[digest] > 1:
-            yield counts[digest], list(segment)
+        if len(segment) > 1:
+            occurrences[digest].append(list(segment))
+    yield from (blocks for blocks in occurrences.values() if len(blocks) > 1)
 
 
-def _successive(segments: Sequence[tuple[int, ...]], digests: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """Yield sequences of segments that occur several times in succession."""
+def _successive(segments: Sequence[tuple[int, ...]], digests: Sequence[int]) -> Iterator[list[list[int]]]:
+    """Yield the occurrences of sequences of segments that occur several times in succession."""
     for period in range(1, min(_LONGEST_PERIOD, len(digests) // 2) + 1):
         for start, times in _runs(digests, period):
-            yield times, [index for segment in segments[start : start + period] for index in segment]
+            starts = range(start, start + times * period, period)
+            yield [[index for segment in segments[first : first + period] for index in segment] for first in starts]
 
 
 def _runs(digests: Sequence[int], period: int) -> Iterator[tuple[int, int]]:

@@ -7,6 +7,7 @@ from passsearch.api.common import Progress, session
 from passsearch.api.comparison import analyze, compare
 from passsearch.api.exploration import check_space, explore
 from passsearch.api.pipeline_file import LoadedPipeline, load_pipeline
+from passsearch.api.profiling import profile
 from passsearch.api.tuning import Best, TuneResult, audit, tune
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "compare",
     "explore",
     "load_pipeline",
+    "profile",
     "session",
     "tune",
 ]

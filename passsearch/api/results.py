@@ -16,6 +16,10 @@ from passsearch.report import (
     comparison_text,
     engines_html,
     engines_text,
+    plotly_figure,
+    profile_chart,
+    profile_html,
+    profile_text,
     space_html,
     space_text,
 )
@@ -68,6 +72,27 @@ class EngineBenchmark(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         return engines_html(self)
+
+
+class Profile(dict[str, Any]):
+    """The result of ``profile``; its items are those of ``passsearch profile --json``."""
+
+    def __repr__(self) -> str:
+        return printable(profile_text(self), keep="\n")
+
+    def _repr_html_(self) -> str:
+        return profile_html(self)
+
+    def plot(self, kind: str = "roofline") -> Any:
+        """Return a chart as a ``plotly.graph_objects.Figure``, which a notebook shows.
+
+        Args:
+            kind: ``roofline``, or ``blocks`` for the time of every block.
+
+        Raises:
+            UserError: plotly is not installed, there is no such chart, or the profile lacks what it shows.
+        """
+        return plotly_figure(profile_chart(self, kind))
 
 
 class Ablation(dict[str, Any]):

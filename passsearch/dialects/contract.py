@@ -53,6 +53,23 @@ class ModelSource:
 KERNEL_HASHES = "kernel_hashes.json"
 """Name of the file in an artifact's folder with a hash of each kernel by its name."""
 
+KERNEL_COSTS = "kernel_costs.json"
+"""Name of the file in an artifact's folder with the cost of each kernel by its name."""
+
+
+@dataclass(frozen=True)
+class KernelCost:
+    """What one call of a kernel has to do.
+
+    Attributes:
+        flops: Additions, multiplications and comparisons that it carries out; a call of a function such as ``exp``
+            counts as none.
+        bytes: Bytes of its arguments and results, each of which it reads or writes at least once.
+    """
+
+    flops: float
+    bytes: int
+
 
 @dataclass(frozen=True)
 class Artifact:
@@ -66,6 +83,7 @@ class Artifact:
             change it. Empty if the compiler does not show its kernels.
         parts_s: Seconds of the build by ``COMPILE_PARTS``; empty for an artifact that was not built just now.
         kernel_hashes: Function that returns a hash of each kernel by its name; called when compile time is over.
+        kernel_costs: Function that returns the cost of each kernel by its name; called when compile time is over.
     """
 
     folder: Path
@@ -74,10 +92,14 @@ class Artifact:
     kernels: str = ""
     parts_s: Mapping[str, float] = field(default_factory=dict)
     kernel_hashes: Callable[[], Mapping[str, str]] = dict
+    kernel_costs: Callable[[], Mapping[str, KernelCost]] = dict
 
 
 KernelCalls: TypeAlias = Sequence[tuple[str, float]]
 """Name of the kernel and seconds of every call of one inference, in order."""
+
+RUNTIME = "runtime."
+"""Begin of the names of functions that belong to the runtime: allocations, checks, views."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +161,14 @@ class Executable(Protocol):
         """
         return None
 
-    def run_by_kernel(self, inputs: Mapping[str, Array]) -> KernelCalls | None:
-        """Run one inference and return its kernel calls; ``None`` if this runtime does not tell them apart."""
+    def run_by_kernel(self, inputs: Mapping[str, Array], *, with_runtime: bool = False) -> KernelCalls | None:
+        """Run one inference and return its kernel calls; ``None`` if this runtime does not tell them apart.
+
+        Args:
+            inputs: Inputs by name.
+            with_runtime: True to return the calls of the runtime's own functions too; their names begin with
+                ``RUNTIME``.
+        """
         return None
 
 

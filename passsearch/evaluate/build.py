@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, safe_file_name, strict_limit
-from passsearch.dialects.contract import KERNEL_HASHES
+from passsearch.dialects.contract import KERNEL_COSTS, KERNEL_HASHES, KernelCost
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.pool import WorkerPool
@@ -130,6 +130,12 @@ class Builder:
             return None
         hashes: dict[str, str] = json.loads(file.read_text())
         return hashes
+
+    def kernel_costs(self, built: Built) -> Mapping[str, KernelCost]:
+        """Return the cost of each kernel of an artifact by its name; without those that are unknown."""
+        file = built.folder / KERNEL_COSTS
+        costs = json.loads(file.read_text()) if self.has(built.folder) and file.exists() else {}
+        return {name: KernelCost(**cost) for name, cost in costs.items()}
 
     def discard(self, built: Built) -> None:
         """Delete the files of an artifact; ``restore`` makes them again."""

@@ -24,6 +24,7 @@ from passsearch.evaluate.records import (
     CandidateSamples,
     Consumed,
     FreshCompile,
+    NetworkProfile,
     TimedSamples,
     TimingRequest,
 )
@@ -210,6 +211,28 @@ class WorkerEvaluator:
         fact = self._facts.recall_or_record("places", key, lambda: self._timing.in_places(folders, self.plans.places))
         times = read_fact(fact, lambda answer: tuple(answer["kernels"]))
         return () if isinstance(times, Failure) or None in times else times
+
+    def profile(self, candidates: Sequence[Candidate]) -> tuple[NetworkProfile, ...] | Failure:
+        """Build candidates, run them in turns in several new processes, and return the times of all their calls."""
+        artifacts: list[Built] = []
+        for candidate in candidates:
+            built = self._build_files(candidate)
+            if isinstance(built, Failure):
+                return built
+            artifacts.append(built)
+        key = "|".join(artifact.digest for artifact in artifacts)
+        folders = [str(artifact.folder) for artifact in artifacts]
+        fact = self._facts.recall_or_record("profile", key, lambda: self._timing.profile(folders, self.plans.places))
+        processes = read_fact(fact, lambda answer: answer["processes"])
+        if isinstance(processes, Failure):
+            return processes
+        rows = list(zip(artifacts, zip(*processes, strict=True), strict=True))
+        if any(answer is None for _, answers in rows for answer in answers):
+            return Failure(
+                "infra", "measure", "", f"the runtime of `{self.session.target}` does not tell kernels apart"
+            )
+        costs = self.builder.kernel_costs
+        return tuple(NetworkProfile.from_answers(built, answers, costs(built)) for built, answers in rows)
 
     def _build_files(self, candidate: Candidate) -> Built | Failure:
         """Return the artifact of a candidate, with its files."""

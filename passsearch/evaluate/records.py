@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from passsearch.core import BuildOptions, Case, Json, ModuleSummary, TensorType
+from passsearch.dialects.contract import KernelCalls, KernelCost
 from passsearch.evaluate.verify import Agreement, VerifyFact
 from passsearch.measure import Cf22Plan, Consumption, RoundPlan
 from passsearch.store import Fact
@@ -313,3 +314,31 @@ class Consumed:
     def from_fact(cls, fact: Fact) -> "Consumed":
         """Read a fact of kind ``consumed``."""
         return cls(tuple(map(Consumption.from_json, fact["consumed"])), fact["wall_s"])
+
+
+@dataclass(frozen=True)
+class NetworkProfile:
+    """The times of an artifact's calls, each the fastest of several processes.
+
+    Attributes:
+        built: The artifact.
+        calls: Name and seconds of every call of one inference in order, those of the runtime among them.
+        whole_s: Seconds of one inference that nobody observed, by process: the fastest in each.
+        costs: Operations and bytes of one call, by kernel; without those that are unknown.
+    """
+
+    built: Built
+    calls: KernelCalls
+    whole_s: tuple[float, ...]
+    costs: Mapping[str, KernelCost]
+
+    @classmethod
+    def from_answers(
+        cls, built: Built, answers: Sequence[Mapping[str, Any]], costs: Mapping[str, KernelCost]
+    ) -> "NetworkProfile":
+        """Read the answers of all processes about one artifact."""
+        calls = [
+            (name, min(answer["calls"][place][1] for answer in answers))
+            for place, (name, _) in enumerate(answers[0]["calls"])
+        ]
+        return cls(built, calls, tuple(answer["whole_s"] for answer in answers), costs)

@@ -84,16 +84,30 @@ class Timing:
 
     def in_places(self, folders: Sequence[str], plan: PlacePlan) -> Fact:
         """Return the time of every kernel of every artifact, the fastest of several new processes."""
+        answers = self._in_processes("places", folders, plan, of="kernels")
+        if "failure" in answers[-1]:
+            return answers[-1]
+        kernels = [_fastest(times) for times in zip(*(answer["kernels"] for answer in answers), strict=True)]
+        return {"kernels": kernels, "wall_s": sum(answer["wall_s"] for answer in answers)}
+
+    def profile(self, folders: Sequence[str], plan: PlacePlan) -> Fact:
+        """Return the time of every call of every artifact, and of its whole inference, by process."""
+        answers = self._in_processes("profile", folders, plan, of="profiles")
+        if "failure" in answers[-1]:
+            return answers[-1]
+        return {"processes": [answer["profiles"] for answer in answers]}
+
+    def _in_processes(self, verb: str, folders: Sequence[str], plan: PlacePlan, *, of: str) -> list[Fact]:
+        """Return the answer of each new process, up to the first failure; its list ``of`` is by artifact."""
         answers: list[Fact] = []
         for turn in range(plan.processes):
             # As in `_in_new_process`, the order of loading decides where an artifact lies.
             shift = turn % len(folders)
-            answer = self._pool.ask_new("measure", self._request("places", _rotate([*folders], shift), plan=plan))
+            answer = self._pool.ask_new("measure", self._request(verb, _rotate([*folders], shift), plan=plan))
             if "failure" in answer:
-                return answer
-            answers.append({**answer, "kernels": _rotate(answer["kernels"], -shift)})
-        kernels = [_fastest(times) for times in zip(*(answer["kernels"] for answer in answers), strict=True)]
-        return {"kernels": kernels, "wall_s": sum(answer["wall_s"] for answer in answers)}
+                return [answer]
+            answers.append({**answer, of: _rotate(answer[of], -shift)})
+        return answers
 
     def _in_new_process(self, folders: list[str], plan: RoundPlan | Cf22Plan, *, turn: int) -> Fact:
         # The place in memory that an artifact is loaded to depends on the order, and decides how fast it runs

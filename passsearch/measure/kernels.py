@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from passsearch.core import TensorType
-from passsearch.dialects.contract import Array, Executable, KernelCalls, KernelExecutable, random_inputs
+from passsearch.dialects.contract import Executable, KernelCalls, KernelExecutable, random_inputs
 from passsearch.measure.processor import CpuTimes
 from passsearch.measure.rounds import FOREIGN_LIMIT, MIN_COUNTED_S
 
@@ -86,24 +86,68 @@ def time_places(
     """
     inputs = random_inputs(types, seed=0)
     fastest = [executable.run_by_kernel(inputs) for executable in executables]
-    _until_undisturbed(lambda: _run_in_turns(executables, plan, inputs, fastest), plan.attempts, cores)
+
+    def visit(place: int) -> None:
+        fastest[place] = _faster_calls(fastest[place], executables[place].run_by_kernel(inputs))
+
+    _until_undisturbed(lambda: _run_in_turns(len(executables), plan, visit), plan.attempts, cores)
     return [None if calls is None else _sums(calls) for calls in fastest]
 
 
-def _run_in_turns(
-    executables: Sequence[Executable],
-    plan: PlacePlan,
-    inputs: Mapping[str, Array],
-    fastest: list[KernelCalls | None],
-) -> None:
-    """Update the fastest calls of each network."""
+@dataclass(frozen=True)
+class Profile:
+    """The times of one network.
+
+    Attributes:
+        calls: Name and seconds of every call of one inference in order, those of the runtime among them.
+        whole_s: Seconds of one inference that nobody observes.
+    """
+
+    calls: KernelCalls
+    whole_s: float
+
+
+def profile_networks(
+    executables: Sequence[Executable], plan: PlacePlan, *, types: Mapping[str, TensorType], cores: Sequence[int] = ()
+) -> list[Profile | None]:
+    """Run networks in turns and return the seconds of each one's calls, and of its whole inference.
+
+    A time is the fastest of all runs. The result is ``None`` for a runtime that does not tell kernels apart.
+
+    Args:
+        executables: The networks.
+        plan: The plan of one process. In every run of a turn an inference is timed by its calls, another as a whole.
+        types: Their inputs.
+        cores: Cores that the process is pinned to. If others used them, all rounds run again.
+    """
+    inputs = random_inputs(types, seed=0)
+    fastest: list[KernelCalls | None] = []
+    for executable in executables:
+        executable.run(inputs)  # ``run_repeatedly`` reads the inputs that are set here
+        fastest.append(executable.run_by_kernel(inputs, with_runtime=True))
+    whole_s = [math.inf] * len(executables)
+
+    def visit(place: int) -> None:
+        calls = executables[place].run_by_kernel(inputs, with_runtime=True)
+        fastest[place] = _faster_calls(fastest[place], calls)
+        begin = time.perf_counter()
+        executables[place].run_repeatedly(1)
+        whole_s[place] = min(whole_s[place], time.perf_counter() - begin)
+
+    _until_undisturbed(lambda: _run_in_turns(len(executables), plan, visit), plan.attempts, cores)
+    rows = zip(fastest, whole_s, strict=True)
+    return [None if calls is None else Profile(calls, seconds) for calls, seconds in rows]
+
+
+def _run_in_turns(number: int, plan: PlacePlan, visit: Callable[[int], None]) -> None:
+    """Visit so many networks in turns, each several times in a row."""
     begin = time.perf_counter()
     for turn in range(plan.rounds):
         if turn >= plan.least_rounds and time.perf_counter() - begin > plan.longest_s:
             return
-        for place, executable in enumerate(executables):
+        for place in range(number):
             for _ in range(plan.runs):
-                fastest[place] = _faster_calls(fastest[place], executable.run_by_kernel(inputs))
+                visit(place)
 
 
 def _faster_calls(first: KernelCalls | None, second: KernelCalls | None) -> KernelCalls | None:

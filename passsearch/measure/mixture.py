@@ -62,11 +62,11 @@ class Mixture(Executable):
         pairs = zip(self._executables, counts, strict=True)
         return WeightedSeconds([_time(executable, count) for executable, count in pairs], self._weights)
 
-    def run_by_kernel(self, inputs: Mapping[str, Array]) -> KernelCalls | None:
+    def run_by_kernel(self, inputs: Mapping[str, Array], *, with_runtime: bool = False) -> KernelCalls | None:
         """Run every case once and return the kernel calls of all."""
         calls: list[tuple[str, float]] = []
         for case, executable in zip(self._cases, self._executables, strict=True):
-            own = executable.run_by_kernel(case.own(inputs))
+            own = executable.run_by_kernel(case.own(inputs), with_runtime=with_runtime)
             if own is None:
                 return None
             calls += own

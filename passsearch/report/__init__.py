@@ -4,6 +4,7 @@ from passsearch.report.ablation_text import ablation_headline, ablation_text
 from passsearch.report.batch import batch_results_text, batch_states_text, cross_text
 from passsearch.report.charts import (
     ablation_chart,
+    chart_svg,
     history_chart,
     kernels_chart,
     pareto_chart,
@@ -36,6 +37,7 @@ from passsearch.report.listings import (
     toolchains_text,
 )
 from passsearch.report.page import report_page
+from passsearch.report.profile import profile_chart, profile_html, profile_text
 from passsearch.report.progress import ProgressBar, in_ipython
 from passsearch.report.run_record import RunRecord, read_record, read_run
 from passsearch.report.runs_table import runs_side_by_side_text
@@ -63,6 +65,7 @@ __all__ = [
     "catalog_entry_text",
     "catalog_text",
     "certificate_check_text",
+    "chart_svg",
     "comparison_html",
     "comparison_text",
     "cross_text",
@@ -76,6 +79,9 @@ __all__ = [
     "kernels_chart",
     "pareto_chart",
     "plotly_figure",
+    "profile_chart",
+    "profile_html",
+    "profile_text",
     "read_record",
     "read_run",
     "report_page",

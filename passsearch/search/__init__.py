@@ -18,6 +18,7 @@ from passsearch.search.pass_selection import (
     starting_sequences,
     with_prerequisites,
 )
+from passsearch.search.profiling import UNOBSERVED, profile_candidates
 from passsearch.search.records import Scored, SearchOutcome, Tally
 from passsearch.search.run import Progress, Run
 from passsearch.search.scoring import Scoring
@@ -32,6 +33,7 @@ __all__ = [
     "OUTPUT_CASES",
     "PAIRED",
     "PROTOCOLS",
+    "UNOBSERVED",
     "BaselineFailed",
     "ComparisonOptions",
     "Confirmation",
@@ -56,6 +58,7 @@ __all__ = [
     "explored_passes",
     "first_trials",
     "named_candidate",
+    "profile_candidates",
     "read_closure",
     "require_repetitions",
     "shortlist",

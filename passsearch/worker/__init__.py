@@ -7,16 +7,21 @@ import this package, so it must not import anything but the standard library.
 from passsearch.worker.bootstrap import bootstrap_code, child_environment
 from passsearch.worker.client import MOST_LOG_BYTES, Worker, shorten_log
 from passsearch.worker.limits import machine_memory_bytes
+from passsearch.worker.peaks import MOST_THREADS, Peaks, best_peaks, measure_peaks
 from passsearch.worker.scratch import ScratchFolder
 from passsearch.worker.script import run_script
 
 __all__ = [
     "MOST_LOG_BYTES",
+    "MOST_THREADS",
+    "Peaks",
     "ScratchFolder",
     "Worker",
+    "best_peaks",
     "bootstrap_code",
     "child_environment",
     "machine_memory_bytes",
+    "measure_peaks",
     "run_script",
     "shorten_log",
 ]

@@ -23,6 +23,7 @@ from typing import Any, TextIO, TypeAlias
 
 from passsearch.core import COMPILE_PARTS, CONSTANTS, FOLDING, MAIN, PASSES, BuildOptions, Case, PassSpec, TensorType
 from passsearch.dialects.contract import (
+    KERNEL_COSTS,
     KERNEL_HASHES,
     ArgumentCopies,
     Artifact,
@@ -52,7 +53,7 @@ HAS_ANSWERED = 83
 MOST_REASON = 300
 """Longest reason of a failure, in characters; a compiler may print a whole module."""
 
-FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check", "variants", "places"})
+FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check", "variants", "places", "profile"})
 """Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
 
 
@@ -207,6 +208,14 @@ class Verbs:
         plan, types = kernels.PlacePlan(**request["plan"]), _types(request["inputs"])
         return {"kernels": kernels.time_places(executables, plan, types=types, cores=cores)}
 
+    def do_profile(self, request: Request) -> Answer:
+        """Time every call of artifacts, which run in turns, and their whole inferences."""
+        executables = [self._open(folder, request) for folder in request["folders"]]
+        cores = pin_process(self._bridge.threads())
+        plan, types = kernels.PlacePlan(**request["plan"]), _types(request["inputs"])
+        profiles = kernels.profile_networks(executables, plan, types=types, cores=cores)
+        return {"profiles": [profile and asdict(profile) for profile in profiles]}
+
     def _variant(self, kernel: Module, step: Request, copies: ArgumentCopies) -> KernelExecutable | str:
         """Return a kernel as one pass schedules it, or the reason why that failed."""
         try:
@@ -258,6 +267,8 @@ class Verbs:
         size = {"bytes": artifact.bytes, "plan_bytes": artifact.plan_bytes}
         digests = {"digest": self._bridge.digest(artifact), "kernels": artifact.kernels}
         (artifact.folder / KERNEL_HASHES).write_text(json.dumps(artifact.kernel_hashes()))
+        costs = {name: asdict(cost) for name, cost in artifact.kernel_costs().items()}
+        (artifact.folder / KERNEL_COSTS).write_text(json.dumps(costs))
         return {"seconds": seconds, "parts_s": dict(artifact.parts_s), **digests, **size}
 
     def _open(self, folder: str, request: Request) -> Executable:

@@ -272,3 +272,19 @@ def test_without_onnx_the_table_is_read_and_building_says_what_to_install(monkey
     assert "float32" in fresh_describe("resnet18")
     with pytest.raises(UserError, match="need `onnx`, which is not installed; run: pip install onnx"):
         fresh_build("resnet_tiny")
+
+
+@pytest.mark.parametrize("block", ["residual", "depthwise", "encoder"])
+def test_a_repeated_block_is_that_often_in_the_network(block):
+    one, three = (build(f"{block}_x{times}") for times in (1, 3))
+    assert len(three.graph.node) == 3 * len(one.graph.node)
+    assert input_shape(three.graph.input[0]) == input_shape(three.graph.output[0])
+    (result,) = ReferenceEvaluator(three).run(
+        None, {"features": np.ones(input_shape(three.graph.input[0]), np.float32)}
+    )
+    assert np.isfinite(result).all()
+
+
+def test_no_block_is_repeated_no_times():
+    with pytest.raises(UserError, match="residual_xN"):
+        build("residual_x0")

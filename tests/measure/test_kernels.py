@@ -3,7 +3,7 @@
 import pytest
 
 from passsearch.measure import kernels
-from passsearch.measure.kernels import PlacePlan, VariantPlan, time_places, time_variants
+from passsearch.measure.kernels import PlacePlan, VariantPlan, profile_networks, time_places, time_variants
 
 
 class Clock:
@@ -80,3 +80,33 @@ def test_a_runtime_that_does_not_tell_kernels_apart_has_no_times_in_places() -> 
             return None
 
     assert time_places([Whole()], PLAN, types={}) == [None]  # type: ignore[list-item]
+
+
+class ObservedNetwork:
+    """A network of two calls, whose whole inference takes longer than both; its first run of each kind is cold."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.inferences, self.observed = clock, 0, 0
+
+    def run(self, _: object) -> list[object]:
+        return []
+
+    def run_by_kernel(self, _: object, *, with_runtime: bool) -> list[tuple[str, float]]:
+        assert with_runtime
+        self.observed += 1
+        return [("runtime.alloc", 0.5), ("dense", 9.0 if self.observed == 1 else 2.0)]
+
+    def run_repeatedly(self, number: int) -> None:
+        self.inferences += number
+        self.clock.now += 9.0 if self.inferences == 1 else 3.0
+
+
+def test_a_profile_has_the_fastest_calls_and_the_fastest_whole_inference(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(kernels, "time", clock)
+    networks = [ObservedNetwork(clock), ObservedNetwork(clock)]
+    for profile in profile_networks(networks, PLAN, types={}):  # type: ignore[arg-type]
+        assert profile is not None
+        assert profile.calls == [("runtime.alloc", 0.5), ("dense", 2.0)]
+        assert profile.whole_s == pytest.approx(3.0)
+    assert [network.observed for network in networks] == [1 + 3 * 2] * 2

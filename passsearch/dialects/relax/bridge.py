@@ -25,7 +25,7 @@ from passsearch.dialects.relax.isolated_kernels import (
     isolate,
     list_kernels,
 )
-from passsearch.dialects.relax.kernels import kernel_hashes, kernels_digest, planned_bytes
+from passsearch.dialects.relax.kernels import kernel_costs, kernel_hashes, kernels_digest, planned_bytes
 from passsearch.dialects.relax.lowering import has_memory_plan, lower, target_options
 from passsearch.dialects.relax.phases import OPERATORS, phase
 from passsearch.dialects.relax.summary import count_operators, summarize, tensor_type
@@ -141,7 +141,8 @@ class RelaxBridge(JsonFiles):
         clock.charge()
         size, plan_bytes = (folder / NETWORK).stat().st_size, planned_bytes(lowered) if is_planned else None
         kernels, seconds = kernels_digest(lowered), dict(clock.seconds)
-        return Artifact(folder, size, plan_bytes, kernels, seconds, lambda: kernel_hashes(lowered))
+        by_name = (lambda: kernel_hashes(lowered), lambda: kernel_costs(lowered))
+        return Artifact(folder, size, plan_bytes, kernels, seconds, *by_name)
 
     def kernels(self, module: tvm.IRModule) -> Sequence[Kernel]:
         """Return the functions of loops that main calls; none while main has operators."""

@@ -11,7 +11,7 @@ import tvm
 from tvm import relax
 
 from passsearch.core import MAIN
-from passsearch.dialects.contract import Array, Artifact, Executable, KernelCalls
+from passsearch.dialects.contract import RUNTIME, Array, Artifact, Executable, KernelCalls
 from passsearch.dialects.relax.schedules import PACKED
 from passsearch.dialects.shared import parse_device
 
@@ -69,7 +69,7 @@ class VirtualMachineExecutable(Executable):
             self._machine.time_evaluator(f"{TIMED}_{self._function}", self._device, number=number, repeat=1)().mean
         )
 
-    def run_by_kernel(self, inputs: Mapping[str, Array]) -> KernelCalls | None:
+    def run_by_kernel(self, inputs: Mapping[str, Array], *, with_runtime: bool = False) -> KernelCalls | None:
         """Run one inference and return its kernel calls; ``None`` on devices that run kernels later than the call."""
         if self._has_events:
             return None
@@ -82,10 +82,16 @@ class VirtualMachineExecutable(Executable):
                 begin = time.perf_counter()
             elif not name.startswith(BUILTIN):
                 calls.append((name.removesuffix(PACKED), time.perf_counter() - begin))
+            elif with_runtime:
+                calls.append((RUNTIME + name.rpartition(".")[2], time.perf_counter() - begin))
             return 0  # the machine goes on with the call
 
+        arrays = self._arrays(inputs)
         self._machine.set_instrument(instrument)
-        self._machine[self._function](*self._arrays(inputs))
+        try:
+            self._machine[self._function](*arrays)
+        finally:
+            self._machine.set_instrument(None)
         return calls
 
 

@@ -3,9 +3,14 @@
 import math
 from typing import Any
 
+import numpy as np
 import tvm
 import tvm_ffi
-from tvm import relax
+from tvm import relax, s_tir
+
+from passsearch.dialects.contract import KernelCost
+from passsearch.dialects.relax.errors import COMPILER_ERRORS
+from passsearch.dialects.relax.schedules import PACKED
 
 
 def kernels_digest(lowered: tvm.IRModule) -> str:
@@ -16,17 +21,42 @@ def kernels_digest(lowered: tvm.IRModule) -> str:
 
 def kernel_hashes(lowered: tvm.IRModule) -> dict[str, str]:
     """Return the hash of each kernel of the lowered module, by its name."""
-    kernels = {
+    # A function's name is an attribute as well, and differs between builds of equal kernels.
+    # The pattern is a note for fusion, which is over, and no part of the code.
+    plain = {
+        name: function.without_attr("global_symbol").without_attr("op_pattern")
+        for name, function in _kernels(lowered).items()
+    }
+    return {name: f"{tvm_ffi.structural_hash(function):016x}" for name, function in plain.items()}
+
+
+def kernel_costs(lowered: tvm.IRModule) -> dict[str, KernelCost]:
+    """Return the cost of each kernel of the lowered module, by its name; kernels of open sizes are left out."""
+    costs = {name.removesuffix(PACKED): _cost(function) for name, function in _kernels(lowered).items()}
+    return {name: cost for name, cost in costs.items() if cost is not None}
+
+
+def _cost(function: tvm.tirx.PrimFunc) -> KernelCost | None:
+    try:
+        # TVM's estimate knows no local variables; the sum of both expressions has one operation more.
+        plain = tvm_ffi.structural_map(function, (tvm.tirx.Let, lambda node: tvm.tirx.Add(node.value, node.body)))
+        flops = s_tir.analysis.estimate_tir_flops(tvm.IRModule({"main": plain}))
+        tensors = [(parameter.shape, str(parameter.dtype)) for parameter in function.params]
+        return KernelCost(flops, sum(_tensor_bytes(shape, kind) for shape, kind in tensors))
+    except (*COMPILER_ERRORS, AttributeError, TypeError):  # a parameter or a loop whose size is no number
+        return None
+
+
+def _tensor_bytes(shape: Any, kind: str) -> int:
+    return math.prod(int(size) for size in shape) * np.dtype(kind).itemsize
+
+
+def _kernels(lowered: tvm.IRModule) -> dict[str, tvm.tirx.PrimFunc]:
+    return {
         variable.name_hint: function
         for variable, function in lowered.functions_items()
         if isinstance(function, tvm.tirx.PrimFunc)
     }
-    # A function's name is an attribute as well, and differs between builds of equal kernels.
-    # The pattern is a note for fusion, which is over, and no part of the code.
-    plain = {
-        name: function.without_attr("global_symbol").without_attr("op_pattern") for name, function in kernels.items()
-    }
-    return {name: f"{tvm_ffi.structural_hash(function):016x}" for name, function in plain.items()}
 
 
 def planned_bytes(lowered: tvm.IRModule) -> int | None:

@@ -3,13 +3,15 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import tvm
 from tvm.contrib import graph_executor
+from tvm.contrib.debugger import debug_executor
 
-from passsearch.dialects.contract import Array, Artifact, Executable
+from passsearch.dialects.contract import Array, Artifact, Executable, KernelCalls
 from passsearch.dialects.shared import parse_device
 
 KERNELS, GRAPH, PARAMETERS = "kernels.so", "graph.json", "parameters.bin"
@@ -19,19 +21,27 @@ class GraphExecutable(Executable):
     """A network in a graph executor; the device holds its parameters once."""
 
     def __init__(self, artifact: Artifact, device: str) -> None:
-        library = tvm.runtime.load_module(str(artifact.folder / KERNELS))
         kind, index = parse_device(device)
         self._device, self._has_events = tvm.device(kind, index), kind != "cpu"
-        self._module = graph_executor.create((artifact.folder / GRAPH).read_text(), library, self._device)
-        self._module.load_params((artifact.folder / PARAMETERS).read_bytes())
+        self._folder, self._profiler = artifact.folder, None
+        self._module = self._load(graph_executor.create)
+
+    def _load(self, create: Callable[..., Any]) -> Any:
+        library = tvm.runtime.load_module(str(self._folder / KERNELS))
+        module = create((self._folder / GRAPH).read_text(), library, self._device)
+        module.load_params((self._folder / PARAMETERS).read_bytes())
+        return module
 
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
         """Set the inputs, run once, copy the outputs to the host."""
-        for name, array in inputs.items():
-            if self._module.get_input_index(name) >= 0:  # an input that nothing reads is not in the graph
-                self._module.set_input(name, array)
+        self._set_inputs(self._module, inputs)
         self._module.run()
         return [self._module.get_output(index).numpy() for index in range(self._module.get_num_outputs())]
+
+    def _set_inputs(self, module: Any, inputs: Mapping[str, Array]) -> None:
+        for name, array in inputs.items():
+            if module.get_input_index(name) >= 0:  # an input that nothing reads is not in the graph
+                module.set_input(name, array)
 
     def run_repeatedly(self, number: int) -> None:
         """Run ``number`` inferences and wait until the device has finished them."""
@@ -46,6 +56,19 @@ class GraphExecutable(Executable):
         if not self._has_events:
             return None
         return float(self._module.module.time_evaluator("run", self._device, number=number, repeat=1)().mean)
+
+    def run_by_kernel(self, inputs: Mapping[str, Array], *, with_runtime: bool = False) -> KernelCalls | None:
+        """Return the kernel calls of one inference by TVM's profiler; ``None`` on devices with events.
+
+        The profiler runs three inferences before the one that it times.
+        """
+        if self._has_events:
+            return None
+        if self._profiler is None:
+            self._profiler = self._load(debug_executor.create)
+        self._set_inputs(self._profiler, inputs)
+        calls = self._profiler.profile().calls
+        return [(str(call["Name"]), call["Duration (us)"].microseconds * 1e-6) for call in calls]
 
 
 def artifact_digest(folder: Path) -> str:

@@ -8,7 +8,7 @@ import onnx
 
 from passsearch.frontends.zoo.builder import LINEAR_GAIN, GraphBuilder, Tensor
 
-__all__ = ["mobilenet_v1_features", "mobilenet_v2"]
+__all__ = ["inverted_residual", "mobilenet_v1_features", "mobilenet_v2"]
 
 # (output channels, stride) of each separable convolution: Howard et al. (2017), table 1.
 _V1_LAYERS = (
@@ -56,7 +56,7 @@ def mobilenet_v2(
     for expansion, channels, repeats, stride in _V2_GROUPS:
         out = _round_channels(channels * width_multiplier)
         for index in range(repeats):
-            x = _inverted_residual(graph, x, expansion=expansion, channels=out, stride=stride if index == 0 else 1)
+            x = inverted_residual(graph, x, expansion=expansion, channels=out, stride=stride if index == 0 else 1)
     x = _unit(graph, x, channels=_round_channels(1280 * max(1.0, width_multiplier)))
     vector = graph.flatten(graph.global_average_pool(x))
     graph.output(graph.dense(vector, classes), "logits")
@@ -79,7 +79,8 @@ def mobilenet_v1_features(graph: GraphBuilder, image: Tensor, *, taps: Sequence[
     return [outputs[tap - 1] for tap in taps]
 
 
-def _inverted_residual(graph: GraphBuilder, x: Tensor, *, expansion: int, channels: int, stride: int) -> Tensor:
+def inverted_residual(graph: GraphBuilder, x: Tensor, *, expansion: int, channels: int, stride: int) -> Tensor:
+    """Append the block of MobileNetV2."""
     shortcut = stride == 1 and x.shape[1] == channels
     hidden = x if expansion == 1 else _unit(graph, x, channels=x.shape[1] * expansion)
     hidden = _depthwise(graph, hidden, stride=stride)

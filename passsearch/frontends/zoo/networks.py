@@ -6,6 +6,7 @@ The builders need `onnx`; they are imported when a network is built, so that the
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -73,8 +74,22 @@ def describe(name: str) -> str:
 def _find(name: str) -> Network:
     if name in NETWORKS:
         return NETWORKS[name]
+    if match := _REPEATED.fullmatch(name):
+        return _repeated(match["block"], int(match["times"]))
     near = difflib.get_close_matches(name, NETWORKS, n=1, cutoff=0.0)[0]
-    raise UserError(f"Unknown network `{name}`; did you mean `{near}`? Built-in networks: {', '.join(NETWORKS)}")
+    repeated = "residual_xN, depthwise_xN, encoder_xN"
+    raise UserError(
+        f"Unknown network `{name}`; did you mean `{near}`? Built-in networks: {', '.join(NETWORKS)}, {repeated}"
+    )
+
+
+def _repeated(block: str, times: int) -> Network:
+    def make(batch: int) -> onnx.ModelProto:
+        from passsearch.frontends.zoo.repeats import repeated_block
+
+        return repeated_block(block, times, batch=batch)
+
+    return Network(f"{block}_x{times}", make, "features", f"{times} times the {block} block, and nothing else")
 
 
 def _resnet(depth: int, **options: int) -> Callable[[int], onnx.ModelProto]:
@@ -194,5 +209,8 @@ _ALL = (
         "Llama with 2 layers of width 64 that reads token 128, for tests",
     ),
 )
+
+_REPEATED = re.compile(r"(?P<block>residual|depthwise|encoder)_x(?P<times>[1-9][0-9]{0,2})")
+"""Names of networks that consist of one block, repeated."""
 
 NETWORKS: Mapping[str, Network] = MappingProxyType({network.name: network for network in _ALL})

@@ -13,7 +13,7 @@ import onnx
 from passsearch.errors import UserError
 from passsearch.frontends.zoo.builder import LINEAR_GAIN, GraphBuilder, Tensor
 
-__all__ = ["resnet", "resnet_features"]
+__all__ = ["basic_block", "resnet", "resnet_features"]
 
 _STAGES = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3)}
 _FIRST_BOTTLENECK_DEPTH = 50
@@ -57,14 +57,15 @@ def resnet_features(graph: GraphBuilder, image: Tensor, *, depth: int, width: in
     """Append the stem and as many stages as there are strides."""
     x = graph.relu(graph.batch_norm(graph.conv(image, width, kernel=7, stride=2)))
     x = graph.max_pool(x, kernel=3, stride=2, padding=1)
-    block = _bottleneck if depth >= _FIRST_BOTTLENECK_DEPTH else _basic_block
+    block = _bottleneck if depth >= _FIRST_BOTTLENECK_DEPTH else basic_block
     for stage, stride in enumerate(strides):
         for index in range(_STAGES[depth][stage]):
             x = block(graph, x, channels=width * 2**stage, stride=stride if index == 0 else 1)
     return x
 
 
-def _basic_block(graph: GraphBuilder, x: Tensor, *, channels: int, stride: int) -> Tensor:
+def basic_block(graph: GraphBuilder, x: Tensor, *, channels: int, stride: int) -> Tensor:
+    """Append the block of ResNet-18 and ResNet-34."""
     branch = graph.relu(graph.batch_norm(graph.conv(x, channels, kernel=3, stride=stride)))
     branch = graph.conv(branch, channels, kernel=3, gain=LINEAR_GAIN)
     return _join(graph, x, branch=branch, stride=stride)

@@ -19,7 +19,7 @@ from onnx import TensorProto
 from passsearch.errors import UserError
 from passsearch.frontends.zoo.builder import RELU_GAIN, GraphBuilder, Tensor
 
-__all__ = ["bert", "gpt2"]
+__all__ = ["bert", "encoder_layer", "gpt2"]
 
 _MAX_POSITIONS = 512
 _GPT2_MAX_POSITIONS = 1024
@@ -69,7 +69,7 @@ def bert(
     bias = _attention_bias(graph, attention_mask)
     x = _embed(graph, tokens, types=types, vocabulary=vocabulary, hidden=hidden)
     for _ in range(layers):
-        x = _encoder_layer(graph, x, bias=bias, heads=heads)
+        x = encoder_layer(graph, x, bias=bias, heads=heads)
     _question_answering(graph, x)
     return graph.finish()
 
@@ -162,7 +162,8 @@ def _gather(graph: GraphBuilder, table: Tensor, indices: Tensor) -> Tensor:
     return graph.node("Gather", [table, indices], shape=(*indices.shape, *table.shape[1:]), axis=0)
 
 
-def _encoder_layer(graph: GraphBuilder, x: Tensor, *, bias: Tensor, heads: int) -> Tensor:
+def encoder_layer(graph: GraphBuilder, x: Tensor, *, bias: Tensor, heads: int) -> Tensor:
+    """Append a layer of BERT; the bias is added to the scores of attention."""
     parts = (graph.linear(x, x.shape[-1]) for _ in range(3))
     attention = _attention(graph, parts, heads=heads, mask=lambda scores: graph.add(scores, bias))
     x = graph.layer_norm(graph.add(attention, x))

@@ -6,6 +6,7 @@ from passsearch.report.charts.history import history_chart, trials
 from passsearch.report.charts.kernels import kernels_chart
 from passsearch.report.charts.pareto import pareto_chart
 from passsearch.report.charts.plotly_figure import INSTALL, plotly_figure
+from passsearch.report.charts.profile import blocks_chart, roofline_chart
 from passsearch.report.charts.ratios import ratio_chart, ratios_chart
 from passsearch.report.charts.space import space_chart
 from passsearch.report.charts.svg import chart_html, chart_svg
@@ -17,6 +18,7 @@ __all__ = [
     "Chart",
     "ablation_chart",
     "ablation_rows",
+    "blocks_chart",
     "chart_html",
     "chart_svg",
     "history_chart",
@@ -26,6 +28,7 @@ __all__ = [
     "plotly_figure",
     "ratio_chart",
     "ratios_chart",
+    "roofline_chart",
     "space_chart",
     "trials",
 ]

@@ -1,0 +1,57 @@
+"""``profile``: the time of every kernel and block."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from passsearch.cli.options import AsJson, Batch, Catalogs, Deadline, Inputs, Target, Tolerance, ToolchainName, Trust
+from passsearch.cli.output import print_note, print_result, split_names
+from passsearch.core import DEADLINE_S, read_inputs
+
+
+def profile(
+    subject: Annotated[str, typer.Argument(metavar="RUN|MODEL", help="Run folder, or a network.")],
+    *,
+    pipelines: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Named pipelines or pipeline files, by commas; `best` is a run's winner. By default the baseline and "
+            "the winner of a run, and the baseline of a network.",
+        ),
+    ] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the roofline as SVG to this file.")] = None,
+    target: Target = None,
+    toolchain: ToolchainName = None,
+    tolerance: Tolerance = None,
+    inputs: Inputs = None,
+    batch: Batch = None,
+    deadline: Deadline = DEADLINE_S,
+    catalogs: Catalogs = None,
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the time of every kernel in its place, by block, and what bounds it."""
+    types = read_inputs(inputs)
+    from passsearch import api
+    from passsearch.report import ProgressBar, chart_svg, profile_chart, profile_text
+
+    with ProgressBar() as progress:
+        document = api.profile(
+            subject,
+            split_names(pipelines) or (),
+            inputs=types,
+            batch=batch,
+            target=target,
+            toolchain=toolchain,
+            tolerance=tolerance,
+            deadline=deadline,
+            catalogs=catalogs or (),
+            trust=trust,
+            progress=progress,
+        )
+    if svg is not None:
+        svg.write_text(chart_svg(profile_chart(document, "roofline")) + "\n")
+        print_note(f"Wrote {svg}")
+    print_result(document, profile_text(document), as_json=as_json)

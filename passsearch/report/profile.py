@@ -1,0 +1,170 @@
+"""A profile as text and as HTML: time by block and by kernel, and what bounds each kernel."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from passsearch.errors import UserError
+from passsearch.report.charts import Chart, blocks_chart, chart_svg, roofline_chart
+from passsearch.report.elements import definitions, details, fragment, html_table
+from passsearch.report.formatting import MISSING, format_number, format_percent, format_time, html_text
+from passsearch.report.table import paragraph, table, text_width
+from passsearch.report.text import device_text
+
+MOST_KERNELS = 12
+"""Kernels of a pipeline that have a line of their own."""
+
+FAR = 0.25
+"""Share of the roof below which neither memory nor arithmetic explains a kernel's time."""
+
+KERNEL_TITLES = ("kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of roof", "bound by")
+_RIGHT = ("calls", "ms", "share", "GFLOP/s", "GB/s", "of roof")
+_CHARTS = {"roofline": roofline_chart, "blocks": blocks_chart}
+
+
+def profile_chart(document: Mapping[str, Any], kind: str) -> Chart:
+    """Return a chart of a profile.
+
+    Raises:
+        UserError: There is no such chart, or the profile lacks what it shows.
+    """
+    if kind not in _CHARTS:
+        raise UserError(f"Unknown chart `{kind}`; choose from: {', '.join(_CHARTS)}.")
+    return _CHARTS[kind](document)
+
+
+def profile_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
+    """Return a profile: the time of each block side by side, then the kernels of each pipeline.
+
+    Args:
+        document: A profile, as ``api.profile`` returns it.
+        width: Largest number of characters in a line; the terminal's width by default.
+    """
+    width = width or text_width()
+    parts = [_lines(setup_rows(document), width)]
+    titles, rows = block_rows(document)
+    if rows:
+        parts.append(table(titles, rows, width=width, right=titles[1:]))
+    for pipeline in document["pipelines"]:
+        head = paragraph(name_text(pipeline), sum_text(pipeline), width=width)
+        parts.append(f"{head}\n{table(KERNEL_TITLES, kernel_rows(pipeline), width=width, right=_RIGHT)}")
+    parts.append(_lines(tail_rows(document), width))
+    return "\n\n".join(parts)
+
+
+def profile_html(document: Mapping[str, Any]) -> str:
+    """Return a profile as an HTML fragment for notebooks: tables and charts."""
+    titles, rows = block_rows(document)
+    kernels = [
+        f'<p class="headline">{html_text(name_text(pipeline))}</p><p>{html_text(sum_text(pipeline))}</p>'
+        + html_table(KERNEL_TITLES, kernel_rows(pipeline))
+        for pipeline in document["pipelines"]
+    ]
+    return fragment(
+        chart_svg(blocks_chart(document)) if rows else "",
+        html_table(titles, rows) if rows else "",
+        chart_svg(roofline_chart(document)) if document["peaks"] else "",
+        *kernels,
+        definitions(tail_rows(document)),
+        details("Network and machine", definitions(setup_rows(document))),
+    )
+
+
+def setup_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield title and text of what was measured, and on which machine."""
+    model, peaks = document["model"], document["peaks"]
+    yield "network", f"{model['name']} ({model['source']}), batch {model['batch']}"
+    yield "device", f"{device_text(document['device'])}; {document['threads']} threads"
+    yield "date", format_time(document["measured_at"])
+    if peaks:
+        speeds = (format_number(peaks[name] / 1e9) for name in ("flops", "bytes_per_s"))
+        yield "peaks", "{} GFLOP/s in single precision, {} GB/s read from memory, measured here".format(*speeds)
+    else:
+        yield "peaks", document["peaks_reason"]
+
+
+def name_text(pipeline: Mapping[str, Any]) -> str:
+    """Return the name of a pipeline."""
+    return str(pipeline["name"] or pipeline["pipeline"] or "(no explicit pass)")
+
+
+def sum_text(pipeline: Mapping[str, Any]) -> str:
+    """Return what the kernels of a pipeline sum to, and what the rest of the inference is."""
+    rest = ", ".join(f"{name} {_ms(seconds)} ms" for name, seconds in pipeline["rest"].items())
+    number = sum(row["calls"] for row in pipeline["kernels"])
+    return (
+        f"{_ms(pipeline['whole_s'])} ms an inference; {number} calls of {len(pipeline['kernels'])} kernels take "
+        f"{_ms(pipeline['kernels_s'])} ms, {format_percent(pipeline['kernels_share'])}; the rest: {rest}"
+    )
+
+
+def block_rows(document: Mapping[str, Any]) -> tuple[Sequence[str], list[list[str]]]:
+    """Return titles and rows of the table of blocks; no row if no pipeline shows them."""
+    pipelines = [each for each in document["pipelines"] if each["blocks"]]
+    times = [{row["part"]: row["seconds"] for row in each["blocks"]} for each in pipelines]
+    parts = list(dict.fromkeys(part for each in times for part in each))
+    titles = ("part", *(f"{name_text(each)} ms" for each in pipelines))
+    rows = [[part, *(_ms(each.get(part)) for each in times)] for part in parts]
+    if len(times) < 2:
+        return titles, rows
+    ratios = [_times_faster(times[0].get(part), times[-1].get(part)) for part in parts]
+    return (*titles, "x faster"), [[*row, ratio] for row, ratio in zip(rows, ratios, strict=True)]
+
+
+def kernel_rows(pipeline: Mapping[str, Any]) -> list[list[str]]:
+    """Return the rows of the slowest kernels of a pipeline, and one for all others."""
+    rows, whole_s = pipeline["kernels"], pipeline["whole_s"]
+    cells = [_kernel_cells(row, whole_s) for row in rows[:MOST_KERNELS]]
+    if others := rows[MOST_KERNELS:]:
+        seconds, calls = (sum(row[key] for row in others) for key in ("seconds", "calls"))
+        share = format_percent(seconds / whole_s)
+        cells.append([f"{len(others)} others", str(calls), _ms(seconds), share, *[MISSING] * 4])
+    return cells
+
+
+def tail_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield title and text of what the columns mean."""
+    yield (
+        "of roof",
+        "the least time that the peaks allow for a kernel's operations and for the bytes of its arguments, as a share "
+        "of its time; above 100 % the bytes came from caches",
+    )
+    yield "bound by", f"what takes longer at the peaks; neither where the kernel has less than {format_percent(FAR)}"
+    yield "GFLOP/s", "additions, multiplications and comparisons; functions such as exp count as none"
+    hidden = [name_text(each) for each in document["pipelines"] if each["blocks"] is None]
+    if hidden:
+        yield "blocks", f"not shown for {', '.join(hidden)}: no repeats, or its kernels do not match the operators"
+
+
+def _kernel_cells(row: Mapping[str, Any], whole_s: float) -> list[str]:
+    seconds, calls = row["seconds"], row["calls"]
+    speeds = [MISSING if row[key] is None else format_number(calls * row[key] / seconds / 1e9) for key in _COSTS]
+    return [
+        row["kernel"],
+        str(calls),
+        _ms(seconds),
+        format_percent(seconds / whole_s),
+        *speeds,
+        format_percent(row["roof_share"]),
+        _bound(row),
+    ]
+
+
+_COSTS = ("flops", "bytes")
+
+
+def _bound(row: Mapping[str, Any]) -> str:
+    if row["bound"] is None:
+        return MISSING
+    return str(row["bound"]) if row["roof_share"] >= FAR else "neither"
+
+
+def _times_faster(first: float | None, last: float | None) -> str:
+    return format_number(first / last) if first and last else MISSING
+
+
+def _ms(seconds: float | None) -> str:
+    return MISSING if seconds is None else format_number(1e3 * seconds)
+
+
+def _lines(pairs: Iterator[tuple[str, str]], width: int) -> str:
+    return "\n".join(paragraph(title, text, width=width) for title, text in pairs)

@@ -1,0 +1,127 @@
+"""Profiles: where the time of an inference goes, by kernel and by block, for several pipelines side by side."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+
+from passsearch.analysis import parts_of_calls
+from passsearch.core import Candidate, Failure, timestamp
+from passsearch.dialects.contract import RUNTIME, KernelCost
+from passsearch.errors import UserError
+from passsearch.evaluate import NetworkProfile, WorkerEvaluator
+from passsearch.search.document import Document, model_document, toolchain_document
+from passsearch.store import SCHEMA
+from passsearch.worker import Peaks
+
+UNOBSERVED = "between calls"
+"""Time of an inference that no call took: the program of the runtime, and waiting for its threads."""
+
+_log = logging.getLogger(__name__)
+
+
+def profile_candidates(
+    evaluator: WorkerEvaluator,
+    candidates: Sequence[Candidate],
+    *,
+    peaks: Peaks | None,
+    peaks_reason: str = "",
+    progress: Callable[[str, int, int], None],
+) -> Document:
+    """Return the times of all kernels of candidates, which run in turns in several processes.
+
+    Args:
+        evaluator: The network.
+        candidates: The candidates; the first one is the baseline.
+        peaks: What the device can do at most; ``None`` if that is unknown.
+        peaks_reason: Why it is unknown.
+        progress: Callback; gets a text, the number of finished pipelines and the number of all.
+
+    Raises:
+        UserError: A candidate fails, or the runtime does not tell kernels apart.
+    """
+    session = evaluator.session
+    if session.cannot_run_reason:
+        raise UserError(f"Nothing can be timed for `{session.target}`: {session.cannot_run_reason}.")
+    progress("timing kernels", 0, len(candidates))
+    profiles = evaluator.profile(candidates)
+    if isinstance(profiles, Failure):
+        raise UserError(f"The profile failed in {profiles.stage}: {profiles.reason}.")
+    rows = [
+        _pipeline(evaluator, candidate, profile, peaks=peaks)
+        for candidate, profile in zip(candidates, profiles, strict=True)
+    ]
+    return {
+        "schema": SCHEMA,
+        "measured_at": timestamp(),
+        "model": model_document(session, evaluator.network),
+        "target": session.target,
+        "toolchain": toolchain_document(session),
+        "device": session.sensors.device,
+        "threads": session.threads,
+        "peaks": asdict(peaks) if peaks else None,
+        "peaks_reason": peaks_reason,
+        "pipelines": rows,
+    }
+
+
+def _pipeline(
+    evaluator: WorkerEvaluator, candidate: Candidate, profile: NetworkProfile, *, peaks: Peaks | None
+) -> Document:
+    # The observer is called before and after every call. The shortest call of the runtime takes little beside that.
+    observer_s = min((seconds for name, seconds in profile.calls if name.startswith(RUNTIME)), default=0.0)
+    calls = [(name, max(0.0, seconds - observer_s)) for name, seconds in profile.calls]
+    kernels = [(name, seconds) for name, seconds in calls if not name.startswith(RUNTIME)]
+    runtime_s = sum(seconds for name, seconds in calls if name.startswith(RUNTIME))
+    kernels_s, whole_s = sum(seconds for _, seconds in kernels), min(profile.whole_s)
+    parts = parts_of_calls(evaluator.network.summary, [name for name, _ in kernels])
+    return {
+        "name": candidate.name,
+        "pipeline": str(candidate.pipeline),
+        "build": candidate.build.to_json(),
+        "binary": profile.built.digest,
+        "whole_s": whole_s,
+        "whole_s_by_process": list(profile.whole_s),
+        "observer_s": observer_s,
+        "kernels_s": kernels_s,
+        "kernels_share": kernels_s / whole_s,
+        "rest": {"runtime": runtime_s, UNOBSERVED: whole_s - kernels_s - runtime_s},
+        "kernels": _kernel_rows(kernels, profile.costs, peaks),
+        "blocks": None if parts is None else _block_rows(kernels, parts),
+        "calls": [
+            {"kernel": name, "seconds": seconds, "part": parts[place] if parts else None}
+            for place, (name, seconds) in enumerate(kernels)
+        ],
+    }
+
+
+def _kernel_rows(
+    calls: Sequence[tuple[str, float]], costs: Mapping[str, KernelCost], peaks: Peaks | None
+) -> list[Document]:
+    """Return a row for each kernel, the slowest first."""
+    seconds: dict[str, list[float]] = {}
+    for name, value in calls:
+        seconds.setdefault(name, []).append(value)
+    rows = [_kernel_row(name, values, costs.get(name), peaks) for name, values in seconds.items()]
+    return sorted(rows, key=lambda row: -float(row["seconds"]))
+
+
+def _kernel_row(name: str, seconds: Sequence[float], cost: KernelCost | None, peaks: Peaks | None) -> Document:
+    row: Document = {"kernel": name, "calls": len(seconds), "seconds": sum(seconds)}
+    if cost is None:
+        return {**row, "flops": None, "bytes": None, "bound": None, "roof_share": None}
+    row |= {"flops": cost.flops, "bytes": cost.bytes}
+    if peaks is None:
+        return {**row, "bound": None, "roof_share": None}
+    is_arithmetic = cost.flops / peaks.flops > cost.bytes / peaks.bytes_per_s
+    least_s = len(seconds) * peaks.least_s(cost.flops, cost.bytes)
+    return {**row, "bound": "arithmetic" if is_arithmetic else "memory", "roof_share": least_s / sum(seconds)}
+
+
+def _block_rows(calls: Sequence[tuple[str, float]], parts: Sequence[str]) -> list[Document]:
+    """Return the time and the number of calls of each part of the network, in order."""
+    rows: dict[str, Document] = {}
+    for (_, seconds), part in zip(calls, parts, strict=True):
+        row = rows.setdefault(part, {"part": part, "calls": 0, "seconds": 0.0})
+        row["calls"] += 1
+        row["seconds"] += seconds
+    return list(rows.values())

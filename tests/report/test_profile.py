@@ -1,0 +1,74 @@
+"""A profile as text and as charts."""
+
+from typing import Any
+
+import pytest
+
+from passsearch.errors import UserError
+from passsearch.report import chart_svg, profile_chart, profile_text
+
+
+def _pipeline(name: str, factor: float) -> dict[str, Any]:
+    product = {"kernel": "fused_matmul", "calls": 2, "seconds": 0.002 * factor, "flops": 1e7, "bytes": 1e5}
+    copy = {"kernel": "transpose", "calls": 1, "seconds": 0.001 * factor, "flops": 0.0, "bytes": 1e6}
+    return {
+        "name": name,
+        "pipeline": "",
+        "whole_s": 0.0032 * factor,
+        "kernels_s": 0.003 * factor,
+        "kernels_share": 0.9375,
+        "rest": {"runtime": 0.0001 * factor, "between calls": 0.0001 * factor},
+        "kernels": [
+            {**product, "bound": "arithmetic", "roof_share": 0.1 / factor},
+            {**copy, "bound": "memory", "roof_share": 0.4},
+        ],
+        "blocks": [
+            {"part": "block 1", "calls": 1, "seconds": 0.001 * factor},
+            {"part": "block 2", "calls": 2, "seconds": 0.002 * factor},
+        ],
+    }
+
+
+DOCUMENT: dict[str, Any] = {
+    "model": {"name": "net", "source": "net.onnx", "batch": 1},
+    "device": {"name": "CPU"},
+    "threads": 2,
+    "measured_at": "2026-11-24T18:35:00Z",
+    "peaks": {"threads": 2, "flops": 1e11, "bytes_per_s": 1e10},
+    "peaks_reason": "",
+    "pipelines": [_pipeline("default", 1.0), _pipeline("best", 0.25)],
+}
+
+
+def _row(text: str, begin: str) -> list[str]:
+    return next(line for line in text.splitlines() if line.startswith(begin)).split()
+
+
+def test_blocks_stand_side_by_side_and_kernels_below_their_pipeline() -> None:
+    text = profile_text(DOCUMENT, width=132)
+    assert _row(text, "block 1") == ["block", "1", "1.00", "0.250", "4.00"]
+    assert "default: 3.20 ms an inference; 3 calls of 2 kernels take 3.00 ms, 93.8 %" in text
+    kernel = _row(text, "fused_matmul")
+    assert kernel == ["fused_matmul", "2", "2.00", "62.5", "%", "10.0", "0.100", "10", "%", "neither"]
+    assert _row(text, "transpose")[-1] == "memory"
+
+
+def test_the_roofline_has_the_roof_and_the_kernels_that_compute() -> None:
+    chart = profile_chart(DOCUMENT, "roofline")
+    roof, first, second = chart.series
+    assert max(point.y for point in roof.points) == 100
+    assert [point.y for point in (*first.points, *second.points)] == [pytest.approx(10), pytest.approx(40)]
+    assert "fused_matmul: 2.00 ms, 10 % of the roof" in chart_svg(chart)
+
+
+def test_bars_of_blocks_and_what_has_no_chart() -> None:
+    chart = profile_chart(DOCUMENT, "blocks")
+    assert [point.x for point in chart.series[1].points] == [pytest.approx(0.25), pytest.approx(0.5)]
+    hidden = [{**pipeline, "blocks": None} for pipeline in DOCUMENT["pipelines"]]
+    with pytest.raises(UserError, match="no blocks"):
+        profile_chart({**DOCUMENT, "pipelines": hidden}, "blocks")
+    with pytest.raises(UserError, match="no roofline: no C compiler"):
+        profile_chart({**DOCUMENT, "peaks": None, "peaks_reason": "no C compiler"}, "roofline")
+    with pytest.raises(UserError, match="choose from: roofline, blocks"):
+        profile_chart(DOCUMENT, "pie")
+    assert "blocks: not shown for default, best" in profile_text({**DOCUMENT, "pipelines": hidden}, width=132)
