@@ -1,9 +1,9 @@
 """What the passes of winners are worth: ``python benchmarks/ablations.py``.
 
 Tunes each network, ablates the winner, and writes ``benchmarks/results/ablations.json``: the headline, the worth of
-each pass with the interval of what it multiplies, the passes worth nothing, and on Relax the sum of the winner's kernels
-as a share of the end-to-end time. Runs stay under ``runs/ablations``; a command that was cut off goes on where it was,
-and complete rows are not repeated. ``--table`` prints the Markdown of ``docs/ablation.md``.
+each pass with the interval of what it multiplies, the passes worth nothing, and on Relax the sum of the winner's
+kernels as a share of the end-to-end time. Runs stay under ``runs/ablations``; a command that was cut off goes on where
+it was, and complete rows are not repeated. ``--table`` prints the Markdown of ``docs/ablation.md``.
 """
 
 import argparse

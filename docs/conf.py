@@ -22,6 +22,8 @@ autodoc_member_order = "bysource"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 
+highlight_language = "none"  # blocks without a language are commands
+
 html_theme = "furo"
 html_title = f"passsearch {release}"
 html_static_path = ["static"]

@@ -1,5 +1,6 @@
 """The display of progress: lines in a file, a bar in a terminal and in IPython."""
 
+import copy
 import os
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 
+import nbclient
+import nbformat
 import pytest
 from rich.console import Console
 
@@ -52,6 +55,35 @@ def test_ipython_shows_progress_by_default_and_other_programs_do_not(tmp_path: P
 
     assert "searching" in _on_a_terminal([sys.executable, "-m", "IPython", "-c", program], home=tmp_path)
     assert "searching" not in _on_a_terminal([sys.executable, "-c", program], home=tmp_path)
+
+
+def test_a_notebook_shows_the_bar_and_removes_it_at_the_end() -> None:
+    begin = (
+        "from passsearch.core import Step\nfrom passsearch.report import ProgressBar\n"
+        "report = ProgressBar().__enter__()\nreport('a <plan>', 0, 0)\n"
+        "report(Step('searching', detail='best', elapsed_s=6, limit_s=60), 3, 10)"
+    )
+    cells = [nbformat.v4.new_code_cell(code) for code in (begin, "report.__exit__(None, None, None)")]
+    [before], [after] = ([_html(output) for output in outputs] for outputs in _outputs_after_each(cells))
+
+    assert "a &lt;plan&gt;<br><b>searching</b>" in before and "3/10" in before and "6 s of 60 s" in before
+    assert after == ""
+
+
+def _outputs_after_each(cells: list[nbformat.NotebookNode]) -> list[list[nbformat.NotebookNode]]:
+    """Execute cells, and return the outputs of the first cell after each of them."""
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    client = nbclient.NotebookClient(notebook, timeout=120)
+    with client.setup_kernel():
+        states = []
+        for number, cell in enumerate(cells):
+            client.execute_cell(cell, number)
+            states.append(copy.deepcopy(cells[0].outputs))
+    return states
+
+
+def _html(output: nbformat.NotebookNode) -> str:
+    return str(output["data"]["text/html"])
 
 
 def _on_a_terminal(command: list[str], *, home: Path) -> str:
