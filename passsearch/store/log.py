@@ -40,7 +40,7 @@ class Log:
         self._facts: dict[tuple[str, str], Fact] = {}
         self._written_s: dict[tuple[str, str], float] = {}
         self._elapsed_s: dict[int, float] = {}  # duration of every start of the run, by its number
-        self._recalled_s: float | None = None
+        self._recalled_s: float | None = None  # when the latest of the recalled facts was written
         self._read()
         self._start_number = max(self._elapsed_s, default=-1) + 1
         self._start = time.monotonic()
@@ -55,7 +55,9 @@ class Log:
 
     def recall(self, kind: str, key: str) -> Fact | None:
         """Return a fact, ``None`` if the log does not have it."""
-        self._recalled_s = self._written_s.get((kind, key))
+        written_s = self._written_s.get((kind, key))
+        if written_s is not None:
+            self._recalled_s = max(self._recalled_s or 0.0, written_s)
         return self._facts.get((kind, key))
 
     def record(self, kind: str, key: str, *, fact: Fact, durable: bool = True) -> Fact:
@@ -79,7 +81,6 @@ class Log:
                 os.fsync(self._file.fileno())
         self._elapsed_s[self._start_number] = elapsed_s
         self._store(kind, key, fact=fact)
-        self._recalled_s = None
         return fact
 
     @property
@@ -102,10 +103,11 @@ class Log:
     def clock_s(self) -> float:
         """Time on the clock of ``seconds`` that the search has reached.
 
-        While a continued run only reads facts of earlier starts, this is the time at which the last one it read was
+        While a continued run only reads facts of earlier starts, this is the time at which the latest one it read was
         written. A continued run therefore stops at the same trial for the same time limit.
         """
-        return self.seconds if self._recalled_s is None else self._recalled_s
+        has_recorded = self._start_number in self._elapsed_s
+        return self.seconds if has_recorded or self._recalled_s is None else self._recalled_s
 
     def close(self) -> None:
         """Close the file."""

@@ -105,6 +105,23 @@ def test_seconds_are_the_sum_of_all_starts(tmp_path: Path) -> None:
         assert 0.05 <= second.seconds < 1
 
 
+def test_the_clock_of_a_continued_run_goes_with_the_facts_it_reads_and_never_backwards(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes((Path(__file__).parent / "data" / "log.jsonl").read_bytes())
+    with Log(tmp_path / "log") as log:
+        assert [log.recall("edge", key) and log.clock_s for key in ("a", "c", "a")] == [1.5, 4.5, 4.5]
+        log.record("edge", "d", fact={})
+        log.recall("edge", "a")
+        assert log.clock_s >= 4.5
+
+
+def test_the_clock_of_a_run_is_not_set_back_by_a_fact_it_has_just_written(tmp_path: Path) -> None:
+    with Log(tmp_path / "log") as log:
+        log.record("edge", "a", fact={})
+        time.sleep(0.05)
+        log.recall("edge", "a")
+        assert log.clock_s >= 0.05
+
+
 def test_the_log_format_of_earlier_versions_is_read(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes((Path(__file__).parent / "data" / "log.jsonl").read_bytes())
     with Log(tmp_path / "log") as log:
