@@ -48,6 +48,13 @@ def test_accuracy_on_labels(onnxruntime_python: Path, tmp_path: Path) -> None:
     document = passsearch.bench(network, ["onnxruntime"], labels=file, **options)  # type: ignore[arg-type]
     assert document["rows"][0]["accuracy"] == {"value": 0.75, "correct": 6, "count": 8}
     assert "75.00 %" in str(document)
+    for content, message in ((b"", "Cannot read"), (b"PK no zip", "Cannot read"), (None, "needs an array `labels`")):
+        if content is None:
+            np.savez(file, x=np.zeros((9, 4), "float32"))
+        else:
+            file.write_bytes(content)
+        with pytest.raises(UserError, match=message):
+            passsearch.bench(network, ["onnxruntime"], labels=file, **options)  # type: ignore[arg-type]
     np.savez(file, x=np.zeros((9, 5), "float32"), labels=labels)
     with pytest.raises(UserError, match=r"`x` of `.*samples.npz` has the shape \(9, 5\); the network takes \(2, 4\)"):
         passsearch.bench(network, ["onnxruntime"], labels=file, **options)  # type: ignore[arg-type]
