@@ -20,7 +20,7 @@ from sklearn.model_selection import train_test_split
 from torch import nn
 from torch.nn import functional
 
-INPUT, EPOCHS, WIDTH, HEADS, OPSET = "image", 60, 32, 4, 13
+INPUT, EPOCHS, WIDTH, HEADS, OPSET = "image", 40, 32, 4, 13
 
 
 class Convolutional(nn.Module):
@@ -192,6 +192,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, default=EPOCHS, help="(%(default)s)")
     options = parser.parse_args(argv)
     options.folder.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)  # batches of 64 small images gain nothing from more
     digits = split_digits()
     images, labels = (torch.from_numpy(digits[name]) for name in ("train", "train_labels"))
     tests, answers = (torch.from_numpy(digits[name]) for name in ("test", "test_labels"))

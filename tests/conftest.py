@@ -102,6 +102,18 @@ def torch_python() -> Path:
 
 
 @pytest.fixture(scope="session")
+def xla_python() -> Path:
+    """An interpreter with JAX."""
+    return _engine_python("xla")
+
+
+@pytest.fixture(scope="session")
+def openvino_python() -> Path:
+    """An interpreter with OpenVINO."""
+    return _engine_python("openvino")
+
+
+@pytest.fixture(scope="session")
 def relay_python(relay: Toolchain) -> Path:
     """The interpreter of the Relay toolchain."""
     return relay.python

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -179,6 +180,8 @@ def bench(
         sizes: Sequence[int | None] = batches or [batch]
         for size in sizes:
             network = resolve_onnx(model, inputs=types, batch=size, folder=cache_folder() / "models", trust=trust)
+            if settings.labels is not None:
+                _check_samples(settings.labels, network.types)
             report(f"compiling for batch {size}" if size else "compiling", len(entries), len(sizes))
             entries.append(_make_entry(network, settings, batch=size, folder=folder / f"batch-{size}"))
         contests = _run(entries, settings, folder=folder, report=report)
@@ -233,8 +236,6 @@ def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None,
     others = [request.name for request in settings.requests if not request.toolchain]
     options = {} if settings.device == "cpu" else {"device": settings.device}
     entry.specs += [engine_spec(name, path, python=python, environment=variables, **options) for name in others]
-    if settings.labels is not None:
-        _check_samples(settings.labels, network.types)
     if settings.own_threads:
         entry.specs += [replace(spec, name=f"{spec.name}{OWN_THREADS}", own_threads=True) for spec in entry.specs]
     if not entry.references:
@@ -248,14 +249,15 @@ def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None,
 def _check_samples(file: Path, types: Mapping[str, TensorType]) -> None:
     """Raise an error unless a file has labels, and samples for all inputs."""
     try:
-        with np.load(file) as content:
-            shapes = {name: content[name].shape for name in content.files}
-    except (OSError, ValueError) as error:
+        with file.open("rb") as opened:
+            content = np.load(opened)
+            shapes = {name: content[name].shape for name in getattr(content, "files", ())}
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise UserError(f"Cannot read `{file}` as a NumPy file (.npz): {error}") from error
     if missing := [name for name in ("labels", *types) if name not in shapes]:
         raise UserError(
-            f"`{file}` needs an array `{missing[0]}`; it has {', '.join(shapes)}. Write it with numpy.savez: one array "
-            "for each input, many samples in its first dimension, and `labels`, a number for each sample."
+            f"`{file}` needs an array `{missing[0]}`; it has {', '.join(shapes) or 'none'}. Write it with numpy.savez: "
+            "one array for each input, many samples in its first dimension, and `labels`, a number for each sample."
         )
     for name, kind in types.items():
         if shapes[name][1:] != tuple(kind.shape[1:]) or shapes[name][:1] != shapes["labels"]:

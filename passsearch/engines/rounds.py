@@ -337,7 +337,11 @@ class Visitor:
         for count in self._plan.requests:
             if count in reasons or self.is_slow:
                 continue
-            answer, visit = self._timed("together", requests=count, longest_s=self._plan.visit_s)
+            try:
+                answer, visit = self._timed("together", requests=count, longest_s=self._plan.visit_s)
+            except EngineFailure as error:
+                reasons[count] = str(error)  # single inferences have their result
+                continue
             if "unavailable" in answer:
                 reasons[count] = answer["unavailable"]
                 continue
@@ -375,7 +379,9 @@ class Visitor:
         self.record.visits.append([self._visits[number] for number in kept])
         for count, rates in self._rates.items():
             if rates:
-                self.record.rates.setdefault(count, []).append([rates[number] for number in kept if number in rates])
+                # An engine that was slow at first may have none in the rounds that count.
+                own = [rates[number] for number in kept if number in rates] or list(rates.values())
+                self.record.rates.setdefault(count, []).append(own)
         if consumed := [self._consumed[number] for number in kept if number in self._consumed]:
             self.record.energy_j.append([energy_j for energy_j, _ in consumed])
             self.record.power_w.append([power_w for _, power_w in consumed])

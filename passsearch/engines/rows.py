@@ -57,7 +57,7 @@ def _typical(values: Sequence[Sequence[float]]) -> float | None:
 
 def together(record: EngineRecord, count: int, *, plan: EnginePlan) -> dict[str, Any]:
     """Return the inferences per second of an engine with several at the same time, or the reason why there are none."""
-    if count not in record.rates:
+    if count not in record.rates or count in record.no_rates:
         return {"unavailable": record.no_rates.get(count, f"one inference takes more than {plan.slow_s:g} s")}
     rates = [median(rates) for rates in record.rates[count]]
     mean = mean_ratio([math.log(value) for value in rates]).to_json()
@@ -96,7 +96,7 @@ def rows_by_engine(
 
 def _rate_ratio(anchor: EngineRecord, record: EngineRecord, count: int) -> dict[str, Any] | None:
     """Return an engine's rate as a multiple of another's; ``None`` where one of them has none."""
-    if count not in anchor.rates or count not in record.rates:
+    if any(count not in each.rates or count in each.no_rates for each in (anchor, record)):
         return None
     pairs = zip(record.rates[count], anchor.rates[count], strict=False)
     return mean_ratio([math.log(median(own) / median(other)) for own, other in pairs]).to_json()

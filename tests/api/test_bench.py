@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
@@ -31,6 +32,32 @@ def test_batch_sizes_of_an_open_file(onnxruntime_python: Path, tmp_path: Path) -
     text = str(document)
     assert "batch 64" in text
     assert "friction" in text
+
+
+def test_accuracy_on_labels(onnxruntime_python: Path, tmp_path: Path) -> None:
+    network, file = tmp_path / "rows.onnx", tmp_path / "samples.npz"
+    value = onnx.helper.make_tensor_value_info
+    tensors = [value(name, onnx.TensorProto.FLOAT, ["N", 4]) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "rows", tensors[:1], tensors[1:])
+    opset = onnx.helper.make_opsetid("", 13)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), str(network))
+    # The largest of each row is at its label, but for two of eight rows; the ninth fills no batch of two.
+    labels = np.arange(9) % 4
+    np.savez(file, x=np.eye(4, dtype="float32")[labels], labels=np.where(labels == 3, 0, labels))
+    options = {"rounds": 2, "processes": 1, "batch": 2, "engines_python": onnxruntime_python}
+    document = passsearch.bench(network, ["onnxruntime"], labels=file, **options)  # type: ignore[arg-type]
+    assert document["rows"][0]["accuracy"] == {"value": 0.75, "correct": 6, "count": 8}
+    assert "75.00 %" in str(document)
+    for content, message in ((b"", "Cannot read"), (b"PK no zip", "Cannot read"), (None, "needs an array `labels`")):
+        if content is None:
+            np.savez(file, x=np.zeros((9, 4), "float32"))
+        else:
+            file.write_bytes(content)
+        with pytest.raises(UserError, match=message):
+            passsearch.bench(network, ["onnxruntime"], labels=file, **options)  # type: ignore[arg-type]
+    np.savez(file, x=np.zeros((9, 5), "float32"), labels=labels)
+    with pytest.raises(UserError, match=r"`x` of `.*samples.npz` has the shape \(9, 5\); the network takes \(2, 4\)"):
+        passsearch.bench(network, ["onnxruntime"], labels=file, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

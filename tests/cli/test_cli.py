@@ -295,7 +295,7 @@ def test_doctor_and_bench_name_the_command_that_installs_an_engine(passsearch: R
     [
         (("bench", "zoo:resnet_tiny"), "Nothing to measure; give for example: --engines relay:O3,onnxruntime"),
         (("bench", "zoo:resnet_tiny", "--engines", "plaidml"), "Engine `plaidml` is not available"),
-        (("bench", "zoo:resnet_tiny", "--engines", "torch", "--batches", "1,x"), "Batch sizes are whole numbers"),
+        (("bench", "zoo:resnet_tiny", "--engines", "torch", "--batches", "1,x"), "--batches takes whole numbers"),
         (("toolchain", "install", "torch", "--with", "mxnet"), "`torch` is an engine without frameworks"),
         (("toolchain", "remove", "torch"), "Engine environment `torch` is not installed"),
     ],

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import onnx
+import pytest
 
-from passsearch.core import TensorType
+from passsearch.core import TensorType, strict_limit
 from passsearch.engines import (
     Contest,
     EnginePlan,
@@ -17,6 +18,7 @@ from passsearch.engines import (
     engine_spec,
     rows_by_engine,
 )
+from passsearch.frontends import resolve_onnx
 from passsearch.measure import SensorReading
 
 PLAN = EnginePlan(threads=1, processes=2, rounds=2, visit_s=0.01, pause_s=0.0)
@@ -79,6 +81,33 @@ class Counter:
         """Return one joule more than before."""
         self.energy_j += 1.0
         return SensorReading(time.monotonic(), energy_j=self.energy_j)
+
+
+@pytest.mark.parametrize("network", ["resnet_tiny", "bert_tiny", "gpt2_tiny"])
+def test_xla_computes_what_onnxruntime_computes(
+    network: str, onnxruntime_python: Path, xla_python: Path, tmp_path: Path
+) -> None:
+    resolved = resolve_onnx(f"zoo:{network}", folder=tmp_path)
+    path, plan = resolved.file.path, replace(PLAN, processes=1, requests=(2,))
+    reference = engine_spec("onnxruntime", path, python=onnxruntime_python, label="plain", optimise=False)
+    spec = engine_spec("xla", path, python=xla_python)
+    comparison = compare([spec], reference=reference, types=resolved.types, plan=plan, folder=tmp_path / "rounds")
+    assert comparison.records[0].failure == ""
+    assert comparison.records[0].rates[2]
+
+
+def test_openvino_shows_its_own_precision_apart(
+    onnxruntime_python: Path, openvino_python: Path, tiny_network: Path, tmp_path: Path
+) -> None:
+    reference = engine_spec("onnxruntime", tiny_network, python=onnxruntime_python)
+    specs = [engine_spec(name, tiny_network, python=openvino_python) for name in ("openvino", "openvino:own")]
+    plan = replace(PLAN, requests=(2,), limit=strict_limit(["float32"]))
+    comparison = compare(specs, reference=reference, types=TYPES, plan=plan, folder=tmp_path / "rounds")
+    single, own = (engine_row(record, plan=plan) for record in comparison.records)
+    assert single["settings"]["INFERENCE_PRECISION_HINT"] == "f32"
+    assert own["settings"]["INFERENCE_PRECISION_HINT"] in ("f32", "bf16", "f16")
+    assert single["deviation"] <= plan.limit
+    assert all(row["together"]["2"]["inferences_per_s"]["median"] > 0 for row in (single, own))
 
 
 def test_onnxruntime_for_cuda_does_not_run_on_the_cpu(
