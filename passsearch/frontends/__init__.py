@@ -3,7 +3,7 @@
 from passsearch.frontends.foreign_code import find_code
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, temporary_subfolder
 from passsearch.frontends.onnx_network import OnnxNetwork, resolve_onnx
-from passsearch.frontends.onnx_simplification import simplify_onnx
+from passsearch.frontends.onnx_simplification import simplifier_version, simplify_onnx
 from passsearch.frontends.resolve import resolve
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "find_code",
     "resolve",
     "resolve_onnx",
+    "simplifier_version",
     "simplify_onnx",
     "temporary_subfolder",
 ]
