@@ -3,7 +3,6 @@
 * ``MatMul`` of a vector and a tensor of rank three or more is refused by TVM, and in some builds that of a tensor of
   rank four or more and a constant matrix: here the operands get ranks that TVM takes.
 * ``GroupNormalization`` is missing.
-* Reductions of operator set 18 on have their axes as an input, which TVM ignores.
 """
 
 import math
@@ -17,15 +16,10 @@ from tvm.relay.frontend.common import infer_shape
 Converter: TypeAlias = Callable[[Any, Any, Any], Any]
 
 
-REDUCTIONS = tuple(f"Reduce{name}" for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod"))
-"""Reductions that take axes as an input from operator set 18 on; ReduceSum does from 13 on, as TVM expects."""
-
-
 def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mapping[str, Any]]:
     """Return the function that gives TVM's converters for an operator set, with ours in their place."""
     return lambda opset: {
         **table(opset),
-        **({name: getattr(frontend, name)._impl_v13 for name in REDUCTIONS} if opset >= 18 else {}),
         "MatMul": _matmul(frontend.MatMul.get_converter(opset)),
         "GroupNormalization": _per_channel_group_norm if opset >= 21 else _per_group_group_norm,
     }
