@@ -173,8 +173,14 @@ def judge(actual: Sequence[Any], expected: Sequence[Any], *, limit: float) -> di
 def table(results: Mapping[str, Any]) -> str:
     """Return the share of every run and the rows of the last one, in Markdown."""
     parts = []
+    # A run may be unfinished, and only shares of the same networks can be compared.
+    common = set.intersection(*(set(content["networks"]) for content in results.values()))
     rows = [
-        [run, content["date"], *(share(content["networks"], dialect) for dialect in DIALECTS)]
+        [
+            run,
+            content["date"],
+            *(share({name: content["networks"][name] for name in common}, dialect) for dialect in DIALECTS),
+        ]
         for run, content in results.items()
     ]
     parts.append(markdown(("run", "date", *DIALECTS), rows))

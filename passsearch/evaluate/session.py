@@ -19,7 +19,7 @@ from passsearch.dialects.contract import SCALES
 from passsearch.errors import UserError
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.plans import MeasurementPlans
-from passsearch.frontends import ModelFile
+from passsearch.frontends import ModelFile, simplifier_version
 from passsearch.measure import Sensors, probe
 from passsearch.toolchain import Toolchain, cache_folder, get_toolchain, host_target, with_triple
 
@@ -147,7 +147,7 @@ class Session:
         """File of the fact cache for this network with this compiler on this device."""
         identity = {
             **self._compiler_identity,
-            "model": self.model.sha256,
+            "model": [self.model.sha256, *([simplifier_version()] if self.model.format == "onnx" else [])],
             "inputs": [[name, str(kind)] for name, kind in self.model.inputs.items()] + [self.model.batch],
             **self.model.calls,
             "catalogs": self.catalogs_sha256,

@@ -3,7 +3,7 @@
 from passsearch.frontends.foreign_code import find_code
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file, temporary_subfolder
 from passsearch.frontends.onnx_network import OnnxNetwork, resolve_onnx
-from passsearch.frontends.onnx_simplification import simplify_onnx
+from passsearch.frontends.onnx_simplification import simplifier_version, simplify_onnx
 from passsearch.frontends.resolve import resolve
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "resolve",
     "resolve_onnx",
     "save_file",
+    "simplifier_version",
     "simplify_onnx",
     "temporary_subfolder",
 ]

@@ -51,7 +51,7 @@ def simplify_onnx(file: ModelFile, folder: Path) -> ModelFile:
     model = onnx.load(str(file.path), load_external_data=False)
     if not _has_constant_part(model.graph) or _weight_bytes(model.graph) >= LARGEST_BYTES:
         return file
-    identity = [file.sha256, sorted((name, str(kind)) for name, kind in file.inputs.items()), version("onnxscript")]
+    identity = [file.sha256, sorted((name, str(kind)) for name, kind in file.inputs.items()), simplifier_version()]
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
     name = cache_file_name(f"{file.name}-simplified", digest, suffix=".onnx")
     try:
@@ -60,6 +60,11 @@ def simplify_onnx(file: ModelFile, folder: Path) -> ModelFile:
         # The optimizer evaluates whatever the file holds; the importer may still read the file as it is.
         _log.warning("`%s` is imported as it is, because it cannot be simplified (%s)", file.source, error)
         return file
+
+
+def simplifier_version() -> str:
+    """Return the version of the library that simplifies, on which the network that a compiler gets depends."""
+    return version("onnxscript")
 
 
 def _has_constant_part(graph: onnx.GraphProto) -> bool:

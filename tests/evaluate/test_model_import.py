@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -70,6 +71,19 @@ def test_an_operator_that_tvm_lacks_is_named(relay: Toolchain, tmp_path: Path) -
     with pytest.raises(UserError, match=r"importer of tflite has no operator `HASHTABLE_LOOKUP`.*toolchain add"):
         bring_in(tflite(relay, tmp_path, "HASHTABLE_LOOKUP"), relay, tmp_path)
     assert [path.name for path in (tmp_path / "models").iterdir()] == ["import.log"]
+
+
+def test_a_network_that_is_refused_is_imported_in_its_other_format(
+    relay: Toolchain, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused = tflite(relay, tmp_path, "HASHTABLE_LOOKUP")
+    taken = replace(refused, otherwise=lambda: tflite(relay, tmp_path, "RELU"))
+    assert bring_in(taken, relay, tmp_path) == bring_in(tflite(relay, tmp_path, "RELU"), relay, tmp_path)
+    assert "no operator `HASHTABLE_LOOKUP`" in caplog.text
+    assert "It is imported as tflite instead." in caplog.text
+    with pytest.raises(UserError, match=r"no operator `HASHTABLE_LOOKUP`.*as a file of PyTorch: .*`HASHTABLE") as both:
+        bring_in(replace(refused, otherwise=lambda: refused), relay, tmp_path)
+    assert "\n" not in str(both.value)
 
 
 def test_a_toolchain_without_the_framework_says_how_to_get_it(relay: Toolchain, tmp_path: Path) -> None:

@@ -183,7 +183,11 @@ TRANSFORMERS: Mapping[str, Sequence[tuple[str, str, Mapping[str, Any]]]] = {
                 "window_size": 4,
             },
         ),
-        ("ConvNextForImageClassification", PIXELS, {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1]}),
+        (
+            "ConvNextForImageClassification",
+            PIXELS,
+            {"image_size": 32, "hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1]},
+        ),
         ("ResNetForImageClassification", PIXELS, {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1]}),
         ("RegNetModel", PIXELS, {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1], "groups_width": 8}),
         ("MobileNetV1Model", PIXELS, {"image_size": 32, "depth_multiplier": 0.25}),

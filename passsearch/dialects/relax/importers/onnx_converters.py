@@ -71,7 +71,8 @@ class _Recurrent(onnx_frontend.OnnxOpConverter):  # type: ignore[misc]
 
     @classmethod
     def _impl_v7(cls, bb: Any, inputs: Any, attr: Mapping[str, Any], params: Any) -> Any:
-        sequence, weight, recurrence, bias, lengths, *start = [*inputs, *(8 - len(inputs)) * [None]]
+        arguments: list[Any] = [*inputs, None, None, None, None, None, None]
+        sequence, weight, recurrence, bias, lengths, *start = arguments[:8]
         cls._refuse_unsupported(attr, [lengths, *start[cls.states :]])
         steps, batch, _ = (int(size) for size in sequence.ty.shape)
         elements = [_element(bb, sequence, index) for index in range(steps)]

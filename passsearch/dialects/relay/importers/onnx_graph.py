@@ -6,12 +6,14 @@ from unittest.mock import patch
 import onnx
 import tvm
 from tvm import relay
+from tvm.relay.frontend import onnx as onnx_frontend
 from tvm.relay.frontend.onnx import GraphProto
 
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.refusal import INTEGER_OPERATORS, naming_operator
 from passsearch.dialects.relay.errors import IMPORT_ERRORS
 from passsearch.dialects.relay.importers.local_inference import local_inference
+from passsearch.dialects.relay.importers.onnx_converters import with_own
 
 
 def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray]]:
@@ -21,8 +23,14 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
     convert = naming_operator(GraphProto._convert_operator, IMPORT_ERRORS)
+    # TVM has no interface to replace a converter, so its table is patched during the import.
+    converters = with_own(onnx_frontend._get_convert_map)
     try:
-        with patch.object(GraphProto, "_convert_operator", convert), local_inference(relay.frontend.onnx):
+        with (
+            patch.object(onnx_frontend, "_get_convert_map", converters),
+            patch.object(GraphProto, "_convert_operator", convert),
+            local_inference(onnx_frontend),
+        ):
             module, params = relay.frontend.from_onnx(model, shape=shapes, dtype=types or "float32", freeze_params=True)
     except IMPORT_ERRORS:
         _refuse(_integer_operators(model))

@@ -1,0 +1,78 @@
+"""Imports ONNX networks of one operator that we convert, runs them, and prints one JSON line per case.
+
+A script for an interpreter with TVM's Relay: ``test_onnx_converters.py`` runs it and reads the lines.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from passsearch.core import BuildOptions
+from passsearch.dialects.contract import ModelSource
+from passsearch.dialects.relay.bridge import RelayBridge
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "frontends"))
+
+from onnx_graphs import network, node, value, weight
+
+IMAGE = [value("x", [2, 4, 3, 5])]
+GROUPS = {"num_groups": 2, "epsilon": 1e-3}
+
+
+def group_norm(opset: int, size: int) -> onnx.ModelProto:
+    return network(
+        [node("GroupNormalization", "x scale shift", "y", **GROUPS)],
+        IMAGE,
+        ["y"],
+        [weight("scale", size), weight("shift", size)],
+        opset=opset,
+        shape=[2, 4, 3, 5],
+    )
+
+
+CASES: dict[str, onnx.ModelProto] = {
+    "row by tensor": network([node("MatMul", "row x", "y")], IMAGE, ["y"], [weight("row", 3)]),
+    "tensor by column": network([node("MatMul", "x column", "y")], IMAGE, ["y"], [weight("column", 5)]),
+    "tensor by matrix": network([node("MatMul", "x matrix", "y")], IMAGE, ["y"], [weight("matrix", 5, 6)]),
+    "group norm, per group": group_norm(18, 2),
+    "group norm, per channel": group_norm(21, 4),
+}
+
+
+def expected(case: str, model: onnx.ModelProto, data: Any) -> Any:
+    """Return the output of ONNX's reference implementation, or of the definition where it has none here."""
+    if not case.startswith("group norm"):
+        return ReferenceEvaluator(model).run(None, {"x": data})[0]
+    scale, shift = (onnx.numpy_helper.to_array(each) for each in model.graph.initializer)
+    groups = data.reshape(2, 2, -1)
+    unit = (groups - groups.mean(-1, keepdims=True)) / np.sqrt(groups.var(-1, keepdims=True) + GROUPS["epsilon"])
+    repeats = 4 // len(scale)
+    factors = [np.repeat(each, repeats).reshape(1, 4, 1, 1) for each in (scale, shift)]
+    return unit.reshape(data.shape) * factors[0] + factors[1]
+
+
+def main(folder: Path) -> None:
+    data = np.random.default_rng(0).normal(size=(2, 4, 3, 5)).astype("float32")
+    bridge = RelayBridge("llvm -mtriple=x86_64-unknown-linux-gnu")
+    for number, (case, model) in enumerate(CASES.items()):
+        path = folder / "case.onnx"
+        onnx.save(model, str(path))
+        module = bridge.load(ModelSource(path=path, format="onnx", inputs={}))
+        artifact = bridge.build(module, BuildOptions(opt_level=0), folder / str(number))
+        (actual,) = bridge.open(artifact, "cpu").run({"x": data})
+        result = expected(case, model, data)
+        same = actual.shape == result.shape and np.allclose(actual, result, atol=1e-5)
+        print(json.dumps({"case": case, "same": bool(same)}))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as name:
+        main(Path(name))
