@@ -48,12 +48,14 @@ def analyze(
     batch: int | None = None,
     function: str | None = None,
     sizes: Sizes | None = None,
+    keep_symbolic: bool = False,
     toolchain: str | None = None,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
 ) -> Analysis:
     """Return operators, features, architecture classes with evidence, and candidate passes with reasons."""
     network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
+    network |= {"keep_symbolic": keep_symbolic}
     options: Any = {"toolchain": toolchain, "catalogs": catalogs, "trust": trust}
     with session(model, example_inputs, remember=False, **network, **options) as evaluator:
         analysis = analyze_network(evaluator.session, evaluator.network.summary)
@@ -70,6 +72,7 @@ def compare(
     batch: int | None = None,
     function: str | None = None,
     sizes: Sizes | None = None,
+    keep_symbolic: bool = False,
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
@@ -95,6 +98,7 @@ def compare(
         batch: Size of a symbolic first dimension.
         function: The function, or functions with weights: see ``tune``.
         sizes: Sizes of open inputs with weights: see ``tune``.
+        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is by default.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
@@ -118,6 +122,7 @@ def compare(
         EnvironmentFault: There is no toolchain.
     """
     network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
+    network |= {"keep_symbolic": keep_symbolic}
     options = ComparisonOptions(rounds, processes, protocol, cache)
     by_toolchain = _by_toolchain(pipelines, toolchain)
     _check_options(options, toolchains=len(by_toolchain))
