@@ -47,9 +47,10 @@ def model_file(
     trust: bool = False,
     function: str | None = None,
     sizes: Sizes | None = None,
+    keep_symbolic: bool = False,
 ) -> ModelFile:
     """Return the model file of a network, in a format that the toolchain imports where there is a choice."""
-    calls = read_calls(function, sizes, read_inputs(inputs))
+    calls = read_calls(function, sizes, read_inputs(inputs), keep_symbolic=keep_symbolic)
     limit_cache(cache_folder(), limit_bytes=cache_limit_bytes())
     # The toolchain is looked up before the model is converted: without one, a conversion of minutes would be in vain.
     return resolve(
@@ -104,6 +105,7 @@ def session(
     batch: int | None = None,
     function: str | None = None,
     sizes: Sizes | None = None,
+    keep_symbolic: bool = False,
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
@@ -127,6 +129,7 @@ def session(
         batch: Size of a symbolic first dimension.
         function: The function, or functions with weights: see ``tune``.
         sizes: Sizes of open inputs with weights: see ``tune``.
+        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is by default.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
@@ -144,6 +147,7 @@ def session(
         EnvironmentFault: There is no toolchain.
     """
     network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
+    network |= {"keep_symbolic": keep_symbolic}
     network_session = open_session(
         model_file(model, example_inputs, toolchain=toolchain, trust=trust, **network),
         toolchain=toolchain,

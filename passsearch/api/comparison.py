@@ -47,6 +47,7 @@ def analyze(
     batch: int | None = None,
     function: str | None = None,
     sizes: Sizes | None = None,
+    keep_symbolic: bool = False,
     toolchain: str | None = None,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
@@ -57,6 +58,7 @@ def analyze(
     The graph of a network that this toolchain has imported before comes from a file in the cache folder.
     """
     network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
+    network |= {"keep_symbolic": keep_symbolic}
     with progress_callback(progress) as report:
         report("reading the network", 0, 2)
         file = model_file(model, example_inputs, toolchain=toolchain, trust=trust, **network)
@@ -81,6 +83,7 @@ def compare(
     batch: int | None = None,
     function: str | None = None,
     sizes: Sizes | None = None,
+    keep_symbolic: bool = False,
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
@@ -106,6 +109,7 @@ def compare(
         batch: Size of a symbolic first dimension.
         function: The function, or functions with weights: see ``tune``.
         sizes: Sizes of open inputs with weights: see ``tune``.
+        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is by default.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
@@ -130,6 +134,7 @@ def compare(
         EnvironmentFault: There is no toolchain.
     """
     network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
+    network |= {"keep_symbolic": keep_symbolic}
     options = ComparisonOptions(rounds, processes, protocol, cache)
     by_toolchain = _by_toolchain(pipelines, toolchain)
     _check_options(options, toolchains=len(by_toolchain))

@@ -30,6 +30,7 @@ def explore(
     batch: int | None = None,
     function: str | None = None,
     sizes: Sizes | None = None,
+    keep_symbolic: bool = False,
     passes: Sequence[str] | None = None,
     additional: Sequence[str] = (),
     every: bool = False,
@@ -55,6 +56,7 @@ def explore(
         batch: Size of a symbolic first dimension.
         function: The function, or functions with weights: see ``tune``.
         sizes: Sizes of open inputs with weights: see ``tune``.
+        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
         passes: The only passes to apply: names (all choices of arguments) or passes written out.
         additional: Passes that are applied on request only: those the catalog leaves to the user's intent, and those
             with which a space never closes.
@@ -85,6 +87,7 @@ def explore(
         "batch": batch,
         "function": function,
         "sizes": sizes,
+        "keep_symbolic": keep_symbolic,
         "target": target,
         "toolchain": toolchain,
     }
@@ -127,6 +130,7 @@ def check_space(
     batch: int | None = None,
     function: str | None = None,
     sizes: Sizes | None = None,
+    keep_symbolic: bool = False,
     sample: int = 50,
     seed: int = 0,
     toolchain: str | None = None,
@@ -145,6 +149,7 @@ def check_space(
         batch: Size of a symbolic first dimension.
         function: The function, or functions with weights: see ``tune``.
         sizes: Sizes of open inputs with weights: see ``tune``.
+        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
         sample: Number of edges.
         seed: Seed of the sample.
         toolchain: Name of the toolchain; the document's own by default.
@@ -168,6 +173,7 @@ def check_space(
         "batch": batch,
         "function": function,
         "sizes": sizes,
+        "keep_symbolic": keep_symbolic,
         "toolchain": toolchain or str(document["toolchain"]["name"]),
     }
     # Without the fact cache, which has the very edges that are to be checked.
@@ -175,7 +181,7 @@ def check_space(
     options |= {"catalogs": catalogs, "trust": trust, "remember": False}
     with (
         progress_callback(progress) as report,
-        session(model, example_inputs, **network, **options) as evaluator,  # type: ignore[arg-type]
+        session(model, example_inputs, **network, **options) as evaluator,
     ):
         # Its passes must be in this catalog before any of them is applied.
         bind_pipeline(Pipeline(closure.passes), evaluator.session.catalog)

@@ -156,6 +156,7 @@ def tune(
     batch: int | None = None,
     function: str | None = None,
     sizes: Sizes | None = None,
+    keep_symbolic: bool = False,
     objective: Objectives = "throughput",
     trials: int = USUAL_TRIALS,
     timeout: float | None = None,
@@ -189,6 +190,7 @@ def tune(
             ``"prefill:0.1,decode:0.9"``; see docs/tutorial.md.
         sizes: Sizes of open inputs with the shares of their calls: ``"ids=1x128:0.3,1x1024:0.7"``; a list of such
             texts for several inputs.
+        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
         objective: One of throughput, latency, compile_time and memory, and where there is a meter power and energy; or
             two of them for a Pareto front, as a list or with a comma.
         trials: Candidates to evaluate beyond the baselines; sequences that lead to a known IR are free.
@@ -223,6 +225,7 @@ def tune(
     """
     objectives = parse_objectives(objective)
     network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}
+    network |= {"keep_symbolic": keep_symbolic}
     session = open_session(
         model_file(model, example_inputs, toolchain=toolchain, trust=trust, **network),
         toolchain=toolchain,

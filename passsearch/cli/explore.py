@@ -17,6 +17,7 @@ from passsearch.cli.options import (
     Fresh,
     Function,
     Inputs,
+    KeepSymbolic,
     Model,
     Sizes,
     Target,
@@ -73,6 +74,7 @@ def explore(
     batch: Batch = None,
     function: Function = None,
     sizes: Sizes = None,
+    keep_symbolic: KeepSymbolic = False,
     toolchain: ToolchainName = None,
     catalogs: Catalogs = None,
     trust: Trust = False,
@@ -83,7 +85,7 @@ def explore(
     Shows how many IRs the passes can make. With --check, exits 1 if the certificate does not hold.
     """
     network: dict[str, Any] = {"inputs": read_inputs(inputs), "batch": batch, "toolchain": toolchain}
-    network |= {"function": function, "sizes": sizes}
+    network |= {"function": function, "sizes": sizes, "keep_symbolic": keep_symbolic}
     network |= {"catalogs": catalogs or (), "trust": trust, "deadline": deadline}
     check_environment(toolchain)
     if check is not None:

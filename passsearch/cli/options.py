@@ -63,6 +63,10 @@ Sizes: TypeAlias = Annotated[
         help="Sizes of an open input with weights, ids=1x128:0.3,1x1024:0.7; repeatable for further inputs.",
     ),
 ]
+KeepSymbolic: TypeAlias = Annotated[
+    bool,
+    typer.Option("--keep-symbolic", help="Compile one function whose sizes stay open; it is measured at --sizes."),
+]
 Tolerance: TypeAlias = Annotated[
     float | None,
     number_option(

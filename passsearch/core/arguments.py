@@ -180,6 +180,7 @@ RULES: Mapping[str, ArgumentRule] = {
     "out": Kind(_PATH, "a run folder", '"runs/resnet"'),
     "folder": Kind(_PATH, "a folder", '"evaluation"'),
     "remember": _FLAG,
+    "keep_symbolic": _FLAG,
     "trust": _FLAG,
     "every": _FLAG,
     # `Callable` is a class at run time, which mypy does not know.

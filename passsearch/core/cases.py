@@ -59,7 +59,13 @@ class Case:
 
     def __str__(self) -> str:
         inputs = ", ".join(format_input(name, kind) for name, kind in self.inputs.items())
-        return f"{self.function or MAIN} {self.name}:{self.weight:g} {inputs}".rstrip()
+        form = " symbolic" if self.is_symbolic else ""
+        return f"{self.function or MAIN} {self.name}:{self.weight:g}{form} {inputs}".rstrip()
+
+    @property
+    def is_symbolic(self) -> bool:
+        """True if all cases are calls of one function, whose sizes stay open."""
+        return self.entry == MAIN
 
     def full_name(self, name: str) -> str:
         """Return the name of one of its inputs among the inputs of all cases."""
@@ -86,7 +92,13 @@ class Calls:
     cases: tuple[Case, ...] = ()
 
 
-def read_calls(function: str | None, sizes: Sequence[str] | str | None, inputs: Mapping[str, TensorType]) -> Calls:
+def read_calls(
+    function: str | None,
+    sizes: Sequence[str] | str | None,
+    inputs: Mapping[str, TensorType],
+    *,
+    keep_symbolic: bool = False,
+) -> Calls:
     """Return the function to tune, or the cases to weigh.
 
     Args:
@@ -94,11 +106,14 @@ def read_calls(function: str | None, sizes: Sequence[str] | str | None, inputs: 
         sizes: ``INPUT=SIZE:WEIGHT,SIZE:WEIGHT``, a size being ``1x128``; a list of such texts for several inputs,
             which then have as many sizes each.
         inputs: Types that the user states. With several functions, an input of one of them is ``FUNCTION.INPUT``.
+        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at these sizes.
 
     Raises:
-        UserError: A text has another form, a weight is not positive, a case occurs twice, or both arguments have
-            several.
+        UserError: A text has another form, a weight is not positive, a case occurs twice, both arguments have several,
+            or sizes that stay open are given none to measure at.
     """
+    if keep_symbolic and sizes is None:
+        raise UserError(f"A network that stays symbolic is measured at sizes that you choose: {_SIZES_EXAMPLE}")
     functions = [("", 1.0)] if function is None else _weighted(function, "a function", _FUNCTION_EXAMPLE)
     name = functions[0][0]
     if sizes is not None and len(functions) > 1:
@@ -110,6 +125,8 @@ def read_calls(function: str | None, sizes: Sequence[str] | str | None, inputs: 
         cases = _unique(_case(name, weight, name, _own(name, inputs, names)) for name, weight in functions)
         return Calls(cases=cases)
     cases = () if sizes is None else _unique(_sized(name, [sizes] if isinstance(sizes, str) else sizes, inputs))
+    if keep_symbolic:
+        return Calls(name, inputs, tuple(replace(case, entry=MAIN) for case in cases))
     return Calls(name, inputs, cases) if len(cases) != 1 else Calls(name, cases[0].inputs)
 
 

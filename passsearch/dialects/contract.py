@@ -31,6 +31,7 @@ class ModelSource:
         parameters: File with the weights, for formats that store them in a second file.
         function: Function of a compiler module that becomes ``main``; empty for ``main`` itself.
         cases: The cases that are weighed, where there are several.
+        keep_symbolic: True to leave open sizes open.
     """
 
     path: Path
@@ -40,6 +41,7 @@ class ModelSource:
     parameters: Path | None = None
     function: str = ""
     cases: tuple[Case, ...] = ()
+    keep_symbolic: bool = False
 
     def bind_inputs(self, declared: Sequence[DeclaredInput]) -> dict[str, TensorType]:
         """Return every input the file declares, in order, with its open dimensions bound.

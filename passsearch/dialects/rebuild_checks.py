@@ -72,7 +72,8 @@ def rebuild(compiler: Any, files: Any) -> None:
             check_outputs([output for _, _, outputs in runs for output in outputs], record, note=note)
             for entry, inputs, outputs in runs:
                 examples = loader_command.example_folder(folder, entry)
-                loader_command.write_examples(examples, inputs, outputs, record["tolerance"])
+                if not examples.exists():  # a function of open sizes has examples of its first size
+                    loader_command.write_examples(examples, inputs, outputs, record["tolerance"])
         else:
             print("outputs not checked: they were recorded where nothing ran that is built for this target")
         print(f"compile time: {apply_s + build_s:.2f} s (passes {apply_s:.2f} s, build {build_s:.2f} s)")

@@ -1,6 +1,6 @@
 """The README and the container file of a deployment folder."""
 
-from passsearch.core import Json, printable
+from passsearch.core import MAIN, Json, printable
 from passsearch.export.record import Deployment
 
 README, CONTAINER, REQUIREMENTS = "README.md", "Containerfile", "requirements.txt"
@@ -112,6 +112,10 @@ def _entries(deployment: Deployment) -> str:
     )
     if not rows:
         return ""
+    if all(call["entry"] == MAIN for call in deployment.calls):
+        return """
+One function, `main`, takes all sizes. Above, an input's name begins with the size that was measured.
+"""
     return f"""
 The network has one function for each case, with the same weights. Above, an input's name begins with its case. Load
 one by `run_model.load(folder, function=NAME)`, or `./run_model FOLDER NAME`.

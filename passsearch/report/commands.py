@@ -92,7 +92,7 @@ def _calls(model: Mapping[str, Any]) -> list[str]:
             words += ["--sizes", f"{name}={','.join(sizes)}"]
         else:
             words += ["--input", f"{name}:{first[1]}[{','.join(map(str, first[0]))}]"]
-    return words
+    return [*words, *(["--keep-symbolic"] if cases and cases[0]["entry"] == "main" else [])]
 
 
 def _word(value: Any) -> str:

@@ -15,13 +15,25 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
-from passsearch.core import COMPILE_PARTS, CONSTANTS, FOLDING, MAIN, PASSES, BuildOptions, Case, PassSpec, TensorType
+from passsearch.core import (
+    COMPILE_PARTS,
+    CONSTANTS,
+    FOLDING,
+    MAIN,
+    PASSES,
+    BuildOptions,
+    Case,
+    DeclaredInput,
+    PassSpec,
+    TensorType,
+    resolve_inputs,
+)
 from passsearch.dialects.contract import (
     KERNEL_COSTS,
     KERNEL_HASHES,
@@ -78,7 +90,7 @@ class Verbs:
         source = _source(request["source"])
         module = self._bridge.load(source)
         seconds = time.perf_counter() - start
-        answer = {"seconds": seconds, "summary": None, **self._calls(module, source.cases)}
+        answer = {"seconds": seconds, "summary": None, **self._calls(module, source)}
         if request.get("summary"):
             searched = [case.function or MAIN for case in source.cases] or [source.function or MAIN]
             others = [name for name in self._bridge.functions(source) if name not in searched]
@@ -86,13 +98,24 @@ class Verbs:
         state, _ = self._states.add(module)
         return {"state": state, **answer}
 
-    def _calls(self, module: Module, cases: Sequence[Case]) -> Answer:
-        """Return the inputs of a network, and its cases where it has several."""
-        if not cases:
+    def _calls(self, module: Module, source: ModelSource) -> Answer:
+        """Return the inputs of a network, and its cases where it has several.
+
+        Raises:
+            UserError: A case does not state all sizes that stay symbolic.
+        """
+        if not source.cases:
             return {"inputs": _types_to_json(self._bridge.inputs(module))}
-        typed = [replace(case, inputs=self._bridge.inputs(module, case.entry)) for case in cases]
+        typed = [replace(case, inputs=self._inputs(module, case, batch=source.batch)) for case in source.cases]
         inputs = {case.full_name(name): kind for case in typed for name, kind in case.inputs.items()}
         return {"inputs": _types_to_json(inputs), "cases": [case.to_json() for case in typed]}
+
+    def _inputs(self, module: Module, case: Case, *, batch: int | None) -> Mapping[str, TensorType]:
+        inputs = self._bridge.inputs(module, case.entry)
+        if not case.is_symbolic:
+            return inputs
+        declared = [DeclaredInput(name, kind.shape, kind.dtype) for name, kind in inputs.items()]
+        return resolve_inputs(declared, types=case.inputs, batch=batch)
 
     def do_import(self, request: Request) -> Answer:
         """Import a model file and write it in the compiler's own format, which every other worker loads."""

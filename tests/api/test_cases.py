@@ -63,6 +63,7 @@ def test_a_chosen_function_is_tuned_alone(job: Job, functions: Path, tmp_path: P
         tune(functions, job, function="decode", out=tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_an_open_network_is_tuned_at_the_chosen_size(job: Job, open_network: Path, tmp_path: Path) -> None:
     result = tune(open_network, job, sizes="x=4x8", out=tmp_path / "run")
     assert result.document["model"]["inputs"] == {"x": {"shape": [4, 8], "dtype": "float32"}}
@@ -82,6 +83,7 @@ def weighed(job: Job, functions: Path, tmp_path_factory: pytest.TempPathFactory)
     return tune(functions, job, function="prefill:0.25,decode:0.75", inputs=inputs, confirm=2, out=run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", ["relax"], indirect=True)
 def test_cases_have_a_result_each(weighed: passsearch.TuneResult) -> None:
     document = weighed.document
@@ -95,6 +97,7 @@ def test_cases_have_a_result_each(weighed: passsearch.TuneResult) -> None:
     assert "cases: prefill (25 % of the calls), decode (75 % of the calls)" in str(weighed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", ["relax"], indirect=True)
 def test_a_run_on_cases_continues_only_with_the_same_weights(
     job: Job, weighed: passsearch.TuneResult, functions: Path
@@ -108,6 +111,7 @@ def test_a_run_on_cases_continues_only_with_the_same_weights(
         tune(functions, job, function="prefill,decode", inputs=inputs, confirm=2, out=weighed.run)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", ["relax"], indirect=True)
 def test_an_export_of_cases_builds_and_runs_every_function(
     job: Job, weighed: passsearch.TuneResult, tmp_path: Path
@@ -133,3 +137,14 @@ def test_sizes_of_a_network_are_weighed(job: Job, open_network: Path, tmp_path: 
     names = {name: kind["shape"] for name, kind in result.document["model"]["inputs"].items()}
     assert names == {"4x8.x": [4, 8], "32x8.x": [32, 8]}
     assert result.document["best"]["latency_s"]["median"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", ["relax"], indirect=True)
+def test_sizes_that_stay_open_are_measured_as_chosen(job: Job, open_network: Path, tmp_path: Path) -> None:
+    sizes = "x=4x8:0.75,32x8:0.25"
+    result = tune(open_network, job, sizes=sizes, keep_symbolic=True, confirm=2, out=tmp_path / "run")
+    assert [case["name"] for case in result.document["cases"]] == ["4x8", "32x8"]
+    assert all(case["throughput"]["ratio"] > 0 for case in result.document["cases"])
+    checks = {check["name"]: check["ok"] for check in short_plans.audit(result.run, confirm=2).document["checks"]}
+    assert checks["IR"] and checks["outputs"] and checks["recorded outputs"]

@@ -63,6 +63,17 @@ def test_a_text_of_another_form_is_refused_in_one_line(function: str | None, siz
     assert "\n" not in str(refused.value)
 
 
+def test_sizes_that_stay_open_are_calls_of_one_function() -> None:
+    cases = read_calls(None, "ids=1x128,1x1024", {}, keep_symbolic=True).cases
+    assert [(case.name, case.entry, case.is_symbolic) for case in cases] == [
+        ("1x128", "main", True),
+        ("1x1024", "main", True),
+    ]
+    assert read_calls(None, "ids=1x128", {}, keep_symbolic=True).cases[0].is_symbolic
+    with pytest.raises(UserError, match="measured at sizes that you choose"):
+        read_calls(None, None, {}, keep_symbolic=True)
+
+
 def test_json_preserves_a_case() -> None:
     case = read_calls(None, "ids=1x128:3,1x1024:1", {}).cases[0]
     assert Case.from_json(case.to_json()) == case

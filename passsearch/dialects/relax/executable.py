@@ -1,6 +1,7 @@
 """Built networks on a device, run by TVM's virtual machine."""
 
 import hashlib
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 from copy import copy
@@ -16,6 +17,9 @@ from passsearch.dialects.relax.schedules import PACKED
 from passsearch.dialects.shared import parse_device
 
 NETWORK, TIMED = "network.so", "passsearch_timed"
+_NUMBERS = itertools.count()
+"""Numbers for the names of saved calls: two cases may call one function on inputs of other sizes."""
+
 BUILTIN = "vm."
 """Begin of the names of functions that belong to the virtual machine."""
 
@@ -24,7 +28,7 @@ class VirtualMachineExecutable(Executable):
     """A network in a virtual machine, whose constants are the weights."""
 
     def __init__(self, artifact: Artifact, device: str) -> None:
-        self._function = MAIN
+        self._function, self._name = MAIN, TIMED
         kind, index = parse_device(device)
         self._device = tvm.device(kind, index)
         library = tvm.runtime.load_module(str(artifact.folder / NETWORK))
@@ -35,16 +39,15 @@ class VirtualMachineExecutable(Executable):
     def entry(self, function: str) -> "VirtualMachineExecutable":
         """Return an executable of another entry function, with the same weights in memory."""
         other = copy(self)
-        other._function, other._timed = function, None
+        other._function, other._timed, other._name = function, None, f"{TIMED}_{next(_NUMBERS)}"
         return other
 
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
         """Set the inputs, run once, copy the outputs to the host."""
         arrays = self._arrays(inputs)
         # A saved function has its inputs bound: ``run_repeatedly`` copies none, as a deployment would not.
-        timed = f"{TIMED}_{self._function}"
-        self._machine.save_function(self._function, timed, *arrays, include_return=False)
-        self._timed = self._machine[timed]
+        self._machine.save_function(self._function, self._name, *arrays, include_return=False)
+        self._timed = self._machine[self._name]
         return [tensor.numpy() for tensor in _flatten(self._machine[self._function](*arrays))]
 
     def _arrays(self, inputs: Mapping[str, Array]) -> list[Any]:
@@ -65,9 +68,7 @@ class VirtualMachineExecutable(Executable):
         # Not on a CPU: the evaluator would run at one address of the stack only, which biases timings.
         if not self._has_events:
             return None
-        return float(
-            self._machine.time_evaluator(f"{TIMED}_{self._function}", self._device, number=number, repeat=1)().mean
-        )
+        return float(self._machine.time_evaluator(self._name, self._device, number=number, repeat=1)().mean)
 
     def run_by_kernel(self, inputs: Mapping[str, Array], *, with_runtime: bool = False) -> KernelCalls | None:
         """Run one inference and return its kernel calls; ``None`` on devices that run kernels later than the call."""

@@ -28,6 +28,9 @@ def load(source: ModelSource) -> tvm.IRModule:
     # A module that a worker has written has its entries already.
     if all(case.function == case.entry for case in source.cases):
         return ir_file.read_entries(source)
+    if source.cases[0].is_symbolic:
+        function = source.cases[0].function
+        return _load_main(replace(source, cases=(), inputs={}, batch=None, function=function, keep_symbolic=True))
     modules = [
         _load_main(replace(source, cases=(), inputs=case.inputs, function=case.function)) for case in source.cases
     ]

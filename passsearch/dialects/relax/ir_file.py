@@ -28,7 +28,7 @@ def read(source: ModelSource) -> tvm.IRModule:
     module = _read_bound(source, [name])
     if name != MAIN or len(function_names(module)) > 1:
         module = select([(MAIN, module, name)])
-    return _bind_sizes(module, source)
+    return module if source.keep_symbolic else _bind_sizes(module, source)
 
 
 def read_entries(source: ModelSource) -> tvm.IRModule:

@@ -12,7 +12,7 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
-from passsearch.core import BuildOptions, TensorType, read_calls
+from passsearch.core import BuildOptions, PassSpec, TensorType, read_calls
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax import ir_file
 from passsearch.dialects.relax.bridge import RelaxBridge
@@ -85,6 +85,32 @@ def load_cases() -> dict[str, object]:
     return {"names": names, "same": same, "shapes": shapes, "constants": len(bridge.constants.strip(module)[1])}
 
 
+def run_symbolic() -> dict[str, object]:
+    """Import a function with its sizes open, schedule it, and run the build at two sizes."""
+    calls = read_calls("prefill", "x=2x8,5x8", {}, keep_symbolic=True)
+    bridge = RelaxBridge(f"llvm -mtriple={tvm.target.codegen.llvm_get_system_triple()}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ir_file.save(functions(), folder / "module.json")
+        module = bridge.load(ModelSource(folder / "module.json", "ir", {}, cases=calls.cases))
+        inputs = {name: list(kind.shape) for name, kind in bridge.inputs(module).items()}
+        for step, factory in (
+            ("LegalizeOps", "tvm.relax.transform:LegalizeOps"),
+            ("ScheduleCPU", "passsearch.dialects.relax.schedules:ScheduleCPU"),
+        ):
+            module = bridge.apply(module, PassSpec.of(step), factory=factory)
+        kernels = len(bridge.kernels(module))
+        network = bridge.open(bridge.build(module, BuildOptions(opt_level=0), folder / "built"), "cpu")
+        executables = [network.entry(case.entry) for case in calls.cases]
+        data = [np.random.default_rng(0).standard_normal((length, 8)).astype("float32") for length in (2, 5)]
+        # The weights are the unit matrix. Both runs are saved before either is repeated.
+        outputs = [executable.run({"x": each})[0] for executable, each in zip(executables, data, strict=True)]
+        for executable in executables:
+            executable.run_repeatedly(2)
+    equal = [bool(np.array_equal(*pair)) for pair in zip(outputs, data, strict=True)]
+    return {"inputs": inputs, "kernels": kernels, "equal": equal}
+
+
 def row(length: int) -> TensorType:
     """Return the type of one input."""
     return TensorType((1, length), "float32")
@@ -102,3 +128,4 @@ if __name__ == "__main__":
     print(json.dumps({"case": "open function", **load(functions(), {}, function="prefill")}))
     print(json.dumps({"case": "unknown function", **load(functions(), {}, function="encode")}))
     print(json.dumps({"case": "cases", **load_cases()}))
+    print(json.dumps({"case": "symbolic", **run_symbolic()}))
