@@ -209,7 +209,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     plan = EnginePlan()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("networks", nargs="*", help=f"built-in networks; by default {' '.join(NETWORKS)}")
-    parser.add_argument("--engines-python", type=Path, help="interpreter that has the engines")
+    parser.add_argument("--engines-python", type=_absolute, help="interpreter that has the engines")
     parser.add_argument("--engines", help="engines beside TVM, with commas; all by default")
     parser.add_argument("--toolchain", default="relax")
     parser.add_argument("--sequences", default=SEQUENCES, help="of the catalog; a race chooses one (%(default)s)")
@@ -223,6 +223,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON files (%(default)s)")
     parser.add_argument("--table", action="store_true", help="print the Markdown of the JSON files")
     return parser.parse_args(arguments)
+
+
+def _absolute(path: str) -> Path:
+    # Engines have working folders of their own. Not resolved: the link is what makes it the environment's interpreter.
+    return Path(path).absolute()
 
 
 def main(argv: Sequence[str]) -> int:

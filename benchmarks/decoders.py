@@ -22,7 +22,7 @@ RESULTS = Path(__file__).parent / "results" / "decoders"
 TOKENS = {"llama": 128, "llama_decode": 1, "llama_tiny": 16, "llama_tiny_decode": 1}
 """Tokens of one inference."""
 
-SEQUENCES = "schedule-cpu,combine-schedule-cpu,decode-schedule-cpu"
+SEQUENCES = "schedule-cpu,combine-schedule-cpu,decoder-schedule-cpu"
 
 
 def table(documents: Mapping[str, Mapping[str, Any]]) -> str:

@@ -238,7 +238,7 @@ class NamedSequence:
         build: Options of the build that follows.
         starts_search: True if a search tries it before its own proposals; other sequences serve comparisons only.
         is_baseline: True if every result shows it beside the compiler's own levels; no search starts from it.
-        features: Features of a network; a baseline needs one of them. Empty means every network.
+        features: Features of a network, which needs one of them. Empty means every network.
         source: File or publication that the sequence is taken from.
         origin: The catalog file that declares the sequence.
     """
@@ -256,6 +256,10 @@ class NamedSequence:
     def candidate(self) -> Candidate:
         """Return the sequence as a candidate of that name."""
         return Candidate(self.pipeline, self.build, self.name)
+
+    def suits(self, features: Collection[str]) -> bool:
+        """Return True if the sequence serves a network with these features."""
+        return not self.features or not set(self.features).isdisjoint(features)
 
 
 @dataclass(frozen=True)
@@ -297,11 +301,7 @@ class Catalog:
     def baselines(self, features: Collection[str]) -> tuple[Candidate, ...]:
         """Return the baselines beside the compiler's levels for a network with the features ``features``."""
         sequences = (sequence for sequence in self.sequences.values() if sequence.is_baseline)
-        return tuple(
-            sequence.candidate()
-            for sequence in sequences
-            if not sequence.features or not set(sequence.features).isdisjoint(features)
-        )
+        return tuple(sequence.candidate() for sequence in sequences if sequence.suits(features))
 
     def approximates(self, candidate: Candidate) -> bool:
         """Return whether a candidate runs a pass that may change numerics, in its pipeline or in its build."""

@@ -148,7 +148,7 @@ def starting_sequences(
 
     Args:
         catalog: Catalog with the sequences.
-        features: Features of the network; they decide which prerequisites apply.
+        features: Features of the network; they decide which sequences and prerequisites apply.
         device_kind: ``cpu`` or ``gpu``.
         only: Names of the passes that are searched; sequences with other passes are left out.
     """
@@ -160,7 +160,7 @@ def starting_sequences(
             build=build_at(sequence.build.opt_level, compiler.builds),
         )
         for sequence in catalog.sequences.values()
-        if sequence.starts_search and _runs_on(device_kind, sequence.pipeline, catalog)
+        if sequence.starts_search and sequence.suits(features) and _runs_on(device_kind, sequence.pipeline, catalog)
     ]
     allowed = [candidate for candidate in sequences if only is None or _names(candidate) <= set(only)]
     # First, because a search with few trials must not end before it has the baseline's binary by the quicker pipeline.

@@ -49,7 +49,9 @@ def test_every_gpu_sequence_gives_device_code_for_attention(cuda_relax: Toolchai
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2", "bert_base", "ssd_resnet50"])
+@pytest.mark.parametrize(
+    "name", ["resnet50", "mobilenet_v2", "bert_base", "ssd_resnet50", "llama_tiny", "llama_tiny_decode"]
+)
 def test_every_gpu_sequence_gives_device_code_for_a_real_network(
     cuda_relax: Toolchain, builds: Any, cubins: Any, name: str
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from passsearch.catalog import load
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.evaluate import Edge, StateGraph
-from passsearch.search import Space
+from passsearch.search import Space, starting_sequences
 
 CATALOG = load("relay")
 NAMES = ("SimplifyInference", "AlterOpLayout", "FoldConstant", "FuseOps", "ConvertLayout")
@@ -83,3 +83,10 @@ def test_a_graph_is_closed_when_every_pass_was_tried_everywhere() -> None:
     assert not graph.closed([step])
     graph.add("x", step, edge=Edge(Failure("crash", "apply", "A", "died"), 1.0))
     assert graph.closed([step])
+
+
+def test_a_sequence_for_decoders_starts_searches_of_decoders_only() -> None:
+    relax = load("relax")
+    for features, is_tried in ((frozenset(), False), (frozenset({"cached_attention"}), True)):
+        names = [trial.name for trial in starting_sequences(relax, features=features, device_kind="cpu")]
+        assert ("decoder-schedule-cpu" in names) == is_tried
