@@ -40,7 +40,7 @@ LOOK_AFTER_S = 5.0
 MOST_LOG_BYTES = 16 << 20
 """Size above which the log of what the compiler prints loses its beginning."""
 
-NEAR_LIMIT = 0.9
+NEAR_LIMIT = 0.8
 """Share of the memory limit from which a death is put down to the limit."""
 
 
