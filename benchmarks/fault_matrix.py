@@ -40,7 +40,7 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 import psutil
-from provenance import provenance
+from provenance import provenance, write_part
 from tiny_networks import write_network
 
 from passsearch.evaluate import open_session
@@ -50,7 +50,6 @@ from passsearch.store import write_json
 
 HERE = Path(__file__).parent
 RESULTS, PAGE = HERE / "results" / "fault_matrix.json", HERE.parent / "docs" / "reliability.md"
-BEGIN, END = "<!-- begin: benchmarks/fault_matrix.py -->", "<!-- end: benchmarks/fault_matrix.py -->"
 OPTIONS = ("--objective", "compile_time", "--trials", "1", "--confirm", "0", "--passes", "LegalizeOps")
 MARK = "PASSSEARCH_FAULT_CASE"
 """Environment variable by which the processes of a case are found, wherever they moved."""
@@ -268,9 +267,9 @@ def judge(name: str, case: Case, place: Place, reference: Reference) -> Row:
 # The faults
 
 
-def at_write(fault: Mapping[str, Any], place: Place) -> str:
+def at_write(fault: Mapping[str, Any], place: Place, *, extra: Sequence[str] = ()) -> str:
     """Let a fault happen at writes of one start."""
-    place.finish(place.start(fault))
+    place.finish(place.start(fault, extra=extra))
     return _ended(place)
 
 
@@ -522,7 +521,7 @@ def signals() -> dict[str, Case]:
         found[f"{number.name} to random workers and forks"] = partial(workers_at_random, number, int(number))
     for whom in ("compiler", "timer"):
         fault = {"at": 6, "signal": signal.SIGSTOP, "whom": whom}
-        found[f"SIGSTOP to the {whom}"] = partial(at_write, fault)
+        found[f"SIGSTOP to the {whom}"] = partial(at_write, fault, extra=("--deadline", "20"))
     return found
 
 
@@ -563,7 +562,7 @@ def main() -> None:
     if not arguments.table:
         run(arguments.case, again=arguments.again, jobs=arguments.jobs, results=arguments.results)
     if arguments.results == RESULTS:
-        write_page(json.loads(RESULTS.read_text()), PAGE)
+        write_part(PAGE, "fault_matrix.py", table(json.loads(RESULTS.read_text())))
 
 
 def run(text: str, *, again: bool, jobs: int, results: Path) -> dict[str, Any]:
@@ -620,13 +619,6 @@ def _judge_in_place(name: str, case: Case, reference: Reference, *, home: Path) 
 
 def _function(case: Case) -> Any:
     return case.func if isinstance(case, partial) else case
-
-
-def write_page(document: Mapping[str, Any], page: Path) -> None:
-    """Write the table of all rows into the page, between its marks."""
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n{table(document)}\n{END}{after}")
 
 
 def table(document: Mapping[str, Any]) -> str:

@@ -76,6 +76,13 @@ def test_a_death_at_the_limit_is_put_down_to_it(worker: Worker) -> None:
     assert error.value.kind == "oom" and worker.alive
 
 
+def test_an_answer_without_end_is_a_crash(worker: Worker) -> None:
+    begin = time.monotonic()
+    with pytest.raises(WorkerDied, match="pipe of its answers") as error:
+        worker.ask(load("flood"), deadline_s=300)
+    assert error.value.kind == "crash" and time.monotonic() - begin < 60
+
+
 def test_a_file_larger_than_the_disk_is_an_accident(worker: Worker) -> None:
     assert "File too large" in worker.ask(load("large-file"), deadline_s=60)["error"]["reason"]
 

@@ -32,15 +32,8 @@ class StubBridge:
             write_everywhere(bytes.fromhex(source.path.name.partition(":")[2]))
         if source.path.name == "hang":
             time.sleep(60)
-        if source.path.name == "stop":
-            os.kill(os.getpid(), signal.SIGSTOP)
-        if source.path.name == "memory":
-            take_memory()
-        if source.path.name == "large-file":
-            with Path("large").open("wb") as file:
-                file.truncate(1 << 50)
-        if source.path.name == "processes":
-            leave_processes()
+        if source.path.name in GREEDY:
+            GREEDY[source.path.name]()
         raise ValueError("a backtrace\nthe cause")
 
 
@@ -88,3 +81,19 @@ def check(behaviour):
     if behaviour == "processes":
         leave_processes()
     return [str(Path.cwd()) if behaviour == "folder" else behaviour]
+
+
+def write_large_file():
+    """Write a file larger than any disk."""
+    with Path("large").open("wb") as file:
+        file.truncate(1 << 50)
+
+
+GREEDY = {
+    "flood": lambda: write_everywhere(b"x" * (300 << 20)),
+    "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "memory": take_memory,
+    "large-file": write_large_file,
+    "processes": leave_processes,
+}
+"""What takes more than a worker may have, by the name of the model."""
