@@ -178,8 +178,9 @@ def _resources(record: Mapping[str, Any], run: Path, builds: int) -> dict[str, A
     }
 
 
-def reproduce(record: Mapping[str, Any], toolchain: str) -> None:
-    """Run every pipeline again that killed the compiler, each in a session of its own, and print what it does."""
+def reproduce(record: Mapping[str, Any], toolchain: str) -> list[Failure | object]:
+    """Run every pipeline again that killed the compiler, each in a session of its own; print and return the outcomes."""
+    outcomes: list[Failure | object] = []
     for way, death in record["deaths"].items():
         with TemporaryDirectory(prefix="passsearch-soak-") as folder:
             model = str(write_network(death["network"], Path(folder)))
@@ -188,6 +189,8 @@ def reproduce(record: Mapping[str, Any], toolchain: str) -> None:
                 state = evaluator.reach(candidate.pipeline)
                 outcome = state if isinstance(state, Failure) else evaluator.build(state, candidate)
         print(f"{way}\n    {death['network']}: {death['pipeline']} -> {outcome}")
+        outcomes.append(outcome)
+    return outcomes
 
 
 def tables(results: Path) -> str:
