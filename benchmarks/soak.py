@@ -179,7 +179,7 @@ def _resources(record: Mapping[str, Any], run: Path, builds: int) -> dict[str, A
 
 
 def reproduce(record: Mapping[str, Any], toolchain: str) -> list[Failure | object]:
-    """Run every pipeline again that killed the compiler, each in a session of its own; print and return the outcomes."""
+    """Run every pipeline again that killed the compiler, in sessions of their own; print and return the outcomes."""
     outcomes: list[Failure | object] = []
     for way, death in record["deaths"].items():
         with TemporaryDirectory(prefix="passsearch-soak-") as folder:
