@@ -1,5 +1,6 @@
 """File locks, and the check that the file system holds them."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -31,8 +32,10 @@ def acquire(lock: FileLock) -> None:
     """
     try:
         lock.acquire(timeout=0)
-    except (NotImplementedError, OSError) as error:
-        if isinstance(error, TimeoutError):
+    except NotImplementedError as error:
+        raise _unusable(lock, str(error)) from error
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP):
             raise
         raise _unusable(lock, str(error)) from error
     path = Path(lock.lock_file)
