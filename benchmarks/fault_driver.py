@@ -8,6 +8,7 @@ for all of them; ``tear``, whether the write stays incomplete; ``signal``, and `
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -76,6 +77,7 @@ def _send(signal_number: int, whom: str) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup` would let this process ignore it
     passsearch.api.tune = partial(passsearch.api.tune, plans=short_plans())
     if injection := json.loads(sys.argv[1]):
         inject(injection)

@@ -27,6 +27,14 @@ def provenance(session: Session) -> dict[str, Any]:
     return {"date": date.today().isoformat(), **machine}
 
 
+def write_part(page: Path, script: str, text: str) -> None:
+    """Write what a benchmark says into a page, between the two marks that name the benchmark."""
+    begin, end = (f"<!-- {mark}: benchmarks/{script} -->" for mark in ("begin", "end"))
+    before, _, rest = page.read_text().partition(begin)
+    _, _, after = rest.partition(end)
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}")
+
+
 def read_rows(file: Path, section: str) -> dict[str, Any]:
     """Return the rows of a results file, by network or space; empty if there is no file yet."""
     rows: dict[str, Any] = json.loads(file.read_text())[section] if file.exists() else {}

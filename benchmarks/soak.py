@@ -4,8 +4,8 @@
 those included that no search uses, with random arguments, on tiny networks. The same command continues where it
 stopped. Every failure must be typed; every other exception is an internal error. ``benchmarks/results/soak-relax.json``
 gets the failures by kind, hours, memory and disk over time, and each way in which the compiler died, with the shortest
-pipeline that showed it. ``--reproduce`` runs these pipelines again; ``--table`` prints the Markdown of
-``docs/reliability.md``.
+pipeline that showed it. ``--reproduce`` runs these pipelines again; ``--table`` writes the Markdown of all compilers
+into ``docs/reliability.md``.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import psutil
-from provenance import provenance
+from provenance import provenance, write_part
 from tiny_networks import NETWORKS, write_network
 
 import passsearch
@@ -30,7 +30,7 @@ from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.evaluate import WorkerEvaluator
 from passsearch.store import write_json
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS, PAGE = Path(__file__).parent / "results", Path(__file__).parents[1] / "docs" / "reliability.md"
 MOST_PASSES, DEADLINE_S, SAVE_EVERY = 6, 60.0, 50
 DEATHS = ("crash", "timeout", "oom")
 """Kinds of failures in which the compiler's process ended or hung."""
@@ -50,10 +50,10 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the JSON files")
     parser.add_argument("--block", type=int, default=2_500, help="pipelines of one session, which has one network")
     parser.add_argument("--reproduce", action="store_true", help="run the pipelines that killed the compiler again")
-    parser.add_argument("--table", action="store_true", help="print the Markdown from the committed JSON")
+    parser.add_argument("--table", action="store_true", help="write the page from the JSON")
     arguments = parser.parse_args()
     if arguments.table:
-        print(table([json.loads(file.read_text()) for file in sorted(arguments.results.glob("soak-*.json"))]))
+        write_part(PAGE, "soak.py", tables(arguments.results))
         return
     file = arguments.results / f"soak-{arguments.toolchain}.json"
     if arguments.reproduce:
@@ -178,8 +178,9 @@ def _resources(record: Mapping[str, Any], run: Path, builds: int) -> dict[str, A
     }
 
 
-def reproduce(record: Mapping[str, Any], toolchain: str) -> None:
-    """Run every pipeline again that killed the compiler, each in a session of its own, and print what it does."""
+def reproduce(record: Mapping[str, Any], toolchain: str) -> list[Failure | object]:
+    """Run every pipeline again that killed the compiler, in sessions of their own; print and return the outcomes."""
+    outcomes: list[Failure | object] = []
     for way, death in record["deaths"].items():
         with TemporaryDirectory(prefix="passsearch-soak-") as folder:
             model = str(write_network(death["network"], Path(folder)))
@@ -188,6 +189,20 @@ def reproduce(record: Mapping[str, Any], toolchain: str) -> None:
                 state = evaluator.reach(candidate.pipeline)
                 outcome = state if isinstance(state, Failure) else evaluator.build(state, candidate)
         print(f"{way}\n    {death['network']}: {death['pipeline']} -> {outcome}")
+        outcomes.append(outcome)
+    return outcomes
+
+
+def tables(results: Path) -> str:
+    """Return the Markdown of the records in a folder."""
+    records = [json.loads(file.read_text()) for file in sorted(results.glob("soak-*.json"))]
+    deaths = [
+        f"| {_compiler(record)} | {way} | `{death['pipeline']}` on `{death['network']}` | {death['count']} |"
+        for record in records
+        for way, death in record["deaths"].items()
+    ]
+    heads = "| compiler | way in which it died | shortest pipeline | times |\n|---|---|---|---:|"
+    return f"{table(records)}\n\n" + "\n".join([heads, *deaths])
 
 
 def table(records: Sequence[Mapping[str, Any]]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from passsearch.store.locks import acquire
 from passsearch.store.log import Log
 
 _log = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ def open_fact_cache(path: Path) -> Iterator[Log]:
     lock = FileLock(str(path.with_suffix(".lock")))
     try:
         # No waiting: the other run may hold the lock for hours, and this one works without it.
-        lock.acquire(timeout=0)
+        acquire(lock)
     except Timeout:
         _log.info("fact cache %s is in use by another run; it is read only, new facts stay in the run folder", path)
         with Log(path, writable=False) as log:

@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 
 from passsearch.core import parse_json, replace_durably
 from passsearch.errors import UserError
+from passsearch.store.locks import acquire
 from passsearch.store.log import Log
 from passsearch.store.result_schema import schema_problem
 
@@ -57,7 +58,7 @@ class RunFolder:
         _make_writable_folder(path)
         self._lock = FileLock(str(path / ".lock"))
         try:
-            self._lock.acquire(timeout=0)
+            acquire(self._lock)
         except Timeout:
             raise UserError(
                 f"The run `{path}` is in use by another process; wait for it or choose another --out."

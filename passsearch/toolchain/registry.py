@@ -207,6 +207,11 @@ def _path() -> Path:
 def _read() -> tuple[Toolchain, ...]:
     try:
         document = parse_json(_path().read_text(encoding="utf-8"))
+        if document["schema"] != _SCHEMA:
+            raise EnvironmentFault(
+                f"`{_path()}` has schema `{document['schema']}`, this version reads `{_SCHEMA}`: another version of "
+                "passsearch wrote it; use that one, or delete the file and add the toolchains again."
+            )
         return tuple(Toolchain.from_json(row) for row in document["toolchains"])
     except FileNotFoundError:
         return ()

@@ -40,7 +40,7 @@ LOOK_AFTER_S = 5.0
 MOST_LOG_BYTES = 16 << 20
 """Size above which the log of what the compiler prints loses its beginning."""
 
-NEAR_LIMIT = 0.9
+NEAR_LIMIT = 0.8
 """Share of the memory limit from which a death is put down to the limit."""
 
 
@@ -91,7 +91,7 @@ class Worker:
                 python, threads=threads, log=log, paths=paths, gpu=gpu, working_folder=self._scratch.path
             )
             on_error.pop_all()
-        self._buffer, self._request = b"", ""
+        self._buffer, self._request = bytearray(), ""
         _log.info("Started worker %d with `%s` for target `%s`.", self._process.pid, python, target)
         disk_bytes = int(free_disk_bytes(states or log.parent) * DISK_SHARE)
         settings: dict[str, Any] = {"bridge": bridge, "target": target, "first": dict(first)}
@@ -169,9 +169,13 @@ class Worker:
     def _receive(self, end_s: float) -> dict[str, Any] | None:
         """Return the next answer, or ``None`` if the monotonic clock reaches ``end_s`` first."""
         assert self._process.stdout is not None
+        searched = 0  # an answer of many megabytes comes in small parts, each of which is searched once
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
-            while b"\n" not in self._buffer:
+            while (end := self._buffer.find(b"\n", searched)) < 0:
+                searched = len(self._buffer)
+                if searched > MOST_ANSWER_BYTES:
+                    return self._parse(b"")
                 remaining_s = end_s - time.monotonic()
                 # Looked at once more after the end: this process may have been stopped while the answer came.
                 if not selector.select(min(max(0.0, remaining_s), LOOK_AFTER_S)):
@@ -183,9 +187,8 @@ class Worker:
                 if not chunk:
                     raise self._exit_error()
                 self._buffer += chunk
-                if len(self._buffer) > MOST_ANSWER_BYTES:
-                    return self._parse(b"")
-        line, self._buffer = self._buffer.split(b"\n", 1)
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
         return self._parse(line)
 
     def _parse(self, line: bytes) -> dict[str, Any]:

@@ -82,3 +82,10 @@ def test_a_folder_brings_states_back_and_shares_them_with_other_workers(tmp_path
     assert states.has("ao") and states.get("ao") == "a one"
     assert other.get("bt") == "b two"
     assert other.add("c three") == ("ct", False), "another worker has it"
+
+
+def test_states_beyond_the_limit_of_the_disk_stay_in_memory(tmp_path: Path) -> None:
+    cache = StateCache(Initials(), budget_bytes=1 << 60, folder=tmp_path, disk_bytes=1)  # type: ignore[arg-type]
+    first, second = cache.add("apple")[0], cache.add("banana cherry")[0]
+    assert len(list((tmp_path / "states").iterdir())) == 1
+    assert cache.has(first) and cache.get(second) == "banana cherry"

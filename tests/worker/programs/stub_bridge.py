@@ -3,6 +3,8 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -30,7 +32,31 @@ class StubBridge:
             write_everywhere(bytes.fromhex(source.path.name.partition(":")[2]))
         if source.path.name == "hang":
             time.sleep(60)
+        if source.path.name in GREEDY:
+            GREEDY[source.path.name]()
         raise ValueError("a backtrace\nthe cause")
+
+
+def take_memory(abort=False):
+    """Take memory until there is none."""
+    blocks = []
+    try:
+        while True:
+            blocks.append(b"x" * (8 << 20))
+    except MemoryError:
+        if abort:
+            os.abort()  # as LLVM does
+        raise
+
+
+def leave_processes():
+    """Leave processes in sessions of their own: a child, and a grandchild whose parent has ended."""
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    subprocess.Popen(sleep, start_new_session=True)
+    if os.fork() == 0:
+        os.setsid()
+        subprocess.Popen(sleep)
+        os._exit(0)
 
 
 def write_everywhere(content):
@@ -46,4 +72,28 @@ def check(behaviour):
         os.kill(os.getpid(), signal.SIGSEGV)
     if behaviour == "hang":
         time.sleep(60)
+    if behaviour == "memory-until-abort":
+        take_memory(abort=True)
+    if behaviour == "success":
+        os._exit(0)
+    if behaviour == "exit":
+        sys.exit(0)
+    if behaviour == "processes":
+        leave_processes()
     return [str(Path.cwd()) if behaviour == "folder" else behaviour]
+
+
+def write_large_file():
+    """Write a file larger than any disk."""
+    with Path("large").open("wb") as file:
+        file.truncate(1 << 50)
+
+
+GREEDY = {
+    "flood": lambda: write_everywhere(b"x" * (300 << 20)),
+    "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "memory": take_memory,
+    "large-file": write_large_file,
+    "processes": leave_processes,
+}
+"""What takes more than a worker may have, by the name of the model."""

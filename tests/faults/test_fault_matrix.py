@@ -1,0 +1,37 @@
+"""The cases of the fault matrix: a torn log in the default suite, all of them in the slow one."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from passsearch.toolchain import Toolchain
+
+
+@pytest.fixture
+def matrix(load_benchmark: Callable[[str], Any]) -> Any:
+    """The module ``benchmarks/fault_matrix.py``."""
+    return load_benchmark("fault_matrix")
+
+
+def problems(document: dict[str, Any]) -> list[str]:
+    """Return the rows that are not as they should be."""
+    counts = ("facts_lost", "false_failures", "orphans", "files_left")
+    rows = document["rows"].values()
+    return [str(row) for row in rows if row["outcome"] == "NOT AS EXPECTED" or any(row[count] for count in counts)]
+
+
+def test_a_torn_log_costs_nothing(relax: Toolchain, matrix: Any, tmp_path: Path) -> None:
+    document = matrix.run("log: a torn last line", again=False, jobs=1, results=tmp_path / "matrix.json")
+    assert len(document["rows"]) == 1 and not problems(document)
+    row = "| log: a torn last line | read again; finished by 1 more start | 0 | 0 | 0 | 0 |"
+    assert row in matrix.table(json.loads((tmp_path / "matrix.json").read_text()))
+
+
+@pytest.mark.slow
+def test_no_fault_costs_anything(relax: Toolchain, matrix: Any, tmp_path: Path) -> None:
+    document = matrix.run("", again=False, jobs=2, results=tmp_path / "matrix.json")
+    assert len(document["rows"]) == len(matrix.cases()) + len(matrix.hostile_passes())
+    assert not problems(document)

@@ -1,0 +1,145 @@
+"""Limits of workers, and what they leave: with a real process and a bridge that takes what it can."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from passsearch.errors import WorkerDied
+from passsearch.worker import ScratchFolder, Worker, machine_memory_bytes
+from passsearch.worker.scratch import MARK, PREFIX
+
+PROGRAMS = Path(__file__).parent / "programs"
+MEMORY_BYTES = 1_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of temporary files of the test's own."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Worker]:
+    worker = Worker(
+        Path(sys.executable),
+        bridge="stub_bridge:StubBridge",
+        target="any",
+        threads=1,
+        log=tmp_path / "worker.log",
+        paths=(str(PROGRAMS),),
+        memory_bytes=MEMORY_BYTES,
+    )
+    yield worker
+    worker.close()
+
+
+def load(name: str) -> dict[str, Any]:
+    return {"verb": "load", "source": {"path": name, "format": "ir", "inputs": {}}}
+
+
+def check(behaviour: str) -> dict[str, Any]:
+    return {"verb": "check", "checker": "stub_bridge:check", "arguments": {"behaviour": behaviour}}
+
+
+def marked(folder: Path) -> list[psutil.Process]:
+    """Return the processes that work for a folder of temporary files."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            environment = Path(f"/proc/{process.pid}/environ").read_bytes()
+        except OSError:
+            continue
+        if f"{MARK}={folder}".encode() in environment and process.status() != psutil.STATUS_ZOMBIE:
+            found.append(process)
+    return found
+
+
+def test_too_much_memory_is_a_failure_of_the_request(worker: Worker) -> None:
+    answer = worker.ask(load("memory"), deadline_s=60)
+    assert answer["error"]["kind"] == "oom" and worker.alive
+
+
+def test_a_death_at_the_limit_is_put_down_to_it(worker: Worker) -> None:
+    with pytest.raises(WorkerDied, match=r"the limit is 1.0 GB \(--memory\)") as error:
+        worker.ask(check("memory-until-abort"), deadline_s=60)
+    assert error.value.kind == "oom" and worker.alive
+
+
+def test_an_answer_without_end_is_a_crash(worker: Worker) -> None:
+    begin = time.monotonic()
+    with pytest.raises(WorkerDied, match="pipe of its answers") as error:
+        worker.ask(load("flood"), deadline_s=300)
+    assert error.value.kind == "crash" and time.monotonic() - begin < 60
+
+
+def test_a_file_larger_than_the_disk_is_an_accident(worker: Worker) -> None:
+    assert "File too large" in worker.ask(load("large-file"), deadline_s=60)["error"]["reason"]
+
+
+def test_a_process_that_was_stopped_is_no_timeout(worker: Worker) -> None:
+    with pytest.raises(WorkerDied, match="stopped by a signal") as error:
+        worker.ask(load("stop"), deadline_s=3)
+    assert error.value.kind == "infra"
+
+
+def test_an_answer_that_came_while_this_process_was_stopped_counts(worker: Worker) -> None:
+    # The deadline is over before the answer is looked at, as after SIGSTOP and SIGCONT to this process.
+    assert worker.ask(load("exception"), deadline_s=30)
+    worker._send(load("exception"))
+    time.sleep(0.5)
+    assert worker._receive(time.monotonic() - 100) is not None
+
+
+@pytest.mark.parametrize("behaviour", ["success", "exit"])
+def test_a_fork_that_ends_without_an_answer_is_a_crash(worker: Worker, behaviour: str) -> None:
+    with pytest.raises(WorkerDied, match="exited without an answer") as error:
+        worker.ask(check(behaviour), deadline_s=30)
+    assert error.value.kind == "crash" and worker.alive
+
+
+@pytest.mark.parametrize("request_", [load("processes"), check("processes")], ids=["worker", "fork"])
+def test_processes_in_other_sessions_end_with_their_request(
+    worker: Worker, temporary: Path, request_: dict[str, Any]
+) -> None:
+    worker.ask(request_, deadline_s=30)
+    worker.ask(load("exception"), deadline_s=30)  # served after the end of the first request
+    assert [process.pid for process in marked(temporary)] == [worker._process.pid]
+
+
+def test_processes_in_other_sessions_end_with_a_worker_that_was_killed(worker: Worker, temporary: Path) -> None:
+    left = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"],
+        env={**os.environ, MARK: str(next(temporary.iterdir()))},
+        start_new_session=True,
+    )
+    worker.close()
+    assert left.wait(10) == -signal.SIGKILL
+    assert not list(temporary.iterdir())
+
+
+def test_what_a_killed_process_left_is_deleted_by_the_next_one(temporary: Path) -> None:
+    abandoned = temporary / f"{PREFIX}abandoned"
+    abandoned.mkdir()
+    with ScratchFolder() as first, ScratchFolder() as second:
+        assert sorted(temporary.iterdir()) == sorted([first, second])
+        assert first.stat().st_mode & 0o777 == 0o700
+    assert not list(temporary.iterdir())
+
+
+def test_the_memory_of_a_container_counts(tmp_path: Path) -> None:
+    assert machine_memory_bytes(tmp_path) == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("1000000\n")
+    assert machine_memory_bytes(tmp_path) == 1_000_000
