@@ -22,7 +22,8 @@ class GraphExecutable(Executable):
     def __init__(self, artifact: Artifact, device: str) -> None:
         kind, index = parse_device(device)
         self._device, self._has_events = tvm.device(kind, index), kind != "cpu"
-        self._folder, self._profiler = artifact.folder, None
+        self._folder = artifact.folder
+        self._profiler: Any = None
         self._module = self._load(tvm.get_global_func("tvm.graph_executor.create"))
 
     def _load(self, create: Callable[..., Any]) -> Any:
