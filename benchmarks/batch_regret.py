@@ -8,7 +8,6 @@ command goes on where it stopped. Two batch sizes with ``--timeout 240`` take ab
 
 import argparse
 import json
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -66,17 +65,14 @@ def _tune(model: str, toolchain: str, timeout: float) -> dict[str, Any]:
 
 def _compare(model: str, tuned: Mapping[str, Any], toolchain: str) -> dict[str, Any]:
     """Return rows and pairs of a comparison of all winners at one batch size."""
-    folder = Path("regret-pipelines").absolute()
-    folder.mkdir(exist_ok=True)
-    try:
-        names = [folder / f"tuned_at_{batch}.json" for batch in tuned]
-        for file, content in zip(names, tuned.values(), strict=True):
+    with TemporaryDirectory() as folder:
+        files = [Path(folder) / f"tuned_at_{batch}.json" for batch in tuned]
+        for file, content in zip(files, tuned.values(), strict=True):
             file.write_text(json.dumps(content))
-        result = passsearch.compare(model, [*map(str, names)], toolchain=toolchain)
-    except PassSearchError as error:
-        return {"failure": str(error)}
-    finally:
-        shutil.rmtree(folder)
+        try:
+            result = passsearch.compare(model, [*map(str, files)], toolchain=toolchain)
+        except PassSearchError as error:
+            return {"failure": str(error)}
     kept = ("name", "failure", "latency_s", "throughput_per_s", "compile_s", "ratio")
     rows = [{key: row[key] for key in kept if key in row} for row in result["rows"]]
     head = {key: result[key] for key in ("measured_at", "device", "noise_floor", "processes")}

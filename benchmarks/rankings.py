@@ -54,8 +54,8 @@ class Cell:
 
     @property
     def workload(self) -> str:
-        """Network and batch size as text."""
-        return f"{self.network}, batch {self.batch}"
+        """Network and batch size as text, in the form of ``zoo:NAME@batch``."""
+        return self.network if self.batch == 1 else f"{self.network}@{self.batch}"
 
 
 Comparison: TypeAlias = tuple[str, Cell, Cell]
@@ -264,16 +264,24 @@ def _pair_document(pair: Pair) -> dict[str, Any]:
 
 
 def picture(pairs: Sequence[Pair], *, most: int = 5) -> str:
-    """Return the strongest inversions as SVG: every order with its interval, on either side of 1."""
-    from passsearch.report import chart_svg
-    from passsearch.report.charts import ratio_chart
+    """Return the strongest inversions as SVG: every certain order with its interval, on either side of 1."""
+    from passsearch.report.charts import chart_svg, ratio_chart
+    from passsearch.report.charts.chart import BASELINE, BEST
 
-    rows = [
-        (f"{pair.second} / {pair.first}: {order.where}", {"ratio": order.ratio, "interval": [order.low, order.high]})
+    drawn = [
+        (pair, order)
         for pair in inversions(pairs)[:most]
         for order in sorted(pair.orders, key=lambda order: order.ratio)
+        if order.sign
     ]
-    return chart_svg(ratio_chart("Orders that differ", "times as long as the first of the pair", rows))
+    rows = [
+        (f"{order.where}: {pair.second} / {pair.first}", {"ratio": order.ratio, "interval": [order.low, order.high]})
+        for pair, order in drawn
+    ]
+    colours = [BEST if order.sign > 0 else BASELINE for _, order in drawn]
+    return chart_svg(
+        ratio_chart("Orders that differ", "seconds of the one / seconds of the other", rows, colours=colours)
+    )
 
 
 if __name__ == "__main__":

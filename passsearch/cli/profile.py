@@ -21,6 +21,10 @@ def profile(
             "the winner of a run, and the baseline of a network.",
         ),
     ] = None,
+    pipeline: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PASSES", help="A pipeline as text, `P,Q{k=1}`; repeatable."),
+    ] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the roofline as SVG to this file.")] = None,
     target: Target = None,
     toolchain: ToolchainName = None,
@@ -40,7 +44,7 @@ def profile(
     with ProgressBar() as progress:
         document = api.profile(
             subject,
-            split_names(pipelines) or (),
+            [*(split_names(pipelines) or ()), *(pipeline or ())],
             inputs=types,
             batch=batch,
             target=target,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from passsearch.errors import UserError
-from passsearch.report.charts import Chart, blocks_chart, chart_svg, roofline_chart
+from passsearch.report.charts import Chart, blocks_chart, chart_svg, has_roofline, roofline_chart
 from passsearch.report.elements import definitions, details, fragment, html_table
 from passsearch.report.formatting import MISSING, format_number, format_percent, format_time, html_text
 from passsearch.report.table import paragraph, table, text_width
@@ -62,7 +62,7 @@ def profile_html(document: Mapping[str, Any]) -> str:
     return fragment(
         chart_svg(blocks_chart(document)) if rows else "",
         html_table(titles, rows) if rows else "",
-        chart_svg(roofline_chart(document)) if document["peaks"] else "",
+        chart_svg(roofline_chart(document)) if has_roofline(document) else "",
         *kernels,
         definitions(tail_rows(document)),
         details("Network and machine", definitions(setup_rows(document))),

@@ -18,7 +18,7 @@ from passsearch.search.pass_selection import (
     starting_sequences,
     with_prerequisites,
 )
-from passsearch.search.profiling import UNOBSERVED, profile_candidates
+from passsearch.search.profiling import profile_candidates
 from passsearch.search.records import Scored, SearchOutcome, Tally
 from passsearch.search.run import Progress, Run
 from passsearch.search.scoring import Scoring
@@ -33,7 +33,6 @@ __all__ = [
     "OUTPUT_CASES",
     "PAIRED",
     "PROTOCOLS",
-    "UNOBSERVED",
     "BaselineFailed",
     "ComparisonOptions",
     "Confirmation",

@@ -11,6 +11,11 @@ def ladder(load_benchmark: Callable[[str], Any]) -> Any:
     return load_benchmark("ladder")
 
 
+@pytest.fixture
+def kernels(load_benchmark: Callable[[str], Any]) -> Any:
+    return load_benchmark("ladder_kernels")
+
+
 ASSEMBLY = """
 \tvfmadd231ps\t(%rdi){1to16}, %zmm1, %zmm0
 \tvmulps\t%ymm1, %ymm2, %ymm3
@@ -20,10 +25,10 @@ ASSEMBLY = """
 """
 
 
-def test_vectors_and_calls_of_the_thread_pool_are_read_from_the_assembly(ladder: Any) -> None:
-    found = ladder.read_assembly(ASSEMBLY)
+def test_vectors_and_calls_of_the_thread_pool_are_read_from_the_assembly(kernels: Any) -> None:
+    found = kernels.read_assembly(ASSEMBLY)
     assert found == {"packed": 2, "scalar": 1, "vector_bits": 512, "pool_calls": 1}
-    assert ladder.read_assembly("\tvaddss\t%xmm1, %xmm2, %xmm3\n")["vector_bits"] == 0
+    assert kernels.read_assembly("\tvaddss\t%xmm1, %xmm2, %xmm3\n")["vector_bits"] == 0
 
 
 def test_the_overhead_of_threads_is_fitted(ladder: Any) -> None:

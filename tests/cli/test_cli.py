@@ -26,6 +26,7 @@ COMMANDS = (
     "explore",
     "compare",
     "bench",
+    "profile",
     "export",
     "audit",
     "report",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from passsearch.errors import UserError
-from passsearch.report import chart_svg, profile_chart, profile_text
+from passsearch.report import chart_svg, profile_chart, profile_html, profile_text
 
 
 def _pipeline(name: str, factor: float) -> dict[str, Any]:
@@ -72,3 +72,13 @@ def test_bars_of_blocks_and_what_has_no_chart() -> None:
     with pytest.raises(UserError, match="choose from: roofline, blocks"):
         profile_chart(DOCUMENT, "pie")
     assert "blocks: not shown for default, best" in profile_text({**DOCUMENT, "pipelines": hidden}, width=132)
+
+
+def test_a_notebook_shows_a_profile_of_a_compiler_that_hides_the_costs_of_kernels() -> None:
+    assert profile_html(DOCUMENT).count("<svg") == 2
+    unknown = {"flops": None, "bytes": None, "bound": None, "roof_share": None}
+    rows = [{**row, **unknown} for row in DOCUMENT["pipelines"][0]["kernels"]]
+    hidden = {**DOCUMENT, "pipelines": [{**DOCUMENT["pipelines"][0], "kernels": rows}]}
+    assert profile_html(hidden).count("<svg") == 1
+    with pytest.raises(UserError, match="does not show what its kernels have to do"):
+        profile_chart(hidden, "roofline")

@@ -9,7 +9,6 @@ from typing import Any
 
 import tvm
 from tvm.contrib import graph_executor
-from tvm.contrib.debugger import debug_executor
 
 from passsearch.dialects.contract import Array, Artifact, Executable, KernelCalls
 from passsearch.dialects.shared import parse_device
@@ -23,12 +22,14 @@ class GraphExecutable(Executable):
     def __init__(self, artifact: Artifact, device: str) -> None:
         kind, index = parse_device(device)
         self._device, self._has_events = tvm.device(kind, index), kind != "cpu"
-        self._folder, self._profiler = artifact.folder, None
-        self._module = self._load(graph_executor.create)
+        self._folder = artifact.folder
+        self._profiler: Any = None
+        self._module = self._load(tvm.get_global_func("tvm.graph_executor.create"))
 
     def _load(self, create: Callable[..., Any]) -> Any:
         library = tvm.runtime.load_module(str(self._folder / KERNELS))
-        module = create((self._folder / GRAPH).read_text(), library, self._device)
+        graph, device = (self._folder / GRAPH).read_text(), self._device
+        module = graph_executor.GraphModule(create(graph, library, device.device_type, device.device_id))
         module.load_params((self._folder / PARAMETERS).read_bytes())
         return module
 
@@ -58,16 +59,18 @@ class GraphExecutable(Executable):
         return float(self._module.module.time_evaluator("run", self._device, number=number, repeat=1)().mean)
 
     def run_by_kernel(self, inputs: Mapping[str, Array], *, with_runtime: bool = False) -> KernelCalls | None:
-        """Return the kernel calls of one inference by TVM's profiler; ``None`` on devices with events.
+        """Return the kernel calls of one inference; ``None`` on devices with events, or in a build without profiler.
 
         The profiler runs three inferences before the one that it times.
         """
-        if self._has_events:
+        # Not by ``tvm.contrib.debugger``, which leaves a folder behind for every network.
+        create = tvm.get_global_func("tvm.graph_executor_debug.create", allow_missing=True)
+        if self._has_events or create is None:
             return None
         if self._profiler is None:
-            self._profiler = self._load(debug_executor.create)
+            self._profiler = self._load(create)
         self._set_inputs(self._profiler, inputs)
-        calls = self._profiler.profile().calls
+        calls = self._profiler.module["profile"]([]).calls
         return [(str(call["Name"]), call["Duration (us)"].microseconds * 1e-6) for call in calls]
 
 

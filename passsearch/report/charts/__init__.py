@@ -6,7 +6,7 @@ from passsearch.report.charts.history import history_chart, trials
 from passsearch.report.charts.kernels import kernels_chart
 from passsearch.report.charts.pareto import pareto_chart
 from passsearch.report.charts.plotly_figure import INSTALL, plotly_figure
-from passsearch.report.charts.profile import blocks_chart, roofline_chart
+from passsearch.report.charts.profile import blocks_chart, has_roofline, roofline_chart
 from passsearch.report.charts.ratios import ratio_chart, ratios_chart
 from passsearch.report.charts.space import space_chart
 from passsearch.report.charts.svg import chart_html, chart_svg
@@ -21,6 +21,7 @@ __all__ = [
     "blocks_chart",
     "chart_html",
     "chart_svg",
+    "has_roofline",
     "history_chart",
     "kernels_chart",
     "pareto_chart",

@@ -27,6 +27,11 @@ def blocks_chart(document: Mapping[str, Any]) -> Chart:
     return Chart("Blocks in one inference", Axis("milliseconds of an inference"), Axis("", labels=tuple(parts)), series)
 
 
+def has_roofline(document: Mapping[str, Any]) -> bool:
+    """Return whether the peaks of the device and the costs of some kernels are known."""
+    return document["peaks"] is not None and any(_points(each["kernels"]) for each in document["pipelines"])
+
+
 def roofline_chart(document: Mapping[str, Any]) -> Chart:
     """Return operations a second over operations per byte for every kernel, below what the device can do at most.
 
@@ -34,11 +39,11 @@ def roofline_chart(document: Mapping[str, Any]) -> Chart:
         UserError: The peaks of the device or the costs of all kernels are unknown.
     """
     peaks = document["peaks"]
-    points = [(each, _points(each["kernels"])) for each in document["pipelines"]]
-    intensities = [point.x for _, found in points for point in found]
-    if peaks is None or not intensities:
+    if not has_roofline(document):
         reason = document["peaks_reason"] or "the compiler does not show what its kernels have to do"
         raise UserError(f"There is no roofline: {reason}.")
+    points = [(each, _points(each["kernels"])) for each in document["pipelines"]]
+    intensities = [point.x for _, found in points for point in found]
     ridge = peaks["flops"] / peaks["bytes_per_s"]
     ends = (min(*intensities, ridge) / 2, ridge, max(*intensities, ridge) * 2)
     roof = tuple(Point(x, min(peaks["flops"], x * peaks["bytes_per_s"]) / 1e9) for x in ends)
