@@ -110,8 +110,8 @@ def _write_simplified(file: ModelFile, path: Path) -> None:
     model = onnx_ir.load(file.path)
     onnx_ir.external_data.load_to_model(model)
     for value in model.graph.inputs:
-        if value.name in file.inputs:
-            value.shape = onnx_ir.Shape(file.inputs[value.name].shape)
+        if kind := file.inputs.get(value.name or ""):
+            value.shape = onnx_ir.Shape(kind.shape)
     # A fill of a known shape is a constant too; importers need it as one where it is part of a shape or a mask.
     optimizer.fold_constants(
         model, onnx_shape_inference=True, should_fold=lambda node: True if node.op_type == "ConstantOfShape" else None
