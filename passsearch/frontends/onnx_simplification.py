@@ -110,8 +110,7 @@ def _write_simplified(file: ModelFile, path: Path) -> None:
     model = onnx_ir.load(file.path)
     onnx_ir.external_data.load_to_model(model)
     for value in model.graph.inputs:
-        kind = file.inputs.get(str(value.name))
-        if kind is not None:
+        if kind := file.inputs.get(value.name or ""):
             value.shape = onnx_ir.Shape(kind.shape)
     # A fill of a known shape is a constant too; importers need it as one where it is part of a shape or a mask.
     optimizer.fold_constants(
