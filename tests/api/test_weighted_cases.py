@@ -127,7 +127,7 @@ def test_an_export_of_cases_builds_and_runs_every_function(
 @pytest.mark.slow
 @pytest.mark.parametrize("job", ["relax"], indirect=True)
 def test_an_audit_rebuilds_every_function(weighed: passsearch.TuneResult) -> None:
-    checks = {check["name"]: check["ok"] for check in short_plans.audit(weighed.run, confirm=2).document["checks"]}
+    checks = {check["name"]: check["ok"] for check in short_plans.audit(weighed.run, confirm=2)["checks"]}
     assert checks["IR"] and checks["outputs"] and checks["recorded outputs"]
 
 
@@ -146,5 +146,5 @@ def test_sizes_that_stay_open_are_measured_as_chosen(job: Job, open_network: Pat
     result = tune(open_network, job, sizes=sizes, keep_symbolic=True, confirm=2, out=tmp_path / "run")
     assert [case["name"] for case in result.document["cases"]] == ["4x8", "32x8"]
     assert all(case["throughput"]["ratio"] > 0 for case in result.document["cases"])
-    checks = {check["name"]: check["ok"] for check in short_plans.audit(result.run, confirm=2).document["checks"]}
+    checks = {check["name"]: check["ok"] for check in short_plans.audit(result.run, confirm=2)["checks"]}
     assert checks["IR"] and checks["outputs"] and checks["recorded outputs"]
