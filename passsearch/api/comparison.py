@@ -123,8 +123,7 @@ def compare(
         trust: True to run code that the network's file contains.
         plans: Plans by which artifacts are timed.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
-            It gets the current step, the number of
-            finished pipelines and the number of all.
+            It gets the current step, the number of finished pipelines and the number of all.
 
     Returns:
         The comparison as JSON, with a row for each pipeline and a verdict for each pair; it prints as a table.

@@ -71,8 +71,7 @@ def explore(
         trust: True to run code that the network's file contains.
         remember: True to use and extend the fact cache.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
-            It gets a text, the number of states whose
-            edges are all known, and of all states.
+            It gets a text, the number of states whose edges are all known, and of all states.
 
     Returns:
         The explored space with its certificate as JSON: the states, the edges and what follows from them. It prints as
@@ -157,8 +156,7 @@ def check_space(
         catalogs: YAML files with the user's own passes.
         trust: True to run code that the network's file contains.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
-            It gets a text, the number of checked edges
-            and of all edges in the sample.
+            It gets a text, the number of checked edges and of all edges in the sample.
 
     Raises:
         UserError: The document is not an explored space.

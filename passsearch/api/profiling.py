@@ -60,8 +60,8 @@ def profile(
         catalogs: YAML files with the user's own passes.
         trust: True to run code that the network's file or the run contains.
         plans: Plans by which artifacts are timed.
-        progress: ``True`` for a display on standard error, or a callback. It gets the current step, the number of
-            finished pipelines and the number of all.
+        progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
+            It gets the current step, the number of finished pipelines and the number of all.
 
     Returns:
         The profile as JSON; it prints as tables.

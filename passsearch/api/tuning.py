@@ -216,8 +216,7 @@ def tune(
             confirmation of the winner is always measured anew.
         plans: Plans by which artifacts are timed; the defaults are those of docs/measurement.md.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
-            It gets the current step, the number of
-            evaluated candidates and the number of trials.
+            It gets the current step, the number of evaluated candidates and the number of trials.
 
     Raises:
         UserError: An argument is impossible; the message says what to do.

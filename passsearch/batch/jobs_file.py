@@ -19,6 +19,7 @@ OPTIONS = (
     "keep_throughput",
     "tolerance",
     "deadline",
+    "memory",
     "passes",
     "additional",
     "catalogs",

@@ -112,11 +112,12 @@ def read_calls(
         UserError: A text has another form, a weight is not positive, a case occurs twice, both arguments have several,
             or sizes that stay open are given none to measure at.
     """
-    if keep_symbolic and sizes is None:
+    listed = [sizes] if isinstance(sizes, str) else sizes or ()
+    if keep_symbolic and not listed:
         raise UserError(f"A network that stays symbolic is measured at sizes that you choose: {_SIZES_EXAMPLE}")
     functions = [("", 1.0)] if function is None else _weighted(function, "a function", _FUNCTION_EXAMPLE)
     name = functions[0][0]
-    if sizes is not None and len(functions) > 1:
+    if listed and len(functions) > 1:
         raise UserError(
             f"Sizes go with one function; got both. State the inputs of each function: --input {name}.ids:int64[1,128]"
         )
@@ -124,7 +125,7 @@ def read_calls(
         names = [name for name, _ in functions]
         cases = _unique(_case(name, weight, name, _own(name, inputs, names)) for name, weight in functions)
         return Calls(cases=cases)
-    cases = () if sizes is None else _unique(_sized(name, [sizes] if isinstance(sizes, str) else sizes, inputs))
+    cases = _unique(_sized(name, listed, inputs)) if listed else ()
     if keep_symbolic:
         return Calls(name, inputs, tuple(replace(case, entry=MAIN) for case in cases))
     return Calls(name, inputs, cases) if len(cases) != 1 else Calls(name, cases[0].inputs)
@@ -146,13 +147,17 @@ def _sized(function: str, texts: Sequence[str], inputs: Mapping[str, TensorType]
         name, equals, rest = text.partition("=")
         if not equals or not name.strip():
             raise UserError(f"Sizes read INPUT=SIZE:WEIGHT,…; got {short_repr(text)}. For example: {_SIZES_EXAMPLE}")
+        if name.strip() in columns:
+            raise UserError(f"Sizes of `{name.strip()}` are given twice; give all of them at once: {_SIZES_EXAMPLE}")
         columns[name.strip()] = _weighted(rest, "a size", _SIZES_EXAMPLE)
-    first = next(iter(columns), "")
+    first = next(iter(columns))
     for name, sizes in columns.items():
         if len(sizes) != len(columns[first]):
             raise UserError(
                 f"Every input has as many sizes; got {len(columns[first])} of `{first}` and {len(sizes)} of `{name}`."
             )
+        if [weight for _, weight in sizes] not in ([weight for _, weight in columns[first]], [1.0] * len(sizes)):
+            raise UserError(f"A case has one weight; those of `{name}` are not those of `{first}`. Leave them out.")
     rows = zip(*columns.values(), strict=True)
     types = [{name: _shape(size) for name, (size, _) in zip(columns, row, strict=True)} for row in rows]
     return [

@@ -21,7 +21,14 @@ from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import Network
 from passsearch.evaluate.seal import is_sealed
 from passsearch.evaluate.session import Session
-from passsearch.frontends import ModelFile, cache_file_name, find_code, simplify_onnx, temporary_subfolder
+from passsearch.frontends import (
+    ModelFile,
+    cache_file_name,
+    find_code,
+    simplifier_version,
+    simplify_onnx,
+    temporary_subfolder,
+)
 from passsearch.store import NETWORK, Fact
 from passsearch.worker import Worker
 
@@ -145,6 +152,7 @@ def import_digest(session: Session) -> str:
     identity = {
         "model": [model.sha256, model.format, request["inputs"], model.batch],
         **model.calls,
+        **({"simplifier": simplifier_version()} if model.format == "onnx" else {}),
         # The interpreter too: TVMs that users built themselves may share a version.
         "tvm": [toolchain.tvm_version, toolchain.tvm_commit, str(toolchain.python)],
         "dialect": dialect_digest(toolchain.dialect),

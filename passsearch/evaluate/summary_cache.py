@@ -1,8 +1,10 @@
 """The dataflow graphs of networks that were imported before, so that an analysis needs no compiler."""
 
+import contextlib
 import hashlib
 import json
 import logging
+import os
 from pathlib import Path
 
 from passsearch.core import ModuleSummary
@@ -30,6 +32,9 @@ def recall_summary(session: Session) -> ModuleSummary | None:
             return None
     except (OSError, UnicodeDecodeError):
         return None
+    # Files that were used longest ago are removed first; a read-only cache is not limited.
+    with contextlib.suppress(OSError):
+        os.utime(path)
     _log.info("the graph of %s is that of an earlier import", session.model.source)
     return ModuleSummary.from_json(json.loads(summary))
 

@@ -132,7 +132,8 @@ def tail_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "GFLOP/s", "additions, multiplications and comparisons; functions such as exp count as none"
     hidden = [name_text(each) for each in document["pipelines"] if each["blocks"] is None]
     if hidden:
-        yield "blocks", f"not shown for {', '.join(hidden)}: no repeats, or its kernels do not match the operators"
+        reason = "several cases, no repeats, or its kernels do not match the operators"
+        yield "blocks", f"not shown for {', '.join(hidden)}: {reason}"
 
 
 def _kernel_cells(row: Mapping[str, Any], whole_s: float) -> list[str]:

@@ -73,7 +73,9 @@ def _pipeline(
     kernels = [(name, seconds) for name, seconds in calls if not name.startswith(RUNTIME)]
     runtime_s = sum(seconds for name, seconds in calls if name.startswith(RUNTIME))
     kernels_s, whole_s = sum(seconds for _, seconds in kernels), min(profile.whole_s)
-    parts = parts_of_calls(evaluator.network.summary, [name for name, _ in kernels])
+    network = evaluator.network
+    # The summary is that of the first case; the calls are those of all cases.
+    parts = None if network.cases else parts_of_calls(network.summary, [name for name, _ in kernels])
     return {
         "name": candidate.name,
         "pipeline": str(candidate.pipeline),

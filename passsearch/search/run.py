@@ -14,6 +14,7 @@ from passsearch.catalog import require_searchable
 from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, MeasurementPlans, Session, WorkerEvaluator, dialect_digest
+from passsearch.frontends import simplifier_version
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
 from passsearch.search.confirm import LEAST_REPETITIONS, confirm, require_repetitions
 from passsearch.search.confirmation import Confirmation
@@ -95,6 +96,8 @@ class Run:
         # timed cannot be continued where something can; its key has the name that recorded runs use.
         settings: dict[str, Json] = {"idle": True} if self.session.cannot_run_reason else {}
         model = self.session.model
+        # It decides which network a compiler gets, so states of one version are not those of another.
+        settings |= {"onnxscript": simplifier_version()} if model.format == "onnx" else {}
         settings |= {"function": model.function} if model.function else {}
         settings |= {"cases": "; ".join(map(str, model.cases))} if model.cases else {}
         if self.session.plans != MeasurementPlans():

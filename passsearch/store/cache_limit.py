@@ -21,7 +21,8 @@ from passsearch.store.runs import delete_run, stored_runs
 RECENT_S = 3600.0
 """Seconds for which a used entry stays: between its making and its use, nothing marks it as in use."""
 
-FACTS = {"memory": "fact cache", "kernels": "fact cache"}
+FILES = {("memory", ".jsonl"): "fact cache", ("kernels", ".jsonl"): "fact cache", ("graphs", ".json"): "graph"}
+"""Kind of the entries that are one file each, by folder and ending."""
 
 # The files of one network have a digest in their names, and only the ends of the names differ.
 _NETWORK = re.compile(r".*?-[0-9a-f]{16}(?![0-9a-f])")
@@ -31,10 +32,10 @@ _notices = logging.getLogger(NOTICE_LOG)
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """What is removed from the cache as a whole: a run, an imported network, or the facts on a network.
+    """What is removed from the cache as a whole: a run, an imported network, the facts on a network, or its graph.
 
     Attributes:
-        kind: ``run``, ``network`` or ``fact cache``.
+        kind: ``run``, ``network``, ``fact cache`` or ``graph``.
         paths: Its files or folders.
         bytes: Their size.
         age_s: Seconds since the last use.
@@ -49,12 +50,15 @@ class CacheEntry:
 def cache_entries(cache: Path) -> list[CacheEntry]:
     """Return what the cache folder holds, the least recently used first."""
     runs = [CacheEntry("run", (run.folder,), run.bytes, run.age_s) for run in stored_runs(cache / "runs")]
-    facts = [_entry(kind, [path]) for name, kind in FACTS.items() for path in (cache / name).glob("*.jsonl")]
+    files = [(kind, [path]) for (name, end), kind in FILES.items() for path in (cache / name).glob(f"*{end}")]
     networks: defaultdict[str, list[Path]] = defaultdict(list)
     for path in (cache / "models").glob("*-*"):
         if match := _NETWORK.match(path.name):
             networks[match[0]].append(path)
-    entries = [*runs, *facts, *(_entry("network", paths) for paths in networks.values())]
+    entries = runs
+    for kind, paths in [*files, *(("network", paths) for paths in networks.values())]:
+        with contextlib.suppress(FileNotFoundError):  # another process has removed it meanwhile
+            entries.append(_entry(kind, paths))
     return sorted(entries, key=lambda entry: -entry.age_s)
 
 
@@ -110,11 +114,11 @@ def _remove(entry: CacheEntry) -> bool:
         return delete_run(entry.paths[0])
     try:
         with ExitStack() as stack:
-            if entry.kind == "network":
+            if entry.kind == "fact cache":
+                stack.enter_context(FileLock(entry.paths[0].with_suffix(".lock"), timeout=0))
+            else:
                 for path in entry.paths:
                     stack.enter_context(_locked(path, fcntl.LOCK_EX))
-            else:
-                stack.enter_context(FileLock(entry.paths[0].with_suffix(".lock"), timeout=0))
             for path in entry.paths:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
     except (Timeout, OSError):  # in use, or another process removed it

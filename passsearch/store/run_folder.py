@@ -29,7 +29,7 @@ STATES = "states"
 
 LIMIT_KEYS = frozenset({"trials", "timeout_s"})
 """Settings that may differ when a run is continued: they only limit how far it goes."""
-LATER_KEYS = frozenset({"device"})
+LATER_KEYS = frozenset({"device", "onnxscript"})
 """Settings that earlier versions did not write; a run without them takes over those of the call that continues it."""
 
 VERSION_KEYS = {"log_version": "log format", "dialect_code": "passes with the digest"}

@@ -95,7 +95,9 @@ class Worker:
         _log.info("Started worker %d with `%s` for target `%s`.", self._process.pid, python, target)
         disk_bytes = int(free_disk_bytes(states or log.parent) * DISK_SHARE)
         settings: dict[str, Any] = {"bridge": bridge, "target": target, "first": dict(first)}
-        settings["budget_bytes"] = int(machine_memory_bytes() * STATE_MEMORY_SHARE / worker_count)
+        # A process that may use less than the usual share has room for fewer states, or it would end at its limit.
+        room_bytes = min(machine_memory_bytes() / worker_count, self._memory_bytes / MEMORY_SHARE)
+        settings["budget_bytes"] = int(room_bytes * STATE_MEMORY_SHARE)
         settings |= {"states": str(states), "disk_bytes": disk_bytes // worker_count} if states is not None else {}
         # CUDA's driver reserves memory by the hundred gigabytes that it never uses.
         settings["limits"] = {"file": disk_bytes, **({} if gpu else {"memory": self._memory_bytes})}

@@ -3,11 +3,12 @@
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 import short_plans
 from jobs import Job
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import passsearch
 from passsearch.errors import UserError
@@ -148,3 +149,24 @@ def test_sizes_that_stay_open_are_measured_as_chosen(job: Job, open_network: Pat
     assert all(case["throughput"]["ratio"] > 0 for case in result.document["cases"])
     checks = {check["name"]: check["ok"] for check in short_plans.audit(result.run, confirm=2)["checks"]}
     assert checks["IR"] and checks["outputs"] and checks["recorded outputs"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", ["relax"], indirect=True)
+def test_a_profile_of_cases_shows_no_blocks(job: Job, tmp_path: Path) -> None:
+    """Calls of a second case would be taken for further calls of the first one's blocks."""
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["length", 8]) for name in ("x0", "x6")]
+    nodes, weights = [], []
+    for place in range(6):
+        weights.append(numpy_helper.from_array(np.full((8, 8), 0.1 + place, np.float32), f"w{place}"))
+        nodes.append(helper.make_node("MatMul", [f"x{place}", f"w{place}"], [f"m{place}"]))
+        nodes.append(helper.make_node("Relu", [f"m{place}"], [f"x{place + 1}"]))
+    graph = helper.make_graph(nodes, "chain", value[:1], value[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, str(tmp_path / "chain.onnx"))
+    blocks = {}
+    for sizes in ("x0=4x8", "x0=4x8,32x8"):
+        run = tune(tmp_path / "chain.onnx", job, sizes=sizes, out=tmp_path / sizes).run
+        (pipeline,) = passsearch.profile(run, [job.default_baseline], plans=short_plans.SHORT)["pipelines"]
+        blocks[sizes] = pipeline["blocks"]
+    assert blocks["x0=4x8"] and blocks["x0=4x8,32x8"] is None

@@ -36,6 +36,17 @@ def test_several_inputs_have_as_many_sizes() -> None:
         read_calls(None, ["ids=1x8,1x16", "mask=8"], {})
 
 
+def test_an_input_has_one_list_of_sizes_and_a_case_one_weight() -> None:
+    with pytest.raises(UserError, match="`ids` are given twice"):
+        read_calls(None, ["ids=1x8,1x16", "ids=1x32,1x64"], {})
+    with pytest.raises(UserError, match="those of `mask` are not those of `ids`"):
+        read_calls(None, ["ids=1x8:0.9,1x16:0.1", "mask=8:0.1,16:0.9"], {})
+
+
+def test_no_sizes_are_no_cases() -> None:
+    assert read_calls(None, [], {}) == Calls("", {}, ())
+
+
 def test_an_input_of_one_function_names_it() -> None:
     inputs = {"prefill.ids": TensorType((1, 128), "int64"), "scale": TensorType((), "float32")}
     first, second = read_calls("prefill:0.1,decode:0.9", None, inputs).cases

@@ -1,5 +1,6 @@
 """Networks of other frameworks, imported by a process of their own."""
 
+import importlib.metadata
 import json
 import subprocess
 from dataclasses import replace
@@ -14,7 +15,7 @@ from passsearch.core import Objective, TensorType
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import open_session
-from passsearch.evaluate.model_import import loadable_model
+from passsearch.evaluate.model_import import import_digest, loadable_model
 from passsearch.frontends import ModelFile, digest_files, resolve
 from passsearch.search import Run, RunOptions
 from passsearch.toolchain import Toolchain
@@ -84,6 +85,18 @@ def test_a_network_that_is_refused_is_imported_in_its_other_format(
     with pytest.raises(UserError, match=r"no operator `HASHTABLE_LOOKUP`.*as a file of PyTorch: .*`HASHTABLE") as both:
         bring_in(replace(refused, otherwise=lambda: refused), relay, tmp_path)
     assert "\n" not in str(both.value)
+
+
+def test_a_network_that_another_simplifier_wrote_is_another_network(
+    relax: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = resolve("zoo:resnet_tiny", folder=tmp_path)
+    session = open_session(model, toolchain=relax.name, target=None)
+    run = Run(session, RunOptions((Objective.parse("throughput"),), 1))
+    before = import_digest(session), session.cache_path, run.default_folder(tmp_path)
+    monkeypatch.setattr(importlib.metadata.Distribution, "version", "0.0.1")
+    after = import_digest(session), session.cache_path, run.default_folder(tmp_path)
+    assert not set(before) & set(after)
 
 
 def test_a_toolchain_without_the_framework_says_how_to_get_it(relay: Toolchain, tmp_path: Path) -> None:

@@ -37,14 +37,18 @@ def cache(tmp_path: Path) -> Path:
     facts.mkdir()
     (facts / f"net-{DIGEST}.jsonl").write_text("x" * 1000)
     age(facts / f"net-{DIGEST}.jsonl", 6000)
+    graph = tmp_path / "graphs" / f"net-{DIGEST}-1.json"
+    graph.parent.mkdir()
+    graph.write_text("x" * 1000)
+    age(graph, 5000)
     return tmp_path
 
 
 def test_the_least_recently_used_go_first_and_files_of_a_network_together(cache: Path) -> None:
-    kinds = ["run", "network", "network", "fact cache"]
+    kinds = ["run", "network", "network", "fact cache", "graph"]
     assert [entry.kind for entry in cache_entries(cache)] == kinds
 
-    removed = limit_cache(cache, limit_bytes=1500)
+    removed = limit_cache(cache, limit_bytes=2500)
 
     assert [entry.kind for entry in removed] == kinds[:3] and len(removed[2].paths) == 2
     assert [entry.kind for entry in cache_entries(cache)] == kinds[3:]
@@ -74,7 +78,7 @@ def test_what_another_process_uses_stays(cache: Path) -> None:
         user.communicate(b"\n")
     run.close()
 
-    assert [entry.paths[0].name for entry in removed] == [f"net2-{DIGEST}-0000.params"]
+    assert [entry.paths[0].name for entry in removed] == [f"net2-{DIGEST}-0000.params", f"net-{DIGEST}-1.json"]
     assert network.exists() and run.path.exists()
 
 
