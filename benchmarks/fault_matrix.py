@@ -374,7 +374,7 @@ def mounted(folder: Path, size: str) -> Iterator[None]:
 
 
 def disk(folder: str, how: str, place: Place) -> str:
-    """Let the disk of a folder be full, or read-only, in the middle of a run."""
+    """Let the disk of a folder be full in the middle of a run, or read-only for the next start."""
     target = place.home / folder
     target.mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", target], check=True)
@@ -386,8 +386,11 @@ def disk(folder: str, how: str, place: Place) -> str:
                 filler.write(bytes(4096))
                 filler.flush()
     else:
-        subprocess.run(["mount", "-o", "remount,ro", target], check=False, capture_output=True)
-        subprocess.run(["mount", "-o", "remount,ro", "tmpfs", target], check=False, capture_output=True)
+        # A file system with files that are open for writing cannot become read-only, so a new start finds it so.
+        process.terminate()
+        place.finish(process)
+        subprocess.run(["mount", "-o", "remount,ro", target], check=True)
+        process = place.start()
     place.finish(process)
     outcome = _ended(place)
     subprocess.run(["mount", "-o", "remount,rw", target], check=False, capture_output=True)

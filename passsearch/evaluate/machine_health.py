@@ -16,6 +16,7 @@ SYSTEM_ERRORS = (
     "Read-only file system",
     "Cannot allocate memory",
     "Too many open files",
+    "File too large",
 )
 """Texts of the system's errors that say nothing about a candidate."""
 

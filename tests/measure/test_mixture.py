@@ -40,7 +40,7 @@ class TwoFunctions(Executable):
         self.runs[self._function] = self.runs.get(self._function, 0) + number
         time.sleep(number * SECONDS[self._function])
 
-    def run_by_kernel(self, inputs: Mapping[str, Array]) -> KernelCalls | None:
+    def run_by_kernel(self, inputs: Mapping[str, Array], *, with_runtime: bool = False) -> KernelCalls | None:
         return [(f"kernel of {self._function}", SECONDS[self._function])]
 
 

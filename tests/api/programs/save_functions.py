@@ -1,6 +1,6 @@
 """Save a module with two functions, `prefill` of an open length and `decode` of length 1, to the file of the argument.
 
-A script for an interpreter with Relay or Relax: ``test_cases.py`` runs it.
+A script for an interpreter with Relay or Relax: ``test_weighted_cases.py`` runs it.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """Imports ONNX networks of one operator, builds and runs them, and prints one JSON line per case.
 
-A script for an interpreter with TVM's Relax: ``test_onnx_import.py`` runs it and reads the lines.
+A script for an interpreter with TVM's Relax: ``test_relax_onnx_import.py`` runs it and reads the lines.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Imports ONNX networks of one operator that we convert, runs them, and prints one JSON line per case.
 
-A script for an interpreter with TVM's Relay: ``test_onnx_converters.py`` runs it and reads the lines.
+A script for an interpreter with TVM's Relay: ``test_relay_onnx_converters.py`` runs it and reads the lines.
 """
 
 from __future__ import annotations
