@@ -18,10 +18,10 @@ from passsearch.api.engine_artifacts import compile_as_deployed
 from passsearch.api.results import EngineBenchmark
 from passsearch.core import Candidate, InputTypes, TensorType, check_arguments, read_inputs, timestamp
 from passsearch.engines import (
-    Contest,
     EngineFailure,
     EnginePlan,
     EngineSpec,
+    EngineTiming,
     declarations,
     engine_spec,
     friction_rows,
@@ -184,8 +184,8 @@ def bench(
                 _check_samples(settings.labels, network.types)
             report(f"compiling for batch {size}" if size else "compiling", len(entries), len(sizes))
             entries.append(_make_entry(network, settings, batch=size, folder=folder / f"batch-{size}"))
-        contests = _run(entries, settings, folder=folder, report=report)
-    return EngineBenchmark(_document(entries, contests, settings, baseline=baseline or named[0].name))
+        timings = _run(entries, settings, folder=folder, report=report)
+    return EngineBenchmark(_document(entries, timings, settings, baseline=baseline or named[0].name))
 
 
 def read_engines(texts: Sequence[str]) -> list[EngineRequest]:
@@ -305,42 +305,42 @@ def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path
             entry.references.append(compile_as_deployed(evaluator, _UNOPTIMISED, Candidate()))
 
 
-def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report: Progress) -> list[Contest]:
+def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report: Progress) -> list[EngineTiming]:
     """Measure all batch sizes in turns, so that a slow change of the machine affects all of them."""
     meter = probe(settings.device).meter
-    contests = [
-        Contest(
+    timings = [
+        EngineTiming(
             entry.specs,
             references=entry.references,
             types=entry.network.types,
             plan=replace(settings.plan, limit=entry.limit),
-            folder=folder / f"contest-{number}",
+            folder=folder / f"timing-{number}",
             meter=meter,
             samples=settings.labels,
         )
         for number, entry in enumerate(entries)
     ]
-    total = settings.plan.processes * len(contests)
+    total = settings.plan.processes * len(timings)
     for turn in range(settings.plan.processes):
-        for number, contest in enumerate(contests):
-            report("measuring", turn * len(contests) + number, total)
+        for number, timing in enumerate(timings):
+            report("measuring", turn * len(timings) + number, total)
             try:
-                contest.run_turn()
+                timing.run_turn()
             except EngineFailure as error:
                 raise UserError(
                     f"No reference takes this network, the last one failed: {error}. Install another one: passsearch "
                     f"toolchain install onnxruntime"
                 ) from error
-    return contests
+    return timings
 
 
 def _document(
-    entries: Sequence[_Entry], contests: Sequence[Contest], settings: _Settings, *, baseline: str
+    entries: Sequence[_Entry], timings: Sequence[EngineTiming], settings: _Settings, *, baseline: str
 ) -> dict[str, Any]:
     order = [request.name for request in settings.requests]
     rows: list[dict[str, Any]] = []
-    for entry, contest in zip(entries, contests, strict=True):
-        records = {record.spec.name: record for record in contest.comparison.records}
+    for entry, timing in zip(entries, timings, strict=True):
+        records = {record.spec.name: record for record in timing.comparison.records}
         measured = {**rows_by_engine(records, baseline=baseline, plan=settings.plan), **entry.failures}
         rows += [{"engine": name, "batch": entry.batch, **measured[name], **_own(measured, name)} for name in order]
     sensors, file = probe(settings.device), entries[0].network.file
@@ -354,9 +354,9 @@ def _document(
         "unavailable": {name: sensors.unavailable.get(name) for name in ("energy_j", "power_w")},
         "threads": settings.plan.threads,
         "plan": {**asdict(settings.plan), "limit": [entry.limit for entry in entries]},
-        "references": [contest.reference.name for contest in contests],
+        "references": [timing.reference.name for timing in timings],
         "baseline": baseline,
-        "disturbances": [[list(map(asdict, each)) for each in contest.comparison.disturbances] for contest in contests],
+        "disturbances": [[list(map(asdict, each)) for each in timing.comparison.disturbances] for timing in timings],
         "rows": rows,
         "friction": friction_rows(rows, engines=order, baseline=baseline) if len(entries) > 1 else {},
     }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         engine_spec,
         unknown_engine_error,
     )
-    from passsearch.engines.rounds import Comparison, Contest, EnginePlan, EngineRecord, compare
+    from passsearch.engines.rounds import Comparison, EnginePlan, EngineRecord, EngineTiming, compare
     from passsearch.engines.rows import by_process, engine_row, rows_by_engine, throughput_ratio
 
 _MODULES = {
@@ -33,19 +33,19 @@ _MODULES = {
         "unknown_engine_error",
     ),
     "batch_scaling": ("friction", "friction_rows"),
-    "rounds": ("Comparison", "Contest", "EnginePlan", "EngineRecord", "compare"),
+    "rounds": ("Comparison", "EngineTiming", "EnginePlan", "EngineRecord", "compare"),
     "rows": ("by_process", "engine_row", "rows_by_engine", "throughput_ratio"),
 }
 
 __all__ = [
     "UNAVAILABLE",
     "Comparison",
-    "Contest",
     "Declaration",
     "EngineFailure",
     "EnginePlan",
     "EngineRecord",
     "EngineSpec",
+    "EngineTiming",
     "by_process",
     "compare",
     "declarations",

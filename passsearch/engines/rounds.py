@@ -113,7 +113,7 @@ class Comparison:
     disturbances: tuple[tuple[Disturbance, ...], ...]
 
 
-class Contest:
+class EngineTiming:
     """Engines on one network, with everything that their turns measure."""
 
     def __init__(
@@ -197,15 +197,15 @@ def compare(
     plan: EnginePlan,
     folder: Path,
 ) -> Comparison:
-    """Time engines against each other, with one reference; the arguments are those of ``Contest``.
+    """Time engines against each other, with one reference; the arguments are those of ``EngineTiming``.
 
     Raises:
         EngineFailure: The reference fails.
     """
-    contest = Contest(specs, references=[reference], types=types, plan=plan, folder=folder)
+    timing = EngineTiming(specs, references=[reference], types=types, plan=plan, folder=folder)
     for _ in range(plan.processes):
-        contest.run_turn()
-    return contest.comparison
+        timing.run_turn()
+    return timing.comparison
 
 
 def _reference_outputs(reference: EngineSpec, home: Path, *, plan: EnginePlan) -> list[Array]:
@@ -351,7 +351,8 @@ class Visitor:
     def _timed(self, verb: str, **request: Any) -> tuple[dict[str, Any], Visit]:
         """Return the answer to a request that runs inferences, and the times of the cores meanwhile."""
         time.sleep(self._plan.pause_s)
-        cores = sorted(os.sched_getaffinity(0))[: self._plan.threads]
+        usable = sorted(os.sched_getaffinity(0))
+        cores = usable if self.record.spec.own_threads else usable[: self._plan.threads]
         before, energy_before_j = CpuTimes.read(cores), self._energy_j()
         answer = self._process.ask(verb, **request)
         after, energy_after_j = CpuTimes.read(cores), self._energy_j()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import NOTICE_LOG, parse_json, require_trust
-from passsearch.errors import EnvironmentFault, PassSearchError, UserError, WorkerDied
+from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.compiler import load_request
 from passsearch.evaluate.facts import FactStore
@@ -64,7 +64,7 @@ def loadable_model(session: Session, folder: Path) -> ModelFile:
     try:
         other = replace(session, model=otherwise())
         loaded = _imported(other, folder)
-    except PassSearchError as error:
+    except UserError as error:
         raise UserError(f"{refusal}; as a file of PyTorch: {error}") from error
     _notices.warning("%s. It is imported as %s instead.", refusal, other.model.format)
     return loaded

@@ -31,6 +31,9 @@ KEPT = frozenset({"ConstantOfShape", "DequantizeLinear", "QuantizeLinear"})
 LARGEST_BYTES = 1 << 31
 """Protobuf's limit of one file."""
 
+LARGEST_FILL = 1 << 26
+"""Most elements of a fill that is evaluated; a file of a few bytes can ask for more than the memory holds."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -113,10 +116,15 @@ def _write_simplified(file: ModelFile, path: Path) -> None:
         if kind := file.inputs.get(value.name or ""):
             value.shape = onnx_ir.Shape(kind.shape)
     # A fill of a known shape is a constant too; importers need it as one where it is part of a shape or a mask.
-    optimizer.fold_constants(
-        model, onnx_shape_inference=True, should_fold=lambda node: True if node.op_type == "ConstantOfShape" else None
-    )
+    optimizer.fold_constants(model, onnx_shape_inference=True, should_fold=_folds_fill)
     # TVM reads a constant that is a tensor, and not the numbers and lists that ONNX allows as well.
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     RemoveUnusedNodesPass()(model)
     onnx_ir.save(model, path)
+
+
+def _folds_fill(node: Any) -> bool | None:
+    """Return whether a fill is evaluated; ``None`` leaves other operators to the optimizer's own rule."""
+    if node.op_type != "ConstantOfShape":
+        return None
+    return _product(node.inputs[0].const_value.numpy().tolist()) <= LARGEST_FILL

@@ -88,11 +88,11 @@ def _traceable(model: Any) -> Iterator[None]:
     """
     configs = [part.config for part in model.modules() if isinstance(part, transformers.PreTrainedModel)]
     before = [(config, dict(vars(config))) for config in configs]
-    model.set_attn_implementation("eager")
-    for config in configs:
-        if hasattr(config, "use_cache"):
-            config.use_cache = False
     try:
+        model.set_attn_implementation("eager")
+        for config in configs:
+            if hasattr(config, "use_cache"):
+                config.use_cache = False
         with _broadcast_masks():
             yield
     finally:

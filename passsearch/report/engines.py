@@ -55,7 +55,7 @@ def setup_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "date", format_time(document["measured_at"])
     yield "outputs", f"compared with {', '.join(dict.fromkeys(document['references']))}"
     yield "evidence", f"{plan['processes']} processes of every engine, {plan['rounds']} rounds each"
-    shares = [each for contest in document["disturbances"] for process in contest for each in process]
+    shares = [each for timing in document["disturbances"] for process in timing for each in process]
     if shares:
         foreign, steal = (format_percent(fmean(share[name] for share in shares)) for name in ("foreign", "steal"))
         yield "machine", f"other processes took {foreign} of the cores meanwhile, the host of a virtual machine {steal}"

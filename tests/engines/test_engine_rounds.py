@@ -1,7 +1,8 @@
 """Engines run in interpreters of their own, and one that fails is a row with the reason."""
 
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,16 +11,16 @@ import pytest
 
 from passsearch.core import TensorType, strict_limit
 from passsearch.engines import (
-    Contest,
     EnginePlan,
     EngineSpec,
+    EngineTiming,
     compare,
     engine_row,
     engine_spec,
     rows_by_engine,
 )
 from passsearch.frontends import resolve_onnx
-from passsearch.measure import SensorReading
+from passsearch.measure import CpuTimes, SensorReading
 
 PLAN = EnginePlan(threads=1, processes=2, rounds=2, visit_s=0.01, pause_s=0.0)
 TYPES = {"image": TensorType((1, 3, 16, 16), "float32")}
@@ -44,17 +45,32 @@ def test_onnxruntime_is_measured_beside_one_that_cannot(
     assert row["energy_j"] is None
 
 
+def test_an_engine_with_its_own_threads_is_disturbed_on_every_core(
+    onnxruntime_python: Path, tiny_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, cores = CpuTimes.read, set()
+
+    def note(each: Sequence[int]) -> CpuTimes:
+        cores.add(tuple(each))
+        return read(each)
+
+    monkeypatch.setattr(CpuTimes, "read", note)
+    spec = replace(engine_spec("onnxruntime", tiny_network, python=onnxruntime_python), own_threads=True)
+    compare([spec], reference=spec, types=TYPES, plan=replace(PLAN, processes=1), folder=tmp_path / "rounds")
+    assert cores == {tuple(sorted(os.sched_getaffinity(0)))}
+
+
 def test_several_inferences_at_the_same_time(onnxruntime_python: Path, tiny_network: Path, tmp_path: Path) -> None:
     plan = replace(PLAN, requests=(1, 3))
     reference = engine_spec("onnxruntime", tiny_network, python=onnxruntime_python, label="plain", optimise=False)
     specs = [engine_spec("onnxruntime", tiny_network, python=onnxruntime_python, label=name) for name in "ab"]
     own = replace(specs[1], name="own", own_threads=True)
-    contest = Contest(
+    timing = EngineTiming(
         [*specs, own], references=[reference], types=TYPES, plan=plan, folder=tmp_path / "rounds", meter=Counter()
     )
     for _ in range(plan.processes):
-        contest.run_turn()
-    records = {record.spec.name: record for record in contest.comparison.records}
+        timing.run_turn()
+    records = {record.spec.name: record for record in timing.comparison.records}
     rows = rows_by_engine(records, baseline="a", plan=plan)
     assert [record.failure for record in records.values()] == ["", "", ""]
     for row in rows.values():
@@ -137,10 +153,10 @@ def test_the_first_reference_that_takes_the_network_counts(
         plain = engine_spec("onnxruntime", network, python=onnxruntime_python, label="plain", optimise=False)
         spec = engine_spec("onnxruntime", network, python=onnxruntime_python)
         plan = replace(PLAN, processes=1)
-        contest = Contest([spec], references=[exact, plain], types=TYPES, plan=plan, folder=tmp_path / operator)
-        contest.run_turn()
-        assert contest.reference.name == reference
-        assert contest.comparison.records[0].failure == ""
+        timing = EngineTiming([spec], references=[exact, plain], types=TYPES, plan=plan, folder=tmp_path / operator)
+        timing.run_turn()
+        assert timing.reference.name == reference
+        assert timing.comparison.records[0].failure == ""
 
 
 def test_outputs_that_deviate_are_a_failure(onnxruntime_python: Path, small_network: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import onnx
 import pytest
@@ -13,8 +14,8 @@ from onnx import TensorProto, helper
 import passsearch
 from passsearch.core import Objective, TensorType
 from passsearch.dialects import dialect
-from passsearch.errors import UserError
-from passsearch.evaluate import open_session
+from passsearch.errors import EnvironmentFault, UserError
+from passsearch.evaluate import model_import, open_session
 from passsearch.evaluate.model_import import import_digest, loadable_model
 from passsearch.frontends import ModelFile, digest_files, resolve
 from passsearch.search import Run, RunOptions
@@ -167,3 +168,18 @@ def tflite_file(folder: Path) -> ModelFile:
     file = folder / "network.tflite"
     file.write_bytes(b"unread")
     return ModelFile(file, "tflite", file.stem, str(file), digest_files([file]))
+
+
+def test_a_full_disk_during_the_second_import_is_no_mistake_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> ModelFile:
+        raise UserError("Cannot import `net.onnx`: no operator `Loop`.")
+
+    def fill_disk() -> ModelFile:
+        raise EnvironmentFault("Cannot write the file; make room and try again.")
+
+    monkeypatch.setattr(model_import, "_imported", refuse)
+    model = ModelFile(tmp_path / "net.onnx", "onnx", "net", "net.onnx", "0", otherwise=fill_disk)
+    with pytest.raises(EnvironmentFault, match="make room"):
+        loadable_model(SimpleNamespace(model=model), tmp_path)  # type: ignore[arg-type]

@@ -91,3 +91,15 @@ def test_weights_in_another_file_are_in_the_simplified_one(tmp_path: Path) -> No
     simple = simplify_onnx(resolve(path, inputs=SIZES["reshape-computed"], folder=tmp_path), tmp_path / "files")
     types = SIZES["reshape-computed"]
     np.testing.assert_allclose(outputs(simple.path, types)[0], outputs(path, types)[0], rtol=1e-6)
+
+
+def test_a_fill_that_the_memory_cannot_hold_stays_an_operator(tmp_path: Path) -> None:
+    sizes = onnx.numpy_helper.from_array(np.array([1 << 20, 1 << 20]), "sizes")
+    value = helper.make_tensor_value_info
+    nodes = [helper.make_node("ConstantOfShape", ["sizes"], ["fill"]), helper.make_node("Add", ["x", "fill"], ["y"])]
+    ends = [value("x", onnx.TensorProto.FLOAT, [1])], [value("y", onnx.TensorProto.FLOAT, [1 << 20, 1 << 20])]
+    model = helper.make_model(helper.make_graph(nodes, "bomb", *ends, [sizes]), ir_version=8)
+    model.opset_import[0].version = 17
+    onnx.save(model, str(tmp_path / "bomb.onnx"))
+    simple = simplify_onnx(resolve(tmp_path / "bomb.onnx", inputs={}, folder=tmp_path), tmp_path)
+    assert operators(simple.path) == {"ConstantOfShape", "Add"}
