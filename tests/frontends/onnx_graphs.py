@@ -22,7 +22,7 @@ def _attributes(layer: NodeProto) -> dict[str, Any]:
     return {each.name: helper.get_attribute_value(each) for each in layer.attribute}
 
 
-class Softmax(OpRun):  # type: ignore[misc]
+class Softmax(OpRun):
     """Softmax before operator set 13; the reference takes the axis that later sets have by default."""
 
     def _run(self, x: Array, **_: Any) -> tuple[Array]:
@@ -31,7 +31,7 @@ class Softmax(OpRun):  # type: ignore[misc]
         return ((powers / powers.sum(1, keepdims=True)).reshape(x.shape).astype(x.dtype),)
 
 
-class BatchNormalization(OpRun):  # type: ignore[misc]
+class BatchNormalization(OpRun):
     """Inference before operator set 14; the reference mixes statistics of the batch in."""
 
     def _run(self, x: Array, *factors: Array, **_: Any) -> tuple[Array]:
@@ -40,7 +40,7 @@ class BatchNormalization(OpRun):  # type: ignore[misc]
         return (((x - mean) / np.sqrt(var + epsilon) * scale + shift).astype(x.dtype),)
 
 
-class LRN(OpRun):  # type: ignore[misc]
+class LRN(OpRun):
     """Normalisation over channels; the reference takes the batch for them."""
 
     def _run(self, x: Array, **_: Any) -> tuple[Array]:
