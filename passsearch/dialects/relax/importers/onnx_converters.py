@@ -45,7 +45,7 @@ class Resize(onnx_frontend.Resize):  # type: ignore[misc]
 def _refuse_fractions(inputs: Sequence[Any], params: Any) -> None:
     scales = onnx_frontend.get_constant(inputs[2], params) if len(inputs) > 2 and inputs[2] is not None else None
     if isinstance(scales, GenericConst):
-        sizes = np.array([float(size) for size in inputs[0].ty.shape]) * scales.value.numpy()
+        sizes = np.array([int(size) for size in inputs[0].ty.shape]) * scales.value.numpy()
         # A float32 cannot hold most fractions, such as 1.6, but gives a size to within this.
         if np.abs(sizes - np.round(sizes)).max(initial=0) > 1e-3:
             raise NotImplementedError(
