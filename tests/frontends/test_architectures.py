@@ -50,7 +50,7 @@ def test_most_of_the_list_is_taken(
     tried = {name: entry for name, entry in ARCHITECTURES.items() if not entry.missing}
     answers = {name: networks.in_own_process(name, timeout_s=300, dialects=(dialect,))[dialect] for name in tried}
     refused = {name: answer for name, answer in answers.items() if answer["step"] != "equal"}
-    assert all("\n" not in answer["reason"] for answer in refused.values())
+    assert all("\n" not in answer.get("reason", "") for answer in refused.values())
     assert 1 - len(refused) / len(tried) >= AIMS[dialect], refused
 
 

@@ -2,8 +2,17 @@
 
 from typing import Any
 
+import pytest
+
 
 def test_converted_operators_compute_what_onnx_defines(cases: Any) -> None:
     results = cases("converter_cases.py")
-    assert len(results) == 5
+    assert len(results) == 8
     assert [case["case"] for case in results if not case["same"]] == []
+
+
+@pytest.mark.slow
+def test_no_operator_computes_something_else_than_onnx_defines(cases: Any) -> None:
+    results = cases("sweep_cases.py")
+    assert len(results) > 500
+    assert [case for case in results if case["state"] == "wrong"] == []

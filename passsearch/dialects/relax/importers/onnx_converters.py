@@ -4,7 +4,8 @@
 * ``Slice`` before operator set 10 has its bounds as attributes, which TVM does not read.
 * ``Upsample`` rounds like Resize with its defaults, although ONNX defines it to round down.
 * ``Resize`` of operator sets 11 and 12 has an empty constant for scales or sizes that are not given; TVM takes it for
-  given.
+  given. Scales that give no whole size are refused: ONNX computes positions from the scales, TVM from the sizes.
+* ``MaxPool`` with ``auto_pad`` SAME_LOWER is refused: TVM rounds its size down, ONNX up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,13 +37,36 @@ class Resize(onnx_frontend.Resize):  # type: ignore[misc]
 
     @classmethod
     def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        return super()._impl_v18(bb, [_unless_empty(value, params) for value in inputs], attr, params)
+        kept = [_unless_empty(value, params) for value in inputs]
+        _refuse_fractions(kept, params)
+        return super()._impl_v18(bb, kept, attr, params)
+
+
+def _refuse_fractions(inputs: Sequence[Any], params: Any) -> None:
+    scales = onnx_frontend.get_constant(inputs[2], params) if len(inputs) > 2 and inputs[2] is not None else None
+    if isinstance(scales, GenericConst):
+        sizes = np.array([int(size) for size in inputs[0].ty.shape]) * scales.value.numpy()
+        # A float32 cannot hold most fractions, such as 1.6, but gives a size to within this.
+        if np.abs(sizes - np.round(sizes)).max(initial=0) > 1e-3:
+            raise NotImplementedError(
+                "Operator Resize is not supported with scales that give no whole size; give it sizes, or such scales"
+            )
 
 
 def _unless_empty(value: Any, params: Any) -> Any:
     constant = value if value is None else onnx_frontend.get_constant(value, params)
     is_empty = isinstance(constant, GenericConst) and constant.value.numpy().size == 0
     return None if is_empty else value
+
+
+class MaxPool(onnx_frontend.MaxPool):  # type: ignore[misc]
+    """Converter of MaxPool that refuses automatic padding before the image, whose size TVM rounds down."""
+
+    @classmethod
+    def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        if attr.get("auto_pad") == b"SAME_LOWER":
+            raise NotImplementedError("Operator MaxPool is not supported with auto_pad SAME_LOWER; give it pads")
+        return super()._impl_v1(bb, inputs, attr, params)
 
 
 class Upsample(onnx_frontend.Upsample):  # type: ignore[misc]
@@ -183,5 +207,12 @@ def _stack(bb: Any, values: Sequence[Any]) -> Any:
     return bb.emit(relax.op.concat([bb.emit(relax.op.expand_dims(value, 0)) for value in values], axis=0))
 
 
-CONVERTERS: Mapping[str, Any] = {"GRU": GRU, "LSTM": LSTM, "Resize": Resize, "Slice": Slice, "Upsample": Upsample}
+CONVERTERS: Mapping[str, Any] = {
+    "GRU": GRU,
+    "LSTM": LSTM,
+    "MaxPool": MaxPool,
+    "Resize": Resize,
+    "Slice": Slice,
+    "Upsample": Upsample,
+}
 """The converters by operator."""

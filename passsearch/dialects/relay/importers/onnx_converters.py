@@ -3,17 +3,34 @@
 * ``MatMul`` of a vector and a tensor of rank three or more is refused by TVM, and in some builds that of a tensor of
   rank four or more and a constant matrix: here the operands get ranks that TVM takes.
 * ``GroupNormalization`` is missing.
+* ``Reduce*`` with axes as an input reduces the first axis only, or is refused.
+* ``Gather``, ``GatherND`` and ``ScatterND`` read and write outside the tensor for a negative constant index.
+* ``Softmax`` and ``LogSoftmax`` before operator set 13 flatten the dimensions from the axis on.
+* Refused, because TVM computes something else: ``AveragePool`` and ``MaxPool`` that pad and round their size up,
+  ``ConvTranspose`` with automatic padding, ``Resize`` with scales that give no whole size, and ``Resize`` to the
+  nearest of asymmetric positions other than by rounding down.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 from tvm import relay
 from tvm.relay.frontend import onnx as frontend
 from tvm.relay.frontend.common import infer_shape
 
 Converter: TypeAlias = Callable[[Any, Any, Any], Any]
+
+REDUCTIONS = tuple(
+    f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+)
+INDEX_AXES: Mapping[str, Callable[[Mapping[str, Any], int], Sequence[int]]] = {
+    "Gather": lambda attr, _: [attr.get("axis", 0)],
+    "GatherND": lambda attr, depth: range(attr.get("batch_dims", 0), attr.get("batch_dims", 0) + depth),
+    "ScatterND": lambda _, depth: range(depth),
+}
+"""Which axes of the data the last dimension of the indices counts, by operator."""
 
 
 def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mapping[str, Any]]:
@@ -21,6 +38,12 @@ def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mappi
     return lambda opset: {
         **table(opset),
         "MatMul": _matmul(frontend.MatMul.get_converter(opset)),
+        **{name: _reduce(frontend.__dict__[name].get_converter(11)) for name in REDUCTIONS},
+        **{name: _positive(table(opset)[name], axes) for name, axes in INDEX_AXES.items()},
+        **{name: _rounded(name, table(opset)[name]) for name in ("AveragePool", "MaxPool")},
+        **{name: _flattened(table(opset)[name]) for name in ("Softmax", "LogSoftmax") if opset < 13},
+        "ConvTranspose": _conv_transpose(table(opset)["ConvTranspose"]),
+        "Resize": _resize(table(opset)["Resize"]),
         "GroupNormalization": _per_channel_group_norm if opset >= 21 else _per_group_group_norm,
     }
 
@@ -45,6 +68,86 @@ def _matmul(convert: Converter) -> Converter:
         return relay.squeeze(convert(sides, attr, params), axis=[-1 if side else -2])
 
     return matmul
+
+
+def _reduce(convert: Converter) -> Converter:
+    """Return a converter that gives axes to the form of operator set 11, which has them as an attribute."""
+
+    def reduce(inputs: Any, attr: Any, params: Any) -> Any:
+        data, *axes = list(inputs)[:2]
+        if axes and axes[0] is not None:
+            if not isinstance(axes[0], relay.Constant):
+                raise NotImplementedError("Reduction over axes that are computed is not supported")
+            given = [int(axis) for axis in axes[0].data.numpy()]
+            attr = {**attr, "axes": given} if given else attr
+        if attr.get("noop_with_empty_axes") and "axes" not in attr:
+            return data
+        return convert([data], attr, params)
+
+    return reduce
+
+
+def _positive(convert: Converter, axes_of: Callable[[Mapping[str, Any], int], Sequence[int]]) -> Converter:
+    """Return a converter that gets constant indices counted from the start."""
+
+    def gather(inputs: Any, attr: Any, params: Any) -> Any:
+        data, indices, *rest = inputs
+        if not isinstance(indices, relay.Constant):
+            return convert(inputs, attr, params)
+        given = indices.data.numpy()
+        axes = axes_of(attr, given.shape[-1] if given.ndim else 1)
+        if (given >= 0).all():
+            return convert(inputs, attr, params)
+        sizes = np.array([infer_shape(data)[axis] for axis in axes], given.dtype)
+        counted = relay.const(np.where(given < 0, given + sizes, given), str(given.dtype))
+        return convert([data, counted, *rest], attr, params)
+
+    return gather
+
+
+def _rounded(name: str, convert: Converter) -> Converter:
+    def pool(inputs: Any, attr: Any, params: Any) -> Any:
+        if attr.get("ceil_mode") and (any(attr.get("pads", ())) or attr.get("count_include_pad")):
+            raise NotImplementedError(f"{name} with ceil_mode is not supported with pads or count_include_pad")
+        return convert(inputs, attr, params)
+
+    return pool
+
+
+def _flattened(convert: Converter) -> Converter:
+    def softmax(inputs: Any, attr: Any, params: Any) -> Any:
+        shape = infer_shape(inputs[0])
+        axis = attr.get("axis", 1) % len(shape)
+        if all(size == 1 for size in shape[axis + 1 :]):
+            return convert(inputs, attr, params)
+        rows = relay.reshape(inputs[0], (math.prod(shape[:axis]), -1))
+        return relay.reshape(convert([rows], {"axis": 1}, params), shape)
+
+    return softmax
+
+
+def _conv_transpose(convert: Converter) -> Converter:
+    def conv_transpose(inputs: Any, attr: Any, params: Any) -> Any:
+        if attr.get("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
+            raise NotImplementedError("ConvTranspose with auto_pad is not supported; give it pads")
+        return convert(inputs, attr, params)
+
+    return conv_transpose
+
+
+def _resize(convert: Converter) -> Converter:
+    def resize(inputs: Any, attr: Any, params: Any) -> Any:
+        where = attr.get("coordinate_transformation_mode", b"half_pixel"), attr.get("nearest_mode", b"")
+        if attr.get("mode", b"nearest") == b"nearest" and where[0] == b"asymmetric" and where[1] != b"floor":
+            raise NotImplementedError("Resize to the nearest of asymmetric positions is supported with floor only")
+        scales = inputs[1 if len(inputs) == 2 else 2] if len(inputs) > 1 else None
+        if isinstance(scales, relay.Constant) and scales.data.numpy().size:
+            sizes = np.array(infer_shape(inputs[0])) * scales.data.numpy()
+            if np.abs(sizes - np.round(sizes)).max() > 1e-3:
+                raise NotImplementedError("Resize with scales that give no whole size is not supported; give it sizes")
+        return convert(inputs, attr, params)
+
+    return resize
 
 
 def _per_channel_group_norm(inputs: Any, attr: Any, params: Any) -> Any:
