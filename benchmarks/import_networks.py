@@ -1,4 +1,4 @@
-"""Which architectures passsearch takes, by dialect: ``python benchmarks/networks.py [NAME…]``.
+"""Which architectures passsearch takes, by dialect: ``python benchmarks/import_networks.py [NAME…]``.
 
 Each network of ``tests/frontends/architectures.py`` is imported, analysed and built without optimisation, in a process
 of its own, and its outputs on random inputs are compared with those of its framework. The answers go to
