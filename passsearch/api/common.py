@@ -9,9 +9,11 @@ from typing import Any, TypeAlias
 from passsearch.catalog import bind_pipeline, find_folders
 from passsearch.core import (
     DEADLINE_S,
+    BuildOptions,
     Candidate,
     InputTypes,
     Objective,
+    Pipeline,
     check_arguments,
     read_calls,
     read_inputs,
@@ -24,7 +26,7 @@ from passsearch.export import read_pipeline
 from passsearch.frontends import ModelFile, resolve
 from passsearch.report import ProgressBar, in_ipython
 from passsearch.search import named_candidate
-from passsearch.store import Log, limit_cache, open_fact_cache
+from passsearch.store import RESULT, Log, limit_cache, open_fact_cache, read_result, stored_runs
 from passsearch.toolchain import cache_folder, cache_limit_bytes, get_toolchain
 from passsearch.worker import ScratchFolder
 
@@ -163,21 +165,59 @@ def session(
         yield evaluator
 
 
+TUNED = "tuned"
+"""Name of the winner of the network's last run in the folder where ``tune`` keeps runs."""
+
+
 def read_candidate(session: Session, text: str, *, trust: bool) -> Candidate:
-    """Return the candidate that a user names: a pipeline file, a name, or a pipeline written out.
+    """Return the candidate that a user names: a pipeline file, a run folder, a name, or a pipeline written out.
 
     Raises:
         UserError: The text is none of these, the file's code is not trusted, or an argument of a pass is wrong.
     """
     if text.endswith(".json"):
         file = read_pipeline(Path(text))
-        require_trust(text, find_folders(file.pipeline), trust=trust)
         candidate = Candidate(file.pipeline, file.build, Path(text).stem)
+        require_trust(text, find_folders(candidate.pipeline), trust=trust)
+    elif run := _last_run(session) if text == TUNED else _run_folder(text):
+        candidate = _winner(run, session)
+        require_trust(text, find_folders(candidate.pipeline), trust=trust or text == TUNED)
     else:
         candidate = named_candidate(session, text)
     # Checked and not replaced: arguments that the user left out stay out of the pipeline's name.
     bind_pipeline(candidate.pipeline, session.catalog)
     return candidate
+
+
+def _run_folder(text: str) -> Path | None:
+    """Return the run folder of this path, ``None`` if there is none."""
+    try:
+        return Path(text) if (Path(text) / RESULT).is_file() else None
+    except OSError:  # a pipeline that is longer than a file name may be
+        return None
+
+
+def _last_run(session: Session) -> Path:
+    """Return the folder of the network's last finished run by this toolchain, among those that ``tune`` keeps."""
+    model, toolchain = session.model, session.toolchain
+    for run in stored_runs(cache_folder() / "runs"):
+        result = run.result or {"model": {}, "toolchain": {}}
+        if result["model"].get("sha256") == model.sha256 and result["toolchain"].get("name") == toolchain.name:
+            return run.folder
+    raise UserError(
+        f"`{TUNED}` is the winner of the last run on a network, and no run on {model.name} with the toolchain "
+        f"`{toolchain.name}` is kept; run first: passsearch tune {model.source} --toolchain {toolchain.name}"
+    )
+
+
+def _winner(run: Path, session: Session) -> Candidate:
+    result = read_result(run)
+    if (recorded := result["toolchain"]["dialect"]) != session.dialect.name:
+        raise UserError(
+            f"The run `{run}` is of the dialect `{recorded}`, and the toolchain of `{session.dialect.name}`."
+        )
+    best = result["best"]
+    return Candidate(Pipeline.parse(best["pipeline"]), BuildOptions.from_json(best["build"]), run.name)
 
 
 def refuse_unreadable(objectives: Sequence[Objective], session: Session) -> None:

@@ -1,0 +1,44 @@
+"""A candidate is named by the run that found it."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from jobs import Job
+
+import passsearch
+from passsearch.api.common import TUNED, model_file, read_candidate
+from passsearch.errors import UserError
+from passsearch.evaluate import Session, open_session
+
+
+@pytest.fixture
+def session(job: Job, tuned: passsearch.TuneResult, tiny_network: Path) -> Session:
+    """The network and the compiler of the finished run, opened again."""
+    options = {"inputs": None, "batch": None, "toolchain": job.toolchain.name}
+    return open_session(model_file(tiny_network, None, **options), toolchain=job.toolchain.name, target=None)  # type: ignore[arg-type]
+
+
+def test_a_run_folder_names_its_winner(session: Session, tuned: passsearch.TuneResult) -> None:
+    winner = read_candidate(session, str(tuned.run), trust=False)
+    assert str(winner.pipeline) == tuned.document["best"]["pipeline"]
+    assert winner.build.to_json() == tuned.document["best"]["build"]
+
+
+def test_tuned_is_the_winner_of_the_last_kept_run(
+    session: Session, tuned: passsearch.TuneResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(UserError, match=r"no run on .* with the toolchain .* is kept; run first: passsearch tune"):
+        read_candidate(session, TUNED, trust=False)
+    shutil.copytree(tuned.run, tmp_path / "passsearch" / "runs" / "kept")
+    assert str(read_candidate(session, TUNED, trust=False).pipeline) == tuned.document["best"]["pipeline"]
+
+
+def test_a_run_of_another_dialect_is_refused(session: Session, tuned: passsearch.TuneResult, tmp_path: Path) -> None:
+    other = "relax" if session.dialect.name == "relay" else "relay"
+    shutil.copytree(tuned.run, tmp_path / "run")
+    file = tmp_path / "run" / "result.json"
+    file.write_text(file.read_text().replace(f'"dialect": "{session.dialect.name}"', f'"dialect": "{other}"'))
+    with pytest.raises(UserError, match=f"is of the dialect `{other}`, and the toolchain of `{session.dialect.name}`"):
+        read_candidate(session, str(tmp_path / "run"), trust=False)
