@@ -2,8 +2,9 @@
 
 ``python benchmarks/bench_engines.py`` takes all networks; names choose some. Each network and batch size is one
 ``passsearch bench`` with a file of its own in ``benchmarks/results/engines/bench``; files that are there are not
-measured again, so an interrupted run goes on. ``--tuned 'runs/{network}/pipeline.json'`` adds the pipeline of a search.
-``--table`` prints Markdown from the files. ``--plan`` prints what would be measured.
+measured again, so an interrupted run goes on. At batch size 1, ``relax:tuned`` is the pipeline that a search found
+(``against_engines.py``, whose files hold it). ``--table`` prints Markdown from the files. ``--plan`` prints what would
+be measured.
 
 TVM's default pipeline of Relax has no schedules: it takes seconds to minutes an inference. It is measured at batch size
 1 of the networks in ``DEFAULT_AT_ONE`` only; elsewhere its row says why there is no value.
@@ -19,7 +20,8 @@ from typing import Any
 import passsearch
 from passsearch.errors import PassSearchError
 
-RESULTS = Path(__file__).parent / "results" / "engines" / "bench"
+ENGINES = Path(__file__).parent / "results" / "engines"
+RESULTS = ENGINES / "bench"
 NETWORKS: Mapping[str, str] = {
     "resnet50": "nhwc-schedule-cpu",
     "mobilenet_v2": "nhwc-schedule-cpu",
@@ -31,16 +33,23 @@ NETWORKS: Mapping[str, str] = {
 """The sequence of the catalog that stands for TVM with passsearch, by network."""
 BATCHES = (1, 8)
 OTHERS = ("onnxruntime", "openvino", "openvino:own", "inductor", "torch", "xla")
-DEFAULT, RELAY = "relax:default", "relay:O3"
+DEFAULT, RELAY, TUNED = "relax:default", "relay:O3", "relax:tuned"
 DEFAULT_AT_ONE = frozenset({"resnet50", "mobilenet_v2", "ssd_mobilenet"})
 TOO_SLOW = "left out: without schedules an inference takes tens of seconds to minutes"
 
 
-def engines(network: str, batch: int, *, tuned: str) -> list[str]:
+def engines(network: str, batch: int) -> list[str]:
     """Return the engines of one measurement, TVM's with the catalog's best sequence first."""
-    pipelines = [f"relax:{NETWORKS[network]}", RELAY]
-    pipelines += [f"relax:{file}"] if (file := tuned.format(network=network)) and Path(file).exists() else []
+    pipelines = [f"relax:{NETWORKS[network]}", *([tuned] if (tuned := tuned_engine(network, batch)) else []), RELAY]
     return [*pipelines, *([DEFAULT] if has_default(network, batch) else []), *OTHERS]
+
+
+def tuned_engine(network: str, batch: int) -> str:
+    """Return the pipeline that a search found at batch size 1 as an engine; empty if it found none."""
+    file = ENGINES / f"{network}.json"
+    document = json.loads(file.read_text()) if file.exists() and batch == 1 else {}
+    is_composed = (document.get("search") or {}).get("source", {}).get("kind") == "composition"
+    return f"relax:{document['engines']['tvm tuned']['pipeline']}" if is_composed else ""
 
 
 def has_default(network: str, batch: int) -> bool:
@@ -53,7 +62,7 @@ def measure(network: str, batch: int, options: argparse.Namespace) -> dict[str, 
     document = dict(
         passsearch.bench(
             f"zoo:{network}",
-            engines(network, batch, tuned=options.tuned),
+            engines(network, batch),
             batch=batch,
             baseline="onnxruntime",
             requests=[1, 2, 4],
@@ -63,6 +72,8 @@ def measure(network: str, batch: int, options: argparse.Namespace) -> dict[str, 
             progress=True,
         )
     )
+    for row in document["rows"]:
+        row["engine"] = TUNED if row["engine"] == tuned_engine(network, batch) else row["engine"]
     if not has_default(network, batch):
         document["rows"] = [*document["rows"], {"engine": DEFAULT, "batch": batch, "failure": TOO_SLOW}]
     return document
@@ -102,7 +113,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batches", default=",".join(map(str, BATCHES)), help="(%(default)s)")
     parser.add_argument("--processes", type=int, default=4, help="of each engine (%(default)s)")
     parser.add_argument("--rounds", type=int, default=4, help="of each process (%(default)s)")
-    parser.add_argument("--tuned", default="", metavar="FILE", help="pipeline file; {network} is the network's name")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the files (%(default)s)")
     parser.add_argument("--own-threads", action="store_true", help="also with each engine's own number of threads")
     parser.add_argument("--plan", action="store_true", help="print what would be measured, and do nothing")
@@ -125,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if file.exists() or options.table:
                 continue
             if options.plan:
-                print(f"{network}, batch {batch}: {', '.join(engines(network, batch, tuned=options.tuned))}")
+                print(f"{network}, batch {batch}: {', '.join(engines(network, batch))}")
                 continue
             try:
                 document = measure(network, batch, options)

@@ -101,14 +101,18 @@ class EngineProcess:
             is_late = not timer.is_alive()
             timer.cancel()
         if not line:
-            raise EngineFailure(f"no answer to `{verb}` within {deadline_s:g} s" if is_late else self._death(verb))
+            status = self._process.wait()
+            ended = f"the process ended with status {status} at `{verb}`"
+            raise EngineFailure(f"no answer to `{verb}` within {deadline_s:g} s" if is_late else ended)
         answer: dict[str, Any] = json.loads(line)
         if "failure" in answer:
             raise EngineFailure(answer["failure"])
         return answer
 
-    def _death(self, verb: str) -> str:
-        return f"the process ended with status {self._process.wait()} at `{verb}`"
+    @property
+    def is_alive(self) -> bool:
+        """True until the process has ended."""
+        return self._process.poll() is None
 
     def _kill(self) -> None:
         with suppress(ProcessLookupError):

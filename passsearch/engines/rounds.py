@@ -258,11 +258,14 @@ class Visitor:
     def __init__(self, record: EngineRecord, home: Path, *, plan: EnginePlan, meter: Meter | None = None) -> None:
         self.record, self._plan, self._home, self._meter = record, plan, home, meter
         self.outputs = home / safe_file_name(record.spec.name)
-        self._process = EngineProcess(record.spec, threads=plan.threads, log=home.with_name("engines.log"))
+        self._process = self._start()
         self._last: tuple[float, float] | None = None
         self._visits: dict[int, list[float]] = {}
         self._rates: dict[int, dict[int, float]] = {count: {} for count in plan.requests}
         self._consumed: dict[int, tuple[float, float]] = {}
+
+    def _start(self) -> EngineProcess:
+        return EngineProcess(self.record.spec, threads=self._plan.threads, log=self._home.with_name("engines.log"))
 
     def __enter__(self) -> "Visitor":
         return self
@@ -341,12 +344,20 @@ class Visitor:
                 answer, visit = self._timed("together", requests=count, longest_s=self._plan.visit_s)
             except EngineFailure as error:
                 reasons[count] = str(error)  # single inferences have their result
+                self._revive()
                 continue
             if "unavailable" in answer:
                 reasons[count] = answer["unavailable"]
                 continue
             self._rates[count][number] = answer["per_s"]
             yield visit
+
+    def _revive(self) -> None:
+        """Load the network in another process if the last one has ended; its first times are not recorded."""
+        if not self._process.is_alive:
+            self._process.close()
+            self._process, self._last = self._start(), None
+            self._process.open(self._home / "inputs.npz")
 
     def _timed(self, verb: str, **request: Any) -> tuple[dict[str, Any], Visit]:
         """Return the answer to a request that runs inferences, and the times of the cores meanwhile."""

@@ -83,6 +83,33 @@ def test_several_inferences_at_the_same_time(onnxruntime_python: Path, tiny_netw
     assert rows["own"]["threads"] >= 1
 
 
+FRAGILE = """
+import os
+from passsearch.engines.adapters import onnxruntime
+
+def open_engine(model, **options):
+    engine = onnxruntime.open_engine(model, **options)
+    engine.requests = lambda count: os.abort()
+    return engine
+"""
+"""An engine that ends its process when several inferences run at the same time."""
+
+
+def test_an_engine_that_dies_of_several_inferences_keeps_its_single_ones(
+    onnxruntime_python: Path, tiny_network: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "fragile_engine.py").write_text(FRAGILE)
+    reference = engine_spec("onnxruntime", tiny_network, python=onnxruntime_python)
+    paths = {"PYTHONPATH": str(tmp_path)}
+    fragile = EngineSpec("fragile", "fragile_engine", onnxruntime_python, tiny_network, environment=paths)
+    plan = replace(PLAN, requests=(2,))
+    comparison = compare([fragile], reference=reference, types=TYPES, plan=plan, folder=tmp_path / "rounds")
+    record = comparison.records[0]
+    assert record.failure == ""
+    assert [len(visits) for visits in record.visits] == [2, 2]
+    assert record.no_rates == {2: "the process ended with status -6 at `together`"}
+
+
 class Counter:
     """A meter whose readings are a joule apart."""
 

@@ -11,7 +11,7 @@ ENGINES: dict[str, dict[str, Any]] = {"xla": {}}
 
 
 class Xla:
-    """A compiled function with its weights and inputs as arrays of JAX."""
+    """A compiled function whose weights are constants, as in the other engines, with its inputs as arrays of JAX."""
 
     def __init__(self, model: str, *, inputs: Inputs) -> None:
         import jax
@@ -24,8 +24,9 @@ class Xla:
         jax.config.update("jax_enable_x64", True)
         self._jax = jax
         network, weights = convert(onnx.load(model))
-        self._run = jax.jit(network)
-        self._weights, self._inputs = jax.device_put(weights), jax.device_put(tuple(inputs.values()))
+        # Weights are constants and no arguments, so that XLA lays them out once and folds what depends on them only.
+        self._run = jax.jit(lambda values: network(weights, values))
+        self._inputs = jax.device_put(tuple(inputs.values()))
         # XLA makes a thread for each core that it may use; it has no setting.
         self.threads = usable_cores()
         self.versions = {"jax": jax.__version__, "jaxlib": jaxlib.__version__}
@@ -34,12 +35,12 @@ class Xla:
 
     def outputs(self, inputs: Inputs) -> Sequence[Array]:
         """Run once and copy the outputs."""
-        arrays: Sequence[Array] = self._jax.device_get(self._run(self._weights, tuple(inputs.values())))
+        arrays: Sequence[Array] = self._jax.device_get(self._run(tuple(inputs.values())))
         return arrays
 
     def infer(self) -> None:
         """Run once, and wait until the outputs are there."""
-        self._jax.block_until_ready(self._run(self._weights, self._inputs))
+        self._jax.block_until_ready(self._run(self._inputs))
 
     def requests(self, count: int) -> Sequence[Request]:
         """Return calls of one function, which share XLA's pool of threads."""
