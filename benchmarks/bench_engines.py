@@ -1,13 +1,12 @@
 """Measures all engines of the CPU side by side on six networks at two batch sizes.
 
-``python benchmarks/bench_engines.py`` takes all networks; names choose some. Each network and batch size is one
-``passsearch bench`` with a file of its own in ``benchmarks/results/engines/bench``; files that are there are not
-measured again, so an interrupted run goes on. At batch size 1, ``relax:tuned`` is the pipeline that a search found
-(``against_engines.py``, whose files hold it). ``--table`` prints Markdown from the files. ``--plan`` prints what would
-be measured.
+``python benchmarks/bench_engines.py`` takes all networks; names choose some. Each network is one ``passsearch bench``
+with a file of its own in ``benchmarks/results/engines/bench``, and its batch sizes are measured in turns. Files that are
+there are not measured again, so an interrupted run goes on. ``--tuned 'runs/engines/{network}'`` adds the winner of a
+run on the network with batch size 1 as ``relax:tuned``, at all batch sizes. ``--table`` and ``--friction`` print
+Markdown from the files. ``--plan`` prints what would be measured.
 
-TVM's default pipeline of Relax has no schedules: it takes seconds to minutes an inference. It is measured at batch size
-1 of the networks in ``DEFAULT_AT_ONE`` only; elsewhere its row says why there is no value.
+TVM's default pipeline of Relax has no schedules, and takes seconds to minutes an inference, so it is left out.
 """
 
 import argparse
@@ -20,8 +19,7 @@ from typing import Any
 import passsearch
 from passsearch.errors import PassSearchError
 
-ENGINES = Path(__file__).parent / "results" / "engines"
-RESULTS = ENGINES / "bench"
+RESULTS = Path(__file__).parent / "results" / "engines" / "bench"
 NETWORKS: Mapping[str, str] = {
     "resnet50": "nhwc-schedule-cpu",
     "mobilenet_v2": "nhwc-schedule-cpu",
@@ -33,50 +31,38 @@ NETWORKS: Mapping[str, str] = {
 """The sequence of the catalog that stands for TVM with passsearch, by network."""
 BATCHES = (1, 8)
 OTHERS = ("onnxruntime", "openvino", "openvino:own", "inductor", "torch", "xla")
-DEFAULT, RELAY, TUNED = "relax:default", "relay:O3", "relax:tuned"
-DEFAULT_AT_ONE = frozenset({"resnet50", "mobilenet_v2", "ssd_mobilenet"})
-TOO_SLOW = "left out: without schedules an inference takes tens of seconds to minutes"
+RELAY, TUNED = "relay:O3", "relax:tuned"
+DEFAULT = {"engine": "relax:default", "failure": "left out: without schedules an inference takes seconds to minutes"}
+REQUESTS = (2, 4)
 
 
-def engines(network: str, batch: int) -> list[str]:
+def engines(network: str, *, tuned: str) -> list[str]:
     """Return the engines of one measurement, TVM's with the catalog's best sequence first."""
-    pipelines = [f"relax:{NETWORKS[network]}", *([tuned] if (tuned := tuned_engine(network, batch)) else []), RELAY]
-    return [*pipelines, *([DEFAULT] if has_default(network, batch) else []), *OTHERS]
+    run = tuned.format(network=network)
+    pipelines = [f"relax:{NETWORKS[network]}", *([f"relax:{run}"] if run and Path(run).exists() else []), RELAY]
+    return [*pipelines, *OTHERS]
 
 
-def tuned_engine(network: str, batch: int) -> str:
-    """Return the pipeline that a search found at batch size 1 as an engine; empty if it found none."""
-    file = ENGINES / f"{network}.json"
-    document = json.loads(file.read_text()) if file.exists() and batch == 1 else {}
-    is_composed = (document.get("search") or {}).get("source", {}).get("kind") == "composition"
-    return f"relax:{document['engines']['tvm tuned']['pipeline']}" if is_composed else ""
-
-
-def has_default(network: str, batch: int) -> bool:
-    """Return True if TVM's default pipeline is measured."""
-    return batch == 1 and network in DEFAULT_AT_ONE
-
-
-def measure(network: str, batch: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the document of one network at one batch size."""
+def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the document of one network."""
+    batches = list(map(int, options.batches.split(",")))
     document = dict(
         passsearch.bench(
             f"zoo:{network}",
-            engines(network, batch),
-            batch=batch,
+            engines(network, tuned=options.tuned),
+            batches=batches,
             baseline="onnxruntime",
-            requests=[1, 2, 4],
+            requests=REQUESTS,
             own_threads=options.own_threads,
             processes=options.processes,
             rounds=options.rounds,
             progress=True,
         )
     )
-    for row in document["rows"]:
-        row["engine"] = TUNED if row["engine"] == tuned_engine(network, batch) else row["engine"]
-    if not has_default(network, batch):
-        document["rows"] = [*document["rows"], {"engine": DEFAULT, "batch": batch, "failure": TOO_SLOW}]
-    return document
+    run = f"relax:{options.tuned.format(network=network)}"
+    rows = [{**row, "engine": row["engine"].replace(run, TUNED)} for row in document["rows"]]
+    friction = {engine.replace(run, TUNED): value for engine, value in document.get("friction", {}).items()}
+    return {**document, "rows": [*rows, *({**DEFAULT, "batch": batch} for batch in batches)], "friction": friction}
 
 
 def table(documents: Sequence[Mapping[str, Any]]) -> str:
@@ -102,6 +88,18 @@ def _cells(network: str, row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def friction_table(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Return Markdown: a line for each network, a column for each engine."""
+    names = list(dict.fromkeys(name for document in documents for name in document["friction"]))
+    lines = [("network", *names), ("---", *["---:"] * len(names))]
+    for document in documents:
+        values = (document["friction"].get(name) for name in names)
+        lines.append(
+            (document["model"]["name"], *(_interval(it["value"], it["interval"]) if it else "–" for it in values))
+        )
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
 def _interval(value: float, interval: Sequence[float] | None) -> str:
     return f"{value:.2f}" + (f" [{interval[0]:.2f}, {interval[1]:.2f}]" if interval else "")
 
@@ -111,12 +109,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("networks", nargs="*", default=tuple(NETWORKS), help="(%(default)s)")
     parser.add_argument("--batches", default=",".join(map(str, BATCHES)), help="(%(default)s)")
-    parser.add_argument("--processes", type=int, default=4, help="of each engine (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=4, help="of each process (%(default)s)")
+    parser.add_argument("--processes", type=int, default=3, help="of each engine (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="of each process (%(default)s)")
+    parser.add_argument("--tuned", default="", metavar="RUN", help="run folder; {network} is the network's name")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the files (%(default)s)")
     parser.add_argument("--own-threads", action="store_true", help="also with each engine's own number of threads")
     parser.add_argument("--plan", action="store_true", help="print what would be measured, and do nothing")
     parser.add_argument("--table", action="store_true", help="print Markdown, and measure nothing")
+    parser.add_argument("--friction", action="store_true", help="print the friction as Markdown, and measure nothing")
     options = parser.parse_args(argv)
     if unknown := [name for name in options.networks if name not in NETWORKS]:
         parser.error(f"unknown network {unknown[0]}; choose from {', '.join(NETWORKS)}")
@@ -124,29 +124,29 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure what is missing, and print the table; return the exit status."""
+    """Measure what is missing, and print the tables; return the exit status."""
     options = parse(argv)
-    options.results.mkdir(parents=True, exist_ok=True)
-    is_complete, files = True, []
-    for batch in map(int, options.batches.split(",")):
-        for network in options.networks:
-            file = options.results / f"{network}-{batch}.json"
-            files.append(file)
-            if file.exists() or options.table:
-                continue
-            if options.plan:
-                print(f"{network}, batch {batch}: {', '.join(engines(network, batch))}")
-                continue
-            try:
-                document = measure(network, batch, options)
-            except PassSearchError as error:
-                print(f"{network}, batch {batch}: {error}", file=sys.stderr)
-                is_complete = False
-                continue
-            file.write_text(json.dumps(document, indent=1) + "\n")
-    if not options.plan:
-        print(table([json.loads(file.read_text()) for file in files if file.exists()]))
-    return 0 if is_complete else 1
+    files = {network: options.results / f"{network}.json" for network in options.networks}
+    missing = [network for network, file in files.items() if not file.exists()]
+    if options.plan:
+        print("\n".join(f"{network}: {', '.join(engines(network, tuned=options.tuned))}" for network in missing))
+        return 0
+    measured = [options.table or options.friction or _measured(network, files[network], options) for network in missing]
+    documents = [json.loads(file.read_text()) for file in files.values() if file.exists()]
+    print(friction_table(documents) if options.friction else table(documents))
+    return 0 if all(measured) else 1
+
+
+def _measured(network: str, file: Path, options: argparse.Namespace) -> bool:
+    """Measure one network and write its file; return False if that cannot be."""
+    try:
+        document = measure(network, options)
+    except PassSearchError as error:
+        print(f"{network}: {error}", file=sys.stderr)
+        return False
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(document, indent=1) + "\n")
+    return True
 
 
 if __name__ == "__main__":

@@ -14,19 +14,19 @@ def benchmark(load_benchmark: Callable[[str], Any]) -> Any:
     return load_benchmark("bench_engines")
 
 
-def test_the_plan_leaves_tvms_default_out_where_it_takes_minutes(
+def test_the_plan_has_the_winner_of_a_run_where_there_is_one(
     benchmark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert benchmark.main(["resnet50", "gpt2", "--plan", "--results", str(tmp_path)]) == 0
+    (tmp_path / "gpt2").mkdir()
+    options = ["--plan", "--results", str(tmp_path), "--tuned", f"{tmp_path}/{{network}}"]
+    assert benchmark.main(["resnet50", "gpt2", *options]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in lines] == [
-        *("resnet50, batch 1", "gpt2, batch 1", "resnet50, batch 8", "gpt2, batch 8")
-    ]
-    assert ["relax:default" in line for line in lines] == [True, False, False, False]
+    assert [line.partition(":")[0] for line in lines] == ["resnet50", "gpt2"]
+    assert [f"relax:{tmp_path}/gpt2" in line for line in lines] == [False, True]
     assert all("xla" in line and "relay:O3" in line for line in lines)
 
 
-def test_the_table_has_a_line_for_an_engine_without_a_result(
+def test_the_tables_have_engines_without_a_result(
     benchmark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     measured = {
@@ -38,10 +38,13 @@ def test_the_table_has_a_line_for_an_engine_without_a_result(
         "compile_s": 0.5,
         "memory_bytes": 12_000_000,
     }
-    failed = {"engine": "relax:default", "batch": 1, "failure": benchmark.TOO_SLOW}
-    document = {"model": {"name": "resnet50"}, "rows": [measured, failed]}
-    (tmp_path / "resnet50-1.json").write_text(json.dumps(document))
-    assert benchmark.main(["resnet50", "--table", "--results", str(tmp_path)]) == 0
+    friction = {"openvino": {"value": 0.9, "interval": [0.8, 1.0]}}
+    document = {"model": {"name": "resnet50"}, "rows": [measured, {**benchmark.DEFAULT, "batch": 1}]}
+    (tmp_path / "resnet50.json").write_text(json.dumps({**document, "friction": friction}))
+    (tmp_path / "gpt2.json").write_text(json.dumps({"model": {"name": "gpt2"}, "rows": [], "friction": {}}))
+    assert benchmark.main(["resnet50", "gpt2", "--table", "--results", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2] == "| resnet50 | 1 | openvino | 20.00 | 0.50 [0.40, 0.60] | 60.0 | 0.5 | 12 |"
-    assert "tens of seconds to minutes" in lines[3]
+    assert "seconds to minutes" in lines[3]
+    assert benchmark.main(["resnet50", "gpt2", "--friction", "--results", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == ["| resnet50 | 0.90 [0.80, 1.00] |", "| gpt2 | – |"]
