@@ -1,7 +1,7 @@
 """Measures all engines of the CPU side by side on six networks at two batch sizes.
 
 ``python benchmarks/bench_engines.py`` takes all networks; names choose some. Each network is one ``passsearch bench``
-with a file of its own in ``benchmarks/results/engines/bench``, and its batch sizes are measured in turns. Files that are
+with a file of its own in ``benchmarks/results/engines/bench``; its batch sizes are measured in turns. Files that are
 there are not measured again, so an interrupted run goes on. ``--tuned 'runs/engines/{network}'`` adds the winner of a
 run on the network with batch size 1 as ``relax:tuned``, at all batch sizes. ``--table`` and ``--friction`` print
 Markdown from the files. ``--plan`` prints what would be measured.
