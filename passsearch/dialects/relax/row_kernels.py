@@ -19,7 +19,7 @@ import tvm_ffi
 from tvm import relax, s_tir, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.s_tir.dlight.analysis import normalize_prim_func
-from tvm.target.codegen import llvm_get_vector_width
+from tvm.target.codegen import llvm_get_vector_width, target_has_features
 
 MIN_PARALLEL_ELEMENTS = 4096
 """Size from which rows are shared between threads; starting them takes longer than a smaller kernel."""
@@ -28,8 +28,8 @@ ACCUMULATORS = 4
 MIN_ROWS = 16
 """Number of rows from which the rows of a large kernel are enough work for all threads."""
 MIN_LANES = 4
-MIN_VECTOR_BITS = 128
-"""Size of a vector register that every processor has."""
+X86_VECTOR_BITS = {"avx512f": 512, "avx": 256, "sse": 128}
+"""Sizes of vector registers of x86 processors by the feature that brings them, the largest first."""
 
 _ELEMENTWISE, _REDUCING = (0, 1), (3, 4)
 """Kinds of kernels (``OpPatternKind``): elementwise and broadcast; reductions."""
@@ -208,13 +208,19 @@ def ScheduleRows() -> Any:  # noqa: N802
             return module
         # FuseTIR makes functions of the groups of FuseOps. After the schedule it would drop it (``fuse_tir.cc``).
         module = relax.transform.FuseTIR()(module)
-        width = max(llvm_get_vector_width(target), MIN_VECTOR_BITS)
+        width = _vector_bits(target)
         for name, function in module.functions_items():
             if isinstance(function, tirx.PrimFunc) and not (function.attrs and "tirx.is_scheduled" in function.attrs):
                 module.update_func(name, _schedule(function, width))
         return module
 
     return tvm.transform.module_pass(schedule, opt_level=0, name="ScheduleRows")
+
+
+def _vector_bits(target: Any) -> int:
+    # TVM 0.27 answers 512 for every x86 processor.
+    own = (bits for name, bits in X86_VECTOR_BITS.items() if target_has_features(name, target))
+    return next(own, 0) or max(int(llvm_get_vector_width(target)), min(X86_VECTOR_BITS.values()))
 
 
 def _schedule(function: Any, width: int) -> Any:

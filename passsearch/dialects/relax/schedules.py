@@ -23,7 +23,7 @@ import tvm_ffi
 from tvm import relax, s_tir, tirx
 from tvm.s_tir.dlight.analysis import normalize_prim_func
 from tvm.sym import detect_linear_equation
-from tvm.target.codegen import llvm_get_vector_width
+from tvm.target.codegen import llvm_get_vector_width, target_has_features
 
 MIN_PARALLEL_ELEMENTS = 4096
 """Size from which a loop runs on several threads; starting them takes longer than a smaller loop."""
@@ -32,18 +32,9 @@ CHUNKS = 64
 """Most parts of a loop over elements or small tiles that threads share."""
 
 MIN_LANES = 4
-MIN_VECTOR_BITS = 128
-"""Size of a vector register that every processor has."""
 
-
-TILE_OF_WIDTH, SMALL_TILE = {512: 24}, 14
-"""Most vectors of sums in a tile by the width of vectors in bits: 24 of 32 registers, or 14 of 16."""
-
-LOAD_OF_DATA, LOAD_OF_WEIGHTS = 0.025, 0.3
-"""Times to load a value of the data, and a vector of weights, as multiples of that of a multiplication.
-
-Data stay in the nearest cache, and the multiplication loads them itself where the processor has such an instruction.
-"""
+LOAD_OF_WEIGHTS = 0.3
+"""Time to load a vector of weights, as a multiple of that of a multiplication."""
 
 STREAM_OF_WEIGHTS = 2
 """Time in which the second cache delivers a vector of weights, as a multiple of that of a multiplication."""
@@ -120,16 +111,16 @@ def ScheduleCPU(  # noqa: N802
             return module
         # FuseTIR makes functions of the groups of FuseOps. After the schedule it would drop it (``fuse_tir.cc``).
         module = relax.transform.FuseTIR()(module)
-        width = max(llvm_get_vector_width(target), MIN_VECTOR_BITS)
-        tile = TILE_OF_WIDTH.get(width, SMALL_TILE)
-        settings = _kernel_settings(module, _Settings(rows, vectors, keep_weights), kernels or {}, rows=tile)
+        registers = _registers(target)
+        default = _Settings(rows, vectors, keep_weights)
+        settings = _kernel_settings(module, default, kernels or {}, rows=registers.most_sums)
         packed: dict[str, _PackedFunction] = {}
         constants = _constant_places(module) if pack else {}
         for name, function in module.functions_items():
             if isinstance(function, tirx.PrimFunc) and not _is_scheduled(function):
-                lanes = width // _bits(function)
                 places = constants.get(name.name_hint, frozenset())
-                scheduler = _Scheduler(function, lanes=lanes, settings=settings[name.name_hint], constants=places)
+                own = settings[name.name_hint]
+                scheduler = _Scheduler(function, registers=registers, settings=own, constants=places)
                 result = scheduler.run()
                 if scheduler.packings:
                     packed[name.name_hint] = _PackedFunction(result, scheduler.packings)
@@ -138,6 +129,39 @@ def ScheduleCPU(  # noqa: N802
         return _replace_packed(module, packed) if packed else module
 
     return tvm.transform.module_pass(schedule, opt_level=0, name="ScheduleCPU")
+
+
+@dataclass(frozen=True)
+class _Registers:
+    """The vector registers of a processor.
+
+    Attributes:
+        bits: Size of a register.
+        number: Number of registers; sums, weights and one value of the data must fit into them.
+        most_sums: Most vectors of sums in a tile where nothing else is asked for.
+        load_of_data: Time to load a value of the data into all lanes, as a multiple of that of a multiplication. Data
+            stay in the nearest cache, and with AVX-512 the multiplication loads them itself.
+    """
+
+    bits: int
+    number: int
+    most_sums: int
+    load_of_data: float
+
+
+X86_REGISTERS = {
+    "avx512f": _Registers(512, number=32, most_sums=24, load_of_data=0.025),
+    "avx": _Registers(256, number=16, most_sums=14, load_of_data=0.25),
+    "sse": _Registers(128, number=16, most_sums=14, load_of_data=0.25),
+}
+"""Registers of x86 processors by the feature that brings them, the largest first."""
+
+
+def _registers(target: Any) -> _Registers:
+    # TVM 0.27 answers 512 for every x86 processor. Tiles for vectors of twice the size do not fit into the registers.
+    if target_has_features("sse", target):
+        return next(each for name, each in X86_REGISTERS.items() if target_has_features(name, target))
+    return _Registers(max(int(llvm_get_vector_width(target)), 128), number=16, most_sums=14, load_of_data=0.025)
 
 
 @dataclass(frozen=True)
@@ -240,8 +264,9 @@ class _Access:
 class _Scheduler:
     """Schedules one function."""
 
-    def __init__(self, function: Any, *, lanes: int, settings: _Settings, constants: frozenset[int]) -> None:
-        self._function, self._lanes, self._settings, self._constants = function, lanes, settings, constants
+    def __init__(self, function: Any, *, registers: _Registers, settings: _Settings, constants: frozenset[int]) -> None:
+        self._function, self._registers, self._settings, self._constants = function, registers, settings, constants
+        self._lanes = registers.bits // _bits(function)
         self._schedule = s_tir.Schedule(function)
         self.packings: dict[int, _Packing] = {}
 
@@ -410,7 +435,9 @@ class _Scheduler:
     def _tile(self, block: Any) -> list[str]:
         """Schedule a sum of products and the block that reads it; return the names of the scheduled blocks."""
         reads, constants = self._reads(block), self._constant_reads(block)
-        tiling = _Tiling.choose(block, reads, lanes=self._lanes, settings=self._settings, constants=constants)
+        tiling = _Tiling.choose(
+            block, reads, lanes=self._lanes, registers=self._registers, settings=self._settings, constants=constants
+        )
         if tiling is None:
             return self._tile_shared(block, reads)
         packing = tiling.packing
@@ -597,7 +624,14 @@ class _Tiling:
 
     @classmethod
     def choose(
-        cls, block: Any, reads: list[_Access], *, lanes: int, settings: _Settings, constants: list[_Access]
+        cls,
+        block: Any,
+        reads: list[_Access],
+        *,
+        lanes: int,
+        registers: _Registers,
+        settings: _Settings,
+        constants: list[_Access],
     ) -> _Tiling | None:
         """Return the best tiling; ``None`` if no axis of the output is fit for vectors."""
         spatial = [axis for axis in block.iters if axis.kind == "S"]
@@ -623,6 +657,7 @@ class _Tiling:
         rows, vectors = _tile_size(
             _divisors(row.dom if row is not None else 1),
             _divisors(vector.dom // lanes),
+            registers=registers,
             settings=settings,
             steps=math.prod(axis.dom for axis in block.iters if axis.kind != "S"),
             vector_bytes=lanes * _element_bits(operand.buffer.dtype) // BYTE,
@@ -702,13 +737,21 @@ def _cached_rows(row: Any, data: _Access) -> int:
 
 
 def _tile_size(
-    rows: list[int], vectors: list[int], *, settings: _Settings, steps: int, vector_bytes: int, cached_rows: int
+    rows: list[int],
+    vectors: list[int],
+    *,
+    registers: _Registers,
+    settings: _Settings,
+    steps: int,
+    vector_bytes: int,
+    cached_rows: int,
 ) -> tuple[int, int]:
     """Return the rows of a tile and the vectors in each row.
 
     Args:
         rows: Numbers of rows to choose from.
         vectors: Numbers of vectors to choose from.
+        registers: The processor's registers.
         settings: Upper limits.
         steps: Number of products in a sum.
         vector_bytes: Size of a vector.
@@ -719,7 +762,7 @@ def _tile_size(
     sizes = [
         (height, width)
         for height, width in itertools.product(rows, vectors)
-        if height * width <= settings.rows and width <= most
+        if height * width <= settings.rows and width <= most and height * width + width < registers.number
     ]
 
     def cost(size: tuple[int, int]) -> float:
@@ -727,7 +770,7 @@ def _tile_size(
         height, width = size
         sums = height * width
         # For every step a tile loads one value for each row and the vectors of the weights.
-        loads = (LOAD_OF_DATA * height + LOAD_OF_WEIGHTS * width) / sums
+        loads = (registers.load_of_data * height + LOAD_OF_WEIGHTS * width) / sums
         # Large tiles are in allocated memory before and after the loop over the steps.
         copies = COPIES_OF_SUMS / steps if sums * vector_bytes >= MAX_STACK_BYTES else 0
         evictions = max(0, height / cached_rows - 1)
