@@ -6,6 +6,7 @@ A script for an interpreter with TVM's Relax: ``test_schedules.py`` runs it and 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -128,7 +129,7 @@ def case(name: str, target: Any, **settings: Any) -> dict[str, Any]:
     return {
         "scheduled": bool(functions) and all(bool(function.attrs[SCHEDULED]) for function in functions),
         "same": bool(np.allclose(expected, actual, rtol=limit, atol=limit * np.abs(expected).max())),
-        "vectors": "T.vectorized(" in text,
+        "lanes": max(map(int, re.findall(r"T\.vectorized\((?:T\.int64\()?(\d+)", text)), default=0),
         "packed": "_packed(" in text,
     }
 
