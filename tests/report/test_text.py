@@ -354,6 +354,21 @@ def test_a_composition_says_what_decided_between_how_many_and_what_it_predicts(r
     assert "kernels:" not in result_text({**result, "composition": None})
 
 
+def test_a_certificate_says_how_far_other_combinations_are_and_how_well_the_prediction_holds(
+    result: dict[str, Any],
+) -> None:
+    composition = {**result["composition"], "predicted_s": 0.010, "bound_s": 0.0099}
+    trial = {"name": "composed", "pipeline": composition["pipeline"], "latency_s": {"samples": [0.012, 0.011]}}
+    measured = {**result, "composition": composition, "trials": [trial]}
+    text = " ".join(result_text(measured, width=400).split())
+    assert "certificate: of these combinations none is predicted to save more than 1.0% of the composed" in text
+    assert "its fastest inference takes 11 ms, 1.10 times what the kernels predict" in text
+    text = " ".join(result_text({**measured, "trials": []}, width=400).split())
+    assert "it was not measured as a whole" in text
+    earlier = {**measured, "composition": {name: composition[name] for name in composition if name != "bound_s"}}
+    assert "certificate:" not in result_text(earlier)
+
+
 def test_the_tutorial_lists_every_key_of_a_result(result: dict[str, Any]) -> None:
     section = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text().split("## 10.")[1]
     measured = {key for row in ("baseline", "best") for key in result[row]}
