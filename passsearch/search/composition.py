@@ -317,12 +317,16 @@ class Composer:
         for region in regions:
             kinds[region.like].append(region.key)
 
-        begin = self.cost(pipeline)
-        assert begin is not None
+        # A sequence of the catalog may decide on all regions alike; what is best for each begins without that.
+        present = pipeline.passes[place]
+        plain = entry.decide(pipeline, {}) if present.name == entry.name and present.argument_values else pipeline
+        whole, begin = self.cost(pipeline), self.cost(plain)
+        if whole is None or begin is None:
+            return pipeline, []
         decisions: list[Decision] = []
         try:
             for keys, value in product(kinds.values(), parameter.region_values[1:]):
-                cost = self.cost(entry.decide(pipeline, dict.fromkeys(keys, value)))
+                cost = self.cost(entry.decide(plain, dict.fromkeys(keys, value)))
                 if cost is not None:
                     decisions.append(_decision(entry.name, tuple(keys), value, begin=begin, cost=cost))
         except OutOfTime:
@@ -330,10 +334,10 @@ class Composer:
         timed = Counter(each.regions for each in decisions)
         self._combinations += sum(math.log10(1 + number) for number in timed.values())
         chosen = choose([each for each in decisions if each.saved_s > LEAST_SHARE * begin.total_s], begin.calls)
-        together = entry.decide(pipeline, {key: each.value for each in chosen for key in each.regions})
+        together = entry.decide(plain, {key: each.value for each in chosen for key in each.regions})
         cost = self.cost(together) if chosen else None
         # Alone each of them saved time; together they may fail, or kernels may be fused in another way.
-        made = chosen if cost is not None and cost.total_s <= begin.total_s else []
+        made = chosen if cost is not None and cost.total_s <= min(begin.total_s, whole.total_s) else []
         saving = choose([each for each in decisions if each.saved_s > 0], begin.calls)
         self._unused_s += math.fsum(each.saved_s for each in saving) - math.fsum(each.saved_s for each in made)
         return (together if made else pipeline), made

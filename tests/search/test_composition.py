@@ -30,10 +30,11 @@ class TableProfiler:
 
     def kernels(self, state: str) -> NetworkKernels | Failure:
         steps = Pipeline.parse(state).passes
-        sizes = next((step.argument_values["convolutions"] for step in steps if step.name == "Winograd"), {})
+        arguments = next((step.argument_values for step in steps if step.name == "Winograd"), {})
+        sizes, size = arguments.get("convolutions", {}), arguments.get("size", 0)
         assert isinstance(sizes, dict)
-        large = f"large{sizes.get('0', 0)}"
-        kernels = [(large, 2), (f"small{sizes.get('2', 0)}", 1)]
+        large = f"large{sizes.get('0', size)}"
+        kernels = [(large, 2), (f"small{sizes.get('2', size)}", 1)]
         return NetworkKernels(state, tuple(Kernel(name, name, calls, 1000, 10) for name, calls in kernels), 0)
 
     def variants(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> Mapping[PassSpec, float]:
@@ -83,6 +84,18 @@ TIMES = {
 def test_regions_of_one_kind_share_the_value_that_saves_most_and_others_stay_as_they_are() -> None:
     composed = compose(TableProfiler(TIMES))
     assert composed == 'ConvertLayout,Winograd{convolutions={"0":4,"1":4}},LegalizeOps,FuseTIR,ScheduleCPU'
+
+
+def test_a_sequence_that_decides_on_all_regions_alike_is_decided_on_again_one_by_one() -> None:
+    alike = Pipeline.parse("ConvertLayout,Winograd{size=4},LegalizeOps,FuseTIR,ScheduleCPU")
+    composer = Composer(TableProfiler(TIMES), ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
+    composition = composer.compose(alike)
+    expected = 'ConvertLayout,Winograd{convolutions={"0":4,"1":4}},LegalizeOps,FuseTIR,ScheduleCPU'
+    assert composition is not None and str(composition.pipeline) == expected
+    slow = {**TIMES, "small0": {"ScheduleCPU": 9.0}, "small2": {}, "large0": {}}
+    composer = Composer(TableProfiler(slow), ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
+    kept = composer.compose(alike)
+    assert kept is not None and kept.pipeline == alike
 
 
 def test_every_kernel_gets_its_fastest_schedule_and_differences_within_the_noise_are_ignored() -> None:
