@@ -21,9 +21,9 @@ from passsearch.errors import PassSearchError
 
 RESULTS = Path(__file__).parent / "results" / "engines" / "bench"
 NETWORKS: Mapping[str, str] = {
-    "resnet50": "nhwc-schedule-cpu",
+    "resnet50": "winograd-schedule-cpu",
     "mobilenet_v2": "nhwc-schedule-cpu",
-    "vgg19": "nhwc-schedule-cpu",
+    "vgg19": "winograd-schedule-cpu",
     "bert_base": "schedule-cpu",
     "gpt2": "schedule-cpu",
     "ssd_mobilenet": "nhwc-schedule-cpu",
