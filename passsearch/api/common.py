@@ -19,7 +19,7 @@ from passsearch.core import (
 )
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
-from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, open_session
+from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, WorkerLimits, open_session
 from passsearch.export import read_pipeline
 from passsearch.frontends import ModelFile, resolve
 from passsearch.report import ProgressBar, in_ipython
@@ -64,9 +64,14 @@ def model_file(
     )
 
 
-def memory_bytes(gigabytes: float | None) -> int | None:
-    """Return a limit of memory in bytes; ``None`` leaves it to the machine's memory."""
-    return None if gigabytes is None else int(gigabytes * 1e9)
+def worker_limits(deadline: float, memory: float | None) -> WorkerLimits:
+    """Return what one worker may use.
+
+    Args:
+        deadline: Seconds one request may take.
+        memory: Gigabytes; ``None`` leaves the limit to the machine's memory.
+    """
+    return WorkerLimits(deadline, None if memory is None else int(memory * 1e9))
 
 
 def catalog_paths(catalogs: Sequence[str | Path]) -> list[Path]:
@@ -154,8 +159,7 @@ def session(
         target=target,
         catalogs=catalog_paths(catalogs),
         tolerance=tolerance,
-        deadline_s=deadline,
-        memory_bytes=memory_bytes(memory),
+        limits=worker_limits(deadline, memory),
         plans=plans,
     )
     own_folder = None if folder is None else Path(folder)

@@ -66,11 +66,11 @@ class FactStore:
             return None
         if failure != "timeout":
             return fact
-        return fact if fact.get("deadline_s", 0.0) >= self._session.deadline_s else None
+        return fact if fact.get("deadline_s", 0.0) >= self._session.limits.deadline_s else None
 
     def record(self, kind: str, key: str, *, fact: Fact) -> Fact:
         """Write a fact to the log, and to the fact cache if it holds for later runs; return it as it was written."""
-        fact = {**fact, "deadline_s": self._session.deadline_s}
+        fact = {**fact, "deadline_s": self._session.limits.deadline_s}
         failure = fact.get("failure", {}).get("kind")
         in_cache = False
         if self._cache is not None and kind in SHARED_KINDS and (kind == "steady" or failure in LASTING_FAILURES):

@@ -103,7 +103,7 @@ def _import_into(imported: Path, session: Session, *, log: Path) -> None:
         threads=1,
         log=log,
         first=first,
-        memory_bytes=session.memory_bytes,
+        memory_bytes=session.limits.memory_bytes,
     )
     try:
         # Beside its destination, so that the rename stays within one file system.
@@ -130,7 +130,7 @@ def _publish(folder: Path, imported: Path) -> None:
 def _import(worker: Worker, session: Session, *, folder: Path) -> None:
     folder.mkdir()
     request = {"verb": "import", "source": session.model.to_request(), "path": str(folder / NETWORK)}
-    answer = worker.ask(request, deadline_s=session.deadline_s)
+    answer = worker.ask(request, deadline_s=session.limits.deadline_s)
     source = session.model.source
     # A full disk or too little memory says nothing about the network, so the advice differs.
     if answer.get("error", {}).get("kind") in ("infra", "oom"):
@@ -195,7 +195,7 @@ def import_network(facts: FactStore, pool: WorkerPool, *, session: Session, sour
 
     def load() -> Fact:
         try:
-            answer = pool.compiler().ask(load_request(source, summary=True), deadline_s=session.deadline_s)
+            answer = pool.compiler().ask(load_request(source, summary=True), deadline_s=session.limits.deadline_s)
         except WorkerDied as error:
             raise UserError(f"The compiler died importing `{source['path']}`: {error}.") from error
         if "error" in answer:

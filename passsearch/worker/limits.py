@@ -41,7 +41,9 @@ def _limit_files(cgroup: Path, membership: Path) -> Iterator[Path]:
         lines = membership.read_text(errors="surrogateescape").splitlines()
     except OSError:
         lines = []
-    paths = {kinds: PurePosixPath(path) for _, kinds, path in (line.split(":", 2) for line in lines if line.count(":") > 1)}
+    paths = {
+        kinds: PurePosixPath(path) for _, kinds, path in (line.split(":", 2) for line in lines if line.count(":") > 1)
+    }
     nothing = PurePosixPath("/")
     # The second version has one hierarchy, whose line names no kinds; the first has one for memory.
     first = next((path for kinds, path in paths.items() if "memory" in kinds.split(",")), nothing)

@@ -15,7 +15,7 @@ import passsearch
 from passsearch.core import Objective, TensorType
 from passsearch.dialects import dialect
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.evaluate import model_import, open_session
+from passsearch.evaluate import WorkerLimits, model_import, open_session
 from passsearch.evaluate.model_import import import_digest, loadable_model
 from passsearch.frontends import ModelFile, digest_files, resolve
 from passsearch.search import Run, RunOptions
@@ -40,7 +40,7 @@ def tflite(toolchain: Toolchain, folder: Path, operator: str, *, batch: int | No
 
 
 def bring_in(model: ModelFile, toolchain: Toolchain, folder: Path) -> ModelFile:
-    session = open_session(model, toolchain=toolchain.name, target=None, deadline_s=120.0)
+    session = open_session(model, toolchain=toolchain.name, target=None, limits=WorkerLimits(120.0))
     return loadable_model(session, folder / "models")
 
 

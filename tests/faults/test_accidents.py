@@ -15,7 +15,7 @@ import short_plans
 
 import passsearch
 from passsearch.errors import EnvironmentFault
-from passsearch.evaluate import Session
+from passsearch.evaluate import Session, WorkerLimits
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.machine_health import machine_problem
 from passsearch.store import Log
@@ -127,7 +127,7 @@ def test_the_disk_and_the_reason_tell_whether_the_machine_is_well(tmp_path: Path
 @pytest.mark.parametrize("kind", ["infra", "oom", "unstable"])
 def test_accidents_hold_for_one_start(kind: str, tmp_path: Path) -> None:
     fact = {"failure": {"kind": kind, "stage": "build", "step": "", "reason": "killed"}}
-    session = cast("Session", SimpleNamespace(deadline_s=5.0))
+    session = cast("Session", SimpleNamespace(limits=WorkerLimits(5.0)))
     with Log(tmp_path / "log") as log:
         facts = FactStore(session, log, cache=None, seconds={})
         facts.record("build", "key", fact=fact)
