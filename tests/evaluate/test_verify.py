@@ -9,6 +9,7 @@ import pytest
 
 from passsearch.core import BuildOptions, Candidate, Failure, ModuleSummary, Pipeline
 from passsearch.evaluate import Agreement, Applier, Builder, Built, Network, Session, WorkerLimits
+from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.verify import VerifyFact, judge
@@ -44,7 +45,8 @@ def builder(log: Log, folder: Path, tolerance: float | None) -> DeviatingBuilder
     session = cast(Session, SimpleNamespace(deviation_limit=limit, cannot_run_reason="", limits=WorkerLimits(5.0)))
     facts = FactStore(session, log, cache=None, seconds={})
     unused: Any = {"pool": cast(WorkerPool, None), "applier": cast(Applier, None)}
-    return DeviatingBuilder(session, network=NETWORK, facts=facts, folder=folder, **unused)
+    disk = DiskLimit(folder, log)
+    return DeviatingBuilder(session, network=NETWORK, facts=facts, folder=folder, disk=disk, **unused)
 
 
 @pytest.mark.parametrize(
