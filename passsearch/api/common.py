@@ -24,7 +24,7 @@ from passsearch.export import read_pipeline
 from passsearch.frontends import ModelFile, resolve
 from passsearch.report import ProgressBar, in_ipython
 from passsearch.search import named_candidate
-from passsearch.store import Log, limit_cache, open_fact_cache
+from passsearch.store import Log, limit_cache_hourly, open_fact_cache
 from passsearch.toolchain import cache_folder, cache_limit_bytes, get_toolchain
 from passsearch.worker import ScratchFolder
 
@@ -51,7 +51,7 @@ def model_file(
 ) -> ModelFile:
     """Return the model file of a network, in a format that the toolchain imports where there is a choice."""
     calls = read_calls(function, sizes, read_inputs(inputs), keep_symbolic=keep_symbolic)
-    limit_cache(cache_folder(), limit_bytes=cache_limit_bytes())
+    limit_cache_hourly(cache_folder(), limit_bytes=cache_limit_bytes())
     # The toolchain is looked up before the model is converted: without one, a conversion of minutes would be in vain.
     return resolve(
         model,
