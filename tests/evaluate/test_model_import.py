@@ -55,6 +55,17 @@ def test_a_network_is_imported_once_and_is_the_compilers_own_from_then_on(relay:
     assert sorted(path.name for path in (tmp_path / "models").iterdir() if path.name.startswith(".")) == []
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_an_imported_network_that_was_damaged_is_imported_again(relay: Toolchain, tmp_path: Path, share: float) -> None:
+    model = tflite(relay, tmp_path, "RELU")
+    first = bring_in(model, relay, tmp_path)
+    content = first.path.read_bytes()
+    first.path.write_bytes(content[: int(share * len(content))])
+    assert bring_in(model, relay, tmp_path) == first
+    assert first.path.read_bytes() == content
+    assert sorted(path.name for path in (tmp_path / "models").iterdir()) == ["import.log", first.path.parent.name]
+
+
 def test_another_batch_is_another_run(relay: Toolchain, tmp_path: Path) -> None:
     runs = []
     for batch in (2, 3):
