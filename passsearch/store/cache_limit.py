@@ -109,17 +109,23 @@ def limit_cache_hourly(cache: Path, *, limit_bytes: float) -> list[CacheEntry]:
 
 @contextmanager
 def in_use(cache: Path, paths: Iterable[Path]) -> Iterator[None]:
-    """Keep those networks that are in the cache folder from being removed, and note that they were used now."""
-    networks = cache / "models"
+    """Keep those networks that are in the cache folder, or in a run there, from being removed.
+
+    Networks are marked as used now; the age of a run stays that of its last measurement.
+    """
+    networks, runs = cache / "models", cache / "runs"
     with ExitStack() as stack:
         for path in paths:
-            # Nobody removes networks elsewhere, and their times are their owner's.
-            if path.is_relative_to(networks):
-                entry = networks / path.relative_to(networks).parts[0]
-                # A shared cache may be read-only or on a file system without locks.
-                with contextlib.suppress(OSError):
+            # A shared cache may be read-only or on a file system without locks, and the run may be this process's own,
+            # which holds its lock already. Nobody removes networks elsewhere, and their times are their owner's.
+            with contextlib.suppress(OSError):
+                if path.is_relative_to(networks):
+                    entry = networks / path.relative_to(networks).parts[0]
                     stack.enter_context(_locked(entry, fcntl.LOCK_SH))
                     os.utime(entry)
+                elif path.is_relative_to(runs):
+                    entry = runs / path.relative_to(runs).parts[0]
+                    stack.enter_context(_locked(entry / ".lock", fcntl.LOCK_SH))
         yield
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from passsearch.cli import app
+from passsearch.errors import UserError
 from passsearch.store import RunFolder, cache_entries, in_use, limit_cache, limit_cache_hourly, open_fact_cache
 from passsearch.store.cache_limit import STAMP
 
@@ -141,3 +142,19 @@ def test_a_run_counts_whatever_its_result_is(cache: Path) -> None:
     oldest = cache_entries(cache)[0]
     assert oldest.kind == "run" and oldest.age_s == pytest.approx(9000, abs=60)
     assert oldest.bytes == sum(path.stat().st_size for path in (cache / "runs" / "old").iterdir())
+
+
+def test_a_run_whose_network_is_in_use_stays(cache: Path) -> None:
+    run = cache / "runs" / "old"
+    with in_use(cache, [run / "network.json"]):
+        assert run not in {entry.paths[0] for entry in limit_cache(cache, limit_bytes=0)}
+        with pytest.raises(UserError, match="in use by another process"):
+            RunFolder(run, {})
+    assert [entry.paths for entry in limit_cache(cache, limit_bytes=0)] == [(run,)]
+
+
+def test_a_run_that_goes_on_uses_its_own_network(cache: Path) -> None:
+    run = RunFolder(cache / "runs" / "old", {})
+    with in_use(cache, [run.path / "network.json"]):
+        run.log.record("samples", "b", fact={})
+    run.close()
