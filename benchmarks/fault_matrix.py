@@ -197,11 +197,11 @@ class Reference:
     def check(self, place: Place, lines_before: Sequence[Line]) -> tuple[list[str], list[str]]:
         """Return what is lost and which failures are false, each in words."""
         lines, before = place.lines(), dict(lines_before)
-        after, written = dict(lines), Counter(key for key, _ in lines) - Counter(key for key, _ in lines_before)
+        after = dict(lines)
         lost = [f"missing: {key}" for key in before if key not in after]
         lost += [f"changed: {key}" for key, fact in before.items() if key in after and _differs(key, fact, after[key])]
-        again = [key for key, times in written.items() if times > (key not in before) and key[0] not in MADE_AGAIN]
-        lost += [f"twice: {key}" for key in again if not _is_accident(before.get(key))]
+        # The log only grows, so these are the facts of the later starts.
+        lost += [f"twice: {key}" for key in _written_again(before, lines[len(lines_before) :])]
         mine = self.place.facts()
         for key in ("edge", "hash", "load"):
             # The compiler's answers do not depend on the machine's load.
@@ -219,6 +219,16 @@ def failures(facts: Facts) -> set[tuple[str, str]]:
     """Return the keys of failures that hold for later starts."""
     kinds = {key: fact["failure"]["kind"] for key, fact in facts.items() if "failure" in fact}
     return {key for key, kind in kinds.items() if kind in LASTING_FAILURES or kind == "timeout"}
+
+
+def _written_again(before: Facts, lines: Sequence[Line]) -> list[tuple[str, str]]:
+    """Return the keys of facts that were made again although an earlier one holds, each once."""
+    latest, again = dict(before), dict[tuple[str, str], None]()
+    for key, fact in lines:
+        if key in latest and key[0] not in MADE_AGAIN and not _is_accident(latest[key]):
+            again[key] = None
+        latest[key] = fact
+    return list(again)
 
 
 def _differs(key: tuple[str, str], fact: Mapping[str, Any], later: Mapping[str, Any]) -> bool:

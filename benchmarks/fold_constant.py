@@ -50,7 +50,7 @@ def fold(session: Session, evaluator: str, *, log: Path) -> tuple[float, str]:
 
 
 def _ask(worker: Worker, session: Session, *, request: Mapping[str, Any]) -> dict[str, Any]:
-    answer = worker.ask(request, deadline_s=session.deadline_s)
+    answer = worker.ask(request, deadline_s=session.limits.deadline_s)
     if "state" not in answer:
         raise SystemExit(f"`{request['verb']}` failed: {answer['error']['reason']}.")
     return answer

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from passsearch.api.common import Progress, progress_callback
+from passsearch.api.common import Progress, progress_callback, worker_limits
 from passsearch.api.recorded_run import recorded_session
 from passsearch.api.results import Ablation
 from passsearch.core import DEADLINE_S, check_arguments
@@ -28,6 +28,7 @@ def ablate(
     timeout: float | None = None,
     toolchain: str | None = None,
     deadline: float = DEADLINE_S,
+    memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
     plans: MeasurementPlans | None = None,
@@ -44,6 +45,7 @@ def ablate(
         timeout: Wall time of this call in seconds; no measurement begins that would not fit into it.
         toolchain: Name of the toolchain; the run's own by default.
         deadline: Seconds one request to a worker may take.
+        memory: Gigabytes that one compiler process may use.
         catalogs: YAML files with the user's own passes.
         trust: True to run passes that only the run folder names, from the import paths that it names, and what its
             network calls.
@@ -57,8 +59,9 @@ def ablate(
     """
     left_s, folder = _time_left(timeout), Path(run)
     document = read_result(folder)
+    limits = worker_limits(deadline, memory)
     session = recorded_session(
-        document, folder, toolchain=toolchain, deadline=deadline, catalogs=catalogs, trust=trust, plans=plans
+        document, folder, toolchain=toolchain, limits=limits, catalogs=catalogs, trust=trust, plans=plans
     )
     _log.info("ablating %s: %s", folder, document["best"]["pipeline"] or "no explicit pass")
     measured = open_ablation(folder, _settings(session))

@@ -13,10 +13,17 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from passsearch.api.common import Progress, catalog_paths, open_evaluator, progress_callback, read_candidate
+from passsearch.api.common import (
+    Progress,
+    catalog_paths,
+    open_evaluator,
+    progress_callback,
+    read_candidate,
+    worker_limits,
+)
 from passsearch.api.engine_artifacts import compile_as_deployed
 from passsearch.api.results import EngineBenchmark
-from passsearch.core import Candidate, InputTypes, TensorType, check_arguments, read_inputs, timestamp
+from passsearch.core import DEADLINE_S, Candidate, InputTypes, TensorType, check_arguments, read_inputs, timestamp
 from passsearch.engines import (
     EngineFailure,
     EnginePlan,
@@ -29,7 +36,7 @@ from passsearch.engines import (
     unknown_engine_error,
 )
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.evaluate import open_session, physical_cores
+from passsearch.evaluate import WorkerLimits, open_session, physical_cores
 from passsearch.frontends import ModelFile, OnnxNetwork, resolve_onnx
 from passsearch.measure import probe
 from passsearch.search import analyze_network, with_prerequisites
@@ -87,6 +94,7 @@ class _Settings:
     plan: EnginePlan
     target: str | None
     tolerance: float | None
+    limits: WorkerLimits
     catalogs: Sequence[Path]
     trust: bool
     python: Path | None
@@ -116,6 +124,7 @@ def bench(
     processes: int = EnginePlan.processes,
     target: str | None = None,
     tolerance: float | None = None,
+    memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
     engines_python: str | Path | None = None,
@@ -144,6 +153,7 @@ def bench(
         processes: Processes of each engine, one after another.
         target: TVM's target; the host CPU by default.
         tolerance: Largest deviation of outputs, as a share of the largest; by default what rounding explains.
+        memory: Gigabytes that one compiler process of TVM may use.
         catalogs: YAML files with the user's own passes.
         trust: True to run code that comes with files.
         engines_python: Interpreter that has all engines; by default each engine's installed environment.
@@ -170,7 +180,18 @@ def bench(
     if plan.threads > cores:
         raise UserError(f"`threads` is at most {cores}, the cores that this process may use; got {plan.threads}.")
     samples = None if labels is None else Path(labels).absolute()
-    settings = _Settings(named, plan, target, tolerance, catalog_paths(catalogs), trust, python, own_threads, samples)
+    settings = _Settings(
+        named,
+        plan,
+        target,
+        tolerance,
+        worker_limits(DEADLINE_S, memory),
+        catalog_paths(catalogs),
+        trust,
+        python,
+        own_threads,
+        samples,
+    )
     _check_installed(settings)
     types = read_inputs(inputs)
     with ExitStack() as stack:
@@ -287,7 +308,13 @@ def _reference_engines(file: ModelFile, python: Path | None) -> list[EngineSpec]
 
 def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path) -> None:
     """Compile a toolchain's pipelines; those that do not compile become rows with the reason."""
-    session = open_session(entry.network.file, toolchain=toolchain, target=settings.target, catalogs=settings.catalogs)
+    session = open_session(
+        entry.network.file,
+        toolchain=toolchain,
+        target=settings.target,
+        catalogs=settings.catalogs,
+        limits=settings.limits,
+    )
     if session.cannot_run_reason:
         raise UserError(f"`bench` runs what it builds; `{session.target}` cannot: {session.cannot_run_reason}")
     requests = [request for request in settings.requests if request.toolchain == toolchain]

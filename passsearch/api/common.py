@@ -21,12 +21,12 @@ from passsearch.core import (
 )
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
-from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, open_session
+from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, WorkerLimits, open_session
 from passsearch.export import read_pipeline
 from passsearch.frontends import ModelFile, resolve
 from passsearch.report import ProgressBar, in_ipython
 from passsearch.search import named_candidate
-from passsearch.store import RESULT, Log, limit_cache, open_fact_cache, read_result, stored_runs
+from passsearch.store import RESULT, Log, limit_cache_hourly, open_fact_cache, read_result, stored_runs
 from passsearch.toolchain import cache_folder, cache_limit_bytes, get_toolchain
 from passsearch.worker import ScratchFolder
 
@@ -53,7 +53,7 @@ def model_file(
 ) -> ModelFile:
     """Return the model file of a network, in a format that the toolchain imports where there is a choice."""
     calls = read_calls(function, sizes, read_inputs(inputs), keep_symbolic=keep_symbolic)
-    limit_cache(cache_folder(), limit_bytes=cache_limit_bytes())
+    limit_cache_hourly(cache_folder(), limit_bytes=cache_limit_bytes())
     # The toolchain is looked up before the model is converted: without one, a conversion of minutes would be in vain.
     return resolve(
         model,
@@ -66,9 +66,14 @@ def model_file(
     )
 
 
-def memory_bytes(gigabytes: float | None) -> int | None:
-    """Return a limit of memory in bytes; ``None`` leaves it to the machine's memory."""
-    return None if gigabytes is None else int(gigabytes * 1e9)
+def worker_limits(deadline: float, memory: float | None) -> WorkerLimits:
+    """Return what one worker may use.
+
+    Args:
+        deadline: Seconds one request may take.
+        memory: Gigabytes; ``None`` leaves the limit to the machine's memory.
+    """
+    return WorkerLimits(deadline, None if memory is None else int(memory * 1e9))
 
 
 def catalog_paths(catalogs: Sequence[str | Path]) -> list[Path]:
@@ -156,8 +161,7 @@ def session(
         target=target,
         catalogs=catalog_paths(catalogs),
         tolerance=tolerance,
-        deadline_s=deadline,
-        memory_bytes=memory_bytes(memory),
+        limits=worker_limits(deadline, memory),
         plans=plans,
     )
     own_folder = None if folder is None else Path(folder)

@@ -15,6 +15,7 @@ from passsearch.api.common import (
     open_evaluator,
     progress_callback,
     read_candidate,
+    worker_limits,
 )
 from passsearch.api.results import Analysis, Comparison
 from passsearch.core import DEADLINE_S, InputTypes, check_arguments
@@ -88,6 +89,7 @@ def compare(
     toolchain: str | None = None,
     tolerance: float | None = None,
     deadline: float = DEADLINE_S,
+    memory: float | None = None,
     rounds: int = 6,
     processes: int | None = None,
     protocol: str = PAIRED,
@@ -114,6 +116,7 @@ def compare(
         toolchain: Name of the toolchain; the first there is by default.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
         deadline: Seconds one request to a worker may take.
+        memory: Gigabytes that one compiler process may use.
         rounds: Rounds of each process.
         processes: Number of processes; as many as the verdicts need by default.
         protocol: ``paired``, or ``cf22``: each pipeline runs by itself 1000 times as in the paper. Runs in a row share
@@ -147,7 +150,7 @@ def compare(
                 target=target,
                 catalogs=catalog_paths(catalogs),
                 tolerance=tolerance,
-                deadline_s=deadline,
+                limits=worker_limits(deadline, memory),
                 plans=plans,
             )
             _check_device(side_session, options)

@@ -40,6 +40,7 @@ def explore(
     target: str | None = None,
     toolchain: str | None = None,
     deadline: float = DEADLINE_S,
+    memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
     remember: bool = True,
@@ -67,6 +68,7 @@ def explore(
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is by default.
         deadline: Seconds one pass may take.
+        memory: Gigabytes that one compiler process may use.
         catalogs: YAML files with the user's own passes.
         trust: True to run code that the network's file contains.
         remember: True to use and extend the fact cache.
@@ -90,7 +92,7 @@ def explore(
         "target": target,
         "toolchain": toolchain,
     }
-    options = {"deadline": deadline, "catalogs": catalogs, "trust": trust, "remember": remember}
+    options = {"deadline": deadline, "memory": memory, "catalogs": catalogs, "trust": trust, "remember": remember}
     with (
         progress_callback(progress) as report,
         session(model, example_inputs, **network, **options) as evaluator,  # type: ignore[arg-type]
@@ -134,6 +136,7 @@ def check_space(
     seed: int = 0,
     toolchain: str | None = None,
     deadline: float = DEADLINE_S,
+    memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
     progress: Progress | bool | None = None,
@@ -153,6 +156,7 @@ def check_space(
         seed: Seed of the sample.
         toolchain: Name of the toolchain; the document's own by default.
         deadline: Seconds one pass may take.
+        memory: Gigabytes that one compiler process may use.
         catalogs: YAML files with the user's own passes.
         trust: True to run code that the network's file contains.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
@@ -175,7 +179,7 @@ def check_space(
         "toolchain": toolchain or str(document["toolchain"]["name"]),
     }
     # Without the fact cache, which has the very edges that are to be checked.
-    options = {"target": document["target"], "deadline": deadline}
+    options = {"target": document["target"], "deadline": deadline, "memory": memory}
     options |= {"catalogs": catalogs, "trust": trust, "remember": False}
     with (
         progress_callback(progress) as report,

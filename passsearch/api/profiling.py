@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.api.common import Progress, open_evaluator, progress_callback, read_candidate
+from passsearch.api.common import Progress, open_evaluator, progress_callback, read_candidate, worker_limits
 from passsearch.api.common import session as network_session
 from passsearch.api.recorded_run import recorded_session
 from passsearch.api.results import Profile
 from passsearch.core import DEADLINE_S, BuildOptions, Candidate, InputTypes, Pipeline, check_arguments
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator
+from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, WorkerLimits
 from passsearch.search import analyze_network, profile_candidates, with_prerequisites
 from passsearch.store import RESULT, read_result
 from passsearch.toolchain import cache_folder
@@ -36,6 +36,7 @@ def profile(
     toolchain: str | None = None,
     tolerance: float | None = None,
     deadline: float = DEADLINE_S,
+    memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
     plans: MeasurementPlans | None = None,
@@ -57,6 +58,7 @@ def profile(
         toolchain: Name of the toolchain; the first there is, or the run's own.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
         deadline: Seconds one request to a worker may take.
+        memory: Gigabytes that one compiler process may use.
         catalogs: YAML files with the user's own passes.
         trust: True to run code that the network's file or the run contains.
         plans: Plans by which artifacts are timed.
@@ -71,14 +73,15 @@ def profile(
         EnvironmentFault: There is no toolchain.
     """
     run = _run_folder(subject)
-    common: dict[str, Any] = {"toolchain": toolchain, "deadline": deadline, "catalogs": catalogs, "trust": trust}
+    common: dict[str, Any] = {"toolchain": toolchain, "catalogs": catalogs, "trust": trust, "plans": plans}
     with progress_callback(progress) as report:
         if run is not None:
             _refuse_network_options(run, example_inputs, inputs, batch, target, tolerance)
-            opened = _open_run(run, pipelines, plans=plans, **common)
+            opened = _open_run(run, pipelines, limits=worker_limits(deadline, memory), **common)
         else:
             network = {"inputs": inputs, "batch": batch, "target": target, "tolerance": tolerance}
-            opened = _open_network(subject, example_inputs, pipelines, plans=plans, **network, **common)
+            network |= {"deadline": deadline, "memory": memory}
+            opened = _open_network(subject, example_inputs, pipelines, **network, **common)
         with opened as (evaluator, candidates):
             peaks, reason = _peaks(evaluator.session)
             return Profile(profile_candidates(evaluator, candidates, peaks=peaks, peaks_reason=reason, progress=report))
@@ -97,10 +100,10 @@ def _refuse_network_options(run: Path, *options: object) -> None:
 
 @contextmanager
 def _open_run(
-    run: Path, pipelines: Sequence[str], *, plans: MeasurementPlans | None, **common: Any
+    run: Path, pipelines: Sequence[str], *, limits: WorkerLimits, **common: Any
 ) -> Iterator[tuple[WorkerEvaluator, list[Candidate]]]:
     document = read_result(run)
-    session = recorded_session(document, run, plans=plans, **common)
+    session = recorded_session(document, run, limits=limits, **common)
     with open_evaluator(session, remember=False) as evaluator:
         names = pipelines or (session.dialect.baseline.name, WINNER)
         yield evaluator, [_run_candidate(evaluator, document, name, trust=common["trust"]) for name in names]

@@ -9,7 +9,7 @@ from passsearch.api.common import catalog_paths
 from passsearch.catalog import check_factories
 from passsearch.core import Case, Pipeline
 from passsearch.errors import UserError
-from passsearch.evaluate import MeasurementPlans, Session, check_saved_network, open_session
+from passsearch.evaluate import MeasurementPlans, Session, WorkerLimits, check_saved_network, open_session
 from passsearch.frontends import ModelFile, digest_files
 from passsearch.store import NETWORK, RESULT, read_deployment
 from passsearch.toolchain import get_toolchain
@@ -20,7 +20,7 @@ def recorded_session(
     folder: Path,
     *,
     toolchain: str | None,
-    deadline: float,
+    limits: WorkerLimits,
     catalogs: Sequence[str | Path],
     trust: bool,
     plans: MeasurementPlans | None,
@@ -31,7 +31,7 @@ def recorded_session(
         document: The run's result.
         folder: The run folder.
         toolchain: Name of the toolchain; the run's own if ``None``.
-        deadline: Seconds one request to a worker may take.
+        limits: Time and memory that one worker may use.
         catalogs: YAML files with the user's own passes.
         trust: True to run passes that only the run folder names, and what its network calls.
         plans: Plans by which artifacts are timed.
@@ -49,7 +49,7 @@ def recorded_session(
         target=document["target"],
         catalogs=catalog_paths(catalogs),
         tolerance=recorded["tolerance"],
-        deadline_s=deadline,
+        limits=limits,
         plans=plans,
     )
     paths: list[str] = recorded.get("paths", [])

@@ -12,11 +12,11 @@ from passsearch.api.common import (
     Progress,
     Sizes,
     catalog_paths,
-    memory_bytes,
     model_file,
     open_evaluator,
     progress_callback,
     refuse_unreadable,
+    worker_limits,
 )
 from passsearch.api.compiled_function import compiled_function
 from passsearch.api.plots import Plots
@@ -231,8 +231,7 @@ def tune(
         target=target,
         catalogs=catalog_paths(catalogs),
         tolerance=tolerance,
-        deadline_s=deadline,
-        memory_bytes=memory_bytes(memory),
+        limits=worker_limits(deadline, memory),
         plans=plans,
     )
     # Before the network is imported and its baseline built, which may take minutes.
@@ -266,6 +265,7 @@ def audit(
     toolchain: str | None = None,
     confirm: int = USUAL_REPETITIONS,
     deadline: float = DEADLINE_S,
+    memory: float | None = None,
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
     plans: MeasurementPlans | None = None,
@@ -281,6 +281,7 @@ def audit(
         toolchain: Name of the toolchain; the run's own by default.
         confirm: Fewest fresh compiles of winner and baseline; up to nine are made while the verdict is not clear.
         deadline: Seconds one request to a worker may take.
+        memory: Gigabytes that one compiler process may use.
         catalogs: YAML files with the user's own passes.
         trust: True to run passes that only the run folder names, from the import paths that it names, and what its
             network calls.
@@ -295,8 +296,9 @@ def audit(
     folder = Path(run)
     document = read_result(folder)
     require_repetitions(confirm)
+    limits = worker_limits(deadline, memory)
     session = recorded_session(
-        document, folder, toolchain=toolchain, deadline=deadline, catalogs=catalogs, trust=trust, plans=plans
+        document, folder, toolchain=toolchain, limits=limits, catalogs=catalogs, trust=trust, plans=plans
     )
     # The inputs are those that no search has used.
     session = replace(session, output_cases=OUTPUT_CASES)

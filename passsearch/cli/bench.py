@@ -5,7 +5,18 @@ from typing import Annotated
 
 import typer
 
-from passsearch.cli.options import AsJson, Batch, Catalogs, Inputs, Model, Target, Tolerance, Trust, number_option
+from passsearch.cli.options import (
+    AsJson,
+    Batch,
+    Catalogs,
+    Inputs,
+    Memory,
+    Model,
+    Target,
+    Tolerance,
+    Trust,
+    number_option,
+)
 from passsearch.cli.output import print_result, split_names
 from passsearch.core import read_inputs
 from passsearch.errors import UserError
@@ -54,6 +65,7 @@ def bench(
     ] = None,
     target: Target = None,
     tolerance: Tolerance = None,
+    memory: Memory = None,
     inputs: Inputs = None,
     batch: Batch = None,
     catalogs: Catalogs = None,
@@ -84,6 +96,7 @@ def bench(
             processes=processes,
             target=target,
             tolerance=tolerance,
+            memory=memory,
             catalogs=catalogs or (),
             trust=trust,
             engines_python=engines_python,

@@ -18,6 +18,7 @@ from passsearch.cli.options import (
     Function,
     Inputs,
     KeepSymbolic,
+    Memory,
     Model,
     Sizes,
     Target,
@@ -70,6 +71,7 @@ def explore(
     fresh: Fresh = False,
     target: Target = None,
     deadline: Deadline = DEADLINE_S,
+    memory: Memory = None,
     inputs: Inputs = None,
     batch: Batch = None,
     function: Function = None,
@@ -86,7 +88,7 @@ def explore(
     """
     network: dict[str, Any] = {"inputs": read_inputs(inputs), "batch": batch, "toolchain": toolchain}
     network |= {"function": function, "sizes": sizes, "keep_symbolic": keep_symbolic}
-    network |= {"catalogs": catalogs or (), "trust": trust, "deadline": deadline}
+    network |= {"catalogs": catalogs or (), "trust": trust, "deadline": deadline, "memory": memory}
     check_environment(toolchain)
     if check is not None:
         return _check_certificate(check, model, sample=sample, seed=seed, network=network, as_json=as_json)

@@ -79,6 +79,10 @@ Tolerance: TypeAlias = Annotated[
 Fresh: TypeAlias = Annotated[
     bool, typer.Option("--fresh", help="Neither use nor store the facts that runs share in the cache folder.")
 ]
+Memory: TypeAlias = Annotated[
+    float | None,
+    number_option("memory", metavar="GB", text="Memory of one compiler process; by default 3/4 of the machine's."),
+]
 Deadline: TypeAlias = Annotated[
     float, number_option("deadline", metavar="SECONDS", text="Time limit for one compile or one measurement.")
 ]

@@ -5,7 +5,18 @@ from typing import Annotated
 
 import typer
 
-from passsearch.cli.options import AsJson, Batch, Catalogs, Deadline, Inputs, Target, Tolerance, ToolchainName, Trust
+from passsearch.cli.options import (
+    AsJson,
+    Batch,
+    Catalogs,
+    Deadline,
+    Inputs,
+    Memory,
+    Target,
+    Tolerance,
+    ToolchainName,
+    Trust,
+)
 from passsearch.cli.output import print_note, print_result, split_names
 from passsearch.core import DEADLINE_S, read_inputs
 
@@ -32,6 +43,7 @@ def profile(
     inputs: Inputs = None,
     batch: Batch = None,
     deadline: Deadline = DEADLINE_S,
+    memory: Memory = None,
     catalogs: Catalogs = None,
     trust: Trust = False,
     as_json: AsJson = False,
@@ -51,6 +63,7 @@ def profile(
             toolchain=toolchain,
             tolerance=tolerance,
             deadline=deadline,
+            memory=memory,
             catalogs=catalogs or (),
             trust=trust,
             progress=progress,

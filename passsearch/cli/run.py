@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from passsearch.cli.options import AsJson, Catalogs, Deadline, Run, ToolchainName, Trust, number_option
+from passsearch.cli.options import AsJson, Catalogs, Deadline, Memory, Run, ToolchainName, Trust, number_option
 from passsearch.cli.output import NEGATIVE, print_error, print_note, print_result
 from passsearch.core import DEADLINE_S, USUAL_REPETITIONS
 from passsearch.errors import PassSearchError, UserError
@@ -58,6 +58,7 @@ def audit(
         number_option("confirm", metavar="N", text="Fewest fresh compiles; more if the verdict is unclear."),
     ] = USUAL_REPETITIONS,
     deadline: Deadline = DEADLINE_S,
+    memory: Memory = None,
     catalogs: Catalogs = None,
     trust: Trust = False,
     as_json: AsJson = False,
@@ -78,6 +79,7 @@ def audit(
                 [],
                 toolchain=toolchain,
                 deadline=deadline,
+                memory=memory,
                 catalogs=catalogs or (),
                 trust=trust,
                 progress=progress,
@@ -88,6 +90,7 @@ def audit(
                 toolchain=toolchain,
                 confirm=confirm,
                 deadline=deadline,
+                memory=memory,
                 catalogs=catalogs or (),
                 trust=trust,
                 progress=progress,
@@ -105,6 +108,7 @@ def ablate(
     ] = None,
     toolchain: ToolchainName = None,
     deadline: Deadline = DEADLINE_S,
+    memory: Memory = None,
     catalogs: Catalogs = None,
     trust: Trust = False,
     as_json: AsJson = False,
@@ -122,6 +126,7 @@ def ablate(
             timeout=timeout,
             toolchain=toolchain,
             deadline=deadline,
+            memory=memory,
             catalogs=catalogs or (),
             trust=trust,
             progress=progress,

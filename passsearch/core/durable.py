@@ -6,11 +6,13 @@ from pathlib import Path
 
 
 def replace_durably(partial: Path, path: Path) -> None:
-    """Rename a complete file, so that after a power cut the name holds either the old content or all of the new.
+    """Rename a complete file or folder; after a power cut the name has either the old content or all of the new.
 
     Without the first ``fsync`` the name can reach the disk before the content, and the file is empty afterwards;
     without the second the name itself can be lost.
     """
+    for file in partial.rglob("*"):  # none, unless it is a folder
+        _sync(file)
     _sync(partial)
     partial.replace(path)
     _sync(path.parent)

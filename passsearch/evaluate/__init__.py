@@ -31,7 +31,14 @@ from passsearch.evaluate.records import (
     TimingRequest,
 )
 from passsearch.evaluate.seal import is_sealed, seal
-from passsearch.evaluate.session import OUTPUT_CASES, Session, device_of, open_session, physical_cores
+from passsearch.evaluate.session import (
+    OUTPUT_CASES,
+    Session,
+    WorkerLimits,
+    device_of,
+    open_session,
+    physical_cores,
+)
 from passsearch.evaluate.state_graph import Edge, EdgeKey, StateGraph
 from passsearch.evaluate.summary_cache import keep_summary, recall_summary
 from passsearch.evaluate.verify import DEVIATION, Agreement
@@ -73,6 +80,7 @@ __all__ = [
     "TimedSamples",
     "TimingRequest",
     "WorkerEvaluator",
+    "WorkerLimits",
     "check_entries",
     "check_saved_network",
     "device_of",

@@ -11,6 +11,7 @@ from typing import Any
 from passsearch.core import BuildOptions, Candidate, Failure, safe_file_name, strict_limit
 from passsearch.dialects.contract import KERNEL_COSTS, KERNEL_HASHES, KernelCost
 from passsearch.evaluate.apply import Applier
+from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import BuildFact, Built, FreshCompile, Network
@@ -33,11 +34,19 @@ class Builder:
     """
 
     def __init__(
-        self, session: Session, *, network: Network, facts: FactStore, pool: WorkerPool, applier: Applier, folder: Path
+        self,
+        session: Session,
+        *,
+        network: Network,
+        facts: FactStore,
+        pool: WorkerPool,
+        applier: Applier,
+        folder: Path,
+        disk: DiskLimit,
     ) -> None:
-        """Build nothing yet; artifacts will go to ``folder``."""
+        """Build nothing yet; artifacts will go to ``folder``, which must not grow beyond ``disk``."""
         self._session, self._network, self._facts = session, network, facts
-        self._pool, self._applier, self._folder = pool, applier, folder
+        self._pool, self._applier, self._folder, self._disk = pool, applier, folder, disk
         self.reference = folder / "reference.npz"
         if not is_sealed(self.reference):
             self.reference.unlink(missing_ok=True)
@@ -170,6 +179,7 @@ class Builder:
 
     def _build(self, state: str, options: BuildOptions, *, folder: Path, longest_s: float = math.inf) -> Fact:
         """Build into a folder that gets its name only when it is complete and its outputs are compared."""
+        self._disk.require_room()
         runs, root = not self._session.cannot_run_reason, self._applier.graph.root
         # The build of the reference itself has nothing to wait for; without the last condition this would not end.
         if runs and not self.reference.exists() and (state, options) != (root, BuildOptions()):
@@ -223,6 +233,7 @@ class Builder:
         return {"verb": verb, "folder": str(folder), "device": device, **self._network.request()}
 
     def _compile_fresh(self, folder: Path, candidate: Candidate) -> Fact:
+        self._disk.require_room()
         shutil.rmtree(folder, ignore_errors=True)
         _log.info("compiling %s in a new process", candidate.name or candidate.pipeline)
         answer = self._pool.ask_new("build", self._applier.compiler.compile_request(candidate, folder))

@@ -15,6 +15,7 @@ from passsearch.errors import UserError
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.build import Builder
 from passsearch.evaluate.compiler import Compiler
+from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.kernel_store import KernelStore, NetworkKernels, Region
 from passsearch.evaluate.model_import import import_network, loadable_model
@@ -34,7 +35,7 @@ from passsearch.evaluate.state_graph import StateGraph
 from passsearch.evaluate.timing import Timing
 from passsearch.measure import WindowPlan
 from passsearch.store import NETWORK, STATES, Fact, Log, in_use
-from passsearch.toolchain import cache_folder
+from passsearch.toolchain import cache_folder, run_limit_bytes
 
 # `OUTPUT_CASES` has the seeds 1 to 3.
 DEPLOYMENT_SEED = 4
@@ -85,7 +86,9 @@ class WorkerEvaluator:
         # Updated in place, because the pool goes on counting in the same dictionary.
         self.seconds = self._pool.seconds
         self.seconds |= log.latest.get("spent", {})
-        self._facts = FactStore(session, log, cache=cache, seconds=self.seconds)
+        self._needed: Collection[Built] | None = None
+        self._disk = disk = DiskLimit(folder, log, most_bytes=run_limit_bytes())
+        self._facts = FactStore(session, log, cache=cache, seconds=self.seconds, disk=disk)
         with ExitStack() as undo:
             undo.callback(self.close)  # after Ctrl-C too: the caller gets no object that it could close
             self.network = import_network(self._facts, self._pool, session=session, source=source)
@@ -93,7 +96,7 @@ class WorkerEvaluator:
         self.graph, self.batch = StateGraph(self.network.root), self.network.batch
         self.applier = Applier(Compiler(self._pool, self.graph, session=session, source=source), self._facts)
         parts: Any = {"network": self.network, "pool": self._pool}
-        self.builder = Builder(session, facts=self._facts, applier=self.applier, folder=folder, **parts)
+        self.builder = Builder(session, facts=self._facts, applier=self.applier, folder=folder, disk=disk, **parts)
         self._timing = Timing(session, **parts)
         shared = FactStore(session, log, cache=kernel_cache, seconds=self.seconds)
         self._kernels = KernelStore(session, pool=self._pool, applier=self.applier, facts=self._facts, shared=shared)
@@ -134,6 +137,16 @@ class WorkerEvaluator:
     def discard(self, built: Built) -> None:
         """Delete the files of an artifact; ``restore`` makes them again."""
         self.builder.discard(built)
+
+    def make_room(self, needed: Collection[Built]) -> None:
+        """Delete the files of all other artifacts if the run holds too much; see ``Evaluator.make_room``."""
+        self._needed = needed
+        self._drop_others()
+
+    def _drop_others(self) -> None:
+        if self._needed is not None and self._disk.is_exceeded():
+            _log.info("artifacts and log hold more than %.1f MB: dropping artifacts", self._disk.most_bytes / 1e6)
+            self.builder.keep_only(self._needed)
 
     def keep_only(self, kept: Collection[Built]) -> None:
         """Delete the files of all artifacts but these."""
@@ -202,6 +215,7 @@ class WorkerEvaluator:
         """Time all kernels of candidates where their network calls them; see ``KernelProfiler.in_places``."""
         if self.session.cannot_run_reason:
             return ()
+        self._drop_others()
         built = [self._build_files(candidate) for candidate in candidates]
         if any(isinstance(each, Failure) for each in built):
             return ()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from passsearch.core import Failure
+from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.records import RECALLED
 from passsearch.evaluate.session import Session
 from passsearch.store import Fact, Log
@@ -30,7 +31,15 @@ _log = logging.getLogger(__name__)
 class FactStore:
     """The log of one run, and behind it the fact cache that all runs on the network share."""
 
-    def __init__(self, session: Session, log: Log, *, cache: Log | None, seconds: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        log: Log,
+        *,
+        cache: Log | None,
+        seconds: Mapping[str, float],
+        disk: DiskLimit | None = None,
+    ) -> None:
         """Combine a log with a fact cache.
 
         Args:
@@ -39,7 +48,9 @@ class FactStore:
             log: The log of this run.
             cache: Facts of earlier runs on the same network, compiler and device; ``None`` to use none.
             seconds: Wall time by stage. It is stored with every fact, so that a resumed run goes on counting.
+            disk: Limit of the log; ``None`` for no limit.
         """
+        self._disk = disk
         self._run_log, self._cache = log, cache
         self._session, self._seconds = session, seconds
         self._accidents: set[tuple[str, str]] = set()  # of this start
@@ -66,11 +77,15 @@ class FactStore:
             return None
         if failure != "timeout":
             return fact
-        return fact if fact.get("deadline_s", 0.0) >= self._session.deadline_s else None
+        return fact if fact.get("deadline_s", 0.0) >= self._session.limits.deadline_s else None
 
     def record(self, kind: str, key: str, *, fact: Fact) -> Fact:
-        """Write a fact to the log, and to the fact cache if it holds for later runs; return it as it was written."""
-        fact = {**fact, "deadline_s": self._session.deadline_s}
+        """Write a fact to the log, and to the fact cache if it holds for later runs; return it as it was written.
+
+        Raises:
+            EnvironmentFault: The log is larger than it may be; the fact is in it.
+        """
+        fact = {**fact, "deadline_s": self._session.limits.deadline_s}
         failure = fact.get("failure", {}).get("kind")
         in_cache = False
         if self._cache is not None and kind in SHARED_KINDS and (kind == "steady" or failure in LASTING_FAILURES):
@@ -81,7 +96,10 @@ class FactStore:
         if failure is not None:
             _log.info("%s %s failed: %s", kind, key or "(network)", fact["failure"]["reason"])
         # The fact cache has synced the fact to disk already; a second fsync would cost as long again.
-        return self._run_log.record(kind, key, fact={**fact, "spent": self._spent}, durable=not in_cache)
+        recorded = self._run_log.record(kind, key, fact={**fact, "spent": self._spent}, durable=not in_cache)
+        if self._disk is not None:
+            self._disk.require_room_in_log()
+        return recorded
 
     def recall_or_record(self, kind: str, key: str, make: Callable[[], Fact]) -> Fact:
         """Return the recorded fact, or make and record it."""

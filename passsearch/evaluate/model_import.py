@@ -12,14 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import NOTICE_LOG, parse_json, require_trust
+from passsearch.core import NOTICE_LOG, parse_json, replace_durably, require_trust
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.compiler import load_request
 from passsearch.evaluate.facts import FactStore
-from passsearch.evaluate.pool import WorkerPool
+from passsearch.evaluate.pool import RETRIED, SPOILS, WorkerPool
 from passsearch.evaluate.records import Network
-from passsearch.evaluate.seal import is_sealed
+from passsearch.evaluate.seal import is_sealed, seal
 from passsearch.evaluate.session import Session
 from passsearch.frontends import (
     ModelFile,
@@ -81,7 +81,7 @@ def _imported(session: Session, folder: Path) -> ModelFile:
     """Return the file of the model's IR, imported by a process of its own unless that file exists."""
     model = session.model
     imported = folder / cache_file_name(model.name, import_digest(session), suffix="")
-    if not imported.exists():
+    if not _is_whole(imported):
         folder.mkdir(parents=True, exist_ok=True)
         _log.info("importing %s in a process of its own", model.source)
         source = simplify_onnx(model, folder) if model.format == "onnx" else model
@@ -90,6 +90,19 @@ def _imported(session: Session, folder: Path) -> ModelFile:
     cases = tuple(replace(case, function=case.entry) for case in model.cases)
     bound = replace(model, inputs={}, batch=None, parameters=None, function="", cases=cases, otherwise=None)
     return replace(bound, path=imported / NETWORK, format="ir")
+
+
+def _is_whole(imported: Path) -> bool:
+    """Return whether the folder of an imported network is as its import left it; a damaged one is removed."""
+    if not imported.exists() or is_sealed(imported):
+        return imported.exists()
+    # A shared cache that is read-only was sealed by its owner.
+    if not os.access(imported.parent, os.W_OK):
+        return True
+    _log.warning("`%s` is damaged; the network is imported again.", imported)
+    with temporary_subfolder(imported.parent) as temporary:
+        os.replace(imported, temporary / "damaged")
+    return False
 
 
 def _import_into(imported: Path, session: Session, *, log: Path) -> None:
@@ -103,7 +116,7 @@ def _import_into(imported: Path, session: Session, *, log: Path) -> None:
         threads=1,
         log=log,
         first=first,
-        memory_bytes=session.memory_bytes,
+        memory_bytes=session.limits.memory_bytes,
     )
     try:
         # Beside its destination, so that the rename stays within one file system.
@@ -120,8 +133,9 @@ def _import_into(imported: Path, session: Session, *, log: Path) -> None:
 
 
 def _publish(folder: Path, imported: Path) -> None:
+    seal(folder)
     try:
-        os.replace(folder, imported)
+        replace_durably(folder, imported)
     except OSError:
         if not imported.exists():  # another process may have imported the same network meanwhile
             raise
@@ -130,7 +144,7 @@ def _publish(folder: Path, imported: Path) -> None:
 def _import(worker: Worker, session: Session, *, folder: Path) -> None:
     folder.mkdir()
     request = {"verb": "import", "source": session.model.to_request(), "path": str(folder / NETWORK)}
-    answer = worker.ask(request, deadline_s=session.deadline_s)
+    answer = worker.ask(request, deadline_s=session.limits.deadline_s)
     source = session.model.source
     # A full disk or too little memory says nothing about the network, so the advice differs.
     if answer.get("error", {}).get("kind") in ("infra", "oom"):
@@ -191,16 +205,29 @@ def import_network(facts: FactStore, pool: WorkerPool, *, session: Session, sour
 
     Raises:
         UserError: The network cannot be imported. Nothing is recorded, so that the user can correct the call.
+        EnvironmentFault: The machine keeps the network from being imported.
     """
 
     def load() -> Fact:
-        try:
-            answer = pool.compiler().ask(load_request(source, summary=True), deadline_s=session.deadline_s)
-        except WorkerDied as error:
-            raise UserError(f"The compiler died importing `{source['path']}`: {error}.") from error
-        if "error" in answer:
-            raise UserError(f"Cannot import `{source['path']}`: {answer['error']['reason']}.")
-        return answer
+        answer = _load_once(pool, session, source)
+        if (kind := answer.get("error", {}).get("kind")) in RETRIED:
+            _log.warning("importing %s: %s; trying once more", source["path"], answer["error"]["reason"])
+            if kind in SPOILS:
+                pool.close()
+            answer = _load_once(pool, session, source)
+        if "error" not in answer:
+            return answer
+        kind, reason = answer["error"]["kind"], answer["error"]["reason"]
+        if kind in SPOILS:
+            raise EnvironmentFault(f"Cannot import `{source['path']}`: {reason}; make room and try again.")
+        raise UserError(f"Cannot import `{source['path']}`: {reason}.")
 
     _log.info("importing %s with %s", session.model.source, session.toolchain.name)
     return Network.from_fact(facts.recall_or_record("load", "", load))
+
+
+def _load_once(pool: WorkerPool, session: Session, source: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return pool.compiler().ask(load_request(source, summary=True), deadline_s=session.limits.deadline_s)
+    except WorkerDied as error:
+        return {"error": {"kind": error.kind, "reason": f"the compiler died ({error})"}}

@@ -107,7 +107,7 @@ class WorkerPool:
             gpu=session.gpu,
             states=self._folder / STATES,
             worker_count=session.explorers,
-            memory_bytes=session.memory_bytes,
+            memory_bytes=session.limits.memory_bytes,
         )
 
     def sibling(self) -> "WorkerPool":
@@ -185,7 +185,7 @@ class WorkerPool:
                     raise WorkerDied("the search was interrupted", kind="infra")
                 # A worker that died is replaced by the next request and not here: the request that killed it would kill
                 # the next one too.
-                answer = asked.ask(request, deadline_s=self._session.deadline_s + extra_s)
+                answer = asked.ask(request, deadline_s=self._session.limits.deadline_s + extra_s)
             except WorkerDied as error:
                 answer = {"error": {"kind": error.kind, "reason": str(error)}}
             finally:

@@ -1,7 +1,7 @@
 """The seam between searching and evaluating: what a search needs of an evaluator, and what an exploration needs."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -59,6 +59,12 @@ class Evaluator(Protocol):
 
     def discard(self, built: Built) -> None:
         """Delete the files of an artifact; ``restore`` makes them again."""
+
+    def make_room(self, needed: Collection[Built]) -> None:
+        """Delete the files of all artifacts but these if the run holds more disk than it may.
+
+        What is still too much ends the run where it would make another artifact.
+        """
 
     def sample(self, reference: Built, candidate: Built) -> CandidateSamples | Failure:
         """Time a candidate of a search against a reference, interleaved in one process."""

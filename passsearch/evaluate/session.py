@@ -39,6 +39,19 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
+class WorkerLimits:
+    """What one worker may use.
+
+    Attributes:
+        deadline_s: Longest time one request to a worker may take.
+        memory_bytes: Memory of one worker, and of each of its forks; ``None`` for a share of the machine's.
+    """
+
+    deadline_s: float = DEADLINE_S
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True)
 class Session:
     """A network, its compiler and its device, and the rules by which outputs are judged and artifacts are timed.
 
@@ -49,8 +62,7 @@ class Session:
         catalog: Passes, sequences and class rules, the user's own included.
         tolerance: Largest deviation of outputs, as a share of the largest reference output, of pipelines with a pass
             that may change numerics; ``None`` judges them as strictly as all others.
-        deadline_s: Longest time one request to a worker may take.
-        memory_bytes: Memory that one worker may use; ``None`` for a share of the machine's.
+        limits: Time and memory that one worker may use.
         paths: Import paths of the user's own passes.
         own_factories: ``module:function`` of passes that the catalog does not have.
         catalogs_sha256: Digest of the user's catalog files and of the modules beside them; empty without any.
@@ -64,8 +76,7 @@ class Session:
     target: str
     catalog: Catalog
     tolerance: float | None = None
-    deadline_s: float = DEADLINE_S
-    memory_bytes: int | None = None
+    limits: WorkerLimits = field(default_factory=WorkerLimits)
     paths: tuple[str, ...] = ()
     own_factories: Mapping[str, str] = field(default_factory=dict)
     catalogs_sha256: str = ""
@@ -199,8 +210,7 @@ def open_session(
     target: str | None,
     catalogs: Sequence[Path] = (),
     tolerance: float | None = None,
-    deadline_s: float = DEADLINE_S,
-    memory_bytes: int | None = None,
+    limits: WorkerLimits | None = None,
     plans: MeasurementPlans | None = None,
     probe_sensors: Callable[[str], Sensors] = probe,
 ) -> Session:
@@ -212,8 +222,7 @@ def open_session(
         target: TVM's target; the host CPU by default.
         catalogs: YAML files with the user's own passes.
         tolerance: See ``Session``.
-        deadline_s: Longest time one request to a worker may take.
-        memory_bytes: Memory that one worker may use; a share of the machine's by default.
+        limits: Time and memory that one worker may use; those of ``WorkerLimits`` by default.
         plans: Plans by which artifacts are timed; those of ``MeasurementPlans`` by default.
         probe_sensors: Function that finds the sensors of a device.
 
@@ -247,8 +256,7 @@ def open_session(
         target=complete_target,
         catalog=load(selected.dialect, *catalogs),
         tolerance=tolerance,
-        deadline_s=deadline_s,
-        memory_bytes=memory_bytes,
+        limits=limits or WorkerLimits(),
         paths=tuple(sorted({str(path.resolve().parent) for path in catalogs})),
         catalogs_sha256=_catalogs_digest(catalogs),
         plans=plans or MeasurementPlans(),

@@ -300,6 +300,7 @@ class _Execution:
             if not finalists:
                 _log.info("no candidate is left beside the baseline")
                 return search.scoring.baseline, None, False
+            self._evaluator.make_room([search.scoring.baseline.built, finalists[0].built])
             return finalists[0], self._confirm(finalists[0], search.scoring), False
         except BaselineFailed as error:
             detail = f"{error.failure.kind} in {error.failure.stage}: {error.failure.reason}"

@@ -16,6 +16,7 @@ from passsearch.search.options import RunOptions
 from passsearch.search.records import Reference, Scored, SearchOutcome, SpaceCoverage, Tally
 from passsearch.search.samplers import Strategy, make_strategy
 from passsearch.search.scoring import Scoring
+from passsearch.search.shortlist import SHORTLIST
 from passsearch.search.space import Space
 from passsearch.search.variants import variants
 
@@ -366,6 +367,7 @@ class Search:
         pipeline, apply_s = self._evaluator.graph.cheapest(state)
         candidate = replace(candidate, pipeline=pipeline)
         assert self.reference is not None
+        self._make_room()
         outcome = self._outcomes[key] = measure_candidate(
             self._evaluator,
             candidate,
@@ -416,6 +418,12 @@ class Search:
             return max(FAR_SLOWER * reference.gain * reference.latency_s, LEAST_LONG_S)
         for_speed = [objective.name for objective in options.objectives] in (["throughput"], ["latency"])
         return max(FAR_SLOWER * reference.latency_s, LEAST_LONG_S) if for_speed else math.inf
+
+    def _make_room(self) -> None:
+        """Where the disk is short, keep the files of the candidates that the shortlist measures, as of now."""
+        assert self.reference is not None
+        best = [scored.built for scored in self.ranked()[:SHORTLIST]] if self.scoring else []
+        self._evaluator.make_room([self._baseline, self.reference.built, *best])
 
     def _discard_losers(self) -> None:
         """Delete the files of candidates that will not make the shortlist."""

@@ -1,7 +1,7 @@
 """Files that outlive a process: the run folder with its append-only log, its result, and the fact cache."""
 
 from passsearch.store.ablation import ABLATION, open_ablation, read_ablation
-from passsearch.store.cache_limit import CacheEntry, cache_entries, in_use, limit_cache
+from passsearch.store.cache_limit import CacheEntry, cache_entries, in_use, limit_cache, limit_cache_hourly
 from passsearch.store.fact_cache import open_fact_cache
 from passsearch.store.log import Fact, Log
 from passsearch.store.run_folder import (
@@ -34,6 +34,7 @@ __all__ = [
     "delete_runs",
     "in_use",
     "limit_cache",
+    "limit_cache_hourly",
     "open_ablation",
     "open_fact_cache",
     "read_ablation",

@@ -16,10 +16,13 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from passsearch.core import NOTICE_LOG, folder_bytes
-from passsearch.store.runs import delete_run, stored_runs
+from passsearch.store.runs import delete_run, run_folders
 
 RECENT_S = 3600.0
 """Seconds for which a used entry stays: between its making and its use, nothing marks it as in use."""
+
+STAMP = "limited"
+"""File in the cache folder that says when, and to how many bytes, the cache was last limited."""
 
 FILES = {("memory", ".jsonl"): "fact cache", ("kernels", ".jsonl"): "fact cache", ("graphs", ".json"): "graph"}
 """Kind of the entries that are one file each, by folder and ending."""
@@ -49,14 +52,15 @@ class CacheEntry:
 
 def cache_entries(cache: Path) -> list[CacheEntry]:
     """Return what the cache folder holds, the least recently used first."""
-    runs = [CacheEntry("run", (run.folder,), run.bytes, run.age_s) for run in stored_runs(cache / "runs")]
     files = [(kind, [path]) for (name, end), kind in FILES.items() for path in (cache / name).glob(f"*{end}")]
     networks: defaultdict[str, list[Path]] = defaultdict(list)
     for path in (cache / "models").glob("*-*"):
         if match := _NETWORK.match(path.name):
             networks[match[0]].append(path)
-    entries = runs
-    for kind, paths in [*files, *(("network", paths) for paths in networks.values())]:
+    # The age of a run is that of its last measurement.
+    runs = [("run", [folder]) for folder in run_folders(cache / "runs")]
+    entries: list[CacheEntry] = []
+    for kind, paths in [*runs, *files, *(("network", paths) for paths in networks.values())]:
         with contextlib.suppress(FileNotFoundError):  # another process has removed it meanwhile
             entries.append(_entry(kind, paths))
     return sorted(entries, key=lambda entry: -entry.age_s)
@@ -86,25 +90,48 @@ def limit_cache(cache: Path, *, limit_bytes: float, recent_s: float = RECENT_S) 
     return removed
 
 
+def limit_cache_hourly(cache: Path, *, limit_bytes: float) -> list[CacheEntry]:
+    """Limit the cache as ``limit_cache`` does, but only if that was not done in the last hour with the same limit.
+
+    What was made or used meanwhile stays for an hour in any case, so looking at all runs more often finds little.
+    """
+    stamp, text = cache / STAMP, f"{limit_bytes:.0f}\n"
+    with contextlib.suppress(OSError):
+        # A clock that was set back makes the stamp one of the future.
+        if stamp.read_text() == text and 0 <= time.time() - stamp.stat().st_mtime < RECENT_S:
+            return []
+    # Before the look at the cache, which several commands that start together need not all have. A shared cache may be
+    # read-only.
+    with contextlib.suppress(OSError):
+        stamp.write_text(text)
+    return limit_cache(cache, limit_bytes=limit_bytes)
+
+
 @contextmanager
 def in_use(cache: Path, paths: Iterable[Path]) -> Iterator[None]:
-    """Keep those networks that are in the cache folder from being removed, and note that they were used now."""
-    networks = cache / "models"
+    """Keep those networks that are in the cache folder, or in a run there, from being removed.
+
+    Networks are marked as used now; the age of a run stays that of its last measurement.
+    """
+    networks, runs = cache / "models", cache / "runs"
     with ExitStack() as stack:
         for path in paths:
-            # Nobody removes networks elsewhere, and their times are their owner's.
-            if path.is_relative_to(networks):
-                entry = networks / path.relative_to(networks).parts[0]
-                # A shared cache may be read-only or on a file system without locks.
-                with contextlib.suppress(OSError):
+            # A shared cache may be read-only or on a file system without locks, and the run may be this process's own,
+            # which holds its lock already. Nobody removes networks elsewhere, and their times are their owner's.
+            with contextlib.suppress(OSError):
+                if path.is_relative_to(networks):
+                    entry = networks / path.relative_to(networks).parts[0]
                     stack.enter_context(_locked(entry, fcntl.LOCK_SH))
                     os.utime(entry)
+                elif path.is_relative_to(runs):
+                    entry = runs / path.relative_to(runs).parts[0]
+                    stack.enter_context(_locked(entry / ".lock", fcntl.LOCK_SH))
         yield
 
 
 def _entry(kind: str, paths: list[Path]) -> CacheEntry:
     size = sum(folder_bytes(path) if path.is_dir() else path.stat().st_size for path in paths)
-    used = max(path.stat().st_mtime for path in paths)
+    used = max((path / "log.jsonl" if kind == "run" else path).stat().st_mtime for path in paths)
     return CacheEntry(kind, tuple(sorted(paths)), size, max(0.0, time.time() - used))
 
 

@@ -84,6 +84,11 @@ class Log:
         return fact
 
     @property
+    def size_bytes(self) -> int:
+        """Size of the file; 0 for a log that is not written."""
+        return 0 if self._file is None else os.fstat(self._file.fileno()).st_size
+
+    @property
     def kinds(self) -> frozenset[str]:
         """Kinds of the facts."""
         return frozenset(kind for kind, _ in self._facts)

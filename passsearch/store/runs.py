@@ -37,10 +37,14 @@ class StoredRun:
 
 def stored_runs(parent: Path) -> Iterator[StoredRun]:
     """Yield the runs in a folder, the last measured first."""
+    yield from sorted(map(_stored_run, run_folders(parent)), key=lambda run: run.age_s)
+
+
+def run_folders(parent: Path) -> list[Path]:
+    """Return the run folders in a folder."""
     folders = [path for path in parent.iterdir() if path.is_dir() and not path.is_symlink()] if parent.is_dir() else []
     # Both files, because other programs may have a `run.json`.
-    runs = [_stored_run(path) for path in folders if (path / "run.json").exists() and (path / "log.jsonl").exists()]
-    yield from sorted(runs, key=lambda run: run.age_s)
+    return [path for path in folders if (path / "run.json").exists() and (path / "log.jsonl").exists()]
 
 
 def delete_runs(parent: Path, *, older_than_s: float) -> list[StoredRun]:

@@ -2,7 +2,7 @@
 
 from passsearch.toolchain.doctor import Finding, diagnose, require_c_compiler
 from passsearch.toolchain.engine_environments import engine_python, install_engine, remove_engine
-from passsearch.toolchain.folders import cache_folder, cache_limit_bytes, data_folder
+from passsearch.toolchain.folders import RUN_VARIABLE, cache_folder, cache_limit_bytes, data_folder, run_limit_bytes
 from passsearch.toolchain.host import host_target, with_triple
 from passsearch.toolchain.install import install, is_current
 from passsearch.toolchain.probe import ProbeResult, probe
@@ -10,6 +10,7 @@ from passsearch.toolchain.record import Toolchain
 from passsearch.toolchain.registry import add_toolchain, get_toolchain, list_toolchains, remove_toolchain
 
 __all__ = [
+    "RUN_VARIABLE",
     "Finding",
     "ProbeResult",
     "Toolchain",
@@ -29,5 +30,6 @@ __all__ = [
     "remove_engine",
     "remove_toolchain",
     "require_c_compiler",
+    "run_limit_bytes",
     "with_triple",
 ]

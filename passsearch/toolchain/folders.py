@@ -13,6 +13,8 @@ CACHE_VARIABLE = "PASSSEARCH_CACHE_GB"
 DEFAULT_CACHE_GB = 20.0
 """Size that the cache may have unless the user says otherwise: some hundred runs on small networks."""
 
+RUN_VARIABLE = "PASSSEARCH_RUN_GB"
+
 PRIVATE = 0o700
 """Permissions of a folder that only its owner may read, write and enter."""
 
@@ -47,11 +49,27 @@ def cache_limit_bytes() -> float:
     Raises:
         UserError: The variable is no size.
     """
-    text = os.environ.get(CACHE_VARIABLE) or str(DEFAULT_CACHE_GB)
+    size_bytes = _size_bytes(CACHE_VARIABLE)
+    return DEFAULT_CACHE_GB * 1e9 if size_bytes is None else size_bytes
+
+
+def run_limit_bytes() -> float | None:
+    """Return ``$PASSSEARCH_RUN_GB`` in bytes, the limit of the artifacts and the log of one run; ``None`` if not set.
+
+    Raises:
+        UserError: The variable is no size.
+    """
+    return _size_bytes(RUN_VARIABLE)
+
+
+def _size_bytes(variable: str) -> float | None:
+    text = os.environ.get(variable)
+    if not text:
+        return None
     try:
         size = float(text)
     except ValueError:
         size = -1.0
     if not size >= 0:  # not a number is no size either
-        raise UserError(f"{CACHE_VARIABLE} is a size in GB from 0 on; got `{text}`. For example: {CACHE_VARIABLE}=20")
+        raise UserError(f"{variable} is a size in GB from 0 on; got `{text}`. For example: {variable}=20")
     return size * 1e9

@@ -12,7 +12,16 @@ import pytest
 
 import passsearch
 from passsearch.core import Failure, PassSpec, Pipeline
-from passsearch.evaluate import Closure, Exploration, Growth, Limits, Session, WorkerEvaluator, open_session
+from passsearch.evaluate import (
+    Closure,
+    Exploration,
+    Growth,
+    Limits,
+    Session,
+    WorkerEvaluator,
+    WorkerLimits,
+    open_session,
+)
 from passsearch.frontends import resolve
 from passsearch.search import check_certificate, explored_passes, read_closure
 from passsearch.store import Log
@@ -33,7 +42,7 @@ def bad_passes(tmp_path: Path) -> Path:
 @pytest.fixture
 def session(relay: Toolchain, small_network: Path, bad_passes: Path, tmp_path: Path) -> Session:
     file = resolve(small_network, folder=tmp_path)
-    return open_session(file, toolchain=relay.name, target=None, catalogs=[bad_passes], deadline_s=20)
+    return open_session(file, toolchain=relay.name, target=None, catalogs=[bad_passes], limits=WorkerLimits(20))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from passsearch.core import Failure
-from passsearch.evaluate import Session
+from passsearch.evaluate import Session, WorkerLimits
 from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.store import Log
 
@@ -16,7 +16,7 @@ TIMEOUT = Failure("timeout", "apply", "Hang", "no answer within 5 s")
 
 def store(log: Log, deadline_s: float, cache: Log | None = None) -> FactStore:
     """A store of a session with a deadline."""
-    return FactStore(cast(Session, SimpleNamespace(deadline_s=deadline_s)), log, cache=cache, seconds={})
+    return FactStore(cast(Session, SimpleNamespace(limits=WorkerLimits(deadline_s))), log, cache=cache, seconds={})
 
 
 @pytest.mark.parametrize(("deadline_s", "is_known"), [(5.0, True), (2.0, True), (50.0, False)])

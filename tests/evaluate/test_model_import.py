@@ -15,7 +15,7 @@ import passsearch
 from passsearch.core import Objective, TensorType
 from passsearch.dialects import dialect
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.evaluate import model_import, open_session
+from passsearch.evaluate import WorkerLimits, model_import, open_session
 from passsearch.evaluate.model_import import import_digest, loadable_model
 from passsearch.frontends import ModelFile, digest_files, resolve
 from passsearch.search import Run, RunOptions
@@ -40,7 +40,7 @@ def tflite(toolchain: Toolchain, folder: Path, operator: str, *, batch: int | No
 
 
 def bring_in(model: ModelFile, toolchain: Toolchain, folder: Path) -> ModelFile:
-    session = open_session(model, toolchain=toolchain.name, target=None, deadline_s=120.0)
+    session = open_session(model, toolchain=toolchain.name, target=None, limits=WorkerLimits(120.0))
     return loadable_model(session, folder / "models")
 
 
@@ -53,6 +53,17 @@ def test_a_network_is_imported_once_and_is_the_compilers_own_from_then_on(relay:
     assert first.path.stat().st_mtime_ns == written
     assert bring_in(tflite(relay, tmp_path, "RELU", batch=3), relay, tmp_path).path != first.path
     assert sorted(path.name for path in (tmp_path / "models").iterdir() if path.name.startswith(".")) == []
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_an_imported_network_that_was_damaged_is_imported_again(relay: Toolchain, tmp_path: Path, share: float) -> None:
+    model = tflite(relay, tmp_path, "RELU")
+    first = bring_in(model, relay, tmp_path)
+    content = first.path.read_bytes()
+    first.path.write_bytes(content[: int(share * len(content))])
+    assert bring_in(model, relay, tmp_path) == first
+    assert first.path.read_bytes() == content
+    assert sorted(path.name for path in (tmp_path / "models").iterdir()) == ["import.log", first.path.parent.name]
 
 
 def test_another_batch_is_another_run(relay: Toolchain, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from filelock import FileLock
 
-from passsearch.evaluate import Session
+from passsearch.evaluate import Session, WorkerLimits
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.worker import Worker
 
@@ -34,7 +34,7 @@ class InstantPool(WorkerPool):
 
 @pytest.fixture
 def pool(tmp_path: Path) -> WorkerPool:
-    session = SimpleNamespace(device_lock=tmp_path / "GPU-1.lock", threads=1, deadline_s=5.0)
+    session = SimpleNamespace(device_lock=tmp_path / "GPU-1.lock", threads=1, limits=WorkerLimits(5.0))
     return InstantPool(cast(Session, session), tmp_path)
 
 

@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 
 from passsearch.core import BuildOptions, Candidate, Failure, ModuleSummary, Pipeline
-from passsearch.evaluate import Agreement, Applier, Builder, Built, Network, Session
+from passsearch.evaluate import Agreement, Applier, Builder, Built, Network, Session, WorkerLimits
+from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.verify import VerifyFact, judge
@@ -41,10 +42,11 @@ def builder(log: Log, folder: Path, tolerance: float | None) -> DeviatingBuilder
         catalog: Any = SimpleNamespace(approximates=lambda each: "Guess" in str(each.pipeline))
         return Session.deviation_limit(SimpleNamespace(tolerance=tolerance, catalog=catalog), candidate, strict=strict)  # type: ignore[arg-type]
 
-    session = cast(Session, SimpleNamespace(deviation_limit=limit, cannot_run_reason="", deadline_s=5.0))
+    session = cast(Session, SimpleNamespace(deviation_limit=limit, cannot_run_reason="", limits=WorkerLimits(5.0)))
     facts = FactStore(session, log, cache=None, seconds={})
     unused: Any = {"pool": cast(WorkerPool, None), "applier": cast(Applier, None)}
-    return DeviatingBuilder(session, network=NETWORK, facts=facts, folder=folder, **unused)
+    disk = DiskLimit(folder, log)
+    return DeviatingBuilder(session, network=NETWORK, facts=facts, folder=folder, disk=disk, **unused)
 
 
 @pytest.mark.parametrize(

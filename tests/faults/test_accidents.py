@@ -1,5 +1,6 @@
 """What happens to the machine is no fact about a candidate: it is tried again, and never remembered."""
 
+import logging
 import os
 import shutil
 import signal
@@ -14,8 +15,8 @@ import pytest
 import short_plans
 
 import passsearch
-from passsearch.errors import EnvironmentFault
-from passsearch.evaluate import Session
+from passsearch.errors import EnvironmentFault, UserError
+from passsearch.evaluate import Session, WorkerLimits
 from passsearch.evaluate.facts import FactStore
 from passsearch.evaluate.machine_health import machine_problem
 from passsearch.store import Log
@@ -83,6 +84,49 @@ def test_an_accident_that_comes_again_is_forgotten_by_the_next_start(
     assert kinds(another) == set()
 
 
+class SignalsAtImport(logging.Handler):
+    """Sends signals to compilers that are about to import a network, one to each."""
+
+    def __init__(self, signals: Sequence[signal.Signals]) -> None:
+        super().__init__()
+        self.signals = list(signals)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send the next signal if the record says that a worker is asked to import."""
+        if self.signals and isinstance(record.args, tuple) and "load" in record.args:
+            os.kill(int(str(record.args[0])), self.signals.pop())
+
+
+@contextmanager
+def signals_at_import(*signals: signal.Signals) -> Iterator[SignalsAtImport]:
+    """Send signals to compilers that are about to import a network."""
+    logger, handler = logging.getLogger("passsearch.worker.client"), SignalsAtImport(signals)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield handler
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+def test_an_accident_of_the_import_is_tried_again_and_is_no_mistake_of_the_user(
+    relax: Toolchain, tiny_network: Path
+) -> None:
+    def open_network() -> None:
+        with passsearch.session(tiny_network, toolchain=relax.name, remember=False) as evaluator:
+            assert evaluator.network.root
+
+    with signals_at_import(signal.SIGKILL) as handler:
+        open_network()
+    assert not handler.signals
+    with signals_at_import(*[signal.SIGTERM] * 2), pytest.raises(EnvironmentFault, match=r"Cannot import .*SIGTERM"):
+        open_network()
+    with signals_at_import(*[signal.SIGSEGV] * 2), pytest.raises(UserError, match=r"Cannot import .*SIGSEGV"):
+        open_network()
+
+
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[None]:
     """Mount a small file system on a folder; the test is skipped where that is not allowed."""
@@ -127,7 +171,7 @@ def test_the_disk_and_the_reason_tell_whether_the_machine_is_well(tmp_path: Path
 @pytest.mark.parametrize("kind", ["infra", "oom", "unstable"])
 def test_accidents_hold_for_one_start(kind: str, tmp_path: Path) -> None:
     fact = {"failure": {"kind": kind, "stage": "build", "step": "", "reason": "killed"}}
-    session = cast("Session", SimpleNamespace(deadline_s=5.0))
+    session = cast("Session", SimpleNamespace(limits=WorkerLimits(5.0)))
     with Log(tmp_path / "log") as log:
         facts = FactStore(session, log, cache=None, seconds={})
         facts.record("build", "key", fact=fact)

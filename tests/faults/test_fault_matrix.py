@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from passsearch.store import Log
 from passsearch.toolchain import Toolchain
 
 
@@ -28,6 +29,25 @@ def test_a_torn_log_costs_nothing(relax: Toolchain, matrix: Any, tmp_path: Path)
     assert len(document["rows"]) == 1 and not problems(document)
     row = "| log: a torn last line | read again; finished by 1 more start | 0 | 0 | 0 | 0 |"
     assert row in matrix.table(json.loads((tmp_path / "matrix.json").read_text()))
+
+
+def test_only_a_fact_that_holds_counts_when_it_is_made_again(matrix: Any, tmp_path: Path) -> None:
+    def place(name: str, *facts: dict[str, Any]) -> Any:
+        home = tmp_path / name
+        (home / "run").mkdir(parents=True)
+        (home / "run" / "result.json").write_text(json.dumps({"failed": []}))
+        with Log(home / "run" / "log.jsonl") as log:
+            for fact in facts:
+                log.record("build", "state|O3", fact=fact)
+        return matrix.Place(home, home / "network.onnx")
+
+    whole, cut, killed = {"digest": "a"}, {"digest": "a", "is_cut": True}, {"failure": {"kind": "infra"}}
+    reference = matrix.Reference(place("reference", whole))
+    for number, facts in enumerate([(whole,), (cut, whole), (killed, killed, cut, whole)]):
+        assert reference.check(place(f"well-{number}", *facts), []) == ([], [])
+    for number, facts in enumerate([(whole, whole), (cut, whole, whole)]):
+        lost, false = reference.check(place(f"twice-{number}", *facts), [])
+        assert lost == ["twice: ('build', 'state|O3')"] and not false
 
 
 @pytest.mark.slow

@@ -1,8 +1,9 @@
 """The choices of a search, on a simulated machine whose candidates are known."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpe
 from passsearch.evaluate import Built, CandidateSamples
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.search import RunOptions, Scored, Search, Space, shortlist
+from passsearch.search.shortlist import SHORTLIST
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
 COMPILE_S = {"Same": 5.0, "SlowSame": 40.0, "Equal": 8.0, "Quick": 2.0, "Fast": 15.0, "Near": 14.5}
@@ -39,17 +41,15 @@ class Result:
         return str(self.finalists[0].candidate.pipeline)
 
 
-def search(
-    gains: Mapping[str, float],
+def make_search(
+    evaluator: SimulatedEvaluator,
     names: Sequence[str],
     objective: str = "throughput",
     *,
-    seed: int = 0,
     keep_throughput: float = 0.98,
-) -> Result:
-    evaluator = KnownCandidates(Machine(Noise(), seed), gains)
+) -> Search:
     options = RunOptions((Objective.parse(objective),), len(names), keep_throughput=keep_throughput)
-    study = Search(
+    return Search(
         evaluator,
         Space(load("relay"), (), frozenset()),
         options=options,
@@ -59,6 +59,18 @@ def search(
         elapsed_s=lambda: 0.0,
         progress=lambda *_: None,
     )
+
+
+def search(
+    gains: Mapping[str, float],
+    names: Sequence[str],
+    objective: str = "throughput",
+    *,
+    seed: int = 0,
+    keep_throughput: float = 0.98,
+) -> Result:
+    evaluator = KnownCandidates(Machine(Noise(), seed), gains)
+    study = make_search(evaluator, names, objective, keep_throughput=keep_throughput)
     study.run()
     assert study.scoring is not None and study.reference is not None
     return Result(study, shortlist(evaluator, study.scoring, study.ranked(), reference=study.reference))
@@ -167,3 +179,33 @@ def test_candidates_are_timed_beside_a_far_faster_one_and_compared_with_the_base
     assert str(ranked[0].candidate.pipeline) == "Quick"
     ratios = {str(each.candidate.pipeline): each.ratio.value for each in ranked if each.ratio}
     assert ratios == pytest.approx({"Fast": 120, "Quick": 150, "Equal": 130}, rel=0.1)
+
+
+class ShortDisk(KnownCandidates):
+    """Candidates on a disk that is always short: what is not needed loses its files at once."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.files: set[str] = set()
+        self.most = 0
+
+    def build(self, state: str, candidate: Candidate, *, longest_s: float = math.inf) -> Built | Failure:
+        """Return an artifact with files."""
+        self.files.add(state)
+        self.most = max(self.most, len(self.files))
+        return super().build(state, candidate)
+
+    def make_room(self, needed: Collection[Built]) -> None:
+        """Delete the files of all others."""
+        self.files &= {built.state for built in needed}
+
+
+def test_a_search_on_a_short_disk_keeps_what_the_shortlist_measures() -> None:
+    gains = {name: 1 + number / 10 for number, name in enumerate("EHACFBDGIJ")}
+    evaluator = ShortDisk(Machine(Noise(), 0), gains)
+    study = make_search(evaluator, sorted(gains))
+    study.run()
+    assert study.reference is not None
+    kept = {str(scored.candidate.pipeline) for scored in study.ranked()[:4]}
+    # The last candidate was built after room was made for it.
+    assert kept <= evaluator.files and evaluator.most <= SHORTLIST + 3 < len(gains)

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from passsearch.cli import app
-from passsearch.store import RunFolder, cache_entries, in_use, limit_cache, open_fact_cache
+from passsearch.errors import UserError
+from passsearch.store import RunFolder, cache_entries, in_use, limit_cache, limit_cache_hourly, open_fact_cache
+from passsearch.store.cache_limit import STAMP
 
 DIGEST = "0123456789abcdef"
 
@@ -120,3 +122,39 @@ def test_a_limit_that_is_no_size_is_refused_in_one_line(
 
     assert app.main(["tune", "zoo:resnet_tiny"]) == 2
     assert f"got `{text}`" in capsys.readouterr().err
+
+
+# The second age is that of a stamp after the clock was set back.
+@pytest.mark.parametrize("stamp_age_s", [4000.0, -4000.0])
+def test_the_cache_is_looked_at_once_an_hour_or_when_the_limit_changes(cache: Path, stamp_age_s: float) -> None:
+    assert limit_cache_hourly(cache, limit_bytes=10**6) == []
+    assert len(limit_cache_hourly(cache, limit_bytes=4500)) == 2  # another limit
+    graph = cache / "graphs" / f"net-{DIGEST}-1.json"
+    graph.write_text("x" * 9000)
+    age(graph, 99_000)
+    assert limit_cache_hourly(cache, limit_bytes=4500) == []
+    age(cache / STAMP, stamp_age_s)
+    assert [entry.kind for entry in limit_cache_hourly(cache, limit_bytes=4500)] == ["graph"]
+
+
+def test_a_run_counts_whatever_its_result_is(cache: Path) -> None:
+    (cache / "runs" / "old" / "result.json").write_text("no result")
+    oldest = cache_entries(cache)[0]
+    assert oldest.kind == "run" and oldest.age_s == pytest.approx(9000, abs=60)
+    assert oldest.bytes == sum(path.stat().st_size for path in (cache / "runs" / "old").iterdir())
+
+
+def test_a_run_whose_network_is_in_use_stays(cache: Path) -> None:
+    run = cache / "runs" / "old"
+    with in_use(cache, [run / "network.json"]):
+        assert run not in {entry.paths[0] for entry in limit_cache(cache, limit_bytes=0)}
+        with pytest.raises(UserError, match="in use by another process"):
+            RunFolder(run, {})
+    assert [entry.paths for entry in limit_cache(cache, limit_bytes=0)] == [(run,)]
+
+
+def test_a_run_that_goes_on_uses_its_own_network(cache: Path) -> None:
+    run = RunFolder(cache / "runs" / "old", {})
+    with in_use(cache, [run.path / "network.json"]):
+        run.log.record("samples", "b", fact={})
+    run.close()

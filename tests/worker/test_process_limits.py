@@ -137,9 +137,43 @@ def test_what_a_killed_process_left_is_deleted_by_the_next_one(temporary: Path) 
     assert not list(temporary.iterdir())
 
 
-def test_the_memory_of_a_container_counts(tmp_path: Path) -> None:
-    assert machine_memory_bytes(tmp_path) == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    (tmp_path / "memory.max").write_text("max\n")
-    (tmp_path / "memory").mkdir()
-    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("1000000\n")
-    assert machine_memory_bytes(tmp_path) == 1_000_000
+def write_limit(file: Path, limit: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"{limit}\n")
+
+
+@pytest.fixture
+def membership(tmp_path: Path) -> Path:
+    """A list of control groups like that of a process which a batch system has started."""
+    file = tmp_path / "membership"
+    file.write_text("9:cpu,cpuacct:/\n4:memory:/job/step\n1:name=systemd:/\n0::/slurm/job_7/step_0\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"memory.max": "1000000"},  # a container, whose own group is the outermost that it sees
+        {"memory/memory.limit_in_bytes": "1000000"},
+        {"slurm/job_7/step_0/memory.max": "1000000", "memory.max": "max"},
+        {"slurm/job_7/step_0/memory.max": "3000000", "slurm/job_7/memory.max": "1000000"},
+        {"slurm/job_7/step_0/memory.max": "max", "slurm/memory.high": "1000000"},
+        {"memory/job/step/memory.limit_in_bytes": "1000000", "slurm/memory.max": "2000000"},
+    ],
+)
+def test_the_least_limit_of_all_control_groups_counts(tmp_path: Path, membership: Path, files: dict[str, str]) -> None:
+    for name, limit in files.items():
+        write_limit(tmp_path / "groups" / name, limit)
+    assert machine_memory_bytes(tmp_path / "groups", membership) == 1_000_000
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0::/other/group\n", "0::/../other\n", "0::/a:b\n", "no list:", "4:memory:/slurm\n"]
+)
+def test_limits_of_other_control_groups_do_not_count(tmp_path: Path, text: str) -> None:
+    membership, groups = tmp_path / "membership", tmp_path / "groups" / "here"
+    membership.write_text(text)
+    write_limit(groups / "slurm" / "memory.max", "1000000")
+    write_limit(groups.parent / "other" / "memory.max", "1000000")
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert machine_memory_bytes(groups, membership) == machine_memory_bytes(groups, tmp_path / "missing") == machine

@@ -1,7 +1,7 @@
 """A space whose every state was built and timed before, so that a search on it needs no compiler."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -97,6 +97,9 @@ class RecordedEvaluator:
         return built
 
     def discard(self, built: Built) -> None:
+        """Do nothing: there are no files."""
+
+    def make_room(self, needed: Collection[Built]) -> None:
         """Do nothing: there are no files."""
 
     def sample(self, reference: Built, candidate: Built) -> CandidateSamples | Failure:

@@ -6,7 +6,7 @@ sizes of these disturbances were read on the machine of docs/results.md, the sta
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -157,6 +157,9 @@ class SimulatedEvaluator:
         return built
 
     def discard(self, built: Built) -> None:
+        """Do nothing: there are no files."""
+
+    def make_room(self, needed: Collection[Built]) -> None:
         """Do nothing: there are no files."""
 
     def sample(self, reference: Built, candidate: Built) -> CandidateSamples | Failure:
