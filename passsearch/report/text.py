@@ -210,14 +210,21 @@ def failure_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _composition(composition: Mapping[str, Any]) -> str:
     """Return what the times of kernels decided between, and what they predict."""
     begin_s, predicted_s = composition["begin_s"], composition["predicted_s"]
-    # Results of earlier versions have no bound.
-    rest = 1 - composition.get("bound_s", predicted_s) / predicted_s
-    bound = f"; no combination is predicted to save more than {rest:.1%} of that" if "bound_s" in composition else ""
     return (
         f"{composition['kernels']} kernels timed in {composition['variants']} variants, which decide between "
         f"10^{composition['combinations_log10']:.0f} combinations; predicted {1e3 * predicted_s:.3g} ms instead of "
-        f"{1e3 * begin_s:.3g} ms an inference{bound}"
+        f"{1e3 * begin_s:.3g} ms an inference{_bound(composition)}"
     )
+
+
+def _bound(composition: Mapping[str, Any]) -> str:
+    """Return what other combinations could save; results of earlier versions do not say."""
+    if "bound_s" not in composition:
+        return ""
+    rest = format_percent(1 - composition["bound_s"] / composition["predicted_s"])
+    if rest == format_percent(0.0):
+        return "; no combination is predicted to be faster"
+    return f"; no combination is predicted to save more than {rest} of that"
 
 
 def _paragraphs(lines: Iterable[tuple[str, str]], width: int) -> str:

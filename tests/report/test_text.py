@@ -354,6 +354,15 @@ def test_a_composition_says_what_decided_between_how_many_and_what_it_predicts(r
     assert "kernels:" not in result_text({**result, "composition": None})
 
 
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [(1.0, "no combination is predicted to be faster"), (0.988, "to save more than 1.2 % of that")],
+)
+def test_a_composition_says_what_other_choices_could_save(result: dict[str, Any], share: float, said: str) -> None:
+    composition = {**result["composition"], "bound_s": share * result["composition"]["predicted_s"]}
+    assert said in " ".join(result_text({**result, "composition": composition}, width=400).split())
+
+
 def test_the_tutorial_lists_every_key_of_a_result(result: dict[str, Any]) -> None:
     section = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text().split("## 10.")[1]
     measured = {key for row in ("baseline", "best") for key in result[row]}
