@@ -26,6 +26,7 @@ def ablate(
     run: str | Path,
     *,
     timeout: float | None = None,
+    until_decided: bool = False,
     toolchain: str | None = None,
     deadline: float = DEADLINE_S,
     memory: float | None = None,
@@ -43,6 +44,8 @@ def ablate(
     Args:
         run: A finished run folder.
         timeout: Wall time of this call in seconds; no measurement begins that would not fit into it.
+        until_decided: True to end as soon as it is decided what every pass is worth. Fewer processes may time the
+            steps, and only those pipelines are compiled afresh whose compile time can change what a pass is worth.
         toolchain: Name of the toolchain; the run's own by default.
         deadline: Seconds one request to a worker may take.
         memory: Gigabytes that one compiler process may use.
@@ -71,7 +74,7 @@ def ablate(
             progress_callback(progress) as report,
             WorkerEvaluator(session, log=measured.log, folder=measured.artifacts) as evaluator,
         ):
-            ablation = ablate_run(document, evaluator, progress=report, left_s=left_s)
+            ablation = ablate_run(document, evaluator, progress=report, left_s=left_s, until_decided=until_decided)
         ablation["headline"] = ablation_headline(ablation)
         write_json(folder / ABLATION, ablation)
         if ablation["complete"]:

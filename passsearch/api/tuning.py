@@ -123,9 +123,15 @@ class TuneResult:
         """
         return export_run(self.document, self.run, to=Path(to), minimal=minimal, **self._allowed)
 
-    def ablate(self, *, timeout: float | None = None, progress: Progress | bool | None = None) -> Ablation:
+    def ablate(
+        self,
+        *,
+        timeout: float | None = None,
+        until_decided: bool = False,
+        progress: Progress | bool | None = None,
+    ) -> Ablation:
         """Measure what each pass of the winner is worth; see ``passsearch.ablate``."""
-        return ablate(self.run, timeout=timeout, progress=progress, **self._allowed)
+        return ablate(self.run, timeout=timeout, until_decided=until_decided, progress=progress, **self._allowed)
 
     @cached_property
     def compiled(self) -> Callable[..., Any]:

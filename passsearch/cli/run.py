@@ -106,6 +106,13 @@ def ablate(
     timeout: Annotated[
         float | None, number_option("timeout", metavar="SECONDS", text="Time limit; the same command goes on.")
     ] = None,
+    until_decided: Annotated[
+        bool,
+        typer.Option(
+            "--until-decided",
+            help="End once it is decided what each pass is worth; compiles afresh only where that decides.",
+        ),
+    ] = False,
     toolchain: ToolchainName = None,
     deadline: Deadline = DEADLINE_S,
     memory: Memory = None,
@@ -124,6 +131,7 @@ def ablate(
         document = api.ablate(
             run,
             timeout=timeout,
+            until_decided=until_decided,
             toolchain=toolchain,
             deadline=deadline,
             memory=memory,

@@ -1,5 +1,6 @@
 """The measurement plans: how long and how often artifacts run, for searches and for decisions."""
 
+import math
 from dataclasses import dataclass, field, replace
 
 from passsearch.measure import PlacePlan, RoundPlan, VariantPlan, WindowPlan, race_critical_values
@@ -65,13 +66,14 @@ class MeasurementPlans:
     # 21 to 24 of the 35 choices of passes change nothing on any state of a network (docs/search.md).
     no_op_states: int = 20
 
-    def number_of_processes(self, compile_s: float, process_s: float) -> int:
+    def number_of_processes(self, compile_s: float, process_s: float, *, most_s: float = math.inf) -> int:
         """Return how many timing processes one repetition of a confirmation has.
 
         Args:
             compile_s: Time that the compiles of the repetition took.
             process_s: Time that one timing process takes.
+            most_s: Time that is left for the timing of the repetition.
         """
         # The number follows from how long they take and never from what they measure.
-        number = int(max(compile_s, self.least_timing_s) / process_s)
+        number = int(min(max(compile_s, self.least_timing_s), max(most_s, 0.0)) / process_s)
         return min(self.most_processes, max(self.least_processes, number))

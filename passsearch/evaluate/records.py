@@ -1,5 +1,6 @@
 """Typed records of what the compiler processes answer, each read from its fact in one place."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -205,6 +206,7 @@ class TimingRequest:
         processes: Number of processes; ``None`` for as many as fit into ``least_s`` or
             ``MeasurementPlans.least_timing_s``, within the bounds of the plans.
         least_s: Time that timing may take, if it is longer than ``MeasurementPlans.least_timing_s``.
+        most_s: Time that is left for it.
         turn: Number of the first process; it decides the order in which artifacts are loaded.
         restored: Artifacts whose files are made again, if they are gone, before they are timed.
     """
@@ -214,6 +216,7 @@ class TimingRequest:
     plan: RoundPlan | Cf22Plan
     processes: int | None = None
     least_s: float = 0.0
+    most_s: float = math.inf
     turn: int = 0
     restored: tuple["Built", ...] = ()
 

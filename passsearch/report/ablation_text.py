@@ -88,7 +88,9 @@ def ablation_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if kernels := _kernel_sums(document):
         yield "kernels", kernels
     floor = format_percent(measured.get("noise_floor"))
-    yield "measured", f"{measured['processes']} processes, {measured['compiles']} compiles of each; noise floor {floor}"
+    compiled = "the winner and of the pipelines as fast as it" if document.get("until_decided") else "each"
+    compiles = f"{measured['compiles']} compiles of {compiled}"
+    yield "measured", f"{measured['processes']} processes, {compiles}; noise floor {floor}"
     if not document["complete"]:
         yield "not complete", "the time limit cut it off; the same command goes on"
 

@@ -9,8 +9,15 @@ from typing import Any
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.errors import UserError
 from passsearch.evaluate import Built, WorkerEvaluator
-from passsearch.measure import Ratio
-from passsearch.search.ablation_document import LEAST_SHARE, WORTHLESS, ablation_document
+from passsearch.measure import Ratio, level_of_looks
+from passsearch.search.ablation_document import (
+    LEAST_SHARE,
+    NOTHING,
+    UNDECIDED,
+    WORTHLESS,
+    AblationRows,
+    ablation_document,
+)
 from passsearch.search.ablation_records import CompileRounds, Readings, compile_key
 from passsearch.search.ablation_steps import LADDER, WITHOUT, Step, ablation_steps, built_steps, shortest_form
 from passsearch.search.comparison import built_baseline, time_contenders
@@ -23,6 +30,10 @@ from passsearch.search.comparison_records import (
 )
 from passsearch.search.confirm import COMPILE_PAIRS
 from passsearch.search.document import Document, ratio_document
+
+FIRST_LOOK, LOOK_STEP = 5, 2
+"""Number of timing processes after which an ablation may end once all is decided, and the number until the next look.
+With fewer processes Student's t of these levels is so wide that next to nothing is decided."""
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +49,8 @@ class Ablation:
         objective: Objective of the run.
         progress: Callback; gets the current step in words, the number of finished pipelines and that of all.
         left_s: Returns the seconds until the time limit.
+        until_decided: True to end as soon as it is decided what every pass is worth. Then only those pipelines are
+            compiled afresh whose compile time can still change that.
     """
 
     side: Side
@@ -46,6 +59,13 @@ class Ablation:
     objective: str
     progress: Callable[[str, int, int], None]
     left_s: Callable[[], float]
+    until_decided: bool = False
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """Numbers of timing processes after which the measurement may end."""
+        most = self.evaluator.plans.comparison_processes
+        return (*range(FIRST_LOOK, most, LOOK_STEP), most) if self.until_decided else (most,)
 
     @property
     def evaluator(self) -> WorkerEvaluator:
@@ -65,10 +85,8 @@ class Ablation:
         steps = self._build(ablation_steps(shortest))
         # Before the measurement, which takes all the time that is left.
         kernels = self._kernel_times(shortest)
-        readings = self._measure(steps, reference)
-        document = ablation_document(
-            steps, self.evaluator, readings, reference=reference, baseline=self.baseline, objective=self.objective
-        )
+        document = ablation_document(self._measure(steps, reference))
+        document["until_decided"] = self.until_decided
         document["dropped"] = [str(step) for step in dropped]
         # A pass that occurs twice stays if either occurrence is worth something.
         rows = [row for row in document["rows"] if row["kind"] == WITHOUT]
@@ -100,18 +118,44 @@ class Ablation:
     def _restored(self, outcome: Built | Failure | None) -> Built | Failure | None:
         return self.evaluator.restore(outcome) if isinstance(outcome, Built) else outcome
 
-    def _measure(self, steps: Sequence[Step], reference: Built) -> Readings:
-        """Time every binary once in each process, and compile every pipeline once in each round."""
+    def _measure(self, steps: Sequence[Step], reference: Built) -> AblationRows:
+        """Time every binary once in each process, and compile pipelines once in each round."""
         contenders, indices = self._contenders(built_steps(steps), reference)
-        candidates = {compile_key(step.candidate): step.candidate for step in steps if step.name in indices}
-        most = self.evaluator.plans.most_repetitions if self.objective == "compile_time" else COMPILE_PAIRS
-        compiles = CompileRounds(self.evaluator, [self.baseline, *candidates.values()], most, self.left_s)
-        samples = self._time(contenders, reference, compiles, total=len(steps))
-        is_built = all(step.outcome is not None for step in steps)
         runs = not self.evaluator.session.cannot_run_reason
-        timed = len(samples.processes) if samples else 0
-        is_timed = timed == self.evaluator.plans.comparison_processes if runs else len(compiles.seconds) == most
-        return Readings(samples, indices, compiles, is_built and is_timed)
+        most = self.evaluator.plans.most_repetitions if self.objective == "compile_time" else COMPILE_PAIRS
+        pipelines = {compile_key(step.candidate): step.candidate for step in steps if step.name in indices}
+        compiles = CompileRounds(self.evaluator, [self.baseline, *pipelines.values()], most, self.left_s)
+
+        def rows(samples: ComparisonSamples | None, *, is_complete: bool = False) -> AblationRows:
+            readings = Readings(samples, indices, compiles, is_complete, len(self.looks))
+            return AblationRows(steps, self.evaluator, readings, reference, self.baseline, self.objective)
+
+        def is_decided(samples: ComparisonSamples) -> bool:
+            return UNDECIDED not in rows(samples).speed_worths().values()
+
+        # Side by side, so that a time limit leaves some of both; or one after the other, as speed decides what else.
+        beside = CompileRounds(self.evaluator, [], 0, self.left_s) if self.until_decided else compiles
+        samples = self._time(contenders, reference, beside, is_enough=is_decided, total=len(steps)) if runs else None
+        if self.until_decided:
+            deciding = self._deciding(steps, rows(samples).speed_worths())
+            compiles = replace(compiles, candidates=deciding, most=most if deciding else 0)
+        if not runs or self.until_decided:
+            self._compile(compiles, total=len(steps))
+        is_built = all(step.outcome is not None for step in steps)
+        is_timed = not runs or (samples is not None and self._is_last(samples, is_decided))
+        is_compiled = len(compiles.seconds) == compiles.most or (runs and not self.until_decided)
+        return rows(samples, is_complete=is_built and is_timed and is_compiled)
+
+    def _deciding(self, steps: Sequence[Step], speeds: Mapping[str, str]) -> list[Candidate]:
+        """Return the winner and the pipelines whose compile time says what the pass that they lack is worth.
+
+        This follows from throughput and never from compile times, so it is no bias in these.
+        """
+        matters = [step for step in steps if self.objective == "compile_time" or speeds.get(step.name) == NOTHING]
+        without = [step for step in matters if step.name in speeds]
+        top = [step for step in steps if step.kind == LADDER][-1]
+        different = {compile_key(step.candidate): step.candidate for step in [top, *without]}
+        return list(different.values()) if without else []
 
     def _contenders(self, built: Mapping[str, Built], reference: Built) -> tuple[list[Contender], dict[str, int]]:
         """Return one contender for each binary, and the index of each step."""
@@ -123,27 +167,43 @@ class Ablation:
         return contenders, {name: places[artifact.digest] for name, artifact in built.items()}
 
     def _time(
-        self, contenders: Sequence[Contender], reference: Built, compiles: CompileRounds, *, total: int
+        self,
+        contenders: Sequence[Contender],
+        reference: Built,
+        compiles: CompileRounds,
+        *,
+        is_enough: Callable[[ComparisonSamples], bool],
+        total: int,
     ) -> ComparisonSamples | None:
         begin = time.monotonic()
 
-        def go_on(turn: int) -> bool:
+        def go_on(samples: ComparisonSamples) -> bool:
             nonlocal begin
             compiles.add()
-            self.progress(f"measured in {turn + 1} processes", total, total)
+            self.progress(f"measured in {len(samples.processes)} processes", total, total)
             elapsed, begin = time.monotonic() - begin, time.monotonic()
             # A turn of the same length must fit into the time that is left.
-            return self.left_s() > elapsed
+            return not self._is_last(samples, is_enough) and self.left_s() > elapsed
 
         if self.left_s() <= 0:
-            return None
-        if self.evaluator.session.cannot_run_reason:
-            while len(compiles.seconds) < compiles.most and go_on(len(compiles.seconds)):
-                pass
             return None
         self.progress("measuring", total, total)
         options = ComparisonOptions(reads_consumption=False)
         return time_contenders([self.side], contenders, reference=reference, options=options, go_on=go_on)
+
+    def _is_last(self, samples: ComparisonSamples, is_enough: Callable[[ComparisonSamples], bool]) -> bool:
+        """Return whether no further process is needed: after the last look, or at a look that sees enough."""
+        number = len(samples.processes)
+        return number >= self.looks[-1] or (number in self.looks and is_enough(samples))
+
+    def _compile(self, compiles: CompileRounds, *, total: int) -> None:
+        """Compile in rounds as long as a round of the same length fits into the time that is left."""
+        elapsed = 0.0
+        while len(compiles.seconds) < compiles.most and self.left_s() > elapsed:
+            begin = time.monotonic()
+            self.progress(f"compiling afresh, {len(compiles.seconds) + 1} of {compiles.most}", total, total)
+            compiles.add()
+            elapsed = time.monotonic() - begin
 
     def _minimal(self, winner: Candidate, reference: Built, *, worthless: frozenset[str]) -> Document | None:
         """Return the shortest form that is the same binary or certainly as fast, for an export."""
@@ -171,11 +231,17 @@ class Ablation:
             return None  # only throughput is measured here
         contenders, indices = self._contenders({"winner": first, "shorter": second}, reference)
         compiles = CompileRounds(self.evaluator, [winner, shorter], 0, self.left_s)
-        samples = self._time(contenders, reference, compiles, total=2)
+        level = level_of_looks(len(self.looks))
+
+        def is_as_fast(samples: ComparisonSamples) -> bool:
+            ratio = samples.ratio(indices["shorter"], reference=indices["winner"], level=level)
+            return ratio.interval.low >= LEAST_SHARE and samples.floor <= 1 - LEAST_SHARE
+
+        samples = self._time(contenders, reference, compiles, is_enough=is_as_fast, total=2)
         if samples is None:
             return None
-        ratio = samples.ratio(indices["shorter"], reference=indices["winner"])
-        if ratio.interval.low < LEAST_SHARE or samples.floor > 1 - LEAST_SHARE:
+        ratio = samples.ratio(indices["shorter"], reference=indices["winner"], level=level)
+        if not is_as_fast(samples):
             _log.info("without the passes worth nothing the winner reads %s, so they stay", ratio)
             return None
         return self._minimal_document(shorter, same_binary=False, ratio=ratio)
@@ -207,6 +273,7 @@ def ablate_run(
     *,
     progress: Callable[[str, int, int], None],
     left_s: Callable[[], float],
+    until_decided: bool = False,
 ) -> Document:
     """Measure what each pass of a run's winner is worth.
 
@@ -215,6 +282,7 @@ def ablate_run(
         evaluator: An evaluator of the network that the run saved.
         progress: Callback; gets the current step in words, the number of finished pipelines and that of all.
         left_s: Returns the seconds until the time limit; no measurement begins after it.
+        until_decided: True to end as soon as it is decided what every pass is worth.
 
     Raises:
         UserError: Baseline or winner cannot be built any more.
@@ -223,7 +291,7 @@ def ablate_run(
     winner = Candidate(Pipeline.parse(best["pipeline"]), BuildOptions.from_json(best["build"]))
     baseline = evaluator.session.dialect.baseline
     objective = str(document["verdict"]["objective"])
-    ablation = Ablation(Side(evaluator, ()), baseline, winner, objective, progress, left_s).execute()
+    ablation = Ablation(Side(evaluator, ()), baseline, winner, objective, progress, left_s, until_decided).execute()
     return {
         **ablation,
         "network": document["model"]["source"],

@@ -8,7 +8,7 @@ from typing import Any
 
 from passsearch.core import Candidate, Failure, timestamp
 from passsearch.evaluate import Built, WorkerEvaluator
-from passsearch.measure import LEVEL, Ratio, is_improvement, mean_ratio
+from passsearch.measure import LEVEL, Ratio, is_improvement, level_of_looks, mean_ratio
 from passsearch.search.ablation_records import Readings
 from passsearch.search.ablation_steps import LADDER, WITHOUT, Step, built_steps, changed_kernels
 from passsearch.search.comparison_records import BASELINE
@@ -54,7 +54,7 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class AblationRows:
     """Makes the rows of an ablation.
 
     Attributes:
@@ -76,13 +76,19 @@ class _Rows:
     @property
     def level(self) -> float:
         """Level of the intervals of gains: one wrong verdict among all is as improbable as one wrong interval."""
-        # Two for each step: throughput and compile time.
-        return 1 - (1 - LEVEL) / (2 * len(self.steps))
+        # Two for each step, throughput and compile time, and this at every look.
+        return level_of_looks(2 * len(self.steps) * self.readings.looks)
+
+    def speed_worths(self) -> dict[str, str]:
+        """Return what each pass that was left out is worth by throughput alone, by name of the step that was built."""
+        steps = [step for step in self.steps if step.kind == WITHOUT and isinstance(step.outcome, Built)]
+        return {step.name: self._speed_worth(step, self._before(step)) for step in steps}
 
     def row(self, step: Step) -> Document:
         """Return the row of one step."""
         before, outcome = self._before(step), step.outcome
         speed, compiling = self._speed(step, before), self._compile_time(step, before)
+        worth = self._worth(step, by_speed=self._speed_worth(step, before), by_compile_time=compiling.worth)
         built = outcome if isinstance(outcome, Built) else None
         return {
             "kind": step.kind,
@@ -98,7 +104,7 @@ class _Rows:
             **self._kernels(built, before),
             "same_binary_as": self._same_binary(step) if built else None,
             "failure": outcome.to_json() if isinstance(outcome, Failure) else None,
-            "worth": self._worth(step, before, speed=speed, compiling=compiling),
+            "worth": worth,
         }
 
     def _before(self, step: Step) -> Step | None:
@@ -109,16 +115,18 @@ class _Rows:
         earlier = [each for each in self.steps[: names.index(step.name)] if isinstance(each.outcome, Built)]
         return earlier[-1] if earlier else None
 
-    def _worth(self, step: Step, before: Step | None, *, speed: Gain, compiling: Gain) -> str:
+    def _speed_worth(self, step: Step, before: Step | None) -> str:
+        is_same = self._artifact(step).digest == self._artifact(before).digest
+        runs = not self.evaluator.session.cannot_run_reason
+        return NOTHING if is_same or not runs else self._speed(step, before).worth
+
+    def _worth(self, step: Step, *, by_speed: str, by_compile_time: str) -> str:
         if isinstance(step.outcome, Failure) and step.kind == WITHOUT:
             return NEEDED
         if not isinstance(step.outcome, Built):
             return UNDECIDED
-        is_same = step.outcome.digest == self._artifact(before).digest
-        runs = not self.evaluator.session.cannot_run_reason
-        by_speed = NOTHING if is_same or not runs else speed.worth
-        first, second = by_speed, compiling.worth
-        if self.objective == "compile_time" or not runs:
+        first, second = by_speed, by_compile_time
+        if self.objective == "compile_time" or self.evaluator.session.cannot_run_reason:
             first, second = second, first
         # A pass that leaves the objective alone may still gain something else, which is a reason to keep it.
         return GAIN if first == NOTHING and second == GAIN else first
@@ -187,33 +195,24 @@ class _Rows:
         return None if first == step.name else first
 
 
-def ablation_document(
-    steps: Sequence[Step],
-    evaluator: WorkerEvaluator,
-    readings: Readings,
-    *,
-    reference: Built,
-    baseline: Candidate,
-    objective: str,
-) -> Document:
+def ablation_document(make: AblationRows) -> Document:
     """Return an ablation without what it leads to: a shorter form, and the times of kernels."""
-    make = _Rows(steps, evaluator, readings, reference, baseline, objective)
-    rows = [make.row(step) for step in steps]
-    top = next(step for step in reversed(steps) if step.kind == LADDER).candidate
+    rows = [make.row(step) for step in make.steps]
+    top = next(step for step in reversed(make.steps) if step.kind == LADDER).candidate
     return {
         "schema_version": ABLATION_VERSION,
-        "objective": objective,
-        "baseline": baseline.name,
+        "objective": make.objective,
+        "baseline": make.baseline.name,
         "passes": [str(step) for step in top.pipeline.passes],
         "build": top.build.to_json(),
         "rows": rows,
         "worth_nothing": [row["pass"] for row in rows if row["kind"] == WITHOUT and row["worth"] in WORTHLESS],
-        "complete": readings.is_complete,
+        "complete": make.readings.is_complete,
         "measured": _measured(make),
     }
 
 
-def _measured(rows: _Rows) -> dict[str, Any]:
+def _measured(rows: AblationRows) -> dict[str, Any]:
     samples, session = rows.readings.samples, rows.evaluator.session
     floor = samples.floor if samples else math.inf
     return {

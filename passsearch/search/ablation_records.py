@@ -84,9 +84,11 @@ class Readings:
         indices: Index of each built step among these, by name; steps with one binary share theirs.
         compiles: Compile times.
         is_complete: False if the time limit cut the measurement off.
+        looks: Number of times that the samples may have been looked at to end the measurement; 1 for the end only.
     """
 
     samples: ComparisonSamples | None
     indices: Mapping[str, int]
     compiles: CompileRounds
     is_complete: bool
+    looks: int = 1

@@ -16,6 +16,7 @@ from passsearch.core import Candidate, Failure, timestamp
 from passsearch.errors import UserError
 from passsearch.evaluate import (
     Built,
+    Conditions,
     ProcessSamples,
     TimedArtifacts,
     TimingRequest,
@@ -189,7 +190,7 @@ def time_contenders(
     *,
     reference: Built,
     options: ComparisonOptions,
-    go_on: Callable[[int], bool] = lambda turn: True,
+    go_on: Callable[[ComparisonSamples], bool] = lambda samples: True,
 ) -> ComparisonSamples:
     """Return samples of the reference, its twin and all contenders, interleaved in several processes.
 
@@ -198,7 +199,7 @@ def time_contenders(
         contenders: Built pipelines; their indices are their places among those that are timed.
         reference: The baseline.
         options: Options of the comparison.
-        go_on: Callback after a turn, which gets its number, the first being 0; false ends the measurement early.
+        go_on: Callback after a turn, which gets the samples so far; false ends the measurement early.
     """
     plan = _plan(options, sides[0].evaluator.plans.final_rounds)
     others = sum(contender.index > BASELINE for contender in contenders)
@@ -212,19 +213,24 @@ def time_contenders(
     turns: list[list[ProcessSamples]] = []
     for turn in range(number):
         turns.append(_turn(jobs, plan, turn=turn))
-        if not go_on(turn):
+        samples = ComparisonSamples(
+            processes=[_merge(turn) for turn in turns],
+            conditions=_conditions(turns[0]),
+            protocol=options.protocol,
+            level=level,
+            baseline=reference.digest,
+        )
+        if not go_on(samples):
             break
-    conditions = [turns[0][0].conditions]
-    for process in turns[0]:
+    return replace(samples, consumption=_consumption(jobs, plan) if options.reads_consumption else ())
+
+
+def _conditions(turn: Sequence[ProcessSamples]) -> list[Conditions]:
+    """Return the conditions of the baseline and of every other artifact that the processes of a turn timed."""
+    conditions = [turn[0].conditions]
+    for process in turn:
         conditions += [process.conditions] * len(process.candidates)
-    return ComparisonSamples(
-        processes=[_merge(turn) for turn in turns],
-        conditions=conditions,
-        protocol=options.protocol,
-        level=level,
-        baseline=reference.digest,
-        consumption=_consumption(jobs, plan) if options.reads_consumption else (),
-    )
+    return conditions
 
 
 def _turn(jobs: Sequence[_Job], plan: RoundPlan | Cf22Plan, *, turn: int) -> list[ProcessSamples]:

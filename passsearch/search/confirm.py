@@ -139,7 +139,7 @@ def confirm(
         progress(f"confirming: fresh compile {len(results) + 1} of {repetitions} to {most}")
         _log.info("confirming %s: repetition %d", candidate.pipeline, len(results) + 1)
         processes = sum(len(earlier.timed.processes) for earlier in results)
-        result = _repeat(evaluator, pairing, turn=len(results), processes=processes)
+        result = _repeat(evaluator, pairing, turn=len(results), processes=processes, left_s=left_s)
         if isinstance(result, Failure):
             _log.info("the confirmation ends: %s in %s, %s", result.kind, result.stage, result.reason)
             return result
@@ -186,7 +186,9 @@ def _compile_further(
     return pairs
 
 
-def _repeat(evaluator: Evaluator, pairing: _Pairing, *, turn: int, processes: int) -> _Repetition | Failure:
+def _repeat(
+    evaluator: Evaluator, pairing: _Pairing, *, turn: int, processes: int, left_s: Callable[[], float]
+) -> _Repetition | Failure:
     """Compile and time once more; ``processes`` is the number of earlier timing processes."""
     compiles = _compile_all(evaluator, pairing, turn=turn)
     if isinstance(compiles, Failure):
@@ -195,10 +197,17 @@ def _repeat(evaluator: Evaluator, pairing: _Pairing, *, turn: int, processes: in
     artifacts = TimedArtifacts(baseline.folder, (candidate.folder,), twin=pairing.twin)
     # The interval narrows with the number of processes. Where compiling is slow, more processes cost little beside it.
     compile_s = baseline.wall_s + candidate.wall_s
+    # One binary is as fast as itself, so its times only show the noise.
+    is_one = baseline.digest == candidate.digest and not pairing.is_consumed
+    number = evaluator.plans.least_processes if is_one else None
+    # The repetitions without which there is no interval share the time that is left.
+    further = max(0, LEAST_REPETITIONS - turn - 1)
+    most_s = (left_s() - further * compile_s) / (further + 1)
     # Other orders of visits and depths of the stack than those of the shortlist, whose seed is that of the run plus 1.
     plan = replace(evaluator.plans.final_rounds, seed=1000 + turn)
     key = f"{turn}-{pairing.slug}"
-    timed = evaluator.time_fresh(TimingRequest(key, artifacts, plan, least_s=compile_s, turn=processes))
+    request = TimingRequest(key, artifacts, plan, number, least_s=compile_s, most_s=most_s, turn=processes)
+    timed = evaluator.time_fresh(request)
     consumed = _measure_consumption(evaluator, pairing, artifacts=artifacts, turn=turn)
     # Each folder can be as large as the network's parameters.
     for compiled in compiles:

@@ -81,3 +81,20 @@ def test_an_ablation_that_was_cut_off_goes_on(run: Path, job: Job, tmp_path: Pat
     folder = passsearch.TuneResult.read(run).export(tmp_path / "deploy", minimal=True)
     assert str(read_pipeline(folder).pipeline) == whole["minimal"]["pipeline"]
     assert job.no_op not in whole["minimal"]["pipeline"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", ["relax"], indirect=True)
+def test_an_ablation_until_all_is_decided_measures_less_and_is_completed_later(run: Path) -> None:
+    decided = passsearch.ablate(run, until_decided=True, plans=PLANS)
+    assert decided["complete"] and decided["until_decided"]
+    as_fast = [row for row in decided["rows"] if row["kind"] == "without" and row["same_binary_as"]]
+    compiled = [row["name"] for row in decided["rows"] if row["compile_s"]]
+    assert {row["name"] for row in as_fast} <= set(compiled), "compile time decides about what is one binary"
+    assert "start" not in compiled, "it decides nothing about a step of the ladder"
+
+    timed = measured_kinds(run).count("timed")
+    whole = passsearch.ablate(run, plans=PLANS)
+    assert whole["complete"] and not whole["until_decided"]
+    assert measured_kinds(run).count("timed") == timed, "nothing is timed twice"
+    assert all(row["compile_s"] for row in whole["rows"])

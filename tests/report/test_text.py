@@ -361,10 +361,12 @@ def test_a_certificate_says_how_far_other_combinations_are_and_how_well_the_pred
     trial = {"name": "composed", "pipeline": composition["pipeline"], "latency_s": {"samples": [0.012, 0.011]}}
     measured = {**result, "composition": composition, "trials": [trial]}
     text = " ".join(result_text(measured, width=400).split())
-    assert "certificate: of these combinations none is predicted to save more than 1.0% of the composed" in text
+    assert "certificate: of these combinations none is predicted to be more than 1 % faster" in text
     assert "its fastest inference takes 11 ms, 1.10 times what the kernels predict" in text
     text = " ".join(result_text({**measured, "trials": []}, width=400).split())
     assert "it was not measured as a whole" in text
+    at_bound = {**measured, "composition": {**composition, "bound_s": 0.010}}
+    assert "none is predicted to be faster; measured" in " ".join(result_text(at_bound, width=400).split())
     earlier = {**measured, "composition": {name: composition[name] for name in composition if name != "bound_s"}}
     assert "certificate:" not in result_text(earlier)
 

@@ -8,9 +8,11 @@ import pytest
 from passsearch.core import Candidate, Interval, Pipeline
 from passsearch.evaluate.testing.simulated import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Ratio
-from passsearch.search.ablation_document import Gain
-from passsearch.search.ablation_records import CompileRounds
+from passsearch.search.ablation import Ablation
+from passsearch.search.ablation_document import AblationRows, Gain
+from passsearch.search.ablation_records import CompileRounds, Readings
 from passsearch.search.ablation_steps import ablation_steps, changed_kernels, shortest_form
+from passsearch.search.comparison_records import Side
 
 
 def reach(pipeline: Pipeline) -> object:
@@ -111,3 +113,16 @@ def test_a_round_that_the_time_cuts_off_does_not_count(tmp_path: Path, monkeypat
     assert rounds.seconds == [] and rounds.ratio(*rounds.candidates, level=0.95) is None
     rounds.add()
     assert len(rounds.seconds) == 1
+
+
+@pytest.mark.parametrize(("until_decided", "looks"), [(False, (9,)), (True, (5, 7, 9))])
+def test_timing_ends_at_a_look_for_which_the_intervals_are_corrected(until_decided: bool, looks: tuple[int]) -> None:
+    evaluator = SimulatedEvaluator(Machine(Noise(), 3), {})
+    sides = Side(evaluator, ())  # type: ignore[arg-type]
+    ablation = Ablation(sides, Candidate(), Candidate(), "throughput", print, lambda: math.inf, until_decided)
+    assert ablation.looks == looks
+    readings = Readings(None, {}, CompileRounds(evaluator, [], 0, lambda: 1.0), False, len(ablation.looks))
+    steps = ablation_steps(Candidate(Pipeline.parse("A,B")))
+    rows = AblationRows(steps, evaluator, readings, None, Candidate(), "throughput")  # type: ignore[arg-type]
+    # Of every step throughput and compile time, at every look; five steps.
+    assert rows.level == pytest.approx(1 - 0.05 / (2 * 5 * len(looks)))

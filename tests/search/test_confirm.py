@@ -14,6 +14,7 @@ from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.search import Confirmation, confirm
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
+FAST = Candidate(Pipeline((PassSpec.of("Fast"),)))
 PLANS = MeasurementPlans()
 
 
@@ -51,13 +52,14 @@ class IrreproducibleCompiles(SimulatedEvaluator):
 def confirmed(
     evaluator: SimulatedEvaluator,
     *,
+    candidate: Candidate = FAST,
     objective: str = "throughput",
     repetitions: int = 3,
     left_s: Callable[[], float] = lambda: math.inf,
 ) -> Confirmation:
     confirmation = confirm(
         evaluator,
-        Candidate(Pipeline((PassSpec.of("Fast"),))),
+        candidate,
         baseline=BASELINE,
         twin=Path("root"),
         repetitions=repetitions,
@@ -129,6 +131,20 @@ def test_a_floor_that_stays_large_ends_with_the_most_repetitions() -> None:
 def test_a_confirmation_ends_with_the_time_limit_but_has_an_interval() -> None:
     confirmation = confirmation_of(1.02, left_s=lambda: -1.0)
     assert confirmation.repetitions == 2 and math.isfinite(confirmation.compile_time.interval.high)
+
+
+def test_one_binary_is_timed_in_the_fewest_processes() -> None:
+    same = confirmed(SimulatedEvaluator(Machine(Noise(), 3), {}), candidate=BASELINE)
+    assert same.same_binary and same.processes == same.repetitions * PLANS.least_processes
+    other = confirmation_of(100.0)
+    assert other.repetitions == same.repetitions and other.processes > same.processes
+
+
+def test_the_repetitions_that_are_always_made_share_a_short_time_limit() -> None:
+    # Without a limit, one repetition times for as long as its compiles take, 20 s at least.
+    short = confirmation_of(100.0, left_s=lambda: 40.0)
+    usual = confirmation_of(100.0)
+    assert short.processes / short.repetitions < usual.processes / usual.repetitions
 
 
 def test_compiles_are_added_until_the_compile_time_says_something() -> None:
