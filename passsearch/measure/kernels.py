@@ -34,8 +34,10 @@ class VariantPlan:
     attempts: int = 3
 
 
-def time_variants(variants: Sequence[KernelExecutable], plan: VariantPlan, *, cores: Sequence[int] = ()) -> list[float]:
-    """Run variants of one kernel in turns and return the fastest run of each, in seconds.
+def time_variants(
+    variants: Sequence[KernelExecutable], plan: VariantPlan, *, cores: Sequence[int] = ()
+) -> list[list[float]]:
+    """Run variants of one kernel in turns and return the seconds of every run of each.
 
     Args:
         variants: The variants.
@@ -44,9 +46,9 @@ def time_variants(variants: Sequence[KernelExecutable], plan: VariantPlan, *, co
     """
     for variant in variants:
         variant.run()  # starts threads and reads the code
-    fastest = [math.inf] * len(variants)
-    _until_undisturbed(lambda: _race(variants, plan, fastest), plan.attempts, cores)
-    return fastest
+    samples: list[list[float]] = [[] for _ in variants]
+    _until_undisturbed(lambda: _race(variants, plan, samples), plan.attempts, cores)
+    return samples
 
 
 @dataclass(frozen=True)
@@ -164,19 +166,19 @@ def _sums(calls: KernelCalls) -> dict[str, float]:
     return dict(seconds)
 
 
-def _race(variants: Sequence[KernelExecutable], plan: VariantPlan, fastest: list[float]) -> None:
-    """Update the fastest run of each variant; those that are far slower than the fastest one leave early."""
+def _race(variants: Sequence[KernelExecutable], plan: VariantPlan, samples: Sequence[list[float]]) -> None:
+    """Add the seconds of runs of each variant; those that are far slower than the fastest one leave early."""
     racing, begin = list(range(len(variants))), time.perf_counter()
     for turn in range(plan.rounds):
         if turn >= plan.first_rounds:
-            limit = plan.margin * min(fastest, default=math.inf)
-            racing = [place for place in racing if fastest[place] <= limit]
+            fastest = [min(runs, default=math.inf) for runs in samples]
+            racing = [place for place in racing if fastest[place] <= plan.margin * min(fastest, default=math.inf)]
             if time.perf_counter() - begin > plan.longest_s:
                 return
         for place in racing:
             start = time.perf_counter()
             variants[place].run()
-            fastest[place] = min(fastest[place], time.perf_counter() - start)
+            samples[place].append(time.perf_counter() - start)
 
 
 def _until_undisturbed(measure: Callable[[], None], attempts: int, cores: Sequence[int]) -> None:

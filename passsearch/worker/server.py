@@ -15,7 +15,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
@@ -212,17 +212,16 @@ class Verbs:
         answers = [self._variant(kernel, step, copies) for step in request["steps"]]
         # Many settings lead to one schedule, which is built and timed once.
         distinct = {answer.digest: answer for answer in answers if not isinstance(answer, str)}
-        for executable in distinct.values():
-            executable.build()
+        build_s = {digest: _seconds_of(executable.build) for digest, executable in distinct.items()}
         expected = next(iter(distinct.values())).outputs() if distinct else []
         agreeing = [
             executable
             for executable in distinct.values()
             if outputs.largest_deviation(executable.outputs(), expected) <= request["limit"]
         ]
-        seconds = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
-        times = {executable.digest: value for executable, value in zip(agreeing, seconds, strict=True)}
-        return {"variants": [_variant_answer(answer, times) for answer in answers]}
+        samples = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
+        times = {executable.digest: runs for executable, runs in zip(agreeing, samples, strict=True)}
+        return {"variants": [_variant_answer(answer, times, build_s) for answer in answers]}
 
     def do_places(self, request: Request) -> Answer:
         """Time all kernels of artifacts, which run in turns, where the network calls them."""
@@ -308,12 +307,23 @@ def _function(text: str) -> Callable[..., Any]:
     return function
 
 
-def _variant_answer(variant: KernelExecutable | str, times: Mapping[str, float]) -> Answer:
+def _seconds_of(work: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _variant_answer(
+    variant: KernelExecutable | str, times: Mapping[str, Sequence[float]], build_s: Mapping[str, float]
+) -> Answer:
+    """Return the fastest run of a variant, with all runs and the time that its code took to generate."""
     if isinstance(variant, str):
         return {"reason": variant}
+    about = {"digest": variant.digest, "build_s": round(build_s[variant.digest], 4)}
     if variant.digest not in times:
-        return {"digest": variant.digest, "reason": "other outputs than the first variant"}
-    return {"digest": variant.digest, "seconds": times[variant.digest]}
+        return {**about, "reason": "other outputs than the first variant"}
+    samples = times[variant.digest]
+    return {**about, "seconds": min(samples), "samples_s": [float(f"{value:.4g}") for value in samples]}
 
 
 def _source(data: Request) -> ModelSource:

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from short_plans import SHORT
 
 import passsearch
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.evaluate import NetworkKernels, WorkerEvaluator
+from passsearch.store import Log
 from passsearch.toolchain import Toolchain
 
 BEFORE = 'FoldBatchnormToConv2D,DecomposeOpsForInference,FoldConstant{evaluator="numpy"},ConvertLayout'
@@ -35,6 +37,18 @@ def test_kernels_are_listed_and_timed_alone(relax: Toolchain) -> None:
         assert set(times) == set(SCHEDULES)
         assert all(0 < seconds < 1 for seconds in times.values())
         assert times[SCHEDULES[1]] == times[SCHEDULES[2]]  # one schedule by two names is timed once
+
+
+def test_every_run_of_a_kernel_and_the_time_of_its_build_are_kept(relax: Toolchain, tmp_path: Path) -> None:
+    with passsearch.session("zoo:resnet_tiny", toolchain=relax.name, folder=tmp_path, remember=False) as evaluator:
+        network = kernels_of(evaluator, f"{BEFORE},{LOOPS}")
+        ((_, seconds),) = evaluator.variants(network, network.kernels[0], SCHEDULES[:1]).items()
+    with Log(next(tmp_path.rglob("*.jsonl")), writable=False) as log:
+        (key,) = [key for kind, key in log.times if kind == "variant"]
+        fact = log.recall("variant", key)
+    assert fact
+    assert len(fact["samples_s"]) > 1 and fact["build_s"] > 0
+    assert fact["seconds"] == seconds == pytest.approx(min(fact["samples_s"]), rel=1e-3)
 
 
 def test_all_kernels_of_a_network_are_timed_in_their_places(relax: Toolchain) -> None:

@@ -39,8 +39,9 @@ def test_the_fastest_run_counts_and_far_slower_variants_leave_after_the_first_ro
     monkeypatch.setattr(kernels, "time", clock)
     fast, near, slow = (TimedKernel(seconds, clock) for seconds in (0.004, 0.0042, 0.02))
     plan = VariantPlan(first_rounds=2, rounds=6, margin=2.0, attempts=1)
-    seconds = time_variants([slow, fast, near], plan)  # type: ignore[list-item]
-    assert seconds == [pytest.approx(kernel.seconds) for kernel in (slow, fast, near)]
+    samples = time_variants([slow, fast, near], plan)  # type: ignore[list-item]
+    assert [min(runs) for runs in samples] == [pytest.approx(kernel.seconds) for kernel in (slow, fast, near)]
+    assert [len(runs) for runs in samples] == [2, 6, 6]
     # Every variant runs once before the rounds.
     assert (slow.runs, fast.runs, near.runs) == (3, 7, 7)
 
