@@ -43,6 +43,8 @@ from passsearch.search import analyze_network, with_prerequisites
 from passsearch.toolchain import cache_folder, get_toolchain
 
 SCHEMA = "passsearch-bench/1"
+KERNEL_RUNS = 10
+"""Number of inferences for which the profiler of an engine runs."""
 OWN_THREADS = ", own threads"
 """End of the name of an engine that chooses its number of threads."""
 # Neither a pipeline nor the name of an engine has a colon before its first brace.
@@ -119,6 +121,7 @@ def bench(
     own_threads: bool = False,
     requests: Sequence[int] | None = None,
     labels: str | Path | None = None,
+    kernels: bool = False,
     baseline: str | None = None,
     rounds: int = EnginePlan.rounds,
     processes: int = EnginePlan.processes,
@@ -148,6 +151,7 @@ def bench(
         requests: Numbers of inferences that run at the same time; adds the throughput of each number.
         labels: NumPy file (``.npz``) with an array for each input, many samples in the first dimension, and their
             ``labels``; adds the share that each engine's first output classifies right.
+        kernels: True to ask the profiler of each engine for the time of every kernel.
         baseline: The engine that ratios refer to; the first by default.
         rounds: Rounds of each process.
         processes: Processes of each engine, one after another.
@@ -172,7 +176,10 @@ def bench(
     if baseline is not None and baseline not in (each.name for each in named):
         names = ", ".join(each.name for each in named)
         raise UserError(f"The baseline is one of the engines; got `{baseline}`. Choose from: {names}.")
-    plan = EnginePlan(threads or physical_cores(), processes, rounds, requests=tuple(requests or ()))
+    kernel_runs = KERNEL_RUNS if kernels else 0
+    plan = EnginePlan(
+        threads or physical_cores(), processes, rounds, requests=tuple(requests or ()), kernel_runs=kernel_runs
+    )
     python = None if engines_python is None else Path(engines_python).absolute()
     if python is not None and not python.is_file():
         raise UserError(f"`{python}` is no interpreter; give the Python of an environment that has all engines.")

@@ -49,6 +49,9 @@ def bench(
         Path | None,
         typer.Option(metavar="FILE", help="NumPy file (.npz) with samples by input and `labels`; adds the accuracy."),
     ] = None,
+    kernels: Annotated[
+        bool, typer.Option("--kernels", help="Ask the profiler of each engine for the time of every kernel.")
+    ] = False,
     threads: Annotated[
         int | None,
         number_option("threads", metavar="N", text="Threads of each engine; one for each physical core by default."),
@@ -90,6 +93,7 @@ def bench(
             requests=_read_numbers(requests, "requests", example="1,2,4"),
             own_threads=own_threads,
             labels=labels,
+            kernels=kernels,
             threads=threads,
             baseline=baseline,
             rounds=rounds,

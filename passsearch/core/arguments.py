@@ -163,6 +163,7 @@ RULES: Mapping[str, ArgumentRule] = {
     "batches": Numbers(NUMBERS["batch"], "[1, 2, 4, 8]"),
     "requests": Numbers(NUMBERS["batch"], "[1, 2, 4]"),
     "own_threads": _FLAG,
+    "kernels": _FLAG,
     "labels": Kind(_PATH, "a NumPy file with samples and labels", '"digits.npz"'),
     "baseline": Kind(_TEXT, "the name of one of the engines", '"onnxruntime"'),
     "engines_python": Kind(_PATH, "a Python interpreter", '"venv/bin/python"'),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.dialects.contract import Artifact
-from passsearch.engines.contract import Array, Inputs, Request, usable_cores
+from passsearch.engines.contract import Array, Inputs, Request, fastest_calls, usable_cores
 
 
 class BuiltNetwork:
@@ -57,6 +57,13 @@ class BuiltNetwork:
             executable.run_repeatedly(1)
 
         return run
+
+    def kernels(self, runs: int) -> Sequence[tuple[str, float]]:
+        """Return the calls of kernels; those of the runtime are left out."""
+        profiles = [self._executable.run_by_kernel(self._inputs) for _ in range(runs + 1)]
+        if any(profile is None for profile in profiles):
+            raise NotImplementedError("this build of TVM has no profiler")
+        return fastest_calls(profiles[1:])
 
 
 def open_engine(

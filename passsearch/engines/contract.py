@@ -63,6 +63,20 @@ class Engine(Protocol):
             NotImplementedError: The engine runs one inference at a time.
         """
 
+    def kernels(self, runs: int) -> Sequence[tuple[str, float]]:
+        """Return the names and seconds of the kernels of one inference, the fastest of so many runs of each.
+
+        A name may occur several times.
+
+        Raises:
+            NotImplementedError: The engine has no profiler.
+        """
+
+
+def fastest_calls(runs: Sequence[Sequence[tuple[str, float]]]) -> list[tuple[str, float]]:
+    """Return every call of an inference with its fastest time over several runs, which make the same calls."""
+    return [(calls[0][0], min(seconds for _, seconds in calls)) for calls in zip(*runs, strict=True)]
+
 
 def usable_cores() -> int:
     """Return the number of cores that this process may use."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from passsearch.core import TensorType, safe_file_name
 from passsearch.dialects.contract import random_inputs
-from passsearch.engines.client import EngineFailure, EngineProcess, EngineSpec
+from passsearch.engines.client import OPEN_DEADLINE_S, EngineFailure, EngineProcess, EngineSpec
 from passsearch.engines.contract import Array
 from passsearch.engines.disturbance import Disturbance, Visit
 from passsearch.measure import CpuTimes, Meter
@@ -43,6 +43,8 @@ class EnginePlan:
         limit: Largest deviation of outputs, as a share of the largest expected output.
         seed: Seed of the order.
         requests: Numbers of inferences that run at the same time, each timed after the single ones of a visit.
+        kernel_runs: Number of inferences for which the profiler of each engine runs, after the rounds of the first
+            process; 0 for none.
     """
 
     threads: int = 2
@@ -56,6 +58,7 @@ class EnginePlan:
     limit: float = 1e-4
     seed: int = 0
     requests: tuple[int, ...] = ()
+    kernel_runs: int = 0
 
 
 @dataclass
@@ -75,6 +78,8 @@ class EngineRecord:
         power_w: Mean power of a visit in watts, by process and round.
         artifact_bytes: Size of the files that the engine loads.
         accuracy: Share of labelled samples that it classifies right, with their numbers; ``None`` without labels.
+        kernels: Name and seconds of each kernel of one inference, by the engine's own profiler.
+        no_kernels: Reason why there are none; empty if none were asked for.
         idle_share: Largest share of a core that the process used between its visits; 0 if its threads sleep then.
         failure: Reason why the engine has no result; empty if it has one.
     """
@@ -91,6 +96,8 @@ class EngineRecord:
     power_w: list[list[float]] = field(default_factory=list)
     artifact_bytes: int | None = None
     accuracy: dict[str, Any] | None = None
+    kernels: list[tuple[str, float]] = field(default_factory=list)
+    no_kernels: str = ""
     idle_share: float = 0.0
     failure: str = ""
 
@@ -167,6 +174,9 @@ class EngineTiming:
                         visitor.classify(self._samples)
                     visitors.append(visitor)
             self._disturbances.append(_run_rounds(visitors, plan, rng=self._rng))
+            if plan.kernel_runs and turn == 0:
+                for visitor in visitors:
+                    visitor.list_kernels()
 
     def _expected_outputs(self, home: Path) -> list[Array]:
         try:
@@ -306,6 +316,18 @@ class Visitor:
             self.record.failure = str(error)
             return
         self.record.accuracy = {"value": answer["correct"] / max(1, answer["count"]), **answer}
+
+    def list_kernels(self) -> None:
+        """Ask the engine's profiler for the kernels of one inference; after the rounds, as it may slow the engine."""
+        if self.record.failure:
+            return
+        try:
+            answer = self._process.ask("kernels", deadline_s=OPEN_DEADLINE_S, runs=self._plan.kernel_runs)
+        except EngineFailure as error:
+            self.record.no_kernels = str(error)
+            return
+        self.record.no_kernels = answer.get("unavailable", "")
+        self.record.kernels = [(name, seconds) for name, seconds in answer.get("kernels", ())]
 
     def _judge(self, expected: Sequence[Array]) -> None:
         outputs = _read_outputs(self.outputs)

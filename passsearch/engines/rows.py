@@ -1,6 +1,7 @@
 """What results say about one engine: statistics of its record."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -28,6 +29,7 @@ def engine_row(record: EngineRecord, *, plan: EnginePlan) -> dict[str, Any]:
         "first_s": record.first_s,
         "memory_bytes": max(record.memory_bytes, default=None),
         **({"accuracy": record.accuracy} if record.accuracy else {}),
+        **({"kernels": kernel_rows(record)} if record.kernels or record.no_kernels else {}),
         "artifact_bytes": record.artifact_bytes,
         "energy_j": _typical(record.energy_j),
         "power_w": _typical(record.power_w),
@@ -48,6 +50,20 @@ def by_process(record: EngineRecord) -> tuple[list[float], list[float]]:
     """Return the median and the fastest inference of every process, in seconds."""
     processes = [[value for visit in visits for value in visit] for visits in record.visits]
     return [median(values) for values in processes], [min(values) for values in processes]
+
+
+def kernel_rows(record: EngineRecord) -> dict[str, Any]:
+    """Return what an engine's profiler says of one inference: kernels by name, the longest first, or why it cannot."""
+    if record.no_kernels:
+        return {"unavailable": record.no_kernels}
+    by_name: defaultdict[str, list[float]] = defaultdict(list)
+    for name, seconds in record.kernels:
+        by_name[name].append(seconds)
+    rows = [{"name": name, "calls": len(values), "seconds": math.fsum(values)} for name, values in by_name.items()]
+    return {
+        "sum_s": math.fsum(seconds for _, seconds in record.kernels),
+        "by_name": sorted(rows, key=lambda row: -row["seconds"]),
+    }
 
 
 def _typical(values: Sequence[Sequence[float]]) -> float | None:

@@ -12,6 +12,7 @@ Requests and answers:
   monotonic clock, and the CPU time of this process, at begin and end.
 * ``together`` (``requests``, ``longest_s``): runs that many inferences at the same time, one after another, until the
   time is over. ``per_s``: inferences per second; ``clock_s``, ``cpu_s``. ``unavailable`` says why the engine cannot.
+* ``kernels`` (``runs``): ``kernels``, the name and seconds of each kernel of one inference; ``unavailable`` as above.
 * ``classify`` (``file``: an ``.npz`` file with inputs for several runs and ``labels``): ``correct`` and ``count``.
 
 An answer with ``failure`` says why there is no other. Standard library and numpy only.
@@ -92,6 +93,13 @@ class Server:
         self._lanes[count].warm_up()
         per_s = self._lanes[count].rate(request["longest_s"])
         return {"per_s": per_s, "clock_s": [begin_s, time.monotonic()], "cpu_s": [used_s, _cpu_s()]}
+
+    def kernels(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """List the kernels of one inference."""
+        try:
+            return {"kernels": [list(call) for call in self.engine.kernels(request["runs"])]}
+        except NotImplementedError as error:
+            return {"unavailable": str(error)}
 
     def classify(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Count the labels that the first output's largest value hits; a rest that fills no run is left out."""

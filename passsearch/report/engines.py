@@ -37,6 +37,8 @@ def engines_text(document: Mapping[str, Any], *, width: int | None = None) -> st
         titles, cells = further_table(document, rows)
         if cells:
             parts.append(table(titles, cells, width=width, right=titles[1:]))
+        if kernels := kernel_cells(rows):
+            parts.append(table(KERNEL_TITLES, kernels, width=width, right=KERNEL_TITLES[1:3]))
         parts.append(_lines(remark_rows(rows), width))
     parts.append(_friction_table(document, width))
     parts.append(_lines(tail_rows(document), width))
@@ -106,6 +108,22 @@ def further_table(
     return ("engine", *kept), lines
 
 
+KERNEL_TITLES = ("engine", "kernels ms", "of fastest inference", "longest")
+LONGEST_KERNELS = 4
+
+
+def kernel_cells(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Return for each engine with a profiler the sum of its kernels, its share, and the kernels that take longest."""
+    cells = []
+    for row in rows:
+        if sum_s := lookup(row, "kernels", "sum_s"):
+            longest = row["kernels"]["by_name"][:LONGEST_KERNELS]
+            texts = [f"{each['name']} {format_number(1e3 * each['seconds'])}" for each in longest]
+            share = format_percent(sum_s / row["fastest_s"])
+            cells.append([str(row["engine"]), format_number(1e3 * sum_s), share, ", ".join(texts)])
+    return cells
+
+
 def _together(count: str, row: Mapping[str, Any]) -> str:
     rate = lookup(row, "together", count, "inferences_per_s")
     if rate is None:
@@ -129,6 +147,8 @@ def remark_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
             continue
         if "note" in row:
             yield str(row["engine"]), str(row["note"])
+        if reason := lookup(row, "kernels", "unavailable"):
+            yield str(row["engine"]), f"no kernels: {reason}"
         for count, each in row.get("together", {}).items():
             if "unavailable" in each:
                 yield str(row["engine"]), f"no throughput with {count} at once: {each['unavailable']}"

@@ -83,6 +83,35 @@ def test_several_inferences_at_the_same_time(onnxruntime_python: Path, tiny_netw
     assert rows["own"]["threads"] >= 1
 
 
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [("onnxruntime", "Conv"), ("openvino", "Convolution"), ("torch", "convolution"), ("inductor", "cpp_fused")],
+)
+def test_the_kernels_of_an_engine_add_up_to_its_inference(
+    name: str, kernel: str, request: pytest.FixtureRequest, onnxruntime_python: Path, tmp_path: Path
+) -> None:
+    fixture = {"onnxruntime": "onnxruntime_python", "openvino": "openvino_python"}.get(name, "torch_python")
+    resolved = resolve_onnx("zoo:resnet_tiny", folder=tmp_path)
+    path, plan = resolved.file.path, replace(PLAN, processes=1, kernel_runs=5)
+    reference = engine_spec("onnxruntime", path, python=onnxruntime_python, label="plain", optimise=False)
+    spec = engine_spec(name, path, python=request.getfixturevalue(fixture))
+    comparison = compare([spec], reference=reference, types=resolved.types, plan=plan, folder=tmp_path / "rounds")
+    row = engine_row(comparison.records[0], plan=plan)
+    assert any(kernel in each["name"] for each in row["kernels"]["by_name"])
+    assert 0 < row["kernels"]["sum_s"] < 10 * row["median_s"]
+
+
+def test_xla_says_why_it_has_no_kernels(
+    onnxruntime_python: Path, xla_python: Path, tiny_network: Path, tmp_path: Path
+) -> None:
+    plan = replace(PLAN, processes=1, kernel_runs=5)
+    reference = engine_spec("onnxruntime", tiny_network, python=onnxruntime_python, label="plain", optimise=False)
+    spec = engine_spec("xla", tiny_network, python=xla_python)
+    comparison = compare([spec], reference=reference, types=TYPES, plan=plan, folder=tmp_path / "rounds")
+    row = engine_row(comparison.records[0], plan=plan)
+    assert row["kernels"] == {"unavailable": "JAX's profiler writes a trace for a viewer only"}
+
+
 FRAGILE = """
 import os
 from passsearch.engines.adapters import onnxruntime

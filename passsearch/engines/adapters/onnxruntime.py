@@ -1,11 +1,22 @@
 """ONNX Runtime."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from passsearch.core.engine_environment import EngineEnvironment
-from passsearch.engines.contract import REQUIREMENTS, Array, Inputs, Request, count_threads, started_threads
+from passsearch.engines.contract import (
+    REQUIREMENTS,
+    Array,
+    Inputs,
+    Request,
+    count_threads,
+    fastest_calls,
+    started_threads,
+)
 
 ENVIRONMENT = EngineEnvironment("onnxruntime", REQUIREMENTS, ("onnxruntime",), disk_bytes=300_000_000)
 ENGINES: dict[str, dict[str, Any]] = {"onnxruntime": {}}
@@ -18,30 +29,30 @@ class OnnxRuntime:
     def __init__(self, model: str, *, threads: int | None, inputs: Inputs, optimise: bool, device: str) -> None:
         import onnxruntime as ort
 
-        self._onnxruntime, self._device = ort, device
+        self._onnxruntime, self._device, self._model = ort, device, model
 
         options, threads_before = ort.SessionOptions(), count_threads()
         options.intra_op_num_threads, options.inter_op_num_threads = threads or 0, 1
         level = ort.GraphOptimizationLevel
         options.graph_optimization_level = level.ORT_ENABLE_ALL if optimise else level.ORT_DISABLE_ALL
-        self._session = ort.InferenceSession(model, options, providers=_providers(ort, device))
+        self._options, self._session = options, ort.InferenceSession(model, options, providers=_providers(ort, device))
         # It only warns if CUDA is missing, and runs on the CPU.
         if device != "cpu" and self._session.get_providers()[0] != CUDA:
             raise RuntimeError("ONNX Runtime cannot load CUDA or finds no GPU, and would run on the CPU")
         self._inputs = inputs
-        self._binding = self._bind()
+        self._binding = self._bind(self._session)
         self.threads = threads or started_threads(threads_before)
         self.versions = {"onnxruntime": ort.__version__}
         self.settings = {"graph_optimization_level": options.graph_optimization_level.name}
 
-    def _bind(self) -> Any:
-        binding = self._session.io_binding()
+    def _bind(self, session: Any) -> Any:
+        binding = session.io_binding()
         for name, array in self._inputs.items():
             if self._device == "cpu":
                 binding.bind_cpu_input(name, array)
             else:
                 binding.bind_ortvalue_input(name, self._onnxruntime.OrtValue.ortvalue_from_numpy(array, "cuda", 0))
-        for output in self._session.get_outputs():
+        for output in session.get_outputs():
             binding.bind_output(output.name, "cpu" if self._device == "cpu" else "cuda")
         return binding
 
@@ -56,7 +67,27 @@ class OnnxRuntime:
 
     def requests(self, count: int) -> Sequence[Request]:
         """Return runs of one session, which share its pool of threads; each has outputs of its own."""
-        return [partial(self._session.run_with_iobinding, self._bind()) for _ in range(count)]
+        session = self._session
+        return [partial(session.run_with_iobinding, self._bind(session)) for _ in range(count)]
+
+    def kernels(self, runs: int) -> Sequence[tuple[str, float]]:
+        """Return the nodes of the optimised graph, by the profiler of another session."""
+        with TemporaryDirectory() as folder:
+            self._options.enable_profiling, self._options.profile_file_prefix = True, str(Path(folder) / "profile")
+            providers = _providers(self._onnxruntime, self._device)
+            session = self._onnxruntime.InferenceSession(self._model, self._options, providers=providers)
+            binding = self._bind(session)
+            for _ in range(runs + 1):  # the first one fills the caches
+                session.run_with_iobinding(binding)
+            events = json.loads(Path(session.end_profiling()).read_text())
+        nodes = sorted((each for each in events if _is_kernel(each)), key=lambda each: each["ts"])
+        calls = [(f"{each['args']['op_name']} {each['args']['node_index']}", 1e-6 * each["dur"]) for each in nodes]
+        size = len(calls) // (runs + 1)
+        return fastest_calls([calls[place * size : (place + 1) * size] for place in range(1, runs + 1)])
+
+
+def _is_kernel(event: Mapping[str, Any]) -> bool:
+    return event.get("cat") == "Node" and str(event.get("name")).endswith("_kernel_time")
 
 
 def _providers(ort: Any, device: str) -> list[Any]:

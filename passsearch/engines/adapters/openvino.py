@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from passsearch.core.engine_environment import EngineEnvironment
-from passsearch.engines.contract import REQUIREMENTS, Array, Inputs, Request
+from passsearch.engines.contract import REQUIREMENTS, Array, Inputs, Request, fastest_calls
 
 ENVIRONMENT = EngineEnvironment("openvino", REQUIREMENTS, ("openvino",), disk_bytes=600_000_000)
 ENGINES: dict[str, dict[str, Any]] = {"openvino": {}, "openvino:own": {"dtype": ""}}
@@ -56,6 +56,17 @@ class OpenVino:
         settings = {**self._precision, **hints, **self._threads}
         compiled = self._openvino.Core().compile_model(self._model, "CPU", settings)
         return [partial(self._bind(compiled).infer, share_outputs=True) for _ in range(count)]
+
+    def kernels(self, runs: int) -> Sequence[tuple[str, float]]:
+        """Return the executed nodes, by the counters of a model that is compiled once more."""
+        settings = {**self._precision, "PERFORMANCE_HINT": "LATENCY", **self._threads, "PERF_COUNT": True}
+        request = self._bind(self._openvino.Core().compile_model(self._model, "CPU", settings))
+        profiles = []
+        for _ in range(runs + 1):  # the first one fills the caches
+            request.infer(share_outputs=True)
+            nodes = [node for node in request.profiling_info if node.status == node.Status.EXECUTED]
+            profiles.append([(f"{node.node_type} {node.exec_type}", node.real_time.total_seconds()) for node in nodes])
+        return fastest_calls(profiles[1:])
 
 
 def open_engine(model: str, *, threads: int | None, inputs: Inputs, dtype: str = "f32") -> OpenVino:

@@ -78,6 +78,23 @@ class Torch:
             self.torch.set_num_threads(self.threads)
         return [_Request(self, threads=each) for _ in range(parts)]
 
+    def kernels(self, runs: int) -> Sequence[tuple[str, float]]:
+        """Return the operators and Inductor's kernels, by PyTorch's profiler: the mean over the runs, by name."""
+        profiler = self.torch.profiler
+        activity = profiler.ProfilerActivity.CUDA if self._has_queue else profiler.ProfilerActivity.CPU
+        if self._is_compiled and not self._has_queue:
+            from torch._inductor import config
+
+            config.cpp.enable_kernel_profile = True  # Inductor's kernels have names only if compiled so
+            self.torch.compiler.reset()
+        self.infer()
+        with profiler.profile(activities=[activity]) as profile:
+            for _ in range(runs):
+                self.infer()
+        name = "self_device_time_total" if self._has_queue else "self_cpu_time_total"
+        events = [(event.key, 1e-6 * getattr(event, name) / runs) for event in profile.key_averages()]
+        return [(key, seconds) for key, seconds in events if seconds > 0]
+
 
 class _Request:
     """One inference in a thread that has a number of threads of its own; PyTorch keeps that number for each thread."""

@@ -46,6 +46,10 @@ class Xla:
         """Return calls of one function, which share XLA's pool of threads."""
         return [self.infer] * count
 
+    def kernels(self, runs: int) -> Sequence[tuple[str, float]]:
+        """Refuse: JAX writes a trace for a viewer only."""
+        raise NotImplementedError("JAX's profiler writes a trace for a viewer only")
+
 
 def open_engine(model: str, *, threads: int | None, inputs: Inputs) -> Xla:
     """Convert and compile a model file; the process is pinned to as many cores as there are threads."""
