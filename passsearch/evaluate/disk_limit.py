@@ -8,9 +8,12 @@ from passsearch.store import STATES, Log
 from passsearch.toolchain import RUN_VARIABLE
 from passsearch.worker import free_disk_bytes
 
-# Less than what the states of its workers leave, which may fill another half (`DISK_SHARE` of `worker.limits`).
-RUN_SHARE = 0.4
+RUN_SHARE = 0.8
 """Share of the disk, without what others hold on it, that the artifacts and the log of one run may fill."""
+
+# The states of the workers may fill the other half (`DISK_SHARE` of `worker.limits`).
+AMPLE_SHARE = 0.5
+"""Share of that limit beyond which a run deletes the artifacts that it does not need now."""
 
 
 class DiskLimit:
@@ -39,9 +42,9 @@ class DiskLimit:
         artifacts = (path for path in self._folder.iterdir() if path.name != STATES)
         return self._log.size_bytes + sum(folder_bytes(path) if path.is_dir() else _size(path) for path in artifacts)
 
-    def is_exceeded(self) -> bool:
-        """Return whether the run holds more than it may."""
-        return self.held_bytes > self.most_bytes
+    def is_short(self) -> bool:
+        """Return whether the run should delete the artifacts that it does not need now."""
+        return self.held_bytes > AMPLE_SHARE * self.most_bytes
 
     def require_room(self) -> None:
         """Refuse to make another artifact.
@@ -49,8 +52,8 @@ class DiskLimit:
         Raises:
             EnvironmentFault: The run holds more than it may.
         """
-        if self.is_exceeded():
-            raise self._fault(self.held_bytes)
+        if (held_bytes := self.held_bytes) > self.most_bytes:
+            raise self._fault(held_bytes)
 
     def require_room_in_log(self) -> None:
         """Refuse to go on with a log that is larger than artifacts and log together may be; takes microseconds.

@@ -139,13 +139,13 @@ class WorkerEvaluator:
         self.builder.discard(built)
 
     def make_room(self, needed: Collection[Built]) -> None:
-        """Delete the files of all other artifacts if the run holds too much; see ``Evaluator.make_room``."""
+        """Delete the files of all other artifacts if the run holds much of the disk; see ``Evaluator.make_room``."""
         self._needed = needed
         self._drop_others()
 
     def _drop_others(self) -> None:
-        if self._needed is not None and self._disk.is_exceeded():
-            _log.info("artifacts and log hold more than %.1f MB: dropping artifacts", self._disk.most_bytes / 1e6)
+        if self._needed is not None and self._disk.is_short():
+            _log.info("dropping artifacts: with the log they hold %.1f MB", self._disk.held_bytes / 1e6)
             self.builder.keep_only(self._needed)
 
     def keep_only(self, kept: Collection[Built]) -> None:

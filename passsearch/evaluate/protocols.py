@@ -61,9 +61,9 @@ class Evaluator(Protocol):
         """Delete the files of an artifact; ``restore`` makes them again."""
 
     def make_room(self, needed: Collection[Built]) -> None:
-        """Delete the files of all artifacts but these if the run holds more disk than it may.
+        """Delete the files of all artifacts but these if the run holds much of the disk.
 
-        What is still too much ends the run where it would make another artifact.
+        A run that holds more than it may is ended where it would make another artifact.
         """
 
     def sample(self, reference: Built, candidate: Built) -> CandidateSamples | Failure:
