@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = _explain(error)
         _log.debug("exit status %d after %.1f s", status, time.monotonic() - start)
     if status == INTERRUPTED:
-        print_error("interrupted; what is in a run folder is kept")
+        print_error("interrupted; what is in a run folder or in the cache folder is kept, and the same command uses it")
     return status
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from passsearch.report.formatting import html_text
 
-# In a notebook no colours of its own for text: `currentColor` follows the notebook's theme, light or dark.
+# In a notebook no colours of its own for text: `currentColor` follows the notebook's theme, light or dark. The style of
+# the notebook floats the items of lists, which the last rule undoes.
 FRAGMENT_STYLE = """
 .passsearch { font: 14px/1.5 system-ui, sans-serif; max-width: 62rem; }
 .passsearch table { border-collapse: collapse; margin: 0.6em 0; font-variant-numeric: tabular-nums; }
@@ -25,6 +26,9 @@ FRAGMENT_STYLE = """
 .passsearch details { margin: 0.6em 0; }
 .passsearch summary { cursor: pointer; }
 .passsearch .narrow { display: none; }
+.passsearch dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.25em 1.2em; margin: 0.6em 0; }
+.passsearch dl > dt, .passsearch dl > dd { float: none; width: auto; margin: 0; padding: 0; min-width: 0;
+  overflow-wrap: anywhere; }
 """
 
 PAGE_STYLE = """
@@ -42,8 +46,6 @@ body { margin: 0; background: var(--paper); color: var(--ink); }
   padding: 1rem 1.2rem; margin: 1rem 0; }
 .passsearch .mark { color: var(--good); font-weight: 700; letter-spacing: 0.02em; margin: 0; }
 .passsearch .soft, .passsearch dt { color: var(--soft); }
-.passsearch dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.25rem 1.2rem; margin: 0.6rem 0; }
-.passsearch dd { margin: 0; overflow-wrap: anywhere; min-width: 0; }
 .passsearch pre { background: var(--paper); border: 1px solid var(--line); border-radius: 8px; padding: 0.7rem 0.9rem;
   white-space: pre-wrap; margin: 0.5rem 0; }
 .passsearch table.text { width: 100%; }
@@ -55,7 +57,7 @@ body { margin: 0; background: var(--paper); color: var(--ink); }
   .passsearch .wide { display: none; }
   .passsearch .narrow { display: block; }
   .passsearch dl { grid-template-columns: 1fr; gap: 0; }
-  .passsearch dd { margin-bottom: 0.5rem; }
+  .passsearch dl > dd { margin-bottom: 0.5rem; }
   .passsearch th, .passsearch td { padding: 0.3em 0.5em; }
   .passsearch table.text thead { display: none; }
   .passsearch table.text td { display: block; border: none; padding: 0.1em 0; max-width: none; }

@@ -65,10 +65,14 @@ def format_ratio(ratio: Mapping[str, Any] | None) -> str:
     return format_interval(value, _readable(lookup(ratio, "interval")), decimals=decimals)
 
 
-def _readable(interval: Sequence[float | None] | None) -> Sequence[float | None] | None:
-    """Return an interval, or dashes for one that says nothing, whose ends can have 20 digits."""
+def says_nothing(interval: Sequence[float | None] | None) -> bool:
+    """Return whether an interval is so wide that its ends, which can have 20 digits, are not printed."""
     low, high = interval or (None, None)
-    return [None, None] if low is not None and high is not None and high > WIDEST * low else interval
+    return low is not None and high is not None and high > WIDEST * low
+
+
+def _readable(interval: Sequence[float | None] | None) -> Sequence[float | None] | None:
+    return [None, None] if says_nothing(interval) else interval
 
 
 def format_latency_ms(measurement: Mapping[str, Any] | None) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from passsearch.core import USUAL_REPETITIONS
-from passsearch.report.formatting import format_percent, format_ratio, lookup
+from passsearch.report.formatting import format_number, format_percent, format_ratio, lookup, says_nothing
 
 EQUAL, EQUAL_COMPILES = 0.05, 0.1
 """Largest gain that "no significant improvement" and "no significant difference in compile time" may overlook. An
@@ -94,6 +94,8 @@ def compile_time_claim(ratio: Mapping[str, Any] | None, baseline: str) -> str:
     if value is None:
         return ""
     if not interval or None in interval:
+        if value == 1:  # the baseline itself
+            return ""
         return f"compiles {format_ratio(ratio)} times faster (one compile each, so no interval)"
     if interval[0] > 1:
         return f"compiles {format_ratio(ratio)} times faster"
@@ -101,7 +103,10 @@ def compile_time_claim(ratio: Mapping[str, Any] | None, baseline: str) -> str:
         slower = {"ratio": 1 / value, "interval": [1 / interval[1], 1 / interval[0]]}
         return f"takes {format_ratio(slower)} times as long to compile"
     if interval[0] < 1 - EQUAL_COMPILES or interval[1] > 1 + EQUAL_COMPILES:
-        return f"undecided in compile time against {baseline}: {format_ratio(ratio)}"
+        undecided = f"undecided in compile time against {baseline}"
+        if says_nothing(interval):
+            return f"{undecided}: {format_number(value)}, with an interval too wide to say anything"
+        return f"{undecided}: {format_ratio(ratio)}"
     return f"no significant difference in compile time from {baseline}: {format_ratio(ratio)}"
 
 

@@ -31,4 +31,4 @@ def test_a_signal_that_ends_the_process_is_an_interruption(
         assert signal.getsignal(number) is signal.SIG_DFL
     finally:
         signal.signal(number, earlier)
-    assert cleaned_up and "what is in a run folder is kept" in capsys.readouterr().err
+    assert cleaned_up and "what is in a run folder or in the cache folder is kept" in capsys.readouterr().err

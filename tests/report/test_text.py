@@ -203,6 +203,10 @@ def test_verdict_is_one_sentence(result: dict[str, Any], verdict: dict[str, Any]
             {"ratio": 6.1, "interval": [0.54, 68.84]},
             "undecided in compile time against O3: 6.10 [0.54, 68.84]",
         ),
+        (
+            {"ratio": 0.909, "interval": [0.009, 92.0]},
+            "undecided in compile time against O3: 0.909, with an interval too wide to say anything",
+        ),
         ({"ratio": 3.0, "interval": None}, "compiles 3.00 times faster (one compile each, so no interval)"),
     ],
 )
@@ -210,6 +214,11 @@ def test_compile_time_claim_follows_its_interval(result: dict[str, Any], ratio: 
     result["ratios"]["compile_time"] = ratio
 
     assert verdict_text(result).endswith(expected)
+
+
+def test_the_baseline_as_the_winner_is_not_compared_with_itself(result: dict[str, Any]) -> None:
+    result["ratios"]["compile_time"] = {"ratio": 1.0, "interval": None}
+    assert "compile" not in verdict_text(result)
 
 
 def test_a_busy_machine_is_named_as_the_cause_of_a_refused_ratio(result: dict[str, Any]) -> None:
