@@ -111,14 +111,14 @@ class Kernel:
     Attributes:
         name: Name of the function in its module.
         digest: Hash of the function without its name, and of which of its arguments are constants.
-        calls: Number of calls in one inference.
+        calls: Number of calls in one inference; the mean by weights where an inference is one of several cases.
         operations: Additions and multiplications of its largest sum of products; 0 if it has none.
         bytes: Bytes of its arguments and results.
     """
 
     name: str
     digest: str
-    calls: int
+    calls: float
     operations: int
     bytes: int
 
@@ -262,8 +262,13 @@ class Bridge(Protocol):
     def build(self, module: Module, options: BuildOptions, folder: Path) -> Artifact:
         """Compile, and write everything ``open`` needs into ``folder``."""
 
-    def kernels(self, module: Module) -> Sequence[Kernel]:
-        """Return the kernels of one inference; empty for an IR that does not show them."""
+    def kernels(self, module: Module, weights: Mapping[str, float] | None = None) -> Sequence[Kernel]:
+        """Return the kernels of one inference; empty for an IR that does not show them.
+
+        Args:
+            module: The module.
+            weights: Weights of the entry functions, which add up to 1; ``None`` if there is one.
+        """
 
     def constant_bytes(self, module: Module) -> int:
         """Return the size of the constants that the kernels read."""

@@ -20,7 +20,18 @@ from passsearch.evaluate.session import Session
 from passsearch.evaluate.verify import Agreement, VerifyFact, judge, wrong_result
 from passsearch.store import STATES, Fact
 
-VERIFIED = ("peak_rss", "device_bytes", "deviation", "case", "leads", "run_s", "is_cut", "cases")
+VERIFIED = (
+    "peak_rss",
+    "device_bytes",
+    "deviation",
+    "case",
+    "leads",
+    "run_s",
+    "is_cut",
+    "cases",
+    "deviations",
+    "changes",
+)
 """Keys of a verification that go into the fact of a build."""
 
 _log = logging.getLogger(__name__)

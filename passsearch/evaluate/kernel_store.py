@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from passsearch.core import Failure, Json, PassSpec
 from passsearch.dialects.contract import Kernel
@@ -75,7 +75,11 @@ class KernelStore:
 
     def kernels(self, state: str) -> NetworkKernels | Failure:
         """Return the kernels of a state."""
-        fact = self._facts.recall_or_record("kernels", state, lambda: self._ask("kernels", state))
+        weights: dict[str, Json] = {}
+        for case in self._session.model.cases:
+            # Several sizes of a function that stays symbolic are cases of one entry.
+            weights[case.entry] = case.weight + cast(float, weights.get(case.entry, 0.0))
+        fact = self._facts.recall_or_record("kernels", state, lambda: self._ask("kernels", state, weights=weights))
         return read_fact(fact, lambda answer: NetworkKernels.from_fact(state, answer))
 
     def regions(self, state: str, function: str) -> tuple[Region, ...] | Failure:

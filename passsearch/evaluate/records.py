@@ -328,12 +328,14 @@ class NetworkProfile:
         calls: Name and seconds of every call of one inference in order, those of the runtime among them.
         whole_s: Seconds of one inference that nobody observed, by process: the fastest in each.
         costs: Operations and bytes of one call, by kernel; without those that are unknown.
+        weights: Weight of every call; the times of several cases are weighed.
     """
 
     built: Built
     calls: KernelCalls
     whole_s: tuple[float, ...]
     costs: Mapping[str, KernelCost]
+    weights: tuple[float, ...]
 
     @classmethod
     def from_answers(
@@ -344,4 +346,5 @@ class NetworkProfile:
             (name, min(answer["calls"][place][1] for answer in answers))
             for place, (name, _) in enumerate(answers[0]["calls"])
         ]
-        return cls(built, calls, tuple(answer["whole_s"] for answer in answers), costs)
+        weights = tuple(answers[0].get("weights") or [1.0] * len(calls))
+        return cls(built, calls, tuple(answer["whole_s"] for answer in answers), costs, weights)

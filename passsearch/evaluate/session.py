@@ -28,7 +28,7 @@ from passsearch.toolchain import Toolchain, cache_folder, get_toolchain, host_ta
 MOST_COMPILERS = 8
 """Largest number of compilers that explore side by side."""
 
-FACT_CACHE_VERSION = 1
+FACT_CACHE_VERSION = 2
 """Grows when cached facts change their meaning."""
 
 # Zeros, small and large inputs show what random ones do not: overflows, and divisions by a sum that is zero.

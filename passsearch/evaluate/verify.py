@@ -1,7 +1,7 @@
 """The check before timing: outputs must be near the reference's, and give the same class."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from passsearch.core import Failure, Json
 from passsearch.dialects.contract import SCALES
@@ -12,6 +12,12 @@ DEVIATION = "outputs deviate"
 
 NO_SCORES = "not exactly one output is a table of class scores"
 NEAR_TIES = "the reference's first two classes are nearer to each other than outputs may deviate"
+
+CHANGE_MARGIN = 4.0
+"""Factor between the change of the reference's outputs and the deviation that an edge case allows.
+
+Of 48 correct builds of a decoder on large inputs, the worst deviated by 2.6 times that change (docs/measurement.md).
+"""
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,8 @@ class VerifyFact:
         cases: Number of inputs that were compared; ``None`` in logs from before it was recorded.
         device_bytes: Memory of a GPU that the artifact takes; ``None`` on a CPU, and in logs from before it was
             recorded.
+        deviations: Deviation by case; in logs from before it was recorded that of ``case`` alone.
+        changes: Change of the reference's outputs by edge case, when the inputs move by one rounding.
     """
 
     deviation: float
@@ -35,6 +43,8 @@ class VerifyFact:
     peak_rss: int | None = None
     cases: int | None = None
     device_bytes: int | None = None
+    deviations: Mapping[str, float] = field(default_factory=dict)
+    changes: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def from_fact(cls, fact: Fact) -> "VerifyFact":
@@ -47,13 +57,31 @@ class VerifyFact:
             peak_rss=fact.get("peak_rss"),
             cases=fact.get("cases"),
             device_bytes=fact.get("device_bytes"),
+            deviations=fact.get("deviations") or {},
+            changes=fact.get("changes") or {},
         )
+
+    @property
+    def by_case(self) -> Mapping[str, float]:
+        """Deviation by case."""
+        return self.deviations or {str(self.case): self.deviation}
+
+    def allowed(self, case: str, limit: float) -> float:
+        """Return the largest deviation that one case allows.
+
+        An edge case on which the reference itself is unstable allows ``CHANGE_MARGIN`` times the reference's change.
+        """
+        return max(limit, CHANGE_MARGIN * self.changes.get(case, 0.0))
 
     @property
     def text(self) -> str:
         """The deviation and the inputs it was found on, in words."""
-        inputs = f"inputs `{self.case}`" if self.case in SCALES else f"inputs of seed {self.case}"
-        return f"{DEVIATION} on {inputs} by {self.deviation:.2g} of the largest"
+        return _deviation_text(str(self.case), self.deviation)
+
+
+def _deviation_text(case: str, deviation: float) -> str:
+    inputs = f"inputs `{case}`" if case in SCALES else f"inputs of seed {case}"
+    return f"{DEVIATION} on {inputs} by {deviation:.2g} of the largest"
 
 
 @dataclass(frozen=True)
@@ -61,12 +89,14 @@ class Agreement:
     """Agreement of admitted outputs with the reference's.
 
     Attributes:
-        deviation: Largest deviation, as a share of the largest output; ``None`` where nothing ran.
+        deviation: Largest deviation, as a share of the largest output, without unstable cases; ``None`` where nothing
+            ran.
         limit: Largest deviation that is allowed.
         top1_agreement: Share of the random inputs that get the reference's class; ``None`` where it is undefined.
         unavailable: Reason for an undefined ``top1_agreement``.
         cannot_run_reason: Reason why nothing ran; empty where outputs were compared.
         cases: Number of inputs that were compared; fewer than ``OUTPUT_CASES`` where the unoptimised network is slow.
+        unstable: Deviation and the deviation that is allowed, by edge case that allows more than ``limit``.
     """
 
     deviation: float | None = 0.0
@@ -75,18 +105,23 @@ class Agreement:
     unavailable: str = NO_SCORES
     cannot_run_reason: str = ""
     cases: int | None = None
+    unstable: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
         """Return the form of results."""
         reason: dict[str, Json] = {} if self.top1_agreement is not None else {"top1_agreement": self.unavailable}
         if self.deviation is None:
             reason = dict.fromkeys(("deviation", "top1_agreement"), self.cannot_run_reason)
+        unstable: dict[str, Json] = {
+            case: {"deviation": deviation, "tolerance": allowed} for case, (deviation, allowed) in self.unstable.items()
+        }
         return {
             "deviation": self.deviation,
             "tolerance": self.limit,
             "top1_agreement": self.top1_agreement,
             "cases": self.cases,
             "unavailable": reason,
+            **({"unstable": unstable} if unstable else {}),
         }
 
 
@@ -95,11 +130,18 @@ def judge(verification: VerifyFact, limit: float) -> Agreement | Failure:
 
     Where the reference's two largest scores are nearer to each other than the limit, there is no class to agree on.
     """
-    # Not `deviation > limit`: every comparison with NaN is false, and NaN must be refused.
-    if not verification.deviation <= limit:
-        return wrong_result(f"{verification.text}; {limit:.2g} is allowed")
+    by_case = verification.by_case
+    allowed = {case: verification.allowed(case, limit) for case in by_case}
+    # Not `deviation > allowed`: every comparison with NaN is false, and NaN must be refused.
+    wrong = [case for case, deviation in by_case.items() if not deviation <= allowed[case]]
+    if wrong:
+        worst = max(wrong, key=lambda case: by_case[case])
+        return wrong_result(f"{_deviation_text(worst, by_case[worst])}; {allowed[worst]:.2g} is allowed")
+    unstable = {case: (by_case[case], allowed[case]) for case in by_case if allowed[case] > limit}
+    deviation = max((by_case[case] for case in by_case if case not in unstable), default=0.0)
+    cases = verification.cases
     if verification.leads is None:
-        return Agreement(verification.deviation, limit, cases=verification.cases)
+        return Agreement(deviation, limit, cases=cases, unstable=unstable)
     # Rounding alone may exchange two scores that are nearer to each other than the limit.
     clear = [lead for lead in verification.leads if abs(lead) > limit]
     lost = [-lead for lead in clear if lead < 0]
@@ -108,7 +150,7 @@ def judge(verification: VerifyFact, limit: float) -> Agreement | Failure:
         return wrong_result(
             f"{DEVIATION}: {len(lost)} of {len(clear)} have another class than the reference's, that led {lead}"
         )
-    return Agreement(verification.deviation, limit, 1.0 if clear else None, NEAR_TIES, cases=verification.cases)
+    return Agreement(deviation, limit, 1.0 if clear else None, NEAR_TIES, cases=cases, unstable=unstable)
 
 
 def wrong_result(reason: str) -> Failure:

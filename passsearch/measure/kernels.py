@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from passsearch.core import TensorType
 from passsearch.dialects.contract import Executable, KernelCalls, KernelExecutable, random_inputs
+from passsearch.measure.mixture import Mixture
 from passsearch.measure.processor import CpuTimes
 from passsearch.measure.rounds import FOREIGN_LIMIT, MIN_COUNTED_S
 
@@ -77,6 +78,8 @@ def time_places(
 ) -> list[dict[str, float] | None]:
     """Run networks in turns and return the seconds of each one's kernels, by name: the sum over their calls.
 
+    Where a network is called in several cases, their calls are weighed.
+
     A call's time is the fastest of all runs, as disturbances and cold caches only add time. The result is ``None`` for
     a runtime that does not tell kernels apart.
 
@@ -93,7 +96,8 @@ def time_places(
         fastest[place] = _faster_calls(fastest[place], executables[place].run_by_kernel(inputs))
 
     _until_undisturbed(lambda: _run_in_turns(len(executables), plan, visit), plan.attempts, cores)
-    return [None if calls is None else _sums(calls) for calls in fastest]
+    pairs = zip(executables, fastest, strict=True)
+    return [None if calls is None else _sums(calls, _call_weights(each, calls)) for each, calls in pairs]
 
 
 @dataclass(frozen=True)
@@ -102,11 +106,13 @@ class Profile:
 
     Attributes:
         calls: Name and seconds of every call of one inference in order, those of the runtime among them.
-        whole_s: Seconds of one inference that nobody observes.
+        whole_s: Seconds of one inference that nobody observes; the mean by weights where there are several cases.
+        weights: Weight of every call, 1 where there is one case.
     """
 
     calls: KernelCalls
     whole_s: float
+    weights: Sequence[float]
 
 
 def profile_networks(
@@ -132,13 +138,28 @@ def profile_networks(
     def visit(place: int) -> None:
         calls = executables[place].run_by_kernel(inputs, with_runtime=True)
         fastest[place] = _faster_calls(fastest[place], calls)
-        begin = time.perf_counter()
-        executables[place].run_repeatedly(1)
-        whole_s[place] = min(whole_s[place], time.perf_counter() - begin)
+        whole_s[place] = min(whole_s[place], _whole_s(executables[place]))
 
     _until_undisturbed(lambda: _run_in_turns(len(executables), plan, visit), plan.attempts, cores)
-    rows = zip(fastest, whole_s, strict=True)
-    return [None if calls is None else Profile(calls, seconds) for calls, seconds in rows]
+    rows = zip(executables, fastest, whole_s, strict=True)
+    return [
+        None if calls is None else Profile(calls, seconds, _call_weights(executable, calls))
+        for executable, calls, seconds in rows
+    ]
+
+
+def _whole_s(executable: Executable) -> float:
+    """Return the seconds of one inference."""
+    if isinstance(executable, Mixture):
+        return executable.event_time_s(1)
+    begin = time.perf_counter()
+    executable.run_repeatedly(1)
+    return time.perf_counter() - begin
+
+
+def _call_weights(executable: Executable, calls: KernelCalls) -> Sequence[float]:
+    """Return the weight of every call that an executable has made."""
+    return list(executable.call_weights) if isinstance(executable, Mixture) else [1.0] * len(calls)
 
 
 def _run_in_turns(number: int, plan: PlacePlan, visit: Callable[[int], None]) -> None:
@@ -159,10 +180,10 @@ def _faster_calls(first: KernelCalls | None, second: KernelCalls | None) -> Kern
     return [(name, min(seconds, others)) for (name, seconds), (_, others) in zip(first, second, strict=True)]
 
 
-def _sums(calls: KernelCalls) -> dict[str, float]:
+def _sums(calls: KernelCalls, weights: Sequence[float]) -> dict[str, float]:
     seconds: defaultdict[str, float] = defaultdict(float)
-    for name, value in calls:
-        seconds[name] += value
+    for (name, value), weight in zip(calls, weights, strict=True):
+        seconds[name] += weight * value
     return dict(seconds)
 
 

@@ -29,12 +29,14 @@ class Mixture(Executable):
 
     Attributes:
         run_s: Seconds of the last run, by weights.
+        call_weights: Weight of every kernel call of the last ``run_by_kernel``.
     """
 
     def __init__(self, network: Executable, cases: Sequence[Case]) -> None:
         self._executables = [network.entry(case.entry) for case in cases]
         self._cases, self._weights = cases, [case.weight for case in cases]
         self.run_s = WeightedSeconds([0.0] * len(cases), self._weights)
+        self.call_weights: list[float] = []
 
     def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
         """Run every case once and return all outputs."""
@@ -65,11 +67,13 @@ class Mixture(Executable):
     def run_by_kernel(self, inputs: Mapping[str, Array], *, with_runtime: bool = False) -> KernelCalls | None:
         """Run every case once and return the kernel calls of all."""
         calls: list[tuple[str, float]] = []
+        self.call_weights = []
         for case, executable in zip(self._cases, self._executables, strict=True):
             own = executable.run_by_kernel(case.own(inputs), with_runtime=with_runtime)
             if own is None:
                 return None
             calls += own
+            self.call_weights += [case.weight] * len(own)
         return calls
 
 

@@ -1,6 +1,7 @@
 """Compares outputs with the reference before anything is timed, and summarizes them for a deployment. numpy only."""
 
 import hashlib
+import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from passsearch.core import TensorType
-from passsearch.dialects.contract import Array, Executable, case_inputs
+from passsearch.dialects.contract import SCALES, Array, Executable, case_inputs
 from passsearch.measure.mixture import Mixture
 
 DIGEST_VALUES = 64
@@ -24,6 +25,12 @@ TINY = 1e-30
 
 REFERENCE_S = 10.0
 """Seconds after which the reference runs on no further inputs. TVM's unscheduled BERT takes twenty for each."""
+
+MOVEMENTS = 4
+"""Number of times that the floats of an edge case are moved by one rounding, each time in other directions."""
+
+CHANGE = "change_"
+"""Beginning of the name under which the reference's file keeps the change of an edge case."""
 
 
 def verify(
@@ -46,33 +53,86 @@ def verify(
         reference: File with the reference's outputs, on whose cases they are compared. ``None`` makes these outputs
             the reference.
         longest_s: Longest run in seconds; after a longer one the remaining cases are left out.
-        reference_s: Seconds after which the reference leaves out the remaining cases.
+        reference_s: Seconds after which the reference leaves out the remaining cases, and later the remaining
+            movements of edge cases.
 
     Returns:
         ``run_s`` (seconds of the first run), ``cases`` (number of cases that ran), ``is_cut`` (whether cases that the
         reference has were left out), ``deviation`` (the largest, see ``relative_deviation``), its ``case``,
-        ``mismatch`` (a difference in number, shape or type; empty without one) and ``leads`` (see ``_leads``; ``None``
-        after a mismatch).
+        ``deviations`` (by case), ``changes`` (by edge case, see ``_changes``), ``mismatch`` (a difference in number,
+        shape or type; empty without one) and ``leads`` (see ``_leads``; ``None`` after a mismatch).
     """
     if reference is None:
         results, run, run_s = _run_cases(executable, types, cases=cases, longest_s=math.inf, total_s=reference_s)
-        _save(outputs, results)
+        edges = [case for case in run if isinstance(case, str)]
+        changes = _changes(executable, types, expected=results, cases=edges, total_s=reference_s)
+        kept = {f"{CHANGE}{case}": np.asarray(change) for case, change in changes.items()}
+        _save(outputs, results | kept)
         leads = _leads(results, results, cases=run)
         common = {"run_s": run_s, "cases": len(run), "is_cut": False, "case": "", "mismatch": ""}
-        return {**common, "deviation": 0.0, "leads": leads}
+        deviations = {str(case): 0.0 for case in run}
+        return {**common, "deviation": 0.0, "leads": leads, "deviations": deviations, "changes": changes}
     with np.load(reference) as file:
         compared = [case for case in cases if f"{case}_0" in file.files]
         results, run, run_s = _run_cases(executable, types, cases=compared, longest_s=longest_s, total_s=math.inf)
+        changes = {case: float(file[f"{CHANGE}{case}"]) for case in SCALES if f"{CHANGE}{case}" in file.files}
         common = {"run_s": run_s, "cases": len(run), "is_cut": len(run) < len(compared), "case": "", "mismatch": ""}
+        common |= {"deviations": {}, "changes": changes}
         if {key for key in file.files if key.rpartition("_")[0] in map(str, run)} != set(results):
             return {**common, "deviation": math.inf, "leads": None, "mismatch": "the number of outputs differs"}
         expected = {key: file[key] for key in results}
     mismatch = next(filter(None, (_mismatch(results[key], expected[key]) for key in results)), "")
     deviations = {key: relative_deviation(results[key], expected[key]) for key in results}
-    worst = max(deviations, key=lambda key: deviations[key])
-    case, _, _ = worst.rpartition("_")
+    by_case: dict[str, float] = {}
+    for key, deviation in deviations.items():
+        case, _, _ = key.rpartition("_")
+        by_case[case] = max(deviation, by_case.get(case, 0.0))
+    worst = max(by_case, key=lambda case: by_case[case])
     leads = None if mismatch else _leads(results, expected, cases=run)
-    return {**common, "deviation": deviations[worst], "case": case, "mismatch": mismatch, "leads": leads}
+    found = {"deviation": by_case[worst], "case": worst, "deviations": by_case}
+    return {**common, **found, "mismatch": mismatch, "leads": leads}
+
+
+def _changes(
+    executable: Executable,
+    types: Mapping[str, TensorType],
+    *,
+    expected: Mapping[str, Array],
+    cases: Sequence[str],
+    total_s: float,
+) -> dict[str, float]:
+    """Return how much the outputs on edge inputs change when these inputs move by one rounding.
+
+    Returns:
+        The largest deviation over ``MOVEMENTS`` runs, by case; without cases for which there was no time, and without
+        those that no rounding moves.
+    """
+    found: dict[str, float] = {}
+    start = time.perf_counter()
+    for case, seed in itertools.product(cases, range(MOVEMENTS)):
+        inputs = case_inputs(types, case)
+        moved = _moved(inputs, seed=seed)
+        if time.perf_counter() - start > total_s or all(moved[name] is inputs[name] for name in inputs):
+            continue
+        outputs = executable.run(moved)
+        deviations = [relative_deviation(array, expected[f"{case}_{index}"]) for index, array in enumerate(outputs)]
+        found[case] = max(found.get(case, 0.0), *deviations)
+    # An infinite change, as that of an index, would admit everything.
+    return {case: change for case, change in found.items() if math.isfinite(change)}
+
+
+def _moved(inputs: Mapping[str, Array], *, seed: int) -> dict[str, Array]:
+    """Return the inputs with every float other than 0 replaced by a neighbouring number, above or below."""
+    rng = np.random.default_rng(seed)
+    return {
+        name: _neighbours(array, rng) if array.dtype.kind == "f" and array.any() else array
+        for name, array in inputs.items()
+    }
+
+
+def _neighbours(array: Array, rng: np.random.Generator) -> Array:
+    limits = np.where(rng.random(array.shape) < 0.5, np.inf, -np.inf).astype(array.dtype)
+    return np.where(array == 0, array, np.nextafter(array, limits))
 
 
 def _run_cases(

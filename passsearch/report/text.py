@@ -333,7 +333,12 @@ def _outputs(outputs: Mapping[str, Any]) -> str:
     agreement = format_percent(outputs.get("top1_agreement")) + (f" ({reason})" if reason else "")
     cases = outputs.get("cases")  # results from before it was recorded do not say
     inputs = f" on {cases} {'input' if cases == 1 else 'inputs'}" if cases else ""
-    return f"{deviation}{inputs}; top-1 agreement: {agreement}"
+    unstable = "".join(
+        f"; on inputs `{case}`, where rounding changes the reference itself, by {found['deviation']:.2g} of "
+        f"{found['tolerance']:.2g}"
+        for case, found in outputs.get("unstable", {}).items()
+    )
+    return f"{deviation}{inputs}{unstable}; top-1 agreement: {agreement}"
 
 
 def _space(space: Mapping[str, Any]) -> str:

@@ -50,13 +50,13 @@ class Cost:
     """The predicted time of one inference.
 
     Attributes:
-        calls: Number of calls by digest of the kernel.
+        calls: Number of calls by digest of the kernel; the mean by weights where there are several cases.
         seconds: Seconds of one call by digest, each kernel with its fastest schedule.
         schedules: The pass that schedules each kernel fastest, by name of the kernel.
         default_s: Seconds of all calls, each kernel with the schedule that the pipeline gives all.
     """
 
-    calls: Mapping[str, int]
+    calls: Mapping[str, float]
     seconds: Mapping[str, float]
     schedules: Mapping[str, PassSpec]
     default_s: float
@@ -83,7 +83,7 @@ class Decision:
     regions: tuple[str, ...]
     value: Json
     saved_s: float
-    replaced: Mapping[str, int]
+    replaced: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ class Composer:
         network, step = self._kernels(pipeline)
         if network is None:
             return None
-        calls: Counter[str] = Counter()
+        calls: defaultdict[str, float] = defaultdict(float)
         seconds, schedules, default_s = {}, {}, 0.0
         for kernel in network.kernels:
             if not self._times.take(network, kernel, [step]):
@@ -360,7 +360,7 @@ class Composer:
         return Pipeline((*pipeline.passes[:place], scheduled, *pipeline.passes[place + 1 :]))
 
 
-def choose(decisions: Sequence[Decision], calls: Mapping[str, int]) -> list[Decision]:
+def choose(decisions: Sequence[Decision], calls: Mapping[str, float]) -> list[Decision]:
     """Return the decisions that together save the most time, no two of which replace the same call of a kernel.
 
     Args:
@@ -372,9 +372,11 @@ def choose(decisions: Sequence[Decision], calls: Mapping[str, int]) -> list[Deci
     # One row for each region, which gets one value, and one for each kernel, whose calls are replaced once.
     regions = sorted({(each.step, key) for each in decisions for key in each.regions})
     kernels = sorted({digest for each in decisions for digest in each.replaced})
-    rows = [[int(step == each.step and key in each.regions) for each in decisions] for step, key in regions]
+    rows: list[list[float]] = [
+        [int(step == each.step and key in each.regions) for each in decisions] for step, key in regions
+    ]
     rows += [[each.replaced.get(digest, 0) for each in decisions] for digest in kernels]
-    limits = [1] * len(regions) + [calls[digest] for digest in kernels]
+    limits = [1.0] * len(regions) + [calls[digest] for digest in kernels]
     solution = milp(
         -np.array([each.saved_s for each in decisions]),
         integrality=np.ones(len(decisions)),

@@ -69,9 +69,14 @@ def _pipeline(
 ) -> Document:
     # The observer is called before and after every call. The shortest call of the runtime takes little beside that.
     observer_s = min((seconds for name, seconds in profile.calls if name.startswith(RUNTIME)), default=0.0)
-    calls = [(name, max(0.0, seconds - observer_s)) for name, seconds in profile.calls]
-    kernels = [(name, seconds) for name, seconds in calls if not name.startswith(RUNTIME)]
-    runtime_s = sum(seconds for name, seconds in calls if name.startswith(RUNTIME))
+    # By weights, so that they add up to the mean inference of several cases.
+    calls = [
+        (name, weight * max(0.0, seconds - observer_s), weight)
+        for (name, seconds), weight in zip(profile.calls, profile.weights, strict=True)
+    ]
+    weighted = [(name, seconds, weight) for name, seconds, weight in calls if not name.startswith(RUNTIME)]
+    kernels = [(name, seconds) for name, seconds, _ in weighted]
+    runtime_s = sum(seconds for name, seconds, _ in calls if name.startswith(RUNTIME))
     kernels_s, whole_s = sum(seconds for _, seconds in kernels), min(profile.whole_s)
     network = evaluator.network
     # The summary is that of the first case; the calls are those of all cases.
@@ -87,7 +92,7 @@ def _pipeline(
         "kernels_s": kernels_s,
         "kernels_share": kernels_s / whole_s,
         "rest": {"runtime": runtime_s, UNOBSERVED: whole_s - kernels_s - runtime_s},
-        "kernels": _kernel_rows(kernels, profile.costs, peaks),
+        "kernels": _kernel_rows(weighted, profile.costs, peaks),
         "blocks": None if parts is None else _block_rows(kernels, parts),
         "calls": [
             {"kernel": name, "seconds": seconds, "part": parts[place] if parts else None}
@@ -97,26 +102,35 @@ def _pipeline(
 
 
 def _kernel_rows(
-    calls: Sequence[tuple[str, float]], costs: Mapping[str, KernelCost], peaks: Peaks | None
+    calls: Sequence[tuple[str, float, float]], costs: Mapping[str, KernelCost], peaks: Peaks | None
 ) -> list[Document]:
-    """Return a row for each kernel, the slowest first."""
-    seconds: dict[str, list[float]] = {}
-    for name, value in calls:
-        seconds.setdefault(name, []).append(value)
-    rows = [_kernel_row(name, values, costs.get(name), peaks) for name, values in seconds.items()]
+    """Return a row for each kernel, the slowest first.
+
+    Args:
+        calls: Name, seconds by weight, and weight of every call.
+        costs: Operations and bytes of one call, by kernel.
+        peaks: What the device can do at most.
+    """
+    by_name: dict[str, list[tuple[float, float]]] = {}
+    for name, seconds, weight in calls:
+        by_name.setdefault(name, []).append((seconds, weight))
+    rows = [_kernel_row(name, values, costs.get(name), peaks) for name, values in by_name.items()]
     return sorted(rows, key=lambda row: -float(row["seconds"]))
 
 
-def _kernel_row(name: str, seconds: Sequence[float], cost: KernelCost | None, peaks: Peaks | None) -> Document:
-    row: Document = {"kernel": name, "calls": len(seconds), "seconds": sum(seconds)}
+def _kernel_row(
+    name: str, calls: Sequence[tuple[float, float]], cost: KernelCost | None, peaks: Peaks | None
+) -> Document:
+    total_s = sum(seconds for seconds, _ in calls)
+    row: Document = {"kernel": name, "calls": len(calls), "seconds": total_s}
     if cost is None:
         return {**row, "flops": None, "bytes": None, "bound": None, "roof_share": None}
     row |= {"flops": cost.flops, "bytes": cost.bytes}
     if peaks is None:
         return {**row, "bound": None, "roof_share": None}
     is_arithmetic = cost.flops / peaks.flops > cost.bytes / peaks.bytes_per_s
-    least_s = len(seconds) * peaks.least_s(cost.flops, cost.bytes)
-    return {**row, "bound": "arithmetic" if is_arithmetic else "memory", "roof_share": least_s / sum(seconds)}
+    least_s = sum(weight for _, weight in calls) * peaks.least_s(cost.flops, cost.bytes)
+    return {**row, "bound": "arithmetic" if is_arithmetic else "memory", "roof_share": least_s / total_s}
 
 
 def _block_rows(calls: Sequence[tuple[str, float]], parts: Sequence[str]) -> list[Document]:

@@ -35,7 +35,7 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 In a search the step is a ``passsearch.core.Step``, which is a text with the time limit and the best candidate so far.
 """
 
-LOG_VERSION = 7
+LOG_VERSION = 8
 """Grows when facts of the log change their meaning; a run of an earlier version cannot be continued."""
 
 OVERTIME = 0.1

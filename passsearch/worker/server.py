@@ -197,7 +197,7 @@ class Verbs:
         """List the kernels of a state that are not scheduled yet, and the size of its constants."""
         # Not in a fork: the next request is about the same state, which is then in memory.
         module = self._module(request)
-        kernels_of_state = [asdict(kernel) for kernel in self._bridge.kernels(module)]
+        kernels_of_state = [asdict(kernel) for kernel in self._bridge.kernels(module, request["weights"])]
         return {"kernels": kernels_of_state, "constant_bytes": self._bridge.constant_bytes(module)}
 
     def do_regions(self, request: Request) -> Answer:

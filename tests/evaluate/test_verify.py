@@ -105,3 +105,35 @@ def test_another_class_is_wrong_however_near_the_scores() -> None:
     outcome = judge(VerifyFact(0.006, 1, (0.5, -0.011)), 0.01)
     assert isinstance(outcome, Failure) and outcome.kind == "wrong_result"
     assert "1 of 2" in outcome.reason and "class" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "deviation", "passes"),
+    [(0.0126, 0.033, True), (0.0126, 0.06, False), (1e-7, 0.033, False), (1e-7, 1e-5, True), (math.nan, 0.033, False)],
+    ids=["rounding of an unstable case", "more than rounding", "stable reference", "within the limit", "no change"],
+)
+def test_an_edge_case_allows_what_rounding_changes_in_the_reference(
+    change: float, deviation: float, passes: bool
+) -> None:
+    changes = {} if math.isnan(change) else {"large": change}
+    deviations = {"1": 3e-6, "large": deviation}
+    outcome = judge(VerifyFact(deviation, "large", deviations=deviations, changes=changes), 1.2e-4)
+    assert isinstance(outcome, Agreement) is passes
+    if isinstance(outcome, Failure):
+        assert "inputs `large`" in outcome.reason and f"by {deviation:.2g}" in outcome.reason
+    elif change > 1e-4:
+        assert outcome.deviation == 3e-6, "an unstable case is stated apart"
+        assert outcome.to_json()["unstable"] == {"large": {"deviation": deviation, "tolerance": 4 * change}}
+
+
+def test_random_inputs_have_the_limit_however_unstable_an_edge_case_is() -> None:
+    deviations, changes = {"1": 0.01, "large": 0.02}, {"large": 0.3}
+    outcome = judge(VerifyFact(0.02, "large", deviations=deviations, changes=changes), 1.2e-4)
+    assert isinstance(outcome, Failure) and "seed 1" in outcome.reason
+
+
+def test_outputs_that_are_not_finite_are_refused_in_every_case() -> None:
+    changes = {"large": 0.3}
+    for deviation in (math.inf, math.nan):
+        fact = VerifyFact(deviation, "large", deviations={"1": 0.0, "large": deviation}, changes=changes)
+        assert isinstance(judge(fact, 1.2e-4), Failure)

@@ -8,6 +8,7 @@ import pytest
 
 from passsearch.core import Case, TensorType
 from passsearch.dialects.contract import Array, Executable, KernelCalls
+from passsearch.measure.kernels import PlacePlan, profile_networks, time_places
 from passsearch.measure.mixture import Mixture, WeightedSeconds
 from passsearch.measure.outputs import verify
 from passsearch.measure.processor import CpuTimes
@@ -86,3 +87,21 @@ def test_kernels_of_all_cases_are_listed() -> None:
     calls = Mixture(TwoFunctions(), CASES).run_by_kernel({name: np.zeros(2, "float32") for name in TYPES})
     assert calls is not None
     assert [name for name, _ in calls] == ["kernel of main_long", "kernel of main_short"]
+
+
+PLACES = PlacePlan(processes=1, rounds=2, least_rounds=1, runs=1)
+
+
+def test_kernels_in_their_places_count_by_the_weight_of_their_case() -> None:
+    (seconds,) = time_places([Mixture(TwoFunctions(), CASES)], PLACES, types=TYPES)
+    assert seconds is not None
+    assert seconds["kernel of main_long"] == pytest.approx(0.25 * SECONDS["main_long"])
+    assert seconds["kernel of main_short"] == pytest.approx(0.75 * SECONDS["main_short"])
+
+
+def test_a_profile_of_several_cases_has_weights_and_the_mean_inference() -> None:
+    (profile,) = profile_networks([Mixture(TwoFunctions(), CASES)], PLACES, types=TYPES)
+    assert profile is not None and profile.weights == [0.25, 0.75]
+    assert 0.25 * SECONDS["main_long"] <= profile.whole_s < SECONDS["main_long"]
+    (one,) = profile_networks([TwoFunctions()], PLACES, types={"x": ROW})
+    assert one is not None and one.weights == [1.0] and one.whole_s >= SECONDS["main_long"]

@@ -82,6 +82,47 @@ def test_an_error_that_only_large_inputs_show_is_found_and_named(tmp_path: Path)
     assert right["deviation"] == 0.0
 
 
+class Waves:
+    """A network that amplifies the rounding of its inputs by their size, with an error on large ones."""
+
+    def __init__(self, factor: float, *, error: float = 0.0) -> None:
+        self._factor, self._error = np.float32(factor), np.float32(error)
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        return [np.sin(inputs["x"] * self._factor) * (1 + self._error * (np.abs(inputs["x"]).max() > 50))]
+
+    def sample(self, number: int, runs: int, flush_bytes: int = 0) -> Sequence[float]:
+        raise AssertionError("verify must not time anything")
+
+
+def test_the_change_of_an_unstable_reference_is_that_of_one_rounding_of_its_inputs(tmp_path: Path) -> None:
+    common: Any = {"types": {"x": TensorType((2, 64), "float32")}, "cases": (1, *SCALES), "reference": None}
+    stable = verify(Waves(1e-3), outputs=tmp_path / "stable.npz", **common)["changes"]
+    unstable = verify(Waves(100.0), outputs=tmp_path / "unstable.npz", **common)["changes"]
+    assert set(stable) == set(unstable) == {"small", "large"}, "a rounding does not move zeros"
+    assert max(stable.values()) < 1e-6 and 1e-5 < unstable["large"] < 0.1
+    again = verify(Waves(100.0), outputs=tmp_path / "again.npz", **common)["changes"]
+    assert again == unstable, "the directions do not depend on the process"
+
+
+def test_the_change_stands_in_the_reference_for_every_candidate(tmp_path: Path) -> None:
+    types, reference = {"x": TensorType((2, 64), "float32")}, tmp_path / "reference.npz"
+    common: Any = {"types": types, "cases": (1, *SCALES), "outputs": reference}
+    made = verify(Waves(100.0), reference=None, **common)
+    found = verify(Waves(100.0, error=0.01), reference=reference, **common)
+    assert found["changes"] == made["changes"]
+    assert set(found["deviations"]) == {"1", *SCALES} and found["deviations"]["1"] == 0.0
+    assert found["deviations"]["large"] == found["deviation"] == pytest.approx(0.01, rel=1e-3)
+
+
+def test_integers_and_a_slow_reference_have_no_change(tmp_path: Path) -> None:
+    common: Any = {"cases": (1, *SCALES), "outputs": tmp_path / "reference.npz", "reference": None}
+    slow = verify(Slow(1e9), types={"x": TensorType((2, 8), "float32")}, reference_s=0.0, **common)
+    assert slow["changes"] == {}
+    integers = verify(Clipping(1e9), types={"x": TensorType((2, 8), "int64")}, **common)
+    assert integers["changes"] == {}
+
+
 class Slow(Clipping):
     """A network whose inferences take a fifth of a second."""
 

@@ -316,6 +316,9 @@ def test_deviation_of_the_winners_outputs_is_shown(result: dict[str, Any]) -> No
     assert expected in result_text(result, width=120)
     outputs |= {"top1_agreement": None, "unavailable": {"top1_agreement": "no class scores"}}
     assert "top-1 agreement: – (no class scores)" in result_text(result, width=120)
+    outputs["unstable"] = {"large": {"deviation": 0.033, "tolerance": 0.05}}
+    text = " ".join(result_text(result, width=120).split())
+    assert "on inputs `large`, where rounding changes the reference itself, by 0.033 of 0.05" in text
 
 
 def test_sensor_columns_appear_only_with_readings(result: dict[str, Any]) -> None:

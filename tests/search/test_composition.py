@@ -1,6 +1,7 @@
 """Regions and kernels get what they run fastest with, and the sum over kernels decides."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -156,6 +157,24 @@ def test_the_prediction_is_the_sum_over_calls() -> None:
     assert composition.kernels == 6
     # Three values for each of two kinds, and one schedule that runs for each of the two kernels.
     assert composition.combinations == pytest.approx(0.954, abs=1e-3)
+
+
+def test_a_prediction_counts_calls_by_the_weight_of_their_case() -> None:
+    class Weighted(TableProfiler):
+        """A network of two cases, of which the one that calls the large kernel has a tenth of the weight."""
+
+        def kernels(self, state: str) -> NetworkKernels | Failure:
+            network = super().kernels(state)
+            assert not isinstance(network, Failure)
+            weights = (0.1, 0.9)
+            kernels = zip(network.kernels, weights, strict=True)
+            return NetworkKernels(state, tuple(replace(each, calls=weight * each.calls) for each, weight in kernels), 0)
+
+    composer = Composer(Weighted(TIMES), ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
+    composition = composer.compose(BEGIN)
+    assert composition is not None
+    assert composition.begin_s == pytest.approx(0.1 * 2 * 5.0 + 0.9 * 2.0)
+    assert composition.predicted_s == pytest.approx(0.1 * 2 * 3.0 + 0.9 * 2.0)
 
 
 def decision(name: str, saved_s: float, replaced: Mapping[str, int], *, value: int = 1) -> Decision:

@@ -144,9 +144,9 @@ class RelaxBridge(JsonFiles):
         by_name = (lambda: kernel_hashes(lowered), lambda: kernel_costs(lowered))
         return Artifact(folder, size, plan_bytes, kernels, seconds, *by_name)
 
-    def kernels(self, module: tvm.IRModule) -> Sequence[Kernel]:
-        """Return the functions of loops that main calls; none while main has operators."""
-        return () if phase(module) == OPERATORS else list_kernels(module)
+    def kernels(self, module: tvm.IRModule, weights: Mapping[str, float] | None = None) -> Sequence[Kernel]:
+        """Return the functions of loops that entry functions call; none while these have operators."""
+        return () if phase(module) == OPERATORS else list_kernels(module, weights or {})
 
     def constant_bytes(self, module: tvm.IRModule) -> int:
         """Return the size of the constants that the kernels read."""

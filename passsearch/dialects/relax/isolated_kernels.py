@@ -1,7 +1,7 @@
 """Kernels of a network one by one: listed, taken out into modules of their own, built and run alone."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,15 +21,23 @@ MOST_COPIES = 8
 """Largest number of copies of a kernel's constants."""
 
 
-def list_kernels(module: tvm.IRModule) -> list[Kernel]:
+def list_kernels(module: tvm.IRModule, weights: Mapping[str, float]) -> list[Kernel]:
     """Return the functions of loops that entry functions call, in the order of their first calls.
 
     Functions that take more than tensors, or tensors of symbolic sizes, are left out.
+
+    Args:
+        module: The module.
+        weights: Weight of a call by entry function; 1 for a function without one.
     """
-    calls = [call for call in _all_calls(module) if _is_static(call)]
-    first = {call.args[0]: call for call in reversed(calls)}
-    names = [call.args[0] for call in calls]
-    return [_kernel(module, first[name], calls=names.count(name)) for name in dict.fromkeys(names)]
+    first: dict[Any, Any] = {}
+    number: dict[Any, float] = {}
+    for entry in entries(module):
+        for call in filter(_is_static, _calls(module[entry])):
+            name = call.args[0]
+            first.setdefault(name, call)
+            number[name] = number.get(name, 0) + weights.get(entry.name_hint, 1)
+    return [_kernel(module, call, calls=number[name]) for name, call in first.items()]
 
 
 def constant_bytes(module: tvm.IRModule) -> int:
@@ -133,7 +141,7 @@ class IsolatedKernel(KernelExecutable):
         return [tensor.numpy() for tensor in self._arguments[self._turn][len(self._call.args[1].fields) :]]
 
 
-def _kernel(module: tvm.IRModule, call: Any, *, calls: int) -> Kernel:
+def _kernel(module: tvm.IRModule, call: Any, *, calls: float) -> Kernel:
     function, arguments = module[call.args[0]], call.args[1].fields
     constants = tuple(place for place, argument in enumerate(arguments) if _is_constant(argument))
     # Without the name, so that equal functions of two networks are one kernel.

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import tvm
-from tvm import relax
+import tvm_ffi
+from tvm import relax, s_tir
 from tvm.relax import transform
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.tirx import FloatImm, IntImm
@@ -152,8 +153,36 @@ def FuseTransposeMatmul() -> Any:  # noqa: N802
 
 
 def CpuGEMV() -> Any:  # noqa: N802
-    """Return DLight's rule for products with one vector, on a CPU."""
-    return _rule("cpu", "GEMV")
+    """Return DLight's rule for products with one vector, on a CPU, where its tiles divide the sizes.
+
+    The rule's tiles have 64 or 128 numbers on both axes, and the outputs of a tile are one vector. Where a tile is
+    larger than what is left of an axis, every number of that vector has a condition of its own. For a product of 128
+    rows of 16 numbers LLVM then needs 10 s, and without conditions 0.1 s.
+    """
+
+    def schedule(module: Any) -> Any:
+        if not _target_is("cpu"):
+            return module
+        rule = _dlight("cpu", "GEMV")()
+
+        class WholeTiles(type(rule)):  # type: ignore[misc]
+            """The rule, which leaves a function to other passes if its loops need conditions."""
+
+            def apply(self, *arguments: Any) -> Any:
+                """Return the schedule; ``None`` for a function that the rule does not fit."""
+                result = super().apply(*arguments)
+                return None if result is None or _has_conditions(result.mod["main"]) else result
+
+        return _apply_rules(module, [WholeTiles()])
+
+    return _pass("dlight.cpu.GEMV", schedule)
+
+
+def _has_conditions(function: Any) -> bool:
+    """Return True if a block of a function runs only where a condition holds."""
+    blocks: list[Any] = []
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlockRealize, blocks.append))
+    return any(not isinstance(block.predicate, IntImm) for block in blocks)
 
 
 def CpuReduction() -> Any:  # noqa: N802

@@ -153,7 +153,7 @@ class RelayBridge(JsonFiles):
         size, plan_bytes, seconds = folder_bytes(folder), planned_bytes(graph), dict(clock.seconds)
         return Artifact(folder, size, plan_bytes, kernels, seconds, lambda: kernel_hashes(graph, lowered.hashes))
 
-    def kernels(self, module: tvm.IRModule) -> Sequence[Kernel]:
+    def kernels(self, module: tvm.IRModule, weights: Mapping[str, float] | None = None) -> Sequence[Kernel]:
         """Return nothing: Relay makes its functions of loops inside the build."""
         return ()
 

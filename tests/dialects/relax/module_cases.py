@@ -74,6 +74,9 @@ def load_cases() -> dict[str, object]:
         for save in (bridge.save, bridge.save_with_external_weights):
             save(module, folder / "saved.json")
             digests.add(bridge.structural_hash(bridge.load(ModelSource(folder / "saved.json", "ir", {}, cases=saved))))
+        loops = bridge.apply(module, PassSpec.of("LegalizeOps"), factory="tvm.relax.transform:LegalizeOps")
+        weights = {case.entry: case.weight for case in calls.cases}
+        kernels = sorted(kernel.calls for kernel in bridge.kernels(loops, weights))
         artifact = bridge.build(module, BuildOptions(), folder / "built")
         network = bridge.open(artifact, "cpu")
         shapes = []
@@ -82,7 +85,8 @@ def load_cases() -> dict[str, object]:
             shapes.append(list(network.entry(case.entry).run({"x": data})[0].shape))
     names = sorted(variable.name_hint for variable in module.get_global_vars())
     same = digests == {bridge.structural_hash(module)}
-    return {"names": names, "same": same, "shapes": shapes, "constants": len(bridge.constants.strip(module)[1])}
+    constants = len(bridge.constants.strip(module)[1])
+    return {"names": names, "same": same, "shapes": shapes, "constants": constants, "calls": kernels}
 
 
 def run_symbolic() -> dict[str, object]:

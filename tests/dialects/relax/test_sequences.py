@@ -16,6 +16,6 @@ def test_layouts_are_converted_after_batch_norms_are_folded(relax: Toolchain) ->
 @pytest.mark.toolchain
 @pytest.mark.parametrize("network", ["llama_tiny", "llama_tiny_decode"])
 def test_decoders_compute_the_same_in_their_sequences(relax: Toolchain, network: str) -> None:
-    names = ["combine-schedule-cpu", "decoder-schedule-cpu"]
+    names = ["combine-schedule-cpu", "decoder-schedule-cpu", "transposed-schedule-cpu"]
     document = passsearch.compare(f"zoo:{network}", names, toolchain=relax.name, rounds=2, processes=1)
     assert [row.get("failure") for row in document["rows"]] == [None] * len(document["rows"])

@@ -1,0 +1,18 @@
+"""Functions whose sizes are open get a schedule that computes the same at every size."""
+
+from typing import Any
+
+WITHOUT_VECTORS = {"transpose"}
+"""Functions that read and write along different axes."""
+
+
+def test_functions_of_open_sizes_are_scheduled_and_compute_the_same(cases: Any) -> None:
+    results = cases("open_size_cases.py")
+    assert len(results) == 28
+    for case in results:
+        name = case["case"].partition(" on ")[0]
+        assert case["scheduled"] and all(case["scheduled"]), case
+        assert case["deviation"] < 2e-6 and case["threads"], case
+        assert case["vectors"] == (name not in WITHOUT_VECTORS), case
+        has_product = name.startswith(("product", "batched", "attention", "convolution"))
+        assert case["tiles"] == has_product, case
