@@ -2,8 +2,8 @@
 
 from typing import Any
 
-WITHOUT_VECTORS = {"transpose"}
-"""Functions that read and write along different axes."""
+WITHOUT_VECTORS = {"transpose", "product of odd columns"}
+"""A function that reads and writes along different axes, and one with thirteen columns, more than a register holds."""
 
 
 def test_functions_of_open_sizes_are_scheduled_and_compute_the_same(cases: Any) -> None:
@@ -15,4 +15,4 @@ def test_functions_of_open_sizes_are_scheduled_and_compute_the_same(cases: Any) 
         assert case["deviation"] < 2e-6 and case["threads"], case
         assert case["vectors"] == (name not in WITHOUT_VECTORS), case
         has_product = name.startswith(("product", "batched", "attention", "convolution"))
-        assert case["tiles"] == has_product, case
+        assert case["tiles"] == (has_product and name not in WITHOUT_VECTORS), case
