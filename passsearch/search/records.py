@@ -13,6 +13,10 @@ Pair: TypeAlias = tuple[Consumption, Consumption]
 """Consumption of the baseline and of the candidate that ran in turns with it."""
 
 
+TIME_LIMIT = "time limit"
+"""Reason why a search proposed no more: its share of the time limit was over."""
+
+
 @dataclass(frozen=True)
 class Reference:
     """The artifact beside which a search times its candidates.

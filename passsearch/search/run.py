@@ -21,7 +21,7 @@ from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, result_document
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, baselines, first_trials
-from passsearch.search.records import Scored
+from passsearch.search.records import TIME_LIMIT, Scored
 from passsearch.search.samplers import require_strategy
 from passsearch.search.scoring import Scoring
 from passsearch.search.shortlist import shortlist
@@ -299,7 +299,7 @@ class _Execution:
             finalists = shortlist(self._evaluator, search.scoring, search.ranked(), reference=search.reference)
             if not finalists:
                 _log.info("no candidate is left beside the baseline")
-                return search.scoring.baseline, None, False
+                return search.scoring.baseline, self._unsearched(), False
             self._evaluator.make_room([search.scoring.baseline.built, finalists[0].built])
             return finalists[0], self._confirm(finalists[0], search.scoring), False
         except BaselineFailed as error:
@@ -316,6 +316,13 @@ class _Execution:
         except KeyboardInterrupt:
             best = next(iter(search.ranked()), search.scoring.baseline) if search.scoring else None
             return best, None, True
+
+    def _unsearched(self) -> Failure | None:
+        """Return that the time limit left no time to measure a candidate; ``None`` if some were measured."""
+        if self._search.tally.evaluated or self._search.outcome.coverage.ended != TIME_LIMIT:
+            return None
+        reason = "the time limit ended before a candidate was measured; the same command with more time continues"
+        return Failure("timeout", "measure", "", reason)
 
     def _confirm(self, best: Scored, scoring: Scoring) -> Confirmation | Failure | None:
         if self._options.repetitions < 1:

@@ -13,7 +13,7 @@ from passsearch.search.candidate_measurement import FAR_SLOWER, LEAST_LONG_S, me
 from passsearch.search.composition import COMPOSED, Composer, Composition
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.options import RunOptions
-from passsearch.search.records import Reference, Scored, SearchOutcome, SpaceCoverage, Tally
+from passsearch.search.records import TIME_LIMIT, Reference, Scored, SearchOutcome, SpaceCoverage, Tally
 from passsearch.search.samplers import Strategy, make_strategy
 from passsearch.search.scoring import Scoring
 from passsearch.search.shortlist import SHORTLIST
@@ -279,7 +279,7 @@ class Search:
             unproductive = 0 if self.tally.evaluated > before else unproductive + 1
         nothing_new = f"the sampler proposed nothing new {PATIENCE} times in a row"
         self._ended = (
-            nothing_new if unproductive >= PATIENCE else "all trials done" if self._trials_are_done() else "time limit"
+            nothing_new if unproductive >= PATIENCE else "all trials done" if self._trials_are_done() else TIME_LIMIT
         )
 
     def _expand_best(self) -> None:

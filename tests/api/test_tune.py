@@ -204,6 +204,14 @@ def test_a_run_stopped_by_its_time_limit_gives_the_same_result_when_it_is_starte
     assert first.best.pipeline == second.best.pipeline
 
 
+def test_a_time_limit_that_suffices_for_the_baseline_only_is_named_as_the_reason(
+    job: Job, tiny_network: Path, tmp_path: Path
+) -> None:
+    result = short_plans.tune(tiny_network, toolchain=job.toolchain.name, timeout=0.5, out=tmp_path / "run")
+    assert result.verdict["reason"].startswith("the time limit ended before a candidate was measured")
+    assert result.document["best"]["name"] == result.document["baseline"]["name"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
