@@ -12,7 +12,7 @@ from onnx_sweep import layer, refusals
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "frontends"))
 
-from onnx_graphs import constant, weight
+from onnx_graphs import GRAPHS, constant, weight
 
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relay import importer
@@ -44,6 +44,9 @@ MODELS = {
     "maximum that pads": pool("MaxPool", pads=[1, 1, 1, 1]),
     "turned convolution that pads by itself": turned(auto_pad="SAME_UPPER"),
     "turned convolution with pads": turned(pads=[1, 0, 0, 1]),
+    "branch by data": GRAPHS["branch-of-data"](),
+    "counted loop": GRAPHS["loop-counted"](),
+    "size by data": layer("NonZero", 13, shape=(3, 4), dtypes={"y": "int64"})[1],
 }
 
 if __name__ == "__main__":
