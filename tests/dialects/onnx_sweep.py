@@ -297,6 +297,20 @@ def expected(case: str, model: onnx.ModelProto, inputs: Mapping[str, Any]) -> li
     return reference(model, inputs)
 
 
+def refusals(load: Callable[[Path], Any], models: Mapping[str, onnx.ModelProto], error: type[Exception]) -> None:
+    """Print a line of JSON for each network: the message with which an importer refuses it, empty if it does not."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "case.onnx"
+        for case, model in models.items():
+            onnx.save(model, str(path))
+            message = ""
+            try:
+                load(path)
+            except error as refusal:
+                message = str(refusal)
+            print(json.dumps({"case": case, "refusal": message}), flush=True)
+
+
 def sample(model: onnx.ModelProto) -> Any:
     kind = model.graph.input[0].type.tensor_type
     shape = [size.dim_value for size in kind.shape.dim]
@@ -306,18 +320,28 @@ def sample(model: onnx.ModelProto) -> Any:
     return rng.normal(size=shape).astype("float32")
 
 
-def sweep(run: Run, refusals: tuple[type[Exception], ...], opsets: Sequence[int] = OPSETS) -> None:
-    """Print a line of JSON for each case: whether it is right, and why not."""
+def sweep(run: Run, plain: Run, refusals: tuple[type[Exception], ...], opsets: Sequence[int] = OPSETS) -> None:
+    """Print a line of JSON for each case: whether it is right, and why not.
+
+    Args:
+        run: Imports and runs a network.
+        plain: The same without converters of ours, to see what a refused network would compute.
+        refusals: Errors that mean a refusal.
+        opsets: Operator sets to try.
+    """
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "case.onnx"
         for opset in opsets:
             for group in GROUPS:
                 for case, model in group(opset):
-                    print(json.dumps({"case": case, **_compare(run, refusals, case, model, path)}), flush=True)
+                    onnx.save(model, str(path))
+                    result = _compare(run, refusals, case, model, path)
+                    if result["state"] == "refused":
+                        result["plain"] = _compare(plain, refusals, case, model, path)["state"]
+                    print(json.dumps({"case": case, **result}), flush=True)
 
 
 def _compare(run: Run, refusals: Any, case: str, model: onnx.ModelProto, path: Path) -> dict[str, Any]:
-    onnx.save(model, str(path))
     inputs = {"x": sample(model)}
     try:
         wanted = expected(case, model, inputs)

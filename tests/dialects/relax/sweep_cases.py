@@ -5,8 +5,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import onnx
 from converter_cases import run
 from onnx_sweep import sweep
+from tvm.relax.frontend.onnx import from_onnx
 
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relax.importers.onnx_graph import read
@@ -14,6 +16,7 @@ from passsearch.dialects.relax.importers.onnx_graph import read
 if __name__ == "__main__":
     sweep(
         lambda path, inputs: run(read(ModelSource(path=path, format="onnx", inputs={})), inputs["x"]),
+        lambda path, inputs: run(from_onnx(onnx.load(str(path)), sanitize_input_names=False), inputs["x"]),
         (Exception,),
         tuple(map(int, sys.argv[1:])) or (9, 11, 13, 17, 18, 21),
     )

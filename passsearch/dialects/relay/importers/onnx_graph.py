@@ -37,7 +37,45 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
         raise
     if (names := _integer_operators(model)) and _dtypes(module) != _declared_dtypes(model):
         _refuse(names)
+    _refuse_dependence_on_data(module)
     return module, params
+
+
+def _refuse_dependence_on_data(module: tvm.IRModule) -> None:
+    """Raise an error for what a graph of fixed calls and sizes cannot express, which TVM's build says in other words.
+
+    Raises:
+        NotImplementedError: The network has a branch or a loop, or an operator whose result has a size that depends on
+            values.
+    """
+    found: list[str] = []
+    loops: list[str] = []
+
+    def visit(node: relay.Expr) -> None:
+        if isinstance(node, relay.If):
+            found.append("`If` takes a branch by a value; export the network by tracing, or with a constant condition")
+        elif isinstance(node, relay.Let):
+            loops.append("`Loop` or `Scan` repeats calls; export the network with the loop unrolled, as tracing does")
+        elif isinstance(node, relay.Call) and isinstance(node.op, tvm.ir.Op) and _opens(node):
+            way = "replace it by a mask, or export with sizes that are constant"
+            found.append(f"the size of the result of `{node.op.name}` depends on values; {way}")
+
+    relay.analysis.post_order_visit(relay.transform.InferType()(module)["main"], visit)
+    # A loop has a branch inside, which ends it.
+    for reason in (loops + found)[:1]:
+        raise NotImplementedError(f"Relay builds fixed graphs, and {reason}")
+
+
+def _opens(call: relay.Call) -> bool:
+    """Return True for a call whose result has an unknown size, although its arguments have none."""
+    return _is_open(call.checked_type) and not any(_is_open(argument.checked_type) for argument in call.args)
+
+
+def _is_open(kind: tvm.ir.Type) -> bool:
+    """Return True for tensors of which a size is not known."""
+    if isinstance(kind, tvm.ir.TupleType):
+        return any(map(_is_open, kind.fields))
+    return isinstance(kind, tvm.ir.TensorType) and any(isinstance(size, tvm.tir.Any) for size in kind.shape)
 
 
 def _refuse(names: Sequence[str]) -> None:

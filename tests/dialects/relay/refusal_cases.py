@@ -1,0 +1,53 @@
+"""Imports ONNX networks that TVM's Relay computes otherwise, and neighbours of them that it computes right.
+
+A script for an interpreter with TVM's Relay: ``test_relay_refusals.py`` runs it and reads the lines.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from onnx_sweep import layer, refusals
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "frontends"))
+
+from onnx_graphs import GRAPHS, constant, weight
+
+from passsearch.dialects.contract import ModelSource
+from passsearch.dialects.relay import importer
+from passsearch.errors import UserError
+
+
+def resize(*scales: float, **settings: object) -> object:
+    return layer("Resize", 13, [constant("s", [1, 1, *scales], "float32")], names="x - s", **settings)[1]  # type: ignore[arg-type]
+
+
+def pool(kind: str, **settings: object) -> object:
+    return layer(kind, 13, kernel_shape=[3, 3], strides=[3, 2], **settings)[1]  # type: ignore[arg-type]
+
+
+def turned(**settings: object) -> object:
+    return layer("ConvTranspose", 13, [weight("w", 4, 3, 3, 2)], strides=[2, 2], **settings)[1]  # type: ignore[arg-type]
+
+
+ASYMMETRIC = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
+
+MODELS = {
+    "resize by fractions": resize(1.5, 0.3, mode="linear"),
+    "resize by whole sizes": resize(1.4, 2.0, mode="linear"),
+    "nearest, rounded up": resize(2.0, 3.0, nearest_mode="ceil", **ASYMMETRIC),
+    "nearest, rounded down": resize(2.0, 3.0, nearest_mode="floor", **ASYMMETRIC),
+    "mean that pads and rounds up": pool("AveragePool", ceil_mode=1, pads=[1, 1, 1, 1]),
+    "maximum that pads and rounds up": pool("MaxPool", ceil_mode=1, pads=[1, 1, 1, 1]),
+    "maximum that rounds up": pool("MaxPool", ceil_mode=1),
+    "maximum that pads": pool("MaxPool", pads=[1, 1, 1, 1]),
+    "turned convolution that pads by itself": turned(auto_pad="SAME_UPPER"),
+    "turned convolution with pads": turned(pads=[1, 0, 0, 1]),
+    "branch by data": GRAPHS["branch-of-data"](),
+    "counted loop": GRAPHS["loop-counted"](),
+    "size by data": layer("NonZero", 13, shape=(3, 4), dtypes={"y": "int64"})[1],
+}
+
+if __name__ == "__main__":
+    refusals(lambda path: importer.load(ModelSource(path=path, format="onnx", inputs={})), MODELS, UserError)  # type: ignore[arg-type]
