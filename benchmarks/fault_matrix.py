@@ -56,6 +56,8 @@ MARK = "PASSSEARCH_FAULT_CASE"
 
 LONGEST_S, MOST_STARTS, POLL_S, SETTLE_S = 400.0, 4, 0.05, 5.0
 HOSTILE_PER_SESSION = 6
+ARTIFACT = "^run/artifacts/[0-9a-f]{16}-O[^/.]*(?=/)"
+"""Beginning of the path of an artifact's file; a folder that is not finished has a dot in its name."""
 MADE_AGAIN = frozenset({"exploring", "explored"})
 """Kinds of facts that a run rightly writes several times."""
 
@@ -160,6 +162,10 @@ class Place:
         paths = [path for folder in self.folders() for path in folder.rglob("*") if not path.is_dir()]
         # What a torn log lost is kept on purpose.
         names = [str(path.relative_to(self.home)) for path in paths if path.suffix != ".damaged"]
+        # A run keeps the artifacts of its baseline and its winner. Which state wins depends on the machine's load, so
+        # artifacts have numbers here.
+        artifacts = sorted({match[0] for name in names if (match := re.match(ARTIFACT, name))})
+        names = [re.sub(ARTIFACT, lambda match: f"run/artifacts/{artifacts.index(match[0])}", name) for name in names]
         # Names in the cache have a digest of the interpreter's path in them, which one case changes.
         return {re.sub("(own|relax)?-[0-9a-f]{16}", "", name) if name[:5] == "cache" else name for name in names}
 
@@ -590,13 +596,16 @@ def run(text: str, *, again: bool, jobs: int, results: Path) -> dict[str, Any]:
     with TemporaryDirectory(prefix="faults-") as folder:
         home = Path(folder)
         network = write_network("normalisation", home)
-        document |= provenance(open_session(resolve(str(network), folder=home), toolchain="relax", target=None))
+        session = open_session(resolve(str(network), folder=home), toolchain="relax", target=None)
+        # Cases may run on several days and machines. Rows without an origin have that of the document.
+        today = provenance(session)
+        document, origin = {**today, **document}, {key: today[key] for key in ("date", "target")}
         reference = Reference(Place(home / "reference", network))
         reference.place.resume()
 
         def keep(row: Row, seconds: float) -> None:
             with lock:
-                rows[row.injected] = {**asdict(row), "seconds": round(seconds)}
+                rows[row.injected] = {**asdict(row), "seconds": round(seconds), "origin": origin}
                 write_json(results, document)
                 print(f"{seconds:4.0f} s  {row}", flush=True)
 

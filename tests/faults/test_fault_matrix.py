@@ -50,6 +50,22 @@ def test_only_a_fact_that_holds_counts_when_it_is_made_again(matrix: Any, tmp_pa
         assert lost == ["twice: ('build', 'state|O3')"] and not false
 
 
+def test_another_winner_leaves_no_more_files_and_a_third_artifact_does(matrix: Any, tmp_path: Path) -> None:
+    def files(name: str, *artifacts: str) -> set[str]:
+        for artifact in artifacts:
+            folder = tmp_path / name / "run" / "artifacts" / artifact
+            folder.mkdir(parents=True)
+            (folder / "network.so").touch()
+        found: set[str] = matrix.Place(tmp_path / name, tmp_path / "network.onnx").files()
+        return found
+
+    reference = files("reference", "19ce344331660609-O1", "19ce344331660609-O3")
+    assert files("other", "0123456789abcdef-O0_-x", "19ce344331660609-O3") == reference
+    more = files("more", "19ce344331660609-O0", "19ce344331660609-O1", "19ce344331660609-O3")
+    assert len(more - reference) == 1
+    assert files("partial", "19ce344331660609-O1.partial") - reference
+
+
 @pytest.mark.slow
 def test_no_fault_costs_anything(relax: Toolchain, matrix: Any, tmp_path: Path) -> None:
     document = matrix.run("", again=False, jobs=2, results=tmp_path / "matrix.json")
