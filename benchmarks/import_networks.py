@@ -183,6 +183,11 @@ def table(results: Mapping[str, Any]) -> str:
         ]
         for run, content in results.items()
     ]
+    rows += [
+        [f"{run}, all tried", content["date"], *(share(content["networks"], dialect) for dialect in DIALECTS)]
+        for run, content in results.items()
+        if set(content["networks"]) - common
+    ]
     parts.append(markdown(("run", "date", *DIALECTS), rows))
     last = list(results.values())[-1]["networks"]
     for group in dict.fromkeys(row["group"] for row in last.values()):
