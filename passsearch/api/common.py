@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,7 +26,7 @@ from passsearch.export import read_pipeline
 from passsearch.frontends import ModelFile, resolve
 from passsearch.report import ProgressBar, in_ipython
 from passsearch.search import named_candidate
-from passsearch.store import RESULT, Log, limit_cache_hourly, open_fact_cache, read_result, stored_runs
+from passsearch.store import RESULT, Log, limit_cache_hourly, open_fact_cache, read_result, run_folders
 from passsearch.toolchain import cache_folder, cache_limit_bytes, get_toolchain
 from passsearch.worker import ScratchFolder
 
@@ -183,9 +183,9 @@ def read_candidate(session: Session, text: str, *, trust: bool) -> Candidate:
         file = read_pipeline(Path(text))
         candidate = Candidate(file.pipeline, file.build, Path(text).stem)
         require_trust(text, find_folders(candidate.pipeline), trust=trust)
-    elif run := _last_run(session) if text == TUNED else _run_folder(text):
+    elif run := _last_run(session) if text == TUNED else _run_folder(text, session):
         candidate = _winner(run, session)
-        require_trust(text, find_folders(candidate.pipeline), trust=trust or text == TUNED)
+        require_trust(text, find_folders(candidate.pipeline), trust=trust)
     else:
         candidate = named_candidate(session, text)
     # Checked and not replaced: arguments that the user left out stay out of the pipeline's name.
@@ -193,8 +193,11 @@ def read_candidate(session: Session, text: str, *, trust: bool) -> Candidate:
     return candidate
 
 
-def _run_folder(text: str) -> Path | None:
-    """Return the run folder of this path, ``None`` if there is none."""
+def _run_folder(text: str, session: Session) -> Path | None:
+    """Return the run folder of this path; ``None`` if there is none, or a pipeline has this name."""
+    names = {*(baseline.name for baseline in session.dialect.baselines), *session.catalog.sequences}
+    if not text or text in names:
+        return None
     try:
         return Path(text) if (Path(text) / RESULT).is_file() else None
     except OSError:  # a pipeline that is longer than a file name may be
@@ -202,15 +205,19 @@ def _run_folder(text: str) -> Path | None:
 
 
 def _last_run(session: Session) -> Path:
-    """Return the folder of the network's last finished run by this toolchain, among those that ``tune`` keeps."""
+    """Return the folder of the last finished run that ``tune`` keeps of this network, toolchain and target."""
     model, toolchain = session.model, session.toolchain
-    for run in stored_runs(cache_folder() / "runs"):
-        result = run.result or {"model": {}, "toolchain": {}}
-        if result["model"].get("sha256") == model.sha256 and result["toolchain"].get("name") == toolchain.name:
-            return run.folder
+    folders = run_folders(cache_folder() / "runs")
+    for folder in sorted(folders, key=lambda folder: -(folder / "log.jsonl").stat().st_mtime):
+        with suppress(UserError):  # a run without a result
+            result = read_result(folder)
+            found = result["model"]["sha256"], result["toolchain"]["name"], result["target"]
+            if found == (model.sha256, toolchain.name, session.target):
+                return folder
     raise UserError(
         f"`{TUNED}` is the winner of the last run on a network, and no run on {model.name} with the toolchain "
-        f"`{toolchain.name}` is kept; run first: passsearch tune {model.source} --toolchain {toolchain.name}"
+        f"`{toolchain.name}` and this target is kept; run first: passsearch tune {model.source} --toolchain "
+        f"{toolchain.name}"
     )
 
 

@@ -273,6 +273,7 @@ class Visitor:
         self._visits: dict[int, list[float]] = {}
         self._rates: dict[int, dict[int, float]] = {count: {} for count in plan.requests}
         self._consumed: dict[int, tuple[float, float]] = {}
+        self._is_over = False
 
     def _start(self) -> EngineProcess:
         return EngineProcess(self.record.spec, threads=self._plan.threads, log=self._home.with_name("engines.log"))
@@ -319,7 +320,7 @@ class Visitor:
 
     def list_kernels(self) -> None:
         """Ask the engine's profiler for the kernels of one inference; after the rounds, as it may slow the engine."""
-        if self.record.failure:
+        if self.record.failure or self._is_over:
             return
         try:
             answer = self._process.ask("kernels", deadline_s=OPEN_DEADLINE_S, runs=self._plan.kernel_runs)
@@ -343,6 +344,8 @@ class Visitor:
 
     def visit(self, number: int) -> list[Visit]:
         """Time a few inferences in the round of this number, then several at a time; empty if the engine fails."""
+        if self._is_over:
+            return []
         plan, is_slow = self._plan, self.is_slow
         request = {"longest_s": plan.visit_s, "most": 1 if is_slow else plan.most, "warm_up": not is_slow}
         try:
@@ -375,11 +378,19 @@ class Visitor:
             yield visit
 
     def _revive(self) -> None:
-        """Load the network in another process if the last one has ended; its first times are not recorded."""
-        if not self._process.is_alive:
-            self._process.close()
-            self._process, self._last = self._start(), None
+        """Load the network in another process if the last one has ended; its first times are not recorded.
+
+        If that fails too, the engine takes no further part in this process's rounds.
+        """
+        if self._process.is_alive:
+            return
+        self._process.close()
+        self._process, self._last = self._start(), None
+        try:
             self._process.open(self._home / "inputs.npz")
+        except EngineFailure as error:
+            _log.info("%s does not load again: %s", self.record.spec.name, error)
+            self._is_over = True
 
     def _timed(self, verb: str, **request: Any) -> tuple[dict[str, Any], Visit]:
         """Return the answer to a request that runs inferences, and the times of the cores meanwhile."""
@@ -409,7 +420,9 @@ class Visitor:
 
     def keep(self, rounds: Sequence[int]) -> None:
         """Move the visits of the rounds that count to the record; those of a slow engine all count."""
-        kept = list(self._visits) if self.is_slow else [number for number in rounds if number in self._visits]
+        counted = [number for number in rounds if number in self._visits]
+        # An engine that took no part in later rounds may have none that counts.
+        kept = list(self._visits) if self.is_slow or not counted else counted
         self.record.visits.append([self._visits[number] for number in kept])
         for count, rates in self._rates.items():
             if rates:

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,8 @@ def _is_whole(imported: Path) -> bool:
     if not os.access(imported.parent, os.W_OK):
         return True
     _log.warning("`%s` is damaged; the network is imported again.", imported)
-    with temporary_subfolder(imported.parent) as temporary:
+    # Another process may have removed it meanwhile.
+    with temporary_subfolder(imported.parent) as temporary, suppress(FileNotFoundError):
         os.replace(imported, temporary / "damaged")
     return False
 

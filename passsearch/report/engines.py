@@ -108,7 +108,7 @@ def further_table(
     return ("engine", *kept), lines
 
 
-KERNEL_TITLES = ("engine", "kernels ms", "of fastest inference", "longest")
+KERNEL_TITLES = ("engine", "kernels ms", "share of the fastest", "longest")
 LONGEST_KERNELS = 4
 
 

@@ -223,10 +223,8 @@ def _certificate(document: Mapping[str, Any]) -> str:
     composition = document["composition"]
     if "bound_s" not in composition:  # results of earlier versions
         return ""
-    predicted_s, rest = (
-        composition["predicted_s"],
-        format_percent(1 - composition["bound_s"] / composition["predicted_s"]),
-    )
+    predicted_s = composition["predicted_s"]
+    rest = format_percent(max(0.0, 1 - composition["bound_s"] / predicted_s))
     bound = "faster" if rest == format_percent(0.0) else f"more than {rest} faster"
     sentence = f"of these combinations none is predicted to be {bound}"
     rows = [row for row in document.get("trials") or [] if row.get("pipeline") == composition["pipeline"]]

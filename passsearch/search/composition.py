@@ -340,7 +340,8 @@ class Composer:
         made = chosen if cost is not None and cost.total_s <= min(begin.total_s, whole.total_s) else []
         saving = choose([each for each in decisions if each.saved_s > 0], begin.calls)
         self._unused_s += math.fsum(each.saved_s for each in saving) - math.fsum(each.saved_s for each in made)
-        return (together if made else pipeline), made
+        rest = pipeline if whole.total_s <= begin.total_s else plain
+        return (together if made else rest), made
 
     def _schedule(self, pipeline: Pipeline, cost: Cost) -> Pipeline:
         """Return the pipeline whose scheduling pass has the fastest schedule of every kernel as an argument."""

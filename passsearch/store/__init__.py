@@ -15,7 +15,7 @@ from passsearch.store.run_folder import (
     read_result,
     write_json,
 )
-from passsearch.store.runs import DAY_S, StoredRun, delete_runs, stored_runs
+from passsearch.store.runs import DAY_S, StoredRun, delete_runs, run_folders, stored_runs
 
 __all__ = [
     "ABLATION",
@@ -40,6 +40,7 @@ __all__ = [
     "read_ablation",
     "read_deployment",
     "read_result",
+    "run_folders",
     "stored_runs",
     "write_json",
 ]

@@ -96,7 +96,7 @@ def limit_cache_hourly(cache: Path, *, limit_bytes: float) -> list[CacheEntry]:
     What was made or used meanwhile stays for an hour in any case, so looking at all runs more often finds little.
     """
     stamp, text = cache / STAMP, f"{limit_bytes:.0f}\n"
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):
         # A clock that was set back makes the stamp one of the future.
         if stamp.read_text() == text and 0 <= time.time() - stamp.stat().st_mtime < RECENT_S:
             return []

@@ -1,5 +1,6 @@
 """A candidate is named by the run that found it."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def test_tuned_is_the_winner_of_the_last_kept_run(
     session: Session, tuned: passsearch.TuneResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(UserError, match=r"no run on .* with the toolchain .* is kept; run first: passsearch tune"):
+    with pytest.raises(UserError, match=r"no run on .* is kept; run first: passsearch tune"):
         read_candidate(session, TUNED, trust=False)
     shutil.copytree(tuned.run, tmp_path / "passsearch" / "runs" / "kept")
     assert str(read_candidate(session, TUNED, trust=False).pipeline) == tuned.document["best"]["pipeline"]
@@ -42,3 +43,24 @@ def test_a_run_of_another_dialect_is_refused(session: Session, tuned: passsearch
     file.write_text(file.read_text().replace(f'"dialect": "{session.dialect.name}"', f'"dialect": "{other}"'))
     with pytest.raises(UserError, match=f"is of the dialect `{other}`, and the toolchain of `{session.dialect.name}`"):
         read_candidate(session, str(tmp_path / "run"), trust=False)
+
+
+def test_a_run_folder_that_names_a_folder_is_asked_about(
+    session: Session, tuned: passsearch.TuneResult, tmp_path: Path
+) -> None:
+    shutil.copytree(tuned.run, tmp_path / "run")
+    file = tmp_path / "run" / "result.json"
+    result = json.loads(file.read_text())
+    result["best"]["pipeline"] = 'MetaScheduleApplyDatabase{sha256="0",work_dir="/x"}'
+    file.write_text(json.dumps(result))
+    with pytest.raises(UserError, match="--trust"):
+        read_candidate(session, str(tmp_path / "run"), trust=False)
+
+
+def test_a_folder_with_the_name_of_a_baseline_is_not_the_baseline(
+    session: Session, tuned: passsearch.TuneResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    baseline = session.dialect.baseline
+    shutil.copytree(tuned.run, tmp_path / baseline.name)
+    monkeypatch.chdir(tmp_path)
+    assert read_candidate(session, baseline.name, trust=False) == baseline

@@ -137,3 +137,9 @@ def test_outputs_that_are_not_finite_are_refused_in_every_case() -> None:
     for deviation in (math.inf, math.nan):
         fact = VerifyFact(deviation, "large", deviations={"1": 0.0, "large": deviation}, changes=changes)
         assert isinstance(judge(fact, 1.2e-4), Failure)
+
+
+def test_outputs_of_zeros_are_wrong_however_unstable_the_reference_is() -> None:
+    fact = VerifyFact(1.0, "large", deviations={"1": 0.0, "large": 1.0}, changes={"large": 0.3})
+    outcome = judge(fact, 1.2e-4)
+    assert isinstance(outcome, Failure) and "0.5 is allowed" in outcome.reason

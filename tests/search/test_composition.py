@@ -99,6 +99,15 @@ def test_a_sequence_that_decides_on_all_regions_alike_is_decided_on_again_one_by
     assert kept is not None and kept.pipeline == alike
 
 
+def test_a_sequence_that_decides_on_all_regions_alike_to_their_loss_gives_way_to_none() -> None:
+    alike = Pipeline.parse("ConvertLayout,Winograd{size=4},LegalizeOps,FuseTIR,ScheduleCPU")
+    losing = {**TIMES, "large2": {}, "large4": {"ScheduleCPU": 6.0}}
+    composer = Composer(TableProfiler(losing), ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
+    composition = composer.compose(alike)
+    assert composition is not None and composition.decisions == ()
+    assert composition.predicted_s == composition.bound_s == 2 * 5.0 + 2.0
+
+
 def test_every_kernel_gets_its_fastest_schedule_and_differences_within_the_noise_are_ignored() -> None:
     schedules = {"ScheduleCPU": 3.0, "ScheduleCPU{rows=8}": 2.99, "ScheduleCPU{keep_weights=true,rows=8}": 1.5}
     small = {"ScheduleCPU": 2.0, "ScheduleCPU{vectors=1}": 1.97}

@@ -82,8 +82,11 @@ class OnnxRuntime:
             events = json.loads(Path(session.end_profiling()).read_text())
         nodes = sorted((each for each in events if _is_kernel(each)), key=lambda each: each["ts"])
         calls = [(f"{each['args']['op_name']} {each['args']['node_index']}", 1e-6 * each["dur"]) for each in nodes]
-        size = len(calls) // (runs + 1)
-        return fastest_calls([calls[place * size : (place + 1) * size] for place in range(1, runs + 1)])
+        size, rest = divmod(len(calls), runs + 1)
+        by_run = [calls[place * size : (place + 1) * size] for place in range(runs + 1)]
+        if rest or any([name for name, _ in each] != [name for name, _ in by_run[0]] for each in by_run):
+            raise NotImplementedError("the runs have different nodes")
+        return fastest_calls(by_run[1:])
 
 
 def _is_kernel(event: Mapping[str, Any]) -> bool:
