@@ -74,7 +74,9 @@ def load_cases() -> dict[str, object]:
         for save in (bridge.save, bridge.save_with_external_weights):
             save(module, folder / "saved.json")
             digests.add(bridge.structural_hash(bridge.load(ModelSource(folder / "saved.json", "ir", {}, cases=saved))))
-        loops = bridge.apply(module, PassSpec.of("LegalizeOps"), factory="tvm.relax.transform:LegalizeOps")
+        loops = module
+        for step in ("InlinePrivateFunctions", "LegalizeOps"):
+            loops = bridge.apply(loops, PassSpec.of(step), factory=f"tvm.relax.transform:{step}")
         weights = {case.entry: case.weight for case in calls.cases}
         kernels = sorted(kernel.calls for kernel in bridge.kernels(loops, weights))
         artifact = bridge.build(module, BuildOptions(), folder / "built")
