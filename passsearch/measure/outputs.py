@@ -111,7 +111,7 @@ def _changes(
     start = time.perf_counter()
     for case, seed in itertools.product(cases, range(MOVEMENTS)):
         inputs = case_inputs(types, case)
-        moved = _moved(inputs, seed=seed)
+        moved = neighbouring_inputs(inputs, seed=seed)
         if time.perf_counter() - start > total_s or all(moved[name] is inputs[name] for name in inputs):
             continue
         outputs = executable.run(moved)
@@ -121,7 +121,7 @@ def _changes(
     return {case: change for case, change in found.items() if math.isfinite(change)}
 
 
-def _moved(inputs: Mapping[str, Array], *, seed: int) -> dict[str, Array]:
+def neighbouring_inputs(inputs: Mapping[str, Array], *, seed: int) -> dict[str, Array]:
     """Return the inputs with every float other than 0 replaced by a neighbouring number, above or below."""
     rng = np.random.default_rng(seed)
     return {
