@@ -101,13 +101,12 @@ def test_the_kernels_of_an_engine_add_up_to_its_inference(
     assert 0 < row["kernels"]["sum_s"] < 10 * row["median_s"]
 
 
-def test_xla_says_why_it_has_no_kernels(
-    onnxruntime_python: Path, xla_python: Path, tiny_network: Path, tmp_path: Path
-) -> None:
-    plan = replace(PLAN, processes=1, kernel_runs=5)
-    reference = engine_spec("onnxruntime", tiny_network, python=onnxruntime_python, label="plain", optimise=False)
-    spec = engine_spec("xla", tiny_network, python=xla_python)
-    comparison = compare([spec], reference=reference, types=TYPES, plan=plan, folder=tmp_path / "rounds")
+def test_xla_says_why_it_has_no_kernels(onnxruntime_python: Path, xla_python: Path, tmp_path: Path) -> None:
+    resolved = resolve_onnx("zoo:resnet_tiny", folder=tmp_path)
+    path, plan = resolved.file.path, replace(PLAN, processes=1, kernel_runs=5)
+    reference = engine_spec("onnxruntime", path, python=onnxruntime_python, label="plain", optimise=False)
+    spec = engine_spec("xla", path, python=xla_python)
+    comparison = compare([spec], reference=reference, types=resolved.types, plan=plan, folder=tmp_path / "rounds")
     row = engine_row(comparison.records[0], plan=plan)
     assert row["kernels"] == {"unavailable": "JAX's profiler writes a trace for a viewer only"}
 
