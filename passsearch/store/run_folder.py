@@ -114,7 +114,8 @@ class RunFolder:
             earlier = _read_settings(file)
             changed = [key for key in sorted(set(earlier) | set(settings)) if earlier.get(key) != settings.get(key)]
             free = LIMIT_KEYS | (LATER_KEYS - set(earlier))
-            key = next((key for key in changed if key not in free), None)
+            # Another version first: it is the reason for other differences.
+            key = next((key for key in (*VERSION_KEYS, *changed) if key in changed and key not in free), None)
             if key is not None and self._has_results():
                 raise UserError(self._refusal(key, earlier.get(key), settings.get(key)))
             if key is not None:

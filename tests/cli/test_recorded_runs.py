@@ -1,32 +1,31 @@
-"""Whole run folders that this program wrote on another day: each is read, and continued or refused in one line."""
+"""Whole run folders that this program wrote on another day: each is read and continued."""
 
 import json
 import os
 import shutil
 import subprocess
-import sys
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from record_runs import FOLDERS, NETWORK, RUNS, command
 
 import passsearch
 from passsearch.cli import main
 from passsearch.core import Pipeline
+from passsearch.evaluate import open_session
+from passsearch.frontends import resolve
+from passsearch.search import Run, RunOptions
 from passsearch.store import RESULT
 from passsearch.toolchain import Toolchain
 
-FOLDERS = Path(__file__).parents[1] / "data" / "run_folders"
-CONFIRMED = ("--trials", "4", "--confirm", "2", "--timeout", "60", "--fresh")
-KILLED = ("--objective", "compile_time", "--trials", "2", "--confirm", "0", "--passes", "LegalizeOps,FoldConstant")
-RUNS = {
-    "relay-finished": ("--toolchain", "relay", *CONFIRMED),
-    "relax-finished": ("--toolchain", "relax", *CONFIRMED),
-    "relax-killed": ("--toolchain", "relax", *KILLED, "--fresh"),
-}
-"""Options of ``tune`` that made each run; the last one was killed while it measured. Artifacts are left out."""
-FINISHED = sorted(name for name in RUNS if name.endswith("finished"))
+OF_MACHINE_AND_VERSION = ("device", "dialect_code", "onnxscript", "target", "threads")
+"""Settings in which a run of this machine and version differs from those in the folder."""
+
+OLD = "relax-finished-format-7"
+FINISHED = [*(name for name in RUNS if name.endswith("finished")), OLD]
 
 
 def unpack(name: str, folder: Path) -> Path:
@@ -36,8 +35,8 @@ def unpack(name: str, folder: Path) -> Path:
     return folder / name
 
 
-def test_every_run_has_its_command() -> None:
-    assert sorted(RUNS) == sorted(path.name.removesuffix(".tar.xz") for path in FOLDERS.glob("*.tar.xz"))
+def test_every_folder_has_its_command() -> None:
+    assert sorted([*RUNS, OLD]) == sorted(path.name.removesuffix(".tar.xz") for path in FOLDERS.glob("*.tar.xz"))
 
 
 @pytest.mark.parametrize("name", FINISHED)
@@ -72,24 +71,52 @@ def test_a_run_that_was_killed_is_refused_by_commands_on_finished_ones(
 
 
 @pytest.mark.parametrize("name", sorted(RUNS))
-def test_the_same_command_continues_a_run_or_refuses_it_in_one_line(
-    name: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_the_same_command_continues_a_run(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     toolchain: Toolchain = request.getfixturevalue(name.partition("-")[0])
-    run = unpack(name, tmp_path)
-    shutil.copy(FOLDERS / "residual.onnx", tmp_path)
-    facts, words = (run / "log.jsonl").read_bytes(), [sys.executable, "-m", "passsearch", "tune", "residual.onnx"]
     assert RUNS[name][1] == toolchain.name
-    command = [*words, *RUNS[name], "--out", name, "--json"]
-    python_path = os.pathsep.join([str(Path(passsearch.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    environment: Any = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": python_path}}
-    ended = subprocess.run(command, **environment, capture_output=True, text=True, check=False)
+    run = unpack(name, tmp_path)
+    shutil.copy(FOLDERS / NETWORK, tmp_path)
+    model = resolve(str(tmp_path / NETWORK), inputs={}, folder=tmp_path)
+    today = Run(open_session(model, toolchain=toolchain.name, target=None), RunOptions((), 0)).settings
+    change_settings(run, {key: today[key] for key in OF_MACHINE_AND_VERSION})
+    facts = (run / "log.jsonl").read_bytes()
+    ended = tune(name, folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    result = json.loads(ended.stdout)
+    assert not result["interrupted"] and result == json.loads((run / RESULT).read_text())
     assert (run / "log.jsonl").read_bytes().startswith(facts)
-    if ended.returncode == 0:
-        result = json.loads(ended.stdout)
-        assert not result["interrupted"] and result == json.loads((run / RESULT).read_text())
-        return
-    # Another processor, another version of the passes: the measurements of both do not go together.
+
+
+@pytest.mark.usefixtures("relax")
+def test_a_run_of_another_processor_is_refused_in_one_line(tmp_path: Path) -> None:
+    run = unpack("relax-killed", tmp_path)
+    shutil.copy(FOLDERS / NETWORK, tmp_path)
+    change_settings(run, {"device": {"name": "a processor of another day", "cores": 2}})
+    facts = (run / "log.jsonl").read_bytes()
+    ended = tune("relax-killed", folder=tmp_path)
     (line,) = ended.stderr.strip().splitlines()
     assert ended.returncode == 2 and not ended.stdout
-    assert f"/{name}` was" in line and "--out" in line
+    assert "a processor of another day" in line and "--out" in line
+    assert (run / "log.jsonl").read_bytes() == facts
+
+
+@pytest.mark.usefixtures("relax")
+def test_a_run_of_an_earlier_format_is_refused_in_one_line(tmp_path: Path) -> None:
+    unpack(OLD, tmp_path).rename(tmp_path / "relax-finished")
+    shutil.copy(FOLDERS / NETWORK, tmp_path)
+    ended = tune("relax-finished", folder=tmp_path)
+    (line,) = ended.stderr.strip().splitlines()[-1:]
+    assert ended.returncode == 2 and "another version of passsearch (log format 7" in line
+
+
+def change_settings(run: Path, settings: Mapping[str, Any]) -> None:
+    """Change what a run recorded about its beginning."""
+    file = run / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | dict(settings)))
+
+
+def tune(name: str, *, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Give the command of a run again, in the folder that has the run and its network."""
+    python_path = os.pathsep.join([str(Path(passsearch.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": python_path}
+    return subprocess.run(command(name), cwd=folder, env=environment, capture_output=True, text=True, check=False)
