@@ -88,7 +88,7 @@ class _Entry:
     failures: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Settings:
     """The arguments of ``bench`` that decide how engines are made."""
 
@@ -188,16 +188,16 @@ def bench(
         raise UserError(f"`threads` is at most {cores}, the cores that this process may use; got {plan.threads}.")
     samples = None if labels is None else Path(labels).absolute()
     settings = _Settings(
-        named,
-        plan,
-        target,
-        tolerance,
-        worker_limits(DEADLINE_S, memory),
-        catalog_paths(catalogs),
-        trust,
-        python,
-        own_threads,
-        samples,
+        requests=named,
+        plan=plan,
+        target=target,
+        tolerance=tolerance,
+        limits=worker_limits(DEADLINE_S, memory),
+        catalogs=catalog_paths(catalogs),
+        trust=trust,
+        python=python,
+        own_threads=own_threads,
+        labels=samples,
     )
     _check_installed(settings)
     types = read_inputs(inputs)

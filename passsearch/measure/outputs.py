@@ -66,8 +66,8 @@ def verify(
         results, run, run_s = _run_cases(executable, types, cases=cases, longest_s=math.inf, total_s=reference_s)
         edges = [case for case in run if isinstance(case, str)]
         changes = _changes(executable, types, expected=results, cases=edges, total_s=reference_s)
-        kept = {f"{CHANGE}{case}": np.asarray(change) for case, change in changes.items()}
-        _save(outputs, results | kept)
+        change_arrays = {f"{CHANGE}{case}": np.asarray(change) for case, change in changes.items()}
+        _save(outputs, results | change_arrays)
         leads = _leads(results, results, cases=run)
         common = {"run_s": run_s, "cases": len(run), "is_cut": False, "case": "", "mismatch": ""}
         deviations = {str(case): 0.0 for case in run}
@@ -89,8 +89,8 @@ def verify(
         by_case[case] = max(deviation, by_case.get(case, 0.0))
     worst = max(by_case, key=lambda case: by_case[case])
     leads = None if mismatch else _leads(results, expected, cases=run)
-    found = {"deviation": by_case[worst], "case": worst, "deviations": by_case}
-    return {**common, **found, "mismatch": mismatch, "leads": leads}
+    largest = {"deviation": by_case[worst], "case": worst, "deviations": by_case}
+    return {**common, **largest, "mismatch": mismatch, "leads": leads}
 
 
 def _changes(
@@ -107,18 +107,18 @@ def _changes(
         The largest deviation over ``MOVEMENTS`` runs, by case; without cases for which there was no time, and without
         those that no rounding moves.
     """
-    found: dict[str, float] = {}
+    largest: dict[str, float] = {}
     start = time.perf_counter()
     for case, seed in itertools.product(cases, range(MOVEMENTS)):
         inputs = case_inputs(types, case)
-        moved = neighbouring_inputs(inputs, seed=seed)
-        if time.perf_counter() - start > total_s or all(moved[name] is inputs[name] for name in inputs):
+        neighbours = neighbouring_inputs(inputs, seed=seed)
+        if time.perf_counter() - start > total_s or all(neighbours[name] is inputs[name] for name in inputs):
             continue
-        outputs = executable.run(moved)
+        outputs = executable.run(neighbours)
         deviations = [relative_deviation(array, expected[f"{case}_{index}"]) for index, array in enumerate(outputs)]
-        found[case] = max(found.get(case, 0.0), *deviations)
+        largest[case] = max(largest.get(case, 0.0), *deviations)
     # An infinite change, as that of an index, would admit everything.
-    return {case: change for case, change in found.items() if math.isfinite(change)}
+    return {case: change for case, change in largest.items() if math.isfinite(change)}
 
 
 def neighbouring_inputs(inputs: Mapping[str, Array], *, seed: int) -> dict[str, Array]:

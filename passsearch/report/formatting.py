@@ -50,9 +50,11 @@ def _leading_zeros(value: float) -> int:
 
 
 def format_interval(value: float | None, interval: Sequence[float | None] | None, *, decimals: int) -> str:
-    """Return ``value [low, high]``, all three with the same number of decimals."""
+    """Return ``value [low, high]``, all with the same number of decimals, or that the interval is too wide."""
     if value is None:
         return MISSING
+    if says_nothing(interval):
+        return f"{value:.{decimals}f} [too wide]"
     ends = [MISSING if end is None else f"{end:.{decimals}f}" for end in interval or ()]
     return f"{value:.{decimals}f}" + (f" [{', '.join(ends)}]" if ends else "")
 
@@ -62,7 +64,7 @@ def format_ratio(ratio: Mapping[str, Any] | None) -> str:
     value = lookup(ratio, "ratio")
     # Typical gains are a few percent, so a ratio near 1 needs a resolution of 0.1 %; one of 20 does not.
     decimals = 3 if value is None or value < 2 else 2 if value < 10 else 1
-    return format_interval(value, _readable(lookup(ratio, "interval")), decimals=decimals)
+    return format_interval(value, lookup(ratio, "interval"), decimals=decimals)
 
 
 def says_nothing(interval: Sequence[float | None] | None) -> bool:
@@ -71,17 +73,13 @@ def says_nothing(interval: Sequence[float | None] | None) -> bool:
     return low is not None and high is not None and high > WIDEST * low
 
 
-def _readable(interval: Sequence[float | None] | None) -> Sequence[float | None] | None:
-    return [None, None] if says_nothing(interval) else interval
-
-
 def format_latency_ms(measurement: Mapping[str, Any] | None) -> str:
     """Return the median latency and its interval in milliseconds."""
     median_s, interval = lookup(measurement, "latency_s", "median"), lookup(measurement, "latency_s", "interval")
     if median_s is None:
         return MISSING
     # Three decimals below 10 ms, two below 1 s: a difference of 0.1 % stays visible.
-    ends = [None if end is None else end * 1e3 for end in _readable(interval) or ()]
+    ends = [None if end is None else end * 1e3 for end in interval or ()]
     return format_interval(median_s * 1e3, ends, decimals=3 if median_s < 1e-2 else 2 if median_s < 1 else 1)
 
 

@@ -74,8 +74,8 @@ def _pipeline(
         (name, weight * max(0.0, seconds - observer_s), weight)
         for (name, seconds), weight in zip(profile.calls, profile.weights, strict=True)
     ]
-    weighted = [(name, seconds, weight) for name, seconds, weight in calls if not name.startswith(RUNTIME)]
-    kernels = [(name, seconds) for name, seconds, _ in weighted]
+    kernel_calls = [(name, seconds, weight) for name, seconds, weight in calls if not name.startswith(RUNTIME)]
+    kernels = [(name, seconds) for name, seconds, _ in kernel_calls]
     runtime_s = sum(seconds for name, seconds, _ in calls if name.startswith(RUNTIME))
     kernels_s, whole_s = sum(seconds for _, seconds in kernels), min(profile.whole_s)
     network = evaluator.network
@@ -92,7 +92,7 @@ def _pipeline(
         "kernels_s": kernels_s,
         "kernels_share": kernels_s / whole_s,
         "rest": {"runtime": runtime_s, UNOBSERVED: whole_s - kernels_s - runtime_s},
-        "kernels": _kernel_rows(weighted, profile.costs, peaks),
+        "kernels": _kernel_rows(kernel_calls, profile.costs, peaks),
         "blocks": None if parts is None else _block_rows(kernels, parts),
         "calls": [
             {"kernel": name, "seconds": seconds, "part": parts[place] if parts else None}
