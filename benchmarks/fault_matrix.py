@@ -303,10 +303,12 @@ def at_each_write(fault: Mapping[str, Any], place: Place) -> str:
 
 
 def at_random(number: signal.Signals, seed: int, place: Place, *, pause_s: float = 0.0) -> str:
-    """Send a signal to the coordinator after a random time, and SIGCONT after a pause if there is one."""
+    """Send a signal to the coordinator at a random time of its run, and SIGCONT after a pause if there is one."""
+    undisturbed = (place.finished / "run" / "log.jsonl").read_text().splitlines() if place.finished else []
+    longest_s = max(json.loads(line.partition(" ")[2])["elapsed_s"] for line in undisturbed)
     process = place.start()
     wait_for(lambda: place.run.exists() or process.poll() is not None)
-    time.sleep(random.Random(seed).uniform(0, 12))
+    time.sleep(random.Random(seed).uniform(0, longest_s))
     with suppress(ProcessLookupError):
         os.kill(process.pid, number)
         time.sleep(pause_s)
@@ -623,6 +625,9 @@ def run(text: str, *, again: bool, jobs: int, results: Path) -> dict[str, Any]:
             # Those of one start first, those of one start for each write last.
             list(pool.map(one, reversed(selected.items())))
             list(pool.map(hostile, batched(behaviours, HOSTILE_PER_SESSION)))
+    if all(row.get("origin") == origin for row in rows.values()):
+        document |= today
+        write_json(results, document)
     return dict(document)
 
 

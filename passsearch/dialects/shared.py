@@ -1,6 +1,7 @@
 """Code that both dialects use. Loaded only in an interpreter that has a TVM."""
 
 import ctypes
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -46,6 +47,24 @@ def require_linker() -> str:
         return find_linker()
     except FileNotFoundError as error:
         raise EnvironmentFault(str(error)) from error
+
+
+def as_accident(link: Callable[..., Any]) -> Callable[..., Any]:
+    """Return TVM's linker, whose failures are accidents of the machine: no pass decides about what it does.
+
+    The function that is returned raises ``OSError`` with the C compiler's last line; one that was killed has none.
+    """
+
+    @functools.wraps(link)
+    def checked(*arguments: Any, **options: Any) -> Any:
+        try:
+            return link(*arguments, **options)
+        except RuntimeError as error:
+            # The message has a title and, before or after the C compiler's output, its command.
+            lines = [line.strip() for line in str(error).splitlines()[1:] if line.strip() and " -shared " not in line]
+            raise OSError(f"the C compiler failed: {lines[-1] if lines else 'it ended without a message'}") from error
+
+    return checked
 
 
 def parse_target(text: str, *, parse: Callable[[str], Any], errors: tuple[type[Exception], ...]) -> tvm.target.Target:

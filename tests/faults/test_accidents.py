@@ -9,12 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import short_plans
 
 import passsearch
+from passsearch.dialects.linker import find_linker
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import Session, WorkerLimits
 from passsearch.evaluate.facts import FactStore
@@ -82,6 +83,45 @@ def test_an_accident_that_comes_again_is_forgotten_by_the_next_start(
     assert kinds(continued) == set()
     another = tune(tiny_network, catalog, relax, run=tmp_path / "another", signals=[])
     assert kinds(another) == set()
+
+
+@pytest.fixture
+def linker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A C compiler that a signal kills as often as the file beside it has lines."""
+    program, deaths = tmp_path / "linker", tmp_path / "deaths"
+    program.write_text(
+        f'#!/bin/sh\nif [ -s {deaths} ]; then sed -i 1d {deaths}; kill -9 $$; fi\nexec {find_linker()} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("CC", str(program))
+    # Builds that earlier runs remember need no linker.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return deaths
+
+
+@pytest.mark.parametrize("dialect", ["relax", "relay"])
+def test_a_killed_linker_is_no_failure_of_what_it_links(
+    dialect: str, request: pytest.FixtureRequest, tiny_network: Path, tmp_path: Path, linker: Path
+) -> None:
+    toolchain: Toolchain = request.getfixturevalue(dialect)
+
+    def failures() -> list[str]:
+        result = short_plans.tune(
+            tiny_network,
+            toolchain=toolchain.name,
+            objective="compile_time",
+            trials=1,
+            confirm=0,
+            passes=["FoldConstant"],
+            out=tmp_path / "run",
+        )
+        return [failure["reason"] for failure in result.document["failed"]]
+
+    linker.write_text("again\n" * 100)
+    with pytest.raises(EnvironmentFault, match="C compiler failed: it ended without a message"):
+        failures()
+    linker.write_text("once\n")
+    assert failures() == [] and linker.read_text() == ""
 
 
 class SignalsAtImport(logging.Handler):

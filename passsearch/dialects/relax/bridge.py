@@ -32,6 +32,7 @@ from passsearch.dialects.relax.summary import count_operators, summarize, tensor
 from passsearch.dialects.shared import (
     APPLY_LEVEL,
     JsonFiles,
+    as_accident,
     build_context,
     check_input_names,
     count_parallel_tasks,
@@ -134,7 +135,7 @@ class RelaxBridge(JsonFiles):
                 lowered = lower(module.clone(), level=options.opt_level, target=self.target)
                 library = relax.build(lowered, self.target, relax_pipeline=None)
                 folder.mkdir(exist_ok=True)
-                link = clock.linking(create_shared)
+                link = clock.linking(as_accident(create_shared))
                 library.export_library(str(folder / NETWORK), fcompile=link, cc=require_linker())
         except COMPILER_ERRORS as error:
             raise CompileError(error_line(error)) from error

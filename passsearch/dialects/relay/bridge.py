@@ -27,6 +27,7 @@ from passsearch.dialects.relay.summary import count_operators, summarize
 from passsearch.dialects.shared import (
     APPLY_LEVEL,
     JsonFiles,
+    as_accident,
     build_context,
     check_input_names,
     count_parallel_tasks,
@@ -143,7 +144,7 @@ class RelayBridge(JsonFiles):
         except BUILD_ERRORS as error:
             raise CompileError(error_line(error)) from error
         folder.mkdir(exist_ok=True)
-        link = clock.linking(create_shared)
+        link = clock.linking(as_accident(create_shared))
         library.get_lib().export_library(str(folder / KERNELS), fcompile=link, cc=require_linker())
         graph = library.get_graph_json()
         (folder / GRAPH).write_text(graph)

@@ -43,8 +43,8 @@ def count_operators(module: tvm.IRModule) -> dict[str, int]:
 
     def count(expression: Any) -> None:
         if isinstance(expression, relay.Call) and isinstance(expression.op, tvm.ir.Op):
-            names = expression.attrs.keys() if expression.attrs is not None else ()
-            layouts = [str(expression.attrs[name]) for name in _LAYOUTS if name in names]
+            names = () if expression.attrs is None else _attribute_names(expression.attrs)
+            layouts = [str(getattr(expression.attrs, name)) for name in _LAYOUTS if name in names]
             counts[" ".join([expression.op.name, *filter(None, layouts)])] += 1
         elif isinstance(expression, (relay.Function, relay.Constant, relay.Let)):
             counts[type(expression).__name__] += 1
@@ -241,13 +241,23 @@ def _attributes(attrs: Any) -> dict[str, Json]:
     """Return an operator's attributes as plain data."""
     if attrs is None:
         return {}
-    kind = type(attrs)
     if isinstance(attrs, tvm.ir.attrs.DictAttrs):
         return {str(key): _plain(value) for key, value in attrs.items()}
-    # TVM lists attribute names slowly, so the names are stored per attribute class.
-    if kind not in _ATTRIBUTE_NAMES:
-        _ATTRIBUTE_NAMES[kind] = tuple(str(key) for key in attrs.keys())  # noqa: SIM118, attrs do not iterate
-    return {name: _plain(getattr(attrs, name)) for name in _ATTRIBUTE_NAMES[kind]}
+    return {name: _plain(getattr(attrs, name)) for name in _attribute_names(attrs)}
+
+
+def _attribute_names(attrs: Any) -> tuple[str, ...]:
+    if isinstance(attrs, tvm.ir.attrs.DictAttrs):
+        return tuple(map(str, attrs.keys()))
+    # TVM lists attribute names slowly, so the names are stored per attribute class. Attributes of a few operators, such
+    # as `nn.adaptive_avg_pool1d`, have no class in Python, and no method `keys`.
+    kind = type(attrs)
+    names = _ATTRIBUTE_NAMES.get(kind) or tuple(
+        str(info.name) for info in tvm.ir.attrs._ffi_api.AttrsListFieldInfo(attrs)
+    )
+    if kind is not tvm.runtime.Object:
+        _ATTRIBUTE_NAMES[kind] = names
+    return names
 
 
 def _plain(value: Any) -> Json:

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "frontends"))
 from onnx_graphs import constant, network, node, reference, value, weight
 
 IMAGE = [value("x", [2, 4, 3, 5])]
+WHOLE = {"kernel_shape": [2, 3], "strides": [2, 1], "pads": [0, 1, 1, 0], "ceil_mode": 1, "count_include_pad": 1}
 GROUPS = {"num_groups": 2, "epsilon": 1e-3}
 
 
@@ -46,6 +47,7 @@ CASES: dict[str, onnx.ModelProto] = {
     ),
     "gather from the end": network([node("Gather", "x i", "y", axis=1)], IMAGE, ["y"], [constant("i", [-1, 0])]),
     "softmax of rows": network([node("Softmax", "x", "y")], IMAGE, ["y"], opset=9),
+    "mean of whole windows, rounded up": network([node("AveragePool", "x", "y", **WHOLE)], IMAGE, ["y"]),
     "group norm, per group": group_norm(18, 2),
     "group norm, per channel": group_norm(21, 4),
 }

@@ -12,7 +12,7 @@ from tvm import relay
 
 from passsearch.core import TensorType
 from passsearch.dialects.contract import ModelSource
-from passsearch.dialects.relay import importer, ir_file
+from passsearch.dialects.relay import importer, ir_file, summary
 from passsearch.dialects.relay.bridge import RelayBridge
 from passsearch.errors import UserError
 
@@ -51,6 +51,15 @@ def load(module: tvm.IRModule, inputs: dict[str, TensorType], function: str = ""
     return {"inputs": {name: list(kind.shape) for name, kind in types.items()}, "names": names, "present": present}
 
 
+def pooled() -> dict[str, object]:
+    """Return the attributes of an operator whose attributes have no class in Python."""
+    data = relay.var("x", shape=(1, 4, 6), dtype="float32")
+    body = relay.nn.adaptive_avg_pool1d(data, [1])
+    module = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([data], body)))
+    (operator,) = [each for each in summary.summarize(module).operators if each.op == body.op.name]
+    return {"attributes": operator.attributes, "counts": summary.count_operators(module)}
+
+
 def row(length: int) -> TensorType:
     """Return the type of one input."""
     return TensorType((1, length), "float32")
@@ -63,5 +72,6 @@ if __name__ == "__main__":
         ("no main", "prefill", {}),
     ):
         print(json.dumps({"case": case, **load(network(name), inputs)}))
+    print(json.dumps({"case": "without a class", **pooled()}))
     print(json.dumps({"case": "chosen", **load(functions(), {}, function="decode")}))
     print(json.dumps({"case": "unknown function", **load(functions(), {}, function="encode")}))

@@ -13,3 +13,9 @@ def test_open_sizes_are_given_or_refused(cases: Any) -> None:
     assert results["chosen"]["inputs"] == {"x": [1, 8]}
     assert results["chosen"]["names"] == ["helper", "main"]
     assert results["chosen"]["present"] == ["decode", "main"]
+
+
+def test_attributes_without_a_class_in_python_are_read(cases: Any) -> None:
+    results = {case["case"]: case for case in cases("module_cases.py")}
+    assert results["without a class"]["attributes"] == {"output_size": [1], "layout": "NCW", "out_layout": ""}
+    assert results["without a class"]["counts"]["nn.adaptive_avg_pool1d NCW"] == 1

@@ -6,9 +6,9 @@
 * ``Reduce*`` with axes as an input reduces the first axis only, or is refused.
 * ``Gather``, ``GatherND`` and ``ScatterND`` read and write outside the tensor for a negative constant index.
 * ``Softmax`` and ``LogSoftmax`` before operator set 13 flatten the dimensions from the axis on.
-* Refused, because TVM computes something else: ``AveragePool`` and ``MaxPool`` that pad and round their size up,
-  ``ConvTranspose`` with automatic padding, ``Resize`` with scales that give no whole size, and ``Resize`` to the
-  nearest of asymmetric positions other than by rounding down.
+* Refused, because TVM computes something else: ``AveragePool`` and ``MaxPool`` that pad and round their size up, unless
+  the size is whole; ``ConvTranspose`` with automatic padding, ``Resize`` with scales that give no whole size, and
+  ``Resize`` to the nearest of asymmetric positions other than by rounding down.
 """
 
 import math
@@ -106,12 +106,33 @@ def _positive(convert: Converter, axes_of: Callable[[Mapping[str, Any], int], Se
 
 
 def _rounded(name: str, convert: Converter) -> Converter:
+    """Return a converter of pooling that rounds its size up only where that makes a difference."""
+
     def pool(inputs: Any, attr: Any, params: Any) -> Any:
-        if attr.get("ceil_mode") and (any(attr.get("pads", ())) or attr.get("count_include_pad")):
-            raise NotImplementedError(f"{name} with ceil_mode is not supported with pads or count_include_pad")
+        if not attr.get("ceil_mode"):
+            return convert(inputs, attr, params)
+        if _is_whole(infer_shape(inputs[0])[2:], attr):
+            return convert(inputs, {**attr, "ceil_mode": 0}, params)
+        if any(attr.get("pads", ())) or attr.get("count_include_pad"):
+            raise NotImplementedError(
+                f"{name} with ceil_mode is not supported with pads or count_include_pad where the size is not whole"
+            )
         return convert(inputs, attr, params)
 
     return pool
+
+
+def _is_whole(sizes: Sequence[int], attr: Mapping[str, Any]) -> bool:
+    """Return whether the windows of a pooling cover the padded image without a rest."""
+    if attr.get("auto_pad", b"NOTSET") not in (b"NOTSET", "NOTSET"):
+        return False
+    ones, kernel, pads = [1] * len(sizes), attr["kernel_shape"], attr.get("pads", [0] * 2 * len(sizes))
+    strides, dilations = attr.get("strides", ones), attr.get("dilations", ones)
+    lengths = [size + sum(pads[axis :: len(sizes)]) for axis, size in enumerate(sizes)]
+    return all(
+        (length - dilation * (width - 1) - 1) % stride == 0
+        for length, width, stride, dilation in zip(lengths, kernel, strides, dilations, strict=True)
+    )
 
 
 def _flattened(convert: Converter) -> Converter:
