@@ -258,12 +258,30 @@ def _check_no_gaps(module: Any, tensors: Mapping[str, torch.Tensor]) -> None:
 
 def _export_onnx(module: Any, tensors: Mapping[str, torch.Tensor]) -> bytes:
     file: Any = io.BytesIO()
-    # A failing exporter prints the graph, by default to stdout, into the output of the user's program.
-    torch._C._jit_set_onnx_log_output_stream("stderr")
-    torch.onnx.export(
-        module, tuple(tensors.values()), file, dynamo=False, opset_version=OPSET, input_names=list(tensors)
-    )
+    # A failing exporter prints the whole graph into the output of the user's program, and enables that itself.
+    log = torch._C._jit_onnx_log
+    torch._C._jit_onnx_log = lambda *_: None
+    torch.onnx.register_custom_op_symbolic("aten::unfold", _windows, OPSET)
+    try:
+        torch.onnx.export(
+            module, tuple(tensors.values()), file, dynamo=False, opset_version=OPSET, input_names=list(tensors)
+        )
+    finally:
+        torch.onnx.unregister_custom_op_symbolic("aten::unfold", OPSET)
+        torch._C._jit_onnx_log = log
     return bytes(file.getvalue())
+
+
+def _windows(graph: Any, data: Any, dimension: Any, size: Any, step: Any) -> Any:
+    """Write ``Tensor.unfold`` in ONNX; PyTorch's own form joins the windows along a wrong axis if it is negative."""
+    axis, width, stride = (each.node().t("value").item() for each in (dimension, size, step))
+    sizes = data.type().sizes()
+    axis %= len(sizes)
+    starts = torch.arange(0, sizes[axis] - width + 1, stride)
+    indices = graph.op("Constant", value_t=starts[:, None] + torch.arange(width))
+    # Gather puts both dimensions of the indices in the place of the axis; PyTorch has the windows' elements last.
+    order = [place for place in range(len(sizes) + 1) if place != axis + 1]
+    return graph.op("Transpose", graph.op("Gather", data, indices, axis_i=axis), perm_i=[*order, axis + 1])
 
 
 def _save_with_torch(

@@ -41,3 +41,9 @@ def test_a_network_with_quantised_operators_is_sent_to_the_format_that_is_read()
     reason = "The following operators are not supported for frontend ONNX: QLinearConv, QGemm"
     message = refusal_message(ModelSource(Path("/some/net.onnx"), "onnx", {}), reason)
     assert "no operator `QGemm` and 1 more (QLinearConv); quantise the network in the QDQ format" in message
+
+
+def test_a_size_that_depends_on_values_has_a_way_round() -> None:
+    reason = "Operator Squeeze: Squeeze axis 0 has a symbolic extent that cannot be proven to be 1 at import time"
+    message = refusal_message(ModelSource(Path("/some/net.onnx"), "onnx", {}), reason)
+    assert reason in message and "use a mask, or export with sizes that are constant" in message
