@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from unittest.mock import patch
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
@@ -258,17 +259,15 @@ def _check_no_gaps(module: Any, tensors: Mapping[str, torch.Tensor]) -> None:
 
 def _export_onnx(module: Any, tensors: Mapping[str, torch.Tensor]) -> bytes:
     file: Any = io.BytesIO()
-    # A failing exporter prints the whole graph into the output of the user's program, and enables that itself.
-    log = torch._C._jit_onnx_log
-    torch._C._jit_onnx_log = lambda *_: None
     torch.onnx.register_custom_op_symbolic("aten::unfold", _windows, OPSET)
     try:
-        torch.onnx.export(
-            module, tuple(tensors.values()), file, dynamo=False, opset_version=OPSET, input_names=list(tensors)
-        )
+        # A failing exporter prints the whole graph into the output of the user's program, and enables that itself.
+        with patch.object(torch._C, "_jit_onnx_log", lambda *_: None):
+            torch.onnx.export(
+                module, tuple(tensors.values()), file, dynamo=False, opset_version=OPSET, input_names=list(tensors)
+            )
     finally:
         torch.onnx.unregister_custom_op_symbolic("aten::unfold", OPSET)
-        torch._C._jit_onnx_log = log
     return bytes(file.getvalue())
 
 

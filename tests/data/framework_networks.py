@@ -34,6 +34,9 @@ def keras_network():
     layers = tf.keras.layers
     image = layers.Input((8, 8, 3), name="image")
     found = layers.Conv2D(4, 3, activation="relu")(layers.ZeroPadding2D()(image))
+    found = layers.DepthwiseConv2D(3, padding="same", depth_multiplier=2)(found)
+    found = layers.DepthwiseConv2D((2, 3), strides=2, padding="same")(found)
+    found = layers.DepthwiseConv2D(2, padding="valid")(found)
     return tf, tf.keras.Model(
         image, layers.Dense(5)(layers.GlobalAveragePooling2D()(layers.BatchNormalization()(found)))
     )

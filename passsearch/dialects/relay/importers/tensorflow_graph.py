@@ -1,18 +1,25 @@
-"""Importer of TensorFlow's SavedModel folders and frozen graphs."""
+"""Importer of TensorFlow's SavedModel folders and frozen graphs.
 
-from collections.abc import Iterator, Mapping, Sequence
+TVM 0.16's converter of ``DepthwiseConv2dNative`` fails on images whose channels come last; they have one of their own.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import tensorflow as tf
 import tvm
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 from tvm import relay
+from tvm.relay.frontend import tensorflow_ops
+from tvm.relay.frontend.common import infer_shape
 
 from passsearch.core import DeclaredInput, TensorType
 from passsearch.dialects.contract import ModelSource
 from passsearch.errors import UserError
 
+DEPTHWISE = "DepthwiseConv2dNative"
 SIGNATURE = "serving_default"
 NO_OUTPUT = frozenset({"Assert", "Const", "NoOp", "Placeholder"})
 """Operators that are no outputs of the graph although no other operator reads them."""
@@ -27,8 +34,47 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
     graph, types, outputs = (_saved_model if source.path.is_dir() else _frozen)(source)
     # "NHWC" is the layout that TensorFlow's convolutions have; other values fail in some builds of TVM.
     shapes = {name: kind.shape for name, kind in types.items()}
-    module, params = relay.frontend.from_tensorflow(graph, layout="NHWC", shape=shapes, outputs=list(outputs))
+    with patch.dict(tensorflow_ops._convert_map, {DEPTHWISE: _depthwise(tensorflow_ops._convert_map[DEPTHWISE])}):
+        module, params = relay.frontend.from_tensorflow(graph, layout="NHWC", shape=shapes, outputs=list(outputs))
     return module, params
+
+
+def _depthwise(convert: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a converter of depthwise convolutions with channels last; the others are left to TVM."""
+
+    def converter(inputs: Sequence[Any], attr: Mapping[str, Any], params: Any, module: Any) -> Any:
+        if attr["data_format"] != b"NHWC":
+            return convert(inputs, attr, params, module)
+        data, weight = inputs
+        sizes = infer_shape(data, module)[1:3]
+        height, width, channels, multiplier = (int(size) for size in infer_shape(weight, module))
+        strides, dilations = attr["strides"][1:3], attr.get("dilations", (1, 1, 1, 1))[1:3]
+        extents = [(length - 1) * by + 1 for length, by in zip((height, width), dilations, strict=True)]
+        pads = [_same_pads(*each) for each in zip(sizes, extents, strides, strict=True)]
+        if attr["padding"] == b"EXPLICIT":
+            pads = [tuple(attr["explicit_paddings"][2 * axis : 2 * axis + 2]) for axis in (1, 2)]
+        elif attr["padding"] == b"VALID":
+            pads = [(0, 0), (0, 0)]
+        return relay.nn.conv2d(
+            data,
+            weight,
+            strides=strides,
+            padding=[pads[axis][side] for side in (0, 1) for axis in (0, 1)],
+            dilation=dilations,
+            groups=channels,
+            channels=channels * multiplier,
+            kernel_size=(height, width),
+            data_layout="NHWC",
+            kernel_layout="HWOI",
+        )
+
+    return converter
+
+
+def _same_pads(size: int, extent: int, stride: int) -> tuple[int, int]:
+    """Return what TensorFlow's SAME padding puts before and after an axis: the odd one comes after."""
+    total = max((-(-size // stride) - 1) * stride + extent - size, 0)
+    return total // 2, total - total // 2
 
 
 def _saved_model(source: ModelSource) -> tuple[Any, Mapping[str, TensorType], Sequence[str]]:
