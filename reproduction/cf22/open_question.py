@@ -95,7 +95,8 @@ def open_network(name: str, options: argparse.Namespace) -> AbstractContextManag
     if name not in NETWORKS:
         return passsearch.session(name, toolchain=options.toolchain, remember=False)
     subject = prepare(name, options)
-    return passsearch.session(subject.path, inputs=subject.inputs, target=subject.session.target, remember=False)
+    settings = {"inputs": subject.inputs, "toolchain": subject.session.toolchain.name, "target": subject.session.target}
+    return passsearch.session(subject.path, **settings, remember=False)
 
 
 def main() -> None:

@@ -99,6 +99,7 @@ class Subject:
         return passsearch.session(
             self.path,
             inputs=self.inputs,
+            toolchain=self.session.toolchain.name,
             target=self.session.target,
             plans=self.session.plans,
             folder=self.folder / "compare",
@@ -169,7 +170,7 @@ def prepare(name: str, options: argparse.Namespace) -> Subject:
     network = json.loads(file.read_text())
     path, inputs = str(folder / network["path"]), dict(parse_input(text) for text in network["inputs"])
     target = None if options.device == "cpu" else options.device
-    with passsearch.session(path, inputs=inputs, target=target) as evaluator:
+    with passsearch.session(path, inputs=inputs, toolchain="relay", target=target) as evaluator:
         session = evaluator.session
     # The stem names network, compiler and device, so runs of different ones stay apart.
     return Subject(name, session, path, inputs, RUNS / session.cache_path.stem, options)
@@ -239,6 +240,7 @@ def search(objective: str) -> Callable[[Subject], dict[str, Any]]:
         result = passsearch.tune(
             subject.path,
             inputs=subject.inputs,
+            toolchain=subject.session.toolchain.name,
             objective=objective,
             trials=subject.options.trials,
             timeout=subject.options.timeout,
