@@ -2,8 +2,8 @@
 
 Each network of ``tests/frontends/architectures.py`` is imported, analysed and built without optimisation, in a process
 of its own, and its outputs on random inputs are compared with those of its framework. The answers go to
-``benchmarks/results/networks.json`` under the name of ``--run``; what is in it is not asked again. ``--table`` prints
-the Markdown of ``docs/networks.md``.
+``benchmarks/results/networks.json`` under the name of ``--run``; what is in it is not asked again. ``--table`` writes
+the rows into ``docs/networks.md``.
 """
 
 import argparse
@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "frontends"))
 
 from architectures import ARCHITECTURES, Network  # noqa: E402
+from provenance import write_part  # noqa: E402
 from tune_zoo import markdown  # noqa: E402
 
 from passsearch.api.common import model_file, open_evaluator  # noqa: E402
@@ -40,7 +41,7 @@ from passsearch.evaluate import open_session  # noqa: E402
 from passsearch.measure.outputs import relative_deviation  # noqa: E402
 from passsearch.search import analyze_network  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results" / "networks.json"
+RESULTS, PAGE = ROOT / "benchmarks" / "results" / "networks.json", ROOT / "docs" / "networks.md"
 DIALECTS = ("relax", "relay")
 STEPS = ("refused", "read", "imported", "analysed", "built", "equal")
 """How far a network gets, in order."""
@@ -62,7 +63,7 @@ def main() -> None:
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
     if arguments.table:
-        print(table(json.loads(arguments.results.read_text())))
+        write_part(PAGE, "import_networks.py", table(json.loads(arguments.results.read_text())))
     else:
         for package in ("torch", "transformers"):
             with suppress(ImportError):
@@ -195,7 +196,7 @@ def table(results: Mapping[str, Any]) -> str:
         for run, content in results.items()
         if set(content["networks"]) - common
     ]
-    parts.append(markdown(("run", "date", *DIALECTS), rows))
+    parts += [markdown(("run", "date", *DIALECTS), rows), "## Network by network"]
     last = list(results.values())[-1]["networks"]
     for group in dict.fromkeys(row["group"] for row in last.values()):
         rows = [

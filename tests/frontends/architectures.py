@@ -364,7 +364,16 @@ def _keras(name: str, _: Path) -> Network:
     import tensorflow as tf
 
     tf.keras.utils.set_random_seed(SEED)
-    model = getattr(tf.keras.applications, name)(weights=None, input_shape=(64, 64, 3), classes=10)
+    model = getattr(tf.keras.applications, name)(
+        weights=None, input_shape=(64, 64, 3), classes=10, classifier_activation=None
+    )
+    numbers = np.random.default_rng(SEED)
+    for weight in model.weights:
+        # With Keras's own random weights, little of the inputs reaches the outputs.
+        shape = tuple(weight.shape)
+        fan_in = math.prod(shape[:2] if "depthwise" in weight.name else shape[:-1])
+        if shape[1:]:
+            weight.assign(numbers.normal(0, (2 / fan_in) ** 0.5, shape))
     types = {model.inputs[0].name: TensorType((1, 64, 64, 3), "float32")}
     return Network(model, lambda inputs: [np.asarray(model(*inputs.values(), training=False))], inputs=types)
 
@@ -375,7 +384,8 @@ def _gluon(name: str, _: Path) -> Network:
 
     mxnet.random.seed(SEED)
     block = gluoncv.model_zoo.get_model(name, pretrained=False)
-    block.initialize()
+    block.initialize(mxnet.init.Xavier())
+    block(mxnet.nd.zeros((1, 3, 64, 64)))  # the first inference decides about the sizes of the parameters
 
     def outputs(inputs: Mapping[str, Array]) -> list[Array]:
         result = block(*map(mxnet.nd.array, inputs.values()))
