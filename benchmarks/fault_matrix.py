@@ -304,7 +304,9 @@ def at_each_write(fault: Mapping[str, Any], place: Place) -> str:
 
 def at_random(number: signal.Signals, seed: int, place: Place, *, pause_s: float = 0.0) -> str:
     """Send a signal to the coordinator at a random time of its run, and SIGCONT after a pause if there is one."""
-    undisturbed = (place.finished / "run" / "log.jsonl").read_text().splitlines() if place.finished else []
+    if place.finished is None:
+        raise ValueError("a random time of a run needs a finished run, to know how long one takes")
+    undisturbed = (place.finished / "run" / "log.jsonl").read_text().splitlines()
     longest_s = max(json.loads(line.partition(" ")[2])["elapsed_s"] for line in undisturbed)
     process = place.start()
     wait_for(lambda: place.run.exists() or process.poll() is not None)

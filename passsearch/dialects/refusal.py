@@ -24,8 +24,8 @@ _ONE = re.compile(r"^Operator (\S+) is not (?:implemented|supported)", re.MULTIL
 """The message of an importer that stops at the first operator it lacks."""
 
 
-CONSTANT_SIZES = "where a size depends on values, use a mask, or export with sizes that are constant"
-"""The way round for operators whose sizes are known at run time only, such as the routing of tokens to experts."""
+BY_MASK = "replace it by a mask, or export with sizes that are constant"
+"""The way round an operator whose sizes are known at run time only, such as the routing of tokens to experts."""
 
 INTEGER_OPERATORS = re.compile(r"^Q(?:Linear|Gemm)|Integer$")
 """ONNX operators that compute in integers themselves."""
@@ -44,8 +44,9 @@ def refusal_message(source: ModelSource, reason: str) -> str:
         # The converter's operator stands in the first line, the reason often in the last one.
         operator = _CONVERTED.match(lines[0])
         named = f"{operator[0]}: {lines[-1].removeprefix(operator[0]).lstrip(': ')}" if operator else lines[-1]
-        way = f"; {CONSTANT_SIZES}" if "symbolic" in named else ""
-        return f"Cannot import `{source.path.name}`: TVM's importer of {source.format} refuses it: {named}{way}"
+        # Relax calls a size symbolic that depends on values.
+        named = f"{named.rstrip('.')}; {BY_MASK}" if "symbolic" in named else named
+        return f"Cannot import `{source.path.name}`: TVM's importer of {source.format} refuses it: {named}"
     rest = f" and {len(names) - 1} more ({', '.join(names[1:4])})" if names[1:] else ""
     return (
         f"Cannot import `{source.path.name}`: TVM's importer of {source.format} has no operator `{names[0]}`{rest}; "

@@ -74,11 +74,7 @@ def test_a_run_that_was_killed_is_refused_by_commands_on_finished_ones(
 def test_the_same_command_continues_a_run(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     toolchain: Toolchain = request.getfixturevalue(name.partition("-")[0])
     assert RUNS[name][1] == toolchain.name
-    run = unpack(name, tmp_path)
-    shutil.copy(FOLDERS / NETWORK, tmp_path)
-    model = resolve(str(tmp_path / NETWORK), inputs={}, folder=tmp_path)
-    today = Run(open_session(model, toolchain=toolchain.name, target=None), RunOptions((), 0)).settings
-    change_settings(run, {key: today[key] for key in OF_MACHINE_AND_VERSION})
+    run = unpack_as_of_today(name, tmp_path)
     facts = (run / "log.jsonl").read_bytes()
     ended = tune(name, folder=tmp_path)
     assert ended.returncode == 0, ended.stderr
@@ -89,8 +85,7 @@ def test_the_same_command_continues_a_run(name: str, request: pytest.FixtureRequ
 
 @pytest.mark.usefixtures("relax")
 def test_a_run_of_another_processor_is_refused_in_one_line(tmp_path: Path) -> None:
-    run = unpack("relax-killed", tmp_path)
-    shutil.copy(FOLDERS / NETWORK, tmp_path)
+    run = unpack_as_of_today("relax-killed", tmp_path)
     change_settings(run, {"device": {"name": "a processor of another day", "cores": 2}})
     facts = (run / "log.jsonl").read_bytes()
     ended = tune("relax-killed", folder=tmp_path)
@@ -105,8 +100,18 @@ def test_a_run_of_an_earlier_format_is_refused_in_one_line(tmp_path: Path) -> No
     unpack(OLD, tmp_path).rename(tmp_path / "relax-finished")
     shutil.copy(FOLDERS / NETWORK, tmp_path)
     ended = tune("relax-finished", folder=tmp_path)
-    (line,) = ended.stderr.strip().splitlines()[-1:]
+    (line,) = ended.stderr.strip().splitlines()
     assert ended.returncode == 2 and "another version of passsearch (log format 7" in line
+
+
+def unpack_as_of_today(name: str, folder: Path) -> Path:
+    """Unpack a run beside its network, as if this machine and this version of the passes had begun it."""
+    run = unpack(name, folder)
+    shutil.copy(FOLDERS / NETWORK, folder)
+    model = resolve(str(folder / NETWORK), inputs={}, folder=folder)
+    today = Run(open_session(model, toolchain=RUNS[name][1], target=None), RunOptions((), 0)).settings
+    change_settings(run, {key: today[key] for key in OF_MACHINE_AND_VERSION})
+    return run
 
 
 def change_settings(run: Path, settings: Mapping[str, Any]) -> None:

@@ -249,12 +249,12 @@ def _attributes(attrs: Any) -> dict[str, Json]:
 def _attribute_names(attrs: Any) -> tuple[str, ...]:
     if isinstance(attrs, tvm.ir.attrs.DictAttrs):
         return tuple(map(str, attrs.keys()))
-    # TVM lists attribute names slowly, so the names are stored per attribute class. Attributes of a few operators, such
-    # as `nn.adaptive_avg_pool1d`, have no class in Python, and no method `keys`.
     kind = type(attrs)
-    names = _ATTRIBUTE_NAMES.get(kind) or tuple(
-        str(info.name) for info in tvm.ir.attrs._ffi_api.AttrsListFieldInfo(attrs)
-    )
+    if kind in _ATTRIBUTE_NAMES:
+        return _ATTRIBUTE_NAMES[kind]
+    names = tuple(str(info.name) for info in tvm.ir.attrs._ffi_api.AttrsListFieldInfo(attrs))
+    # TVM lists attribute names slowly, so the names are stored per attribute class. Attributes of a few operators, such
+    # as `nn.adaptive_avg_pool1d`, have no class in Python: all are of the class `Object`, without a method `keys`.
     if kind is not tvm.runtime.Object:
         _ATTRIBUTE_NAMES[kind] = names
     return names

@@ -124,7 +124,7 @@ def _rounded(name: str, convert: Converter) -> Converter:
 
 def _is_whole(sizes: Sequence[int], attr: Mapping[str, Any]) -> bool:
     """Return whether the windows of a pooling cover the padded image without a rest."""
-    if attr.get("auto_pad", b"NOTSET") not in (b"NOTSET", "NOTSET"):
+    if attr.get("auto_pad", b"NOTSET") != b"NOTSET":
         return False
     ones, kernel, pads = [1] * len(sizes), attr["kernel_shape"], attr.get("pads", [0] * 2 * len(sizes))
     strides, dilations = attr.get("strides", ones), attr.get("dilations", ones)

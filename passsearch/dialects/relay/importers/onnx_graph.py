@@ -10,7 +10,7 @@ from tvm.relay.frontend import onnx as onnx_frontend
 from tvm.relay.frontend.onnx import GraphProto
 
 from passsearch.dialects.contract import ModelSource
-from passsearch.dialects.refusal import INTEGER_OPERATORS, naming_operator
+from passsearch.dialects.refusal import BY_MASK, INTEGER_OPERATORS, naming_operator
 from passsearch.dialects.relay.errors import IMPORT_ERRORS
 from passsearch.dialects.relay.importers.local_inference import local_inference
 from passsearch.dialects.relay.importers.onnx_converters import with_own
@@ -57,8 +57,7 @@ def _refuse_dependence_on_data(module: tvm.IRModule) -> None:
         elif isinstance(node, relay.Let):
             loops.append("`Loop` or `Scan` repeats calls; export the network with the loop unrolled, as tracing does")
         elif isinstance(node, relay.Call) and isinstance(node.op, tvm.ir.Op) and _opens(node):
-            way = "replace it by a mask, or export with sizes that are constant"
-            found.append(f"the size of the result of `{node.op.name}` depends on values; {way}")
+            found.append(f"the size of the result of `{node.op.name}` depends on values; {BY_MASK}")
 
     relay.analysis.post_order_visit(relay.transform.InferType()(module)["main"], visit)
     # A loop has a branch inside, which ends it.
