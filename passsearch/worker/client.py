@@ -196,7 +196,8 @@ class Worker:
     def _parse(self, line: bytes) -> dict[str, Any]:
         """Return the answer in a line of the pipe; only the server knows the request's own number."""
         try:
-            answer = json.loads(line)
+            # JSON may begin with blanks, the worker's lines do not.
+            answer = json.loads(line) if line.startswith(b"{") else None
         except (ValueError, RecursionError):
             answer = None
         if isinstance(answer, dict) and answer.pop("request", None) == self._request:

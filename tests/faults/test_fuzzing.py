@@ -3,14 +3,14 @@
 import json
 import shutil
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from passsearch.catalog import bind_pipeline, load
@@ -191,6 +191,7 @@ ANSWER = {"state": "a", "inputs": {}, "seconds": 1.0}
 
 
 @given(st.binary(max_size=200) | documents(ANSWER).map(lambda answer: json.dumps(answer).encode() + b"\n"))
+@example(b" ")
 @FEW
 def test_what_a_pass_writes_to_the_pipe_of_answers(tmp_path: Path, content: bytes) -> None:
     worker = Worker(
@@ -202,8 +203,8 @@ def test_what_a_pass_writes_to_the_pipe_of_answers(tmp_path: Path, content: byte
         paths=(str(PROGRAMS),),
     )
     source = {"path": f"write:{content.hex()}", "format": "ir", "inputs": {}}
-    with suppress(WorkerDied, EnvironmentFault, UserError):
+    # Closed after a failure too, so that its pipes are not found by another test.
+    with closing(worker), suppress(WorkerDied, EnvironmentFault, UserError):
         # The bridge raises an error afterwards; that answer counts only where nothing came before it.
         answer = worker.ask({"verb": "load", "source": source}, deadline_s=30)
         assert not content and answer["error"]["kind"] == "compile_error"
-    worker.close()
