@@ -44,8 +44,8 @@ def profile(
 ) -> Profile:
     """Time every kernel where the network calls it, and say what bounds it.
 
-    The networks run in turns in several processes; a call's time is the fastest of all runs. Kernels are grouped by the
-    repeated blocks of the network, and compared with what this processor can do at most.
+    The networks run in turns in several processes; the times are those of the fastest inference. Kernels are grouped by
+    the repeated blocks of the network, and compared with what this processor can do at most.
 
     Args:
         subject: A finished run folder, or a network.
@@ -76,7 +76,7 @@ def profile(
     common: dict[str, Any] = {"toolchain": toolchain, "catalogs": catalogs, "trust": trust, "plans": plans}
     with progress_callback(progress) as report:
         if run is not None:
-            _refuse_network_options(run, example_inputs, inputs, batch, target, tolerance)
+            _refuse_network_options(run, example_inputs, inputs or None, batch, target, tolerance)
             opened = _open_run(run, pipelines, limits=worker_limits(deadline, memory), **common)
         else:
             network = {"inputs": inputs, "batch": batch, "target": target, "tolerance": tolerance}

@@ -321,7 +321,7 @@ class Consumed:
 
 @dataclass(frozen=True)
 class NetworkProfile:
-    """The times of an artifact's calls, each the fastest of several processes.
+    """The times of an artifact's calls, in the fastest inference of several processes.
 
     Attributes:
         built: The artifact.
@@ -341,10 +341,11 @@ class NetworkProfile:
     def from_answers(
         cls, built: Built, answers: Sequence[Mapping[str, Any]], costs: Mapping[str, KernelCost]
     ) -> "NetworkProfile":
-        """Read the answers of all processes about one artifact."""
-        calls = [
-            (name, min(answer["calls"][place][1] for answer in answers))
-            for place, (name, _) in enumerate(answers[0]["calls"])
-        ]
-        weights = tuple(answers[0].get("weights") or [1.0] * len(calls))
+        """Read the answers of all processes about one artifact; the calls are those of the fastest inference."""
+        weights = tuple(answers[0].get("weights") or [1.0] * len(answers[0]["calls"]))
+        inferences = [[(name, seconds) for name, seconds in answer["calls"]] for answer in answers]
+        calls = min(
+            inferences,
+            key=lambda rows: sum(weight * seconds for (_, seconds), weight in zip(rows, weights, strict=True)),
+        )
         return cls(built, calls, tuple(answer["whole_s"] for answer in answers), costs, weights)

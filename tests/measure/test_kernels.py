@@ -84,7 +84,10 @@ def test_a_runtime_that_does_not_tell_kernels_apart_has_no_times_in_places() -> 
 
 
 class ObservedNetwork:
-    """A network of two calls, whose whole inference takes longer than both; its first run of each kind is cold."""
+    """A network of two calls, whose whole inference takes longer than both; its first run of each kind is cold.
+
+    In its last run the first call is at its fastest, and the inference is not.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self.clock, self.inferences, self.observed = clock, 0, 0
@@ -95,6 +98,8 @@ class ObservedNetwork:
     def run_by_kernel(self, _: object, *, with_runtime: bool) -> list[tuple[str, float]]:
         assert with_runtime
         self.observed += 1
+        if self.observed == 1 + PLAN.rounds * PLAN.runs:
+            return [("runtime.alloc", 0.25), ("dense", 4.0)]
         return [("runtime.alloc", 0.5), ("dense", 9.0 if self.observed == 1 else 2.0)]
 
     def run_repeatedly(self, number: int) -> None:
@@ -102,7 +107,7 @@ class ObservedNetwork:
         self.clock.now += 9.0 if self.inferences == 1 else 3.0
 
 
-def test_a_profile_has_the_fastest_calls_and_the_fastest_whole_inference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_has_the_fastest_inference_observed_and_not(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(kernels, "time", clock)
     networks = [ObservedNetwork(clock), ObservedNetwork(clock)]
