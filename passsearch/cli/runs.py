@@ -20,10 +20,17 @@ Folder = Annotated[
 
 def runs_commands() -> typer.Typer:
     """Return the commands of ``passsearch runs``."""
-    app = typer.Typer(help="The runs of `tune` that are kept.", no_args_is_help=True, rich_markup_mode=None)
+    app = typer.Typer(help="The runs of `tune` that are kept; without a command, list them.", rich_markup_mode=None)
+    app.callback(invoke_without_command=True)(list_by_default)
     app.command("list")(list_all)
     app.command()(clean)
     return app
+
+
+def list_by_default(context: typer.Context) -> None:
+    """Show the runs of `tune` that are kept; without a command, list them."""
+    if context.invoked_subcommand is None:
+        list_all()
 
 
 def list_all(folder: Folder = None, *, as_json: AsJson = False) -> None:

@@ -14,6 +14,8 @@ LIMITS = {
 }
 MAX_PARTNERS = 8
 """Most passes that are listed in one cell of the table."""
+SHOWN_PAIRS = 8
+"""Most pairs of passes that are listed in a line."""
 
 
 def space_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
@@ -98,7 +100,9 @@ def _sequences(document: Mapping[str, Any]) -> str:
 
 
 def _pairs(pairs: Sequence[Sequence[str]]) -> str:
-    return "; ".join(f"{first} and {second}" for first, second in pairs) or "none"
+    """Return the pairs, or their number and the first of them: open spaces have hundreds."""
+    shown = "; ".join(f"{first} and {second}" for first, second in pairs[:SHOWN_PAIRS]) or "none"
+    return shown if len(pairs) <= SHOWN_PAIRS else f"{len(pairs)}, all of them with --json; the first are {shown}"
 
 
 def _barriers(pairs: Sequence[Sequence[str]]) -> str:

@@ -17,13 +17,15 @@ def findings_text(findings: Sequence[Mapping[str, Any]]) -> str:
     """Return the doctor's findings as a table, and below it what to do about them."""
     width = text_width()
     rows = [(_STATUS[finding["ok"]], str(finding["name"]), str(finding["detail"])) for finding in findings]
-    remedies = [
-        paragraph(str(finding["name"]), str(finding["remedy"]), width=width)
-        for finding in findings
-        if finding["remedy"]
-    ]
-    findings_table = table(("", "what", "result"), rows, width=width)
-    return "\n\n".join([findings_table, *(["\n".join(["to do:", *remedies])] if remedies else [])])
+    parts = [table(("", "what", "result"), rows, width=width)]
+    for heading, is_optional in (("to do:", False), ("optional:", True)):
+        remedies = [
+            paragraph(str(finding["name"]), str(finding["remedy"]), width=width)
+            for finding in findings
+            if finding["remedy"] and (finding["ok"] is None) == is_optional
+        ]
+        parts += ["\n".join([heading, *remedies])] if remedies else []
+    return "\n\n".join(parts)
 
 
 def audit_text(document: Mapping[str, Any]) -> str:

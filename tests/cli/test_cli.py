@@ -267,6 +267,10 @@ def test_json_is_one_document(passsearch: Run, arguments: tuple[str, ...], keys:
     assert keys <= set(json.loads(passsearch(*arguments, "--json").out))
 
 
+def test_runs_lists_the_runs(passsearch: Run) -> None:
+    assert passsearch("runs") == passsearch("runs", "list")
+
+
 def test_report_json_is_the_result(passsearch: Run, finished: Path) -> None:
     assert json.loads(passsearch("report", str(finished), "--json").out) == json.loads(DATA.read_text())
 

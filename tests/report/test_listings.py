@@ -22,6 +22,13 @@ def test_findings_end_with_the_remedies() -> None:
     assert text.endswith("to do:\nc compiler: Install gcc.")
 
 
+def test_what_a_machine_may_do_without_is_optional() -> None:
+    engine = {"name": "engine xla", "ok": None, "detail": "not installed", "remedy": "Run: install xla"}
+    missing = {"name": "c compiler", "ok": False, "detail": "none found", "remedy": "Install gcc."}
+    text = findings_text([engine, missing])
+    assert text.endswith("to do:\nc compiler: Install gcc.\n\noptional:\nengine xla: Run: install xla")
+
+
 def test_an_empty_toolchain_list_names_the_install_command() -> None:
     assert "passsearch toolchain install" in toolchains_text([])
 
