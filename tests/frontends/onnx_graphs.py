@@ -444,7 +444,8 @@ def group_norm_of_opset_21() -> onnx.ModelProto:
 
 def non_zero() -> onnx.ModelProto:
     """A network whose output has a size that depends on the data."""
-    nodes = [node("NonZero", "x", "places"), node("Cast", "places", "y", to=TensorProto.FLOAT)]
+    nodes = [node("Relu", "x", "positive"), node("NonZero", "positive", "places")]
+    nodes.append(node("Cast", "places", "y", to=TensorProto.FLOAT))
     return network(nodes, [value("x", [3, 4])], ["y"])
 
 

@@ -13,6 +13,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,18 +35,23 @@ INDEX_AXES: Mapping[str, Callable[[Mapping[str, Any], int], Sequence[int]]] = {
 
 
 def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mapping[str, Any]]:
-    """Return the function that gives TVM's converters for an operator set, with ours in their place."""
-    return lambda opset: {
-        **table(opset),
-        "MatMul": _matmul(frontend.MatMul.get_converter(opset)),
-        **{name: _reduce(frontend.__dict__[name].get_converter(11)) for name in REDUCTIONS},
-        **{name: _positive(table(opset)[name], axes) for name, axes in INDEX_AXES.items()},
-        **{name: _rounded(name, table(opset)[name]) for name in ("AveragePool", "MaxPool")},
-        **{name: _flattened(table(opset)[name]) for name in ("Softmax", "LogSoftmax") if opset < 13},
-        "ConvTranspose": _conv_transpose(table(opset)["ConvTranspose"]),
-        "Resize": _resize(table(opset)["Resize"]),
-        "GroupNormalization": _per_channel_group_norm if opset >= 21 else _per_group_group_norm,
-    }
+    """Return the function that gives TVM's converters for an operator set, with ours in their place.
+
+    TVM's importer asks for all converters at every node, and to make them takes as long as to convert a node.
+    """
+    return cache(
+        lambda opset: {
+            **table(opset),
+            "MatMul": _matmul(frontend.MatMul.get_converter(opset)),
+            **{name: _reduce(frontend.__dict__[name].get_converter(11)) for name in REDUCTIONS},
+            **{name: _positive(table(opset)[name], axes) for name, axes in INDEX_AXES.items()},
+            **{name: _rounded(name, table(opset)[name]) for name in ("AveragePool", "MaxPool")},
+            **{name: _flattened(table(opset)[name]) for name in ("Softmax", "LogSoftmax") if opset < 13},
+            "ConvTranspose": _conv_transpose(table(opset)["ConvTranspose"]),
+            "Resize": _resize(table(opset)["Resize"]),
+            "GroupNormalization": _per_channel_group_norm if opset >= 21 else _per_group_group_norm,
+        }
+    )
 
 
 def _matmul(convert: Converter) -> Converter:

@@ -23,10 +23,12 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
     convert = naming_operator(GraphProto._convert_operator, IMPORT_ERRORS)
-    # TVM has no interface to replace a converter, so its table is patched during the import.
+    # TVM has no interface to replace a converter, so its table is patched during the import. ONNX's checker, whose
+    # answer TVM only prints, would write the whole network with its weights once more.
     converters = with_own(onnx_frontend._get_convert_map)
     try:
         with (
+            patch.object(onnx.checker, "check_model"),
             patch.object(onnx_frontend, "_get_convert_map", converters),
             patch.object(GraphProto, "_convert_operator", convert),
             local_inference(onnx_frontend),
