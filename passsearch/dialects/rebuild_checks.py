@@ -133,12 +133,14 @@ def local_arguments(step: Any) -> dict[str, Any]:
 
 
 def load_factory(step: Any) -> Any:
-    """Return the function that makes a pass: one of TVM's own, or one from a source file beside this one."""
+    """Return the function that makes a pass: one of TVM's own, or one from a file or package beside this one."""
     name, _, function = step["factory"].partition(":")
     if step["file"] is None:
         return getattr(importlib.import_module(name), function)
     # Loaded by path: a file with the name of an installed module must not be replaced by that module.
-    spec: Any = importlib.util.spec_from_file_location(Path(step["file"]).stem, HERE / step["file"])
+    path = HERE / step["file"]
+    file, folders = (path / "__init__.py", [str(path)]) if path.is_dir() else (path, None)
+    spec: Any = importlib.util.spec_from_file_location(path.stem, file, submodule_search_locations=folders)
     if spec.name not in sys.modules:
         sys.modules[spec.name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[spec.name])

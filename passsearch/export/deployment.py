@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -69,7 +69,7 @@ class _Source:
     """A module that is copied into the folder.
 
     Attributes:
-        path: The file of the module.
+        path: The file of the module, or the folder of a package.
         name: Name of the copy.
     """
 
@@ -85,22 +85,23 @@ def _find_sources(deployment: Deployment) -> dict[str, _Source]:
         if module.partition(".")[0] in COMPILERS or module in sources:
             continue
         present = {*(source.name for source in sources.values()), *(file.name for file in deployment.dialect.script)}
-        sources[module] = _Source(_find_source(module, deployment.import_paths), _copy_name(module, present))
-        _check_self_contained(sources[module].path, step.name)
+        path = _find_source(module, deployment.import_paths)
+        sources[module] = _Source(path, _copy_name(module, path.suffix, present))
+        _check_self_contained(path, step.name)
         _log.debug("pass %s: %s is copied as %s", step.name, sources[module].path, sources[module].name)
     return sources
 
 
-def _copy_name(module: str, present: Collection[str]) -> str:
-    """Return the file name of a module's copy."""
+def _copy_name(module: str, suffix: str, present: Set[str]) -> str:
+    """Return the file name of a module's copy; a package has no suffix."""
     stem = module.rpartition(".")[2]
     # The script's folder comes first on its import path: a copy called `json.py` would hide the standard library's.
-    ambiguous = stem in _AVAILABLE_MODULES or f"{stem}.py" in present
-    return (module.replace(".", "_") if ambiguous else stem) + ".py"
+    ambiguous = stem in _AVAILABLE_MODULES or not present.isdisjoint({stem, f"{stem}.py"})
+    return (module.replace(".", "_") if ambiguous else stem) + suffix
 
 
 def _find_source(module: str, import_paths: Sequence[str]) -> Path:
-    """Return the file of a module without importing it."""
+    """Return the file of a module, or the folder of a package, without importing it."""
     # An import would run the module and its packages, and those may need the compiler, which is not installed here.
     root, *rest = module.split(".")
     spec = PathFinder.find_spec(root, [*import_paths]) or importlib.util.find_spec(root)
@@ -111,7 +112,8 @@ def _find_source(module: str, import_paths: Sequence[str]) -> Path:
             f"Cannot export the pass module `{module}`: its source file was not found. "
             "Put its folder on the import path."
         )
-    return Path(spec.origin)
+    file = Path(spec.origin)
+    return file.parent if file.name == "__init__.py" else file
 
 
 def _find_submodule(package: ModuleSpec | None, name: str) -> ModuleSpec | None:
@@ -122,22 +124,33 @@ def _find_submodule(package: ModuleSpec | None, name: str) -> ModuleSpec | None:
 
 def _check_self_contained(source: Path, name: str) -> None:
     """Raise an error if a pass cannot be loaded where only TVM and numpy are installed."""
-    for module in _imports(ast.parse(source.read_bytes())):
-        if module not in _AVAILABLE_MODULES:
-            raise UserError(
-                f"Cannot export pass `{name}`: its file `{source}` imports `{module}`, and only TVM, numpy "
-                "and the standard library are allowed. Move the pass to a file that imports only these."
-            )
+    # A package may import its own files, which are copied with it.
+    for file in sorted(source.rglob("*.py")) if source.is_dir() else [source]:
+        depth = len(file.relative_to(source).parts)
+        for module in _imports(ast.parse(file.read_bytes()), depth=depth):
+            if module not in _AVAILABLE_MODULES:
+                raise UserError(
+                    f"Cannot export pass `{name}`: its file `{file}` imports `{module}`, and only TVM, numpy "
+                    "and the standard library are allowed. Move the pass to a file that imports only these, or to a "
+                    "package whose files import each other by relative imports."
+                )
 
 
-def _imports(tree: ast.Module) -> Iterator[str]:
-    """Yield the top-level modules that a module imports when it is loaded; ``.`` stands for its own package."""
+def _imports(tree: ast.Module, *, depth: int) -> Iterator[str]:
+    """Yield the top-level modules that a module imports when it is loaded; ``.`` stands for a package around it.
+
+    Args:
+        tree: The module.
+        depth: Number of packages around the module that are copied with it.
+    """
     # Imports inside functions are not followed: they run only when the function does, and often never.
     for statement in tree.body:
         if isinstance(statement, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in statement.names)
-        elif isinstance(statement, ast.ImportFrom):
-            yield "." if statement.level else str(statement.module).partition(".")[0]
+        elif isinstance(statement, ast.ImportFrom) and statement.level == 0:
+            yield str(statement.module).partition(".")[0]
+        elif isinstance(statement, ast.ImportFrom) and statement.level > depth:
+            yield "."
 
 
 def _record(deployment: Deployment, sources: Mapping[str, _Source]) -> dict[str, Any]:
@@ -215,7 +228,10 @@ def _write_files(folder: Path, deployment: Deployment, *, sources: Mapping[str, 
         shutil.copyfile(file, folder / file.name)
     shutil.copyfile(deployment.network, folder / NETWORK)
     for source in sources.values():
-        shutil.copyfile(source.path, folder / source.name)
+        if source.path.is_dir():
+            shutil.copytree(source.path, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copyfile(source.path, folder / source.name)
     for place, step in enumerate(deployment.pipeline.passes, start=1):
         for name, copy in _folder_copies(step, place).items():
             shutil.copytree(str(step.argument_values[name]), folder / copy)

@@ -149,6 +149,33 @@ def test_a_pass_that_imports_other_modules_is_refused(tmp_path: Path, deployment
     assert not (tmp_path / "deploy").exists()
 
 
+def with_package(deployment: Deployment, home: Path, imported: str) -> Deployment:
+    """A deployment with one more pass, whose package has the pass in a file of its own, which imports this."""
+    (home / "mine").mkdir(parents=True)
+    (home / "mine" / "__init__.py").write_text("from .rows import Mine\n")
+    (home / "mine" / "rows.py").write_text(f"{imported}\n\n\ndef Mine():\n    return 'my pass'\n")
+    added = with_user_pass(deployment, home, "imports_tvm.py", module="file")
+    return replace(added, factories={**added.factories, "Mine": "mine:Mine"})
+
+
+def test_a_package_is_copied_with_its_files_and_loaded(tmp_path: Path, deployment: Deployment) -> None:
+    folder = write_deployment(tmp_path / "deploy", with_package(deployment, tmp_path / "lib", "import math"))
+    step = json.loads((folder / "pipeline.json").read_text())["passes"][-1]
+    assert step["file"] == "mine"
+    load = f"import rebuild_checks; print(rebuild_checks.load_factory({step!r})())"
+    # Not in this process, where the test's folder could be on the import path.
+    done = subprocess.run([sys.executable, "-c", load], cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stdout == "my pass\n"
+    assert write_deployment(tmp_path / "deploy", deployment) == folder
+
+
+@pytest.mark.parametrize("imported", ["import scipy", "from ..other import rows", "from passsearch import core"])
+def test_a_package_that_imports_other_modules_is_refused(tmp_path: Path, deployment: Deployment, imported: str) -> None:
+    mine = with_package(deployment, tmp_path / "lib", imported)
+    with pytest.raises(UserError, match=r"Cannot export pass `Mine`: its file `.*rows\.py` imports"):
+        write_deployment(tmp_path / "deploy", mine)
+
+
 def test_a_pass_without_a_source_is_refused(tmp_path: Path, deployment: Deployment) -> None:
     factories = {**FACTORIES, "FuseOps": "nowhere.at.all:FuseOps"}
     with pytest.raises(UserError, match=r"`nowhere\.at\.all`: its source file was not found"):

@@ -1,0 +1,103 @@
+"""The indices with which a block reads or writes a buffer, and the layouts that change them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm.sym import detect_linear_equation
+
+BYTE = 8
+"""Bits of a byte."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A layout: one dimension of an array is split; the outer part becomes the first dimension, the inner the last.
+
+    Attributes:
+        dimension: The dimension to split.
+        lanes: Size of its inner part.
+    """
+
+    dimension: int
+    lanes: int
+
+    def index(self, *indices: Any) -> list[Any]:
+        """Return the new indices of an element."""
+        split = indices[self.dimension]
+        others = [index for place, index in enumerate(indices) if place != self.dimension]
+        return [split // self.lanes, *others, split % self.lanes]
+
+    def array(self, array: Any) -> Any:
+        """Return the array in this layout."""
+        moved = np.moveaxis(array, self.dimension, 0)
+        parts = moved.reshape(-1, self.lanes, *moved.shape[1:])
+        return np.ascontiguousarray(np.moveaxis(parts, 1, -1))
+
+
+class Access:
+    """The indices with which a block reads or writes one buffer."""
+
+    def __init__(self, region: Any, place: int) -> None:
+        self.buffer, self.place = region.source, place
+        self._indices = [bounds.min for bounds in region.region]
+
+    @property
+    def size(self) -> int:
+        """Number of elements of the buffer."""
+        return math.prod(int(size) for size in self.buffer.shape)
+
+    def has(self, axis: Any) -> bool:
+        """Return True if an index depends on an axis of the block."""
+        return any(mentions(index, axis.var) for index in self._indices)
+
+    def dimension(self, axis: Any) -> int | None:
+        """Return the dimension whose index is an axis alone, ``None`` if there is no such dimension."""
+        places = (place for place, index in enumerate(self._indices) if index.same_as(axis.var))
+        return next(places, None)
+
+    def span(self, axis: Any, reduced: list[Any]) -> Callable[[int], int]:
+        """Return the function from a number of elements along an axis of the output to those that are read for them."""
+        variables = [axis.var, *(other.var for other in reduced)]
+        for index in self._indices:
+            if mentions(index, axis.var) and (factors := detect_linear_equation(index, variables)):
+                step, *steps = [int(factor) for factor in factors[:-1]]
+                rest = sum(factor * (other.dom - 1) for factor, other in zip(steps, reduced, strict=True))
+                return lambda size: step * (size - 1) + rest + 1
+        return lambda size: size
+
+    def stride_bytes(self, axis: Any) -> int:
+        """Return the distance of two neighbours along an axis."""
+        steps, size = 0, element_bits(self.buffer.dtype) // BYTE
+        for index, extent in zip(reversed(self._indices), reversed(self.buffer.shape), strict=True):
+            factors = detect_linear_equation(index, [axis.var]) if mentions(index, axis.var) else None
+            steps += int(factors[0]) * size if factors else 0
+            size *= int(extent)
+        return steps
+
+    def is_contiguous(self, axis: Any) -> bool:
+        """Return True if only the innermost index depends on an axis."""
+        if not self._indices:  # a single number
+            return False
+        *outer, last = self._indices
+        return mentions(last, axis.var) and not any(mentions(index, axis.var) for index in outer)
+
+
+def element_bits(dtype: Any) -> int:
+    """Return the bits of an element; a boolean takes a byte."""
+    bits = re.search(r"\d+", str(dtype))
+    return int(bits[0]) if bits else 8
+
+
+def mentions(expression: Any, variable: Any) -> bool:
+    """Return True if a variable is in an expression."""
+    variables: list[Any] = []
+    tvm_ffi.structural_walk(expression, (tvm.ir.Var, variables.append))
+    return any(other.same_as(variable) for other in variables)

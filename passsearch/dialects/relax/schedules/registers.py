@@ -1,0 +1,42 @@
+"""The vector registers of a processor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.target.codegen import llvm_get_vector_width, target_has_features
+
+
+@dataclass(frozen=True)
+class Registers:
+    """The vector registers of a processor.
+
+    Attributes:
+        bits: Size of a register.
+        number: Number of registers; sums, weights and one value of the data must fit into them.
+        most_sums: Most vectors of sums in a tile where nothing else is asked for.
+        load_of_data: Time to load a value of the data into all lanes, as a multiple of that of a multiplication. Data
+            stay in the nearest cache, and with AVX-512 the multiplication loads them itself.
+    """
+
+    bits: int
+    number: int
+    most_sums: int
+    load_of_data: float
+
+
+X86_REGISTERS = {
+    "avx512f": Registers(512, number=32, most_sums=24, load_of_data=0.025),
+    "avx": Registers(256, number=16, most_sums=14, load_of_data=0.25),
+    "sse": Registers(128, number=16, most_sums=14, load_of_data=0.25),
+}
+"""Registers of x86 processors by the feature that brings them, the largest first."""
+
+
+def registers_of(target: Any) -> Registers:
+    """Return the registers of a target's processor."""
+    # TVM 0.27 answers 512 for every x86 processor. Tiles for vectors of twice the size do not fit into the registers.
+    if target_has_features("sse", target):
+        return next(each for name, each in X86_REGISTERS.items() if target_has_features(name, target))
+    return Registers(max(int(llvm_get_vector_width(target)), 128), number=16, most_sums=14, load_of_data=0.025)

@@ -1,0 +1,174 @@
+"""The pass that schedules all functions of a module for CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax, s_tir, tirx
+from tvm.s_tir.dlight.analysis import normalize_prim_func
+
+from .accesses import Packing
+from .open_sizes import OpenScheduler
+from .registers import Registers, registers_of
+from .scheduler import Scheduler
+from .tiling import Settings
+
+PACKED = "_packed"
+"""End of the name of a function that reads weights in another layout."""
+
+
+def ScheduleCPU(  # noqa: N802
+    rows: int | None = None,
+    vectors: int | None = None,
+    keep_weights: bool | None = None,
+    pack: bool = True,
+    kernels: Mapping[str, Mapping[str, int | bool | None]] | None = None,
+) -> Any:
+    """Return a pass that schedules every function without a schedule; for other targets than CPUs it changes nothing.
+
+    Args:
+        rows: Most vectors of sums in one tile, which must fit into registers; ``None`` to leave a few of these free.
+        vectors: Most vectors in one row of a tile; ``None`` for no limit of its own.
+        keep_weights: Compute all sums of one block of weights before the next block, so that it stays in the cache, or,
+            if false, all sums of one line of data before the next line; for a product of matrices, of one tile's rows.
+            ``None`` to keep weights where they are larger than the data.
+        pack: Change the layout of weights, so that the values of one vector are contiguous.
+        kernels: Other values of the first three arguments for single functions, by the name of the function.
+
+    Raises:
+        ValueError: ``kernels`` names a function that the module does not have, or another parameter.
+    """
+
+    def schedule(module: Any, _context: Any) -> Any:
+        target = tvm.target.Target.current(allow_none=False)
+        if "cpu" not in target.keys:
+            return module
+        # FuseTIR makes functions of the groups of FuseOps. After the schedule it would drop it (``fuse_tir.cc``).
+        module = relax.transform.FuseTIR()(module)
+        registers = registers_of(target)
+        default = Settings(rows, vectors, keep_weights)
+        settings = _kernel_settings(module, default, kernels or {}, rows=registers.most_sums)
+        packed: dict[str, _PackedFunction] = {}
+        constants = _constant_places(module) if pack else {}
+        for name, function in module.functions_items():
+            if isinstance(function, tirx.PrimFunc) and not _is_scheduled(function):
+                places = constants.get(name.name_hint, frozenset())
+                own = settings[name.name_hint]
+                result, packings = _scheduled(function, registers=registers, settings=own, constants=places)
+                if packings:
+                    packed[name.name_hint] = _PackedFunction(result, packings)
+                else:
+                    module.update_func(name, result)
+        return _replace_packed(module, packed) if packed else module
+
+    return tvm.transform.module_pass(schedule, opt_level=0, name="ScheduleCPU")
+
+
+def _kernel_settings(
+    module: Any, default: Settings, kernels: Mapping[str, Mapping[str, int | bool | None]], *, rows: int
+) -> dict[str, Settings]:
+    """Return the settings of every function, with ``rows`` where none are set."""
+    names = [name.name_hint for name, _ in module.functions_items()]
+    unknown = [name for name in kernels if name not in names]
+    if unknown:
+        raise ValueError(f"no function `{unknown[0]}` to schedule")
+    try:
+        settings = {name: Settings(**{**asdict(default), **kernels.get(name, {})}) for name in names}
+    except TypeError as error:
+        raise ValueError(f"a kernel takes rows, vectors and keep_weights; got {dict(kernels)}") from error
+    return {name: replace(setting, rows=setting.rows or rows) for name, setting in settings.items()}
+
+
+def _scheduled(
+    function: Any, *, registers: Registers, settings: Settings, constants: frozenset[int]
+) -> tuple[Any, Mapping[int, Packing]]:
+    """Return the function with its schedule, and the new layouts of its arguments by their place.
+
+    A function with loops of an unknown kind stays as it is, and so does one of open sizes that TVM refuses to schedule.
+    """
+    schedule = s_tir.Schedule(function)
+    blocks = normalize_prim_func(schedule)
+    if blocks is None:
+        return function, {}
+    if all(isinstance(size, int) for block in blocks for size in block.dom()):
+        scheduler = Scheduler(schedule, blocks, registers=registers, settings=settings, constants=constants)
+        scheduler.run()
+        packings = scheduler.packings
+    else:
+        try:
+            OpenScheduler(schedule, blocks, registers=registers).run()
+        except s_tir.schedule.ScheduleError:
+            return function, {}
+        packings = {}
+    return schedule.mod["main"].with_attr("tirx.is_scheduled", True), packings
+
+
+@dataclass(frozen=True)
+class _PackedFunction:
+    """A function that reads some arguments in another layout, with these layouts by argument place."""
+
+    function: Any
+    packings: Mapping[int, Packing]
+
+
+def _replace_packed(module: Any, packed: dict[str, _PackedFunction]) -> Any:
+    """Return the module with these functions in place of the original ones, and with their constants in the layouts."""
+    builder = relax.BlockBuilder(module)
+    # New names, because TVM stores a function's type with the variable that names it.
+    names = {name: builder.add_func(entry.function, f"{name}{PACKED}") for name, entry in packed.items()}
+
+    def replace_call(call: Any) -> Any:
+        name = call.args[0].name_hint if _is_call_tir(call) else ""
+        if name not in packed:
+            return call
+        packings = packed[name].packings
+        arguments = [_pack(argument, packings.get(place)) for place, argument in enumerate(call.args[1].fields)]
+        return relax.Call(call.op, [names[name], relax.Tuple(arguments), *call.args[2:]], call.attrs, call.ty_args)
+
+    module = builder.get()
+    for entry in _entries(module):
+        module.update_func(entry, tvm_ffi.structural_map(module[entry], (relax.Call, replace_call)))
+    return relax.transform.DeadCodeElimination()(module)
+
+
+def _pack(constant: Any, packing: Packing | None) -> Any:
+    if packing is None:
+        return constant
+    # A tensor of TVM's, because ``const`` narrows a numpy array of 64 bits to 32.
+    return relax.const(tvm.runtime.tensor(packing.array(constant.value.numpy())))
+
+
+def _constant_places(module: Any) -> dict[str, frozenset[int]]:
+    """Return for every function the places of the arguments that are constants in all its calls."""
+    places: dict[str, frozenset[int]] = {}
+
+    def visit(call: Any) -> None:
+        """Keep those places of a function that are constant in this call as well."""
+        if _is_call_tir(call):
+            arguments = enumerate(call.args[1].fields)
+            constants = frozenset(place for place, value in arguments if isinstance(value, tvm.ir.GenericConst))
+            name = call.args[0].name_hint
+            places[name] = places.get(name, constants) & constants
+
+    for entry in _entries(module):
+        tvm_ffi.structural_walk(module[entry], (relax.Call, visit))
+    return places
+
+
+def _entries(module: Any) -> list[Any]:
+    """Return the variables of the entry functions: ``main``, or one ``main_NAME`` for each of several cases."""
+    functions = {name.name_hint: name for name, each in module.functions_items() if isinstance(each, relax.Function)}
+    names = ["main"] if "main" in functions else sorted(name for name in functions if name.startswith("main_"))
+    return [functions[name] for name in names]
+
+
+def _is_call_tir(call: Any) -> bool:
+    return getattr(call.op, "name", "") == "relax.call_tir"
+
+
+def _is_scheduled(function: Any) -> bool:
+    return bool(function.attrs and "tirx.is_scheduled" in function.attrs)

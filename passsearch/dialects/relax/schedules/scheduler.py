@@ -1,0 +1,373 @@
+"""Schedules for functions of which all sizes are known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+
+from .accesses import Access, Packing, element_bits
+from .registers import Registers
+from .sizes import chunk_count, largest_divisor
+from .tiling import MIN_LANES, Settings, Tiling, Window
+
+MIN_PARALLEL_ELEMENTS = 4096
+"""Size from which a loop runs on several threads; starting them takes longer than a smaller loop."""
+
+TILE = "passsearch.tile"
+"""Annotation of a block that is computed for one tile at a time: the size of a tile along the axes of the output."""
+
+MOST_BINDINGS = 9
+"""Variables of ``ExpandMath`` in a block that is still inlined, those of three functions. LLVM's code generator writes
+out every use of such a variable: for a chain of three ``exp`` it needs 0.1 s, for four 1.6 s and for five 45 s."""
+
+
+class Scheduler:
+    """Schedules one function."""
+
+    def __init__(
+        self, schedule: Any, blocks: list[Any], *, registers: Registers, settings: Settings, constants: frozenset[int]
+    ) -> None:
+        self._schedule, self._blocks = schedule, blocks
+        self._registers, self._settings, self._constants = registers, settings, constants
+        self._lanes = registers.bits // _output_bits(schedule.mod["main"])
+        self.packings: dict[int, Packing] = {}
+
+    def run(self) -> None:
+        """Schedule the function."""
+        blocks = self._blocks
+        if tile := self._annotated_tile(blocks):
+            self._compute_in_tiles(blocks, tile)
+            return
+        self._inline(blocks)
+        # The sizes are static from here on: a tile needs divisors of them.
+        products = [block for block in blocks if self._is_sum_of_products(block)]
+        reductions = [block for block in blocks if not block.is_injective()]
+        tiled = self._tile(products[0]) if len(products) == len(reductions) == 1 else []
+        for block in blocks:
+            if block.name not in tiled:
+                (self._parallelize if block.is_injective() else self._reduce)(block)
+
+    def _annotated_tile(self, blocks: list[Any]) -> list[int]:
+        """Return the size of a tile along the axes of the output, empty if the function does not state it."""
+        annotations = [self._schedule.get(block.block_rv).annotations for block in blocks]
+        return [int(size) for notes in annotations[:1] for size in notes.get(TILE, ())]
+
+    def _compute_in_tiles(self, blocks: list[Any], tile: list[int]) -> None:
+        """Compute the whole function for one tile and one vector of channels at a time."""
+        schedule = self._schedule
+        stages = [block for block in blocks[:-1] if TILE in schedule.get(block.block_rv).annotations]
+        for block in blocks[:-1]:
+            if block not in stages:
+                schedule.compute_inline(block.block_rv)
+        *loops, channels = schedule.get_loops(blocks[-1].block_rv)
+        extents = [int(extent) for extent in schedule.get(blocks[-1].block_rv).writes[0].source.shape[:-1]]
+        sizes = [size for extent, size in zip(extents, tile, strict=True) if extent > 1]  # others have no loop
+        pairs = [schedule.split(loop, [None, size]) for loop, size in zip(loops, sizes, strict=True)]
+        lanes = largest_divisor(int(schedule.get(channels).extent), self._lanes)
+        channels, lane = schedule.split(channels, [None, lanes])
+        outer, inner = [first for first, _ in pairs], [second for _, second in pairs]
+        schedule.reorder(*outer, channels, *inner, lane)
+        fused = schedule.fuse(*outer, channels)
+        # The stages of one tile are in allocated memory, which TVM allocates once for all tiles of a chunk.
+        chunk, fused = schedule.split(
+            fused, [chunk_count(int(schedule.get(fused).extent)), None], preserve_unit_iters=True
+        )
+        schedule.parallel(chunk)
+        self._unroll([*inner, lane])
+        for block in reversed(stages):
+            schedule.compute_at(block.block_rv, fused)
+            self._unroll(list(schedule.get_loops(block.block_rv))[2:])
+
+    def _unroll(self, loops: list[Any]) -> None:
+        """Vectorise the innermost of these loops and unroll the others, so that each value gets a register."""
+        *outer, lane = loops
+        for loop in outer:
+            self._schedule.unroll(loop)
+        self._schedule.vectorize(lane)
+
+    def _inline(self, blocks: list[Any]) -> None:
+        """Inline elementwise blocks into the elementwise blocks that read them, and plain copies into all readers.
+
+        The padding of a convolution that has none is a copy.
+        """
+        elementwise = {block.name for block in blocks if block.is_injective()}
+        for block in [block for block in blocks if block.is_injective()]:
+            readers = self._schedule.get_consumers(block.block_rv)
+            are_elementwise = all(self._schedule.get(reader).name_hint in elementwise for reader in readers)
+            if readers and (self._is_copy(block) or (are_elementwise and self._is_cheap(block, readers))):
+                try:
+                    self._schedule.compute_inline(block.block_rv)
+                except s_tir.schedule.ScheduleError:
+                    continue  # TVM refuses, for example, a block that computes an output
+                blocks.remove(block)
+
+    def _is_cheap(self, block: Any, readers: list[Any]) -> bool:
+        """Return False for polynomials that would be computed for every element of a larger block, or that are long."""
+        bindings = count_bindings(self._schedule.get(block.block_rv))
+        sizes = [
+            math.prod(int(self._schedule.get(loop).extent) for loop in self._schedule.get_loops(reader))
+            for reader in readers
+        ]
+        return not bindings or (bindings < MOST_BINDINGS and max(sizes) <= math.prod(block.dom()))
+
+    def _is_copy(self, block: Any) -> bool:
+        """Return True if a block stores what it reads, at the same indices."""
+        store = self._schedule.get(block.block_rv).body
+        value = getattr(store, "value", None)
+        return isinstance(value, tvm.ir.TensorLoad) and tvm_ffi.structural_equal(value.indices, store.indices)
+
+    def _is_sum_of_products(self, block: Any) -> bool:
+        return not block.is_injective() and len(self._reads(block)) == 2
+
+    def _reads(self, block: Any) -> list[Access]:
+        """Return what a block reads, without its own sum."""
+        statement = self._schedule.get(block.block_rv)
+        own = statement.writes[0].source
+        accesses = [Access(region, place) for place, region in enumerate(statement.reads)]
+        return [access for access in accesses if not access.buffer.same_as(own)]
+
+    def _parallelize(self, block: Any) -> None:
+        """Schedule an elementwise block: a loop over chunks for threads, and vectors if they fit."""
+        schedule, loops = self._schedule, list(self._schedule.get_loops(block.block_rv))
+        if not loops:
+            return
+        if len(loops) == len(block.iters) and not self._is_uniform(block):
+            outer, count = self._vectorize_last(block, loops)
+        else:
+            size = math.prod(block.dom())
+            lanes = largest_divisor(size, self._lanes)
+            outer, count = schedule.fuse(*loops), size // lanes
+            if lanes >= MIN_LANES:
+                outer, vector = schedule.split(outer, [None, lanes])
+                schedule.vectorize(vector)
+        if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
+            chunk, _ = schedule.split(outer, [chunk_count(count), None])
+            schedule.parallel(chunk)
+
+    def _vectorize_last(self, block: Any, loops: list[Any]) -> tuple[Any, int]:
+        """Schedule the last axis of a block, and return the other loops as one loop, and its size.
+
+        Padding or a transpose would differ between the elements of a vector that goes on in the next row.
+        """
+        schedule, last = self._schedule, block.iters[-1]
+        *outer, loop = loops
+        lanes = largest_divisor(last.dom, self._lanes)
+        are_contiguous = all(access.is_contiguous(last) or not access.has(last) for access in self._reads(block))
+        if lanes >= MIN_LANES and are_contiguous:
+            loop, vector = schedule.split(loop, [None, lanes])
+            schedule.vectorize(vector)
+        elif last.dom < MIN_LANES:
+            schedule.unroll(loop)
+        count = math.prod(axis.dom for axis in block.iters[:-1])
+        return (schedule.fuse(*outer), count) if outer else (loop, int(schedule.get(loop).extent))
+
+    def _is_uniform(self, block: Any) -> bool:
+        """Return True if a block reads all buffers at the indices that it writes."""
+        statement = self._schedule.get(block.block_rv)
+        written = [bounds.min for bounds in statement.writes[0].region]
+        return all(
+            tvm_ffi.structural_equal([bounds.min for bounds in read.region], written) for read in statement.reads
+        )
+
+    def _reduce(self, block: Any) -> None:
+        """Schedule a reduction on all threads, in vectors if its operands are contiguous along the last axis."""
+        schedule, loops = self._schedule, self._schedule.get_loops(block.block_rv)
+        if len(loops) != len(block.iters):
+            return
+        spatial = [(loop, axis) for loop, axis in zip(loops, block.iters, strict=True) if axis.kind == "S"]
+        reduced = [loop for loop, axis in zip(loops, block.iters, strict=True) if axis.kind != "S"]
+        if not spatial:
+            return
+        outer, last, vector = [loop for loop, _ in spatial], spatial[-1][1], None
+        lanes = largest_divisor(last.dom, self._lanes)
+        if lanes >= MIN_LANES and all(access.is_contiguous(last) for access in self._reads(block)):
+            rest, vector = schedule.split(outer[-1], [None, lanes])
+            outer = [*outer[:-1], rest]
+        schedule.reorder(*outer, *reduced, *([vector] if vector is not None else []))
+        fused = schedule.fuse(*outer)
+        if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
+            schedule.parallel(fused)
+        if vector is not None:
+            schedule.vectorize(vector)
+            # The initial value of the sum gets a block of its own, with vectors as well.
+            initial = schedule.decompose_reduction(block.block_rv, reduced[0])
+            schedule.vectorize(schedule.get_loops(initial)[-1])
+
+    def _tile(self, block: Any) -> list[str]:
+        """Schedule a sum of products and the block that reads it; return the names of the scheduled blocks."""
+        reads, constants = self._reads(block), self._constant_reads(block)
+        tiling = Tiling.choose(
+            block, reads, lanes=self._lanes, registers=self._registers, settings=self._settings, constants=constants
+        )
+        if tiling is None:
+            return self._tile_shared(block, reads)
+        packing = tiling.packing
+        if packing is not None:
+            self.packings[self._parameter(tiling.operand)] = packing
+            self._schedule.transform_layout(block.block_rv, ("read", tiling.operand.place), packing.index)
+        reader = self._reader(block)
+        self._move_axis_last(block, tiling.vector)
+        self._compute_tiles(block, tiling, reader=reader)
+        return [block.name, self._schedule.get(reader).name_hint]
+
+    def _tile_shared(self, block: Any, reads: list[Access]) -> list[str]:
+        """Schedule a sum of products whose operands share the axis of the vectors, as depthwise convolutions do."""
+        window = Window.choose(block, reads, lanes=self._lanes, settings=self._settings)
+        return self._compute_windows(block, window) if window else []
+
+    def _compute_windows(self, block: Any, window: Window) -> list[str]:
+        """Compute one window of the output at a time, directly after the data that it needs; return all block names."""
+        schedule, reader = self._schedule, self._reader(block)
+        spatial = [axis for axis in block.iters if axis.kind == "S"]
+        *rest, lines, row, channels = self._loops_of(reader, spatial)
+        blocks, vector, lane = schedule.split(channels, [None, window.vectors, window.lanes])
+        stripe, line = schedule.split(lines, [None, window.lines])
+        column, tile, row = schedule.split(row, [None, window.tiles, window.rows])
+        schedule.reorder(*rest, stripe, column, blocks, line, tile, row, vector, lane)
+        windows = schedule.fuse(*rest, stripe, column, blocks)
+        if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
+            schedule.parallel(windows)
+        self._unroll([row, vector, lane])
+        schedule.compute_at(block.block_rv, tile, preserve_unit_loops=True)
+        copied = [producer for producer in schedule.get_producers(block.block_rv) if self._is_read_once(producer)]
+        for producer in copied:
+            schedule.compute_at(producer, windows)
+            *_, lane = schedule.split(schedule.get_loops(producer)[-1], [None, window.lanes])
+            schedule.vectorize(lane)
+        self._unroll_sum(block, lanes=window.lanes)
+        return [schedule.get(scheduled).name_hint for scheduled in (block.block_rv, reader, *copied)]
+
+    def _is_read_once(self, producer: Any) -> bool:
+        return len(self._schedule.get_consumers(producer)) == 1
+
+    def _unroll_sum(self, block: Any, *, lanes: int) -> None:
+        """Unroll all loops of a sum with vectors along its last axis, so that LLVM keeps it in registers throughout."""
+        schedule, axes = self._schedule, list(block.iters)
+        loops = list(schedule.get_loops(block.block_rv))[-len(axes) :]
+        *units, row, channels = [loop for loop, axis in zip(loops, axes, strict=True) if axis.kind == "S"]
+        steps = [loop for loop, axis in zip(loops, axes, strict=True) if axis.kind != "S"]
+        vector, lane = schedule.split(channels, [None, lanes])
+        schedule.reorder(*units, *steps, row, vector, lane)
+        self._unroll([*steps, row, vector, lane])
+        initial = schedule.decompose_reduction(block.block_rv, steps[0])
+        self._unroll(list(schedule.get_loops(initial))[-3:])
+
+    def _constant_reads(self, block: Any) -> list[Access]:
+        """Return the reads of parameters that are constant in every call; their layout can be changed."""
+        return [access for access in self._reads(block) if self._parameter(access) in self._constants]
+
+    def _parameter(self, access: Access) -> int:
+        """Return the place of the parameter that is accessed, -1 for an intermediate buffer."""
+        params = self._schedule.mod["main"].params
+        return next((place for place, param in enumerate(params) if param.same_as(access.buffer)), -1)
+
+    def _reader(self, block: Any) -> Any:
+        """Return the block that reads the sums in their own order; without one, a new block that copies them."""
+        spatial = [axis.dom for axis in block.iters if axis.kind == "S"]
+        readers = self._schedule.get_consumers(block.block_rv)
+        if len(readers) == 1:
+            sizes = [int(self._schedule.get(loop).extent) for loop in self._schedule.get_loops(readers[0])]
+            if sizes == spatial:
+                return readers[0]
+        return self._schedule.cache_write(block.block_rv, 0, "global")
+
+    def _loops_of(self, reader: Any, spatial: list[Any]) -> list[Any]:
+        """Return a block's loops over these axes."""
+        loops = list(self._schedule.get_loops(reader))
+        if len(loops) == len(spatial):
+            return loops
+        # A copy also has loops over the buffer's dimensions of size 1; outside, they leave the others together.
+        units = [loop for loop in loops if int(self._schedule.get(loop).extent) == 1]
+        others = [loop for loop in loops if int(self._schedule.get(loop).extent) > 1]
+        self._schedule.reorder(*units, *others)
+        return others
+
+    def _move_axis_last(self, block: Any, axis: Any) -> None:
+        """Store the sums with an axis as their last dimension, so that the sums of one vector are contiguous."""
+        write = Access(self._schedule.get(block.block_rv).writes[0], 0)
+        dimension = write.dimension(axis)
+        assert dimension is not None
+        self._schedule.transform_layout(
+            block.block_rv,
+            ("write", 0),
+            lambda *indices: [*indices[:dimension], *indices[dimension + 1 :], indices[dimension]],
+        )
+
+    def _compute_tiles(self, block: Any, tiling: Tiling, *, reader: Any) -> None:
+        """Compute the sums of one tile at a time, directly before the block that reads them."""
+        schedule = self._schedule
+        spatial = [axis for axis in block.iters if axis.kind == "S"]
+        loops = dict(zip(map(id, spatial), self._loops_of(reader, spatial), strict=True))
+        row = stripe = None
+        blocks, vectors, lane = schedule.split(loops[id(tiling.vector)], [None, tiling.vectors, tiling.lanes])
+        rest = [blocks if axis is tiling.vector else loops[id(axis)] for axis in spatial if axis is not tiling.row]
+        inner = [vectors, lane]
+        if tiling.row is not None:
+            stripe, row = schedule.split(loops[id(tiling.row)], [None, tiling.rows])
+            inner = [vectors, row, lane]
+        outer = self._order_tiles(tiling, rest, blocks=blocks, stripe=stripe)
+        schedule.reorder(*outer, *inner)
+        tiles = schedule.fuse(*outer)
+        schedule.compute_at(block.block_rv, tiles, preserve_unit_loops=True)
+        reduced, depth = self._order_sum(block, tiling)
+        # The reader writes in the network's own layout, so its vectors are along the last axis of that layout.
+        if tiling.row is not None and spatial[-1] is tiling.row:
+            schedule.reorder(lane, row)
+            lane = row
+        else:
+            for loop in inner[:-1]:
+                schedule.unroll(loop)
+        if int(schedule.get(lane).extent) >= MIN_LANES:
+            schedule.vectorize(lane)
+        if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
+            schedule.parallel(tiles)
+        initial = schedule.get_loops(schedule.decompose_reduction(block.block_rv, reduced))
+        schedule.vectorize(initial[-1])
+        for loop in initial[-1 - depth : -1]:
+            schedule.unroll(loop)
+
+    def _order_tiles(self, tiling: Tiling, loops: list[Any], *, blocks: Any, stripe: Any) -> list[Any]:
+        """Return the loops over tiles, outermost first; ``stripe`` is the one along rows, if there is one."""
+        keep_weights = self._settings.keep_weights
+        stripes = [] if stripe is None else [stripe]
+        others = [loop for loop in loops if loop is not blocks]
+        if keep_weights or (keep_weights is None and tiling.keep_weights):
+            return [blocks, *others, *stripes]
+        if keep_weights is False and tiling.is_product:
+            return [*others, *stripes, blocks]
+        return [*loops, *stripes]  # the data of one line of the output stay in the cache
+
+    def _order_sum(self, block: Any, tiling: Tiling) -> tuple[Any, int]:
+        """Put the summing loops around the loops of one tile, and unroll these.
+
+        Returns:
+            The outermost summing loop, and the number of loops of a tile around its lanes.
+        """
+        schedule, axes = self._schedule, list(block.iters)
+        loops = dict(zip(map(id, axes), list(schedule.get_loops(block.block_rv))[-len(axes) :], strict=True))
+        vectors, lane = schedule.split(loops[id(tiling.vector)], [None, tiling.lanes])
+        tile = [vectors] if tiling.row is None else [loops[id(tiling.row)], vectors]
+        reduced = [loops[id(axis)] for axis in axes if axis.kind != "S"]
+        units = [loops[id(axis)] for axis in axes if axis.kind == "S" and axis not in (tiling.vector, tiling.row)]
+        schedule.reorder(*units, *reduced, *tile, lane)
+        # Unrolled, because only then LLVM holds the sums of a tile in registers.
+        for loop in tile:
+            schedule.unroll(loop)
+        schedule.vectorize(lane)
+        return reduced[0], len(tile)
+
+
+def _output_bits(function: Any) -> int:
+    """Return the bits of an element of the function's last parameter, its output; a boolean takes a byte."""
+    return element_bits(function.params[-1].dtype) if len(function.params) else 8
+
+
+def count_bindings(statement: Any) -> int:
+    """Count the variables that are bound inside expressions."""
+    bindings: list[Any] = []
+    tvm_ffi.structural_walk(statement, (tirx.Let, bindings.append))
+    return len(bindings)

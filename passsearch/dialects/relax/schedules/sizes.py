@@ -1,0 +1,30 @@
+"""How sizes are divided into equal parts."""
+
+from __future__ import annotations
+
+CHUNKS = 64
+"""Most parts of a loop over elements or small tiles that threads share."""
+
+MIN_CHUNKS = 16
+"""Number of parts of a loop that a few threads share evenly."""
+
+
+def largest_divisor(size: int, most: int) -> int:
+    """Return the largest divisor up to ``most``."""
+    return max(divisor for divisor in range(1, max(most, 1) + 1) if size % divisor == 0)
+
+
+def all_divisors(size: int) -> list[int]:
+    """Return all divisors."""
+    return [divisor for divisor in range(1, size + 1) if size % divisor == 0]
+
+
+def part_count(size: int, part: int) -> int:
+    """Return the number of parts of a size that an axis is split into."""
+    return -(-size // part)
+
+
+def chunk_count(size: int) -> int:
+    """Return the number of equal parts of a loop that threads share, all iterations if there are no such parts."""
+    chunks = largest_divisor(size, CHUNKS)
+    return chunks if chunks >= MIN_CHUNKS else size

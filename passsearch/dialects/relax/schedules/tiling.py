@@ -1,0 +1,242 @@
+"""The size of the part of a sum of products that stays in vector registers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from .accesses import BYTE, Access, Packing, element_bits
+from .registers import Registers
+from .sizes import MIN_CHUNKS, all_divisors, largest_divisor, part_count
+
+MIN_LANES = 4
+
+LOAD_OF_WEIGHTS = 0.3
+"""Time to load a vector of weights, as a multiple of that of a multiplication."""
+
+STREAM_OF_WEIGHTS = 2
+"""Time in which the second cache delivers a vector of weights, as a multiple of that of a multiplication."""
+
+SUMS_IN_FLIGHT = 8
+"""Vectors of sums that keep a processor busy, which starts two additions at a time and ends them four cycles later."""
+
+MAX_STACK_BYTES = 1024
+"""Size from which TVM allocates a buffer instead of putting it on the stack, where LLVM keeps it in registers only.
+
+Source: ``kMaxStackAlloca`` in ``tvm/runtime/device_api.h``.
+"""
+
+COPIES_OF_SUMS = 16
+"""Time to store sums in allocated memory and load them, as a multiple of that of one step."""
+
+WAYS, WAY_BYTES = 8, 4096
+"""The nearest cache of most processors holds eight lines of those whose addresses differ by multiples of 4 KiB.
+
+With 14 rows of 1,024 channels a product takes twice the time.
+"""
+
+MIN_WINDOW_AXES, MAX_UNROLLED_STEPS = 3, 49
+"""Axes of a depthwise convolution's output, and the largest kernel, 7 by 7, whose loops are unrolled."""
+
+SUMS_SHARE = 3
+"""Vectors of sums in a tile of a depthwise convolution, as part of those in other tiles; weights take registers too."""
+
+WINDOW_BYTES = 30 * 1024
+"""Size of the data for a window of a depthwise convolution; the nearest cache of most processors has 32 KiB."""
+
+REMAINDER_COST = 1.2
+"""Time of a tile whose rows may be missing, as a multiple of that of another; measured on widths from 19 to 150."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one function is tiled; see ``ScheduleCPU``."""
+
+    rows: int | None
+    vectors: int | None
+    keep_weights: bool | None
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The part of a sum of products that stays in registers.
+
+    Attributes:
+        vector: The axis of the output that vectors are along.
+        operand: The operand that is read in vectors.
+        row: The axis of the output that rows are along; the rows share the operand's vectors. ``None`` without rows.
+        lanes: Elements of a vector.
+        vectors: Vectors of one row.
+        rows: Rows of a tile.
+        packing: New layout of the operand; ``None`` if it stays as it is.
+        keep_weights: True if the operand is larger than the other one.
+        is_product: True if rows are along the only axis of the other operand.
+    """
+
+    vector: Any
+    operand: Access
+    row: Any
+    lanes: int
+    vectors: int
+    rows: int
+    packing: Packing | None = None
+    keep_weights: bool = False
+    is_product: bool = False
+
+    @classmethod
+    def choose(
+        cls,
+        block: Any,
+        reads: list[Access],
+        *,
+        lanes: int,
+        registers: Registers,
+        settings: Settings,
+        constants: list[Access],
+    ) -> Tiling | None:
+        """Return the best tiling; ``None`` if no axis of the output is fit for vectors."""
+        spatial = [axis for axis in block.iters if axis.kind == "S"]
+        readers = {id(axis): [access for access in reads if access.has(axis)] for axis in spatial}
+        # If vectors are along an axis of one operand only, a value of the other operand multiplies a whole vector.
+        single = [axis for axis in spatial if len(readers[id(axis)]) == 1]
+        constant_places = {access.place for access in constants}
+
+        def fitness(axis: Any) -> int:
+            access = readers[id(axis)][0]
+            if largest_divisor(axis.dom, lanes) < MIN_LANES:
+                return 0
+            if access.place in constant_places and access.dimension(axis) is not None:
+                return 2  # a constant operand is packed: every vector is then contiguous
+            return int(access.is_contiguous(axis))
+
+        vector = max(single, key=lambda axis: (fitness(axis), largest_divisor(axis.dom, lanes)), default=None)
+        if vector is None or not fitness(vector):
+            return None
+        operand, lanes = readers[id(vector)][0], largest_divisor(vector.dom, lanes)
+        other = [axis for axis in single if readers[id(axis)][0] is not operand and axis.dom > 1]
+        row = other[-1] if other else None
+        rows, vectors = _tile_size(
+            all_divisors(row.dom if row is not None else 1),
+            all_divisors(vector.dom // lanes),
+            registers=registers,
+            settings=settings,
+            steps=math.prod(axis.dom for axis in block.iters if axis.kind != "S"),
+            vector_bytes=lanes * element_bits(operand.buffer.dtype) // BYTE,
+            cached_rows=_cached_rows(row, readers[id(row)][0]) if row is not None else 1,
+        )
+        dimension = operand.dimension(vector)
+        packing = Packing(dimension, lanes) if fitness(vector) == 2 and dimension is not None else None
+        keep_weights = all(operand.size >= access.size for access in reads)
+        is_product = len(other) == 1
+        return cls(vector, operand, row, lanes, vectors, rows, packing, keep_weights, is_product)
+
+
+@dataclass(frozen=True)
+class Window:
+    """The part of a depthwise convolution's output that is computed together; the data for it stay in the cache.
+
+    Attributes:
+        lines: Size along the axis before the last two.
+        tiles: Number of tiles of sums in one line.
+        rows: Sums of one tile along the axis before the last.
+        vectors: Vectors along the last axis.
+        lanes: Elements of a vector.
+    """
+
+    lines: int
+    tiles: int
+    rows: int
+    vectors: int
+    lanes: int
+
+    @classmethod
+    def choose(cls, block: Any, reads: list[Access], *, lanes: int, settings: Settings) -> Window | None:
+        """Return the window that computes and copies the least; ``None`` if the last axis is not fit for vectors."""
+        spatial = [axis for axis in block.iters if axis.kind == "S"]
+        reduced = [axis for axis in block.iters if axis.kind != "S"]
+        if len(spatial) < MIN_WINDOW_AXES or math.prod(axis.dom for axis in reduced) > MAX_UNROLLED_STEPS:
+            return None
+        *_, line, row, vector = spatial
+        lanes = largest_divisor(vector.dom, lanes)
+        if lanes < MIN_LANES or not all(access.is_contiguous(vector) for access in reads):
+            return None
+        assert settings.rows is not None
+        vectors = largest_divisor(vector.dom // lanes, settings.vectors or 1)
+        rows = _window_rows(row.dom, most=max(settings.rows // SUMS_SHARE // vectors, 1))
+        data = max(reads, key=lambda access: access.size)
+        read_lines, read_columns = (data.span(axis, reduced) for axis in (line, row))
+        blocks = math.prod(axis.dom for axis in spatial[:-3]) * vector.dom // (lanes * vectors)
+        most_values = WINDOW_BYTES * BYTE // element_bits(data.buffer.dtype) // (lanes * vectors)
+
+        def cost(size: tuple[int, int]) -> tuple[bool, bool, int]:
+            lines, tiles = size
+            count = line.dom // lines * part_count(row.dom, tiles * rows)
+            values = read_lines(lines) * read_columns(tiles * rows)
+            return values > most_values, blocks * count < MIN_CHUNKS, count * values
+
+        sizes = itertools.product(all_divisors(line.dom), all_divisors(part_count(row.dom, rows)))
+        lines, tiles = min(sizes, key=cost)
+        return cls(lines, tiles, rows, vectors, lanes)
+
+
+def _window_rows(size: int, *, most: int) -> int:
+    """Return the rows of a tile that fit an axis best; its last tile may have fewer rows.
+
+    A tile computes its missing rows in vain, loads its weights once for all rows, and tests if a row is missing.
+    """
+
+    def cost(rows: int) -> float:
+        return part_count(size, rows) * (rows + 1) * (REMAINDER_COST if size % rows else 1)
+
+    return min(range(1, most + 1), key=cost)
+
+
+def _cached_rows(row: Any, data: Access) -> int:
+    """Return the number of rows whose data fit in the nearest cache together, however large that is."""
+    between = math.gcd(data.stride_bytes(row), WAY_BYTES)
+    return WAYS * WAY_BYTES // between if between else row.dom
+
+
+def _tile_size(
+    rows: list[int],
+    vectors: list[int],
+    *,
+    registers: Registers,
+    settings: Settings,
+    steps: int,
+    vector_bytes: int,
+    cached_rows: int,
+) -> tuple[int, int]:
+    """Return the rows of a tile and the vectors in each row.
+
+    Args:
+        rows: Numbers of rows to choose from.
+        vectors: Numbers of vectors to choose from.
+        registers: The processor's registers.
+        settings: Upper limits.
+        steps: Number of products in a sum.
+        vector_bytes: Size of a vector.
+        cached_rows: Number of rows from which data are evicted from the nearest cache before they are used again.
+    """
+    assert settings.rows is not None
+    most = min(settings.rows, settings.vectors or settings.rows)
+    sizes = [
+        (height, width)
+        for height, width in itertools.product(rows, vectors)
+        if height * width <= settings.rows and width <= most and height * width + width < registers.number
+    ]
+
+    def cost(size: tuple[int, int]) -> float:
+        """Return the time for one product, as a multiple of that of an instruction."""
+        height, width = size
+        sums = height * width
+        # For every step a tile loads one value for each row and the vectors of the weights.
+        loads = (registers.load_of_data * height + LOAD_OF_WEIGHTS * width) / sums
+        # Large tiles are in allocated memory before and after the loop over the steps.
+        copies = COPIES_OF_SUMS / steps if sums * vector_bytes >= MAX_STACK_BYTES else 0
+        evictions = max(0, height / cached_rows - 1)
+        return max(1, SUMS_IN_FLIGHT / sums, STREAM_OF_WEIGHTS / height) + loads + copies + evictions
+
+    return min(sizes, key=cost)
