@@ -77,7 +77,7 @@ def test_a_folder_holds_every_file_the_script_reads(tmp_path: Path, deployment: 
         "quantized.py",
         "pipeline.json",
         "network.json",
-        "fold_constant.py",
+        "fold_constant",
         *LOADERS,
         *INSTRUCTIONS,
     }
@@ -285,8 +285,9 @@ def test_the_readme_names_the_network_its_passes_and_the_size_of_every_file(
     text = (folder / "README.md").read_text()
     assert text.startswith("# resnet_tiny, batch 1\n")
     assert "4. `FuseOps{fuse_opt_level=2}`" in text and "| `data` | float32[1, 3, 32, 32] |" in text
-    for file in folder.iterdir():
-        assert file.name == "README.md" or f"| `{file.name}` | {file.stat().st_size:,} |" in text
+    for file in folder.rglob("*.*"):
+        name = file.relative_to(folder)
+        assert file.name == "README.md" or f"| `{name}` | {file.stat().st_size:,} |" in text
 
 
 def test_a_name_stays_in_its_cell_of_the_readme(tmp_path: Path, deployment: Deployment) -> None:
