@@ -27,10 +27,10 @@ def runs_commands() -> typer.Typer:
     return app
 
 
-def list_by_default(context: typer.Context) -> None:
-    """Show the runs of `tune` that are kept; without a command, list them."""
+def list_by_default(context: typer.Context, *, as_json: AsJson = False) -> None:
+    """List the runs if no command is given."""
     if context.invoked_subcommand is None:
-        list_all()
+        list_all(as_json=as_json)
 
 
 def list_all(folder: Folder = None, *, as_json: AsJson = False) -> None:

@@ -137,10 +137,11 @@ def load_factory(step: Any) -> Any:
     name, _, function = step["factory"].partition(":")
     if step["file"] is None:
         return getattr(importlib.import_module(name), function)
-    # Loaded by path: a file with the name of an installed module must not be replaced by that module.
+    # Loaded by path and under another name: an installed module of the same name must not take its place.
     path = HERE / step["file"]
     file, folders = (path / "__init__.py", [str(path)]) if path.is_dir() else (path, None)
-    spec: Any = importlib.util.spec_from_file_location(path.stem, file, submodule_search_locations=folders)
+    name = f"exported_{path.stem}"
+    spec: Any = importlib.util.spec_from_file_location(name, file, submodule_search_locations=folders)
     if spec.name not in sys.modules:
         sys.modules[spec.name] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[spec.name])

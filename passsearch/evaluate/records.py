@@ -321,11 +321,12 @@ class Consumed:
 
 @dataclass(frozen=True)
 class NetworkProfile:
-    """The times of an artifact's calls, in the fastest inference of several processes.
+    """The times of an artifact's calls.
 
     Attributes:
         built: The artifact.
-        calls: Name and seconds of every call of one inference in order, those of the runtime among them.
+        calls: Name and seconds of every call of one inference in order, those of the runtime among them: of the
+            fastest observed inference in the process whose inferences are the fastest.
         whole_s: Seconds of one inference that nobody observed, by process: the fastest in each.
         costs: Operations and bytes of one call, by kernel; without those that are unknown.
         weights: Weight of every call; the times of several cases are weighed.
@@ -341,11 +342,9 @@ class NetworkProfile:
     def from_answers(
         cls, built: Built, answers: Sequence[Mapping[str, Any]], costs: Mapping[str, KernelCost]
     ) -> "NetworkProfile":
-        """Read the answers of all processes about one artifact; the calls are those of the fastest inference."""
-        weights = tuple(answers[0].get("weights") or [1.0] * len(answers[0]["calls"]))
-        inferences = [[(name, seconds) for name, seconds in answer["calls"]] for answer in answers]
-        calls = min(
-            inferences,
-            key=lambda rows: sum(weight * seconds for (_, seconds), weight in zip(rows, weights, strict=True)),
-        )
+        """Read the answers of all processes about one artifact."""
+        # One process for both: in another one the network lies at other addresses, and takes another time.
+        fastest = min(answers, key=lambda answer: float(answer["whole_s"]))
+        calls = [(name, seconds) for name, seconds in fastest["calls"]]
+        weights = tuple(fastest.get("weights") or [1.0] * len(calls))
         return cls(built, calls, tuple(answer["whole_s"] for answer in answers), costs, weights)

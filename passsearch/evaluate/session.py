@@ -65,7 +65,8 @@ class Session:
         limits: Time and memory that one worker may use.
         paths: Import paths of the user's own passes.
         own_factories: ``module:function`` of passes that the catalog does not have.
-        catalogs_sha256: Digest of the user's catalog files and of the modules beside them; empty without any.
+        catalogs_sha256: Digest of the user's catalog files and of the modules and packages beside them; empty
+            without any.
         output_cases: Inputs on which outputs are compared with the reference.
         plans: Plans by which artifacts are timed.
         probe_sensors: Function that finds the sensors of a device.
@@ -292,10 +293,13 @@ def _with_architecture(target: str, probe_sensors: Callable[[str], Sensors]) -> 
 
 def _catalogs_digest(catalogs: Sequence[Path]) -> str:
     """Return a digest that changes with the user's entries and with the code of their passes."""
-    # Factories are imported from the folder of the catalog file, so every module in it may be part of a pass.
-    modules = {module for path in catalogs for module in path.resolve().parent.glob("*.py")}
-    files = sorted({path.resolve() for path in catalogs} | modules)
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest() if files else ""
+    # Factories are imported from the folder of the catalog file, so every module or package in it may be part of a
+    # pass. Other folders in it, such as an environment, are not read.
+    files = {path.resolve() for path in catalogs}
+    for folder in {path.parent for path in files}:
+        files |= {*folder.glob("*.py")}
+        files |= {module for package in folder.glob("*/__init__.py") for module in package.parent.rglob("*.py")}
+    return hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest() if files else ""
 
 
 def _digest(identity: Mapping[str, object]) -> str:

@@ -76,6 +76,18 @@ class _Source:
     path: Path
     name: str
 
+    @property
+    def files(self) -> list[Path]:
+        """The Python files of the module."""
+        return sorted(self.path.rglob("*.py")) if self.path.is_dir() else [self.path]
+
+    def copy_to(self, folder: Path) -> None:
+        """Copy the files into a folder."""
+        for file in self.files:
+            copy = folder / self.name / file.relative_to(self.path)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
+
 
 def _find_sources(deployment: Deployment) -> dict[str, _Source]:
     """Return, by module, the sources of passes that do not come with the compiler."""
@@ -87,7 +99,7 @@ def _find_sources(deployment: Deployment) -> dict[str, _Source]:
         present = {*(source.name for source in sources.values()), *(file.name for file in deployment.dialect.script)}
         path = _find_source(module, deployment.import_paths)
         sources[module] = _Source(path, _copy_name(module, path.suffix, present))
-        _check_self_contained(path, step.name)
+        _check_self_contained(sources[module], step)
         _log.debug("pass %s: %s is copied as %s", step.name, sources[module].path, sources[module].name)
     return sources
 
@@ -96,8 +108,10 @@ def _copy_name(module: str, suffix: str, present: Set[str]) -> str:
     """Return the file name of a module's copy; a package has no suffix."""
     stem = module.rpartition(".")[2]
     # The script's folder comes first on its import path: a copy called `json.py` would hide the standard library's.
-    ambiguous = stem in _AVAILABLE_MODULES or not present.isdisjoint({stem, f"{stem}.py"})
-    return (module.replace(".", "_") if ambiguous else stem) + suffix
+    taken = _AVAILABLE_MODULES | {ARTIFACT_FOLDER, FOLDERS, *(name.removesuffix(".py") for name in present)}
+    if stem in taken:
+        stem = module.replace(".", "_") if "." in module else f"pass_{module}"
+    return stem + suffix
 
 
 def _find_source(module: str, import_paths: Sequence[str]) -> Path:
@@ -122,22 +136,22 @@ def _find_submodule(package: ModuleSpec | None, name: str) -> ModuleSpec | None:
     return PathFinder.find_spec(name, [*package.submodule_search_locations])
 
 
-def _check_self_contained(source: Path, name: str) -> None:
+def _check_self_contained(source: _Source, step: PassSpec) -> None:
     """Raise an error if a pass cannot be loaded where only TVM and numpy are installed."""
-    # A package may import its own files, which are copied with it.
-    for file in sorted(source.rglob("*.py")) if source.is_dir() else [source]:
-        depth = len(file.relative_to(source).parts)
+    for file in source.files:
+        # A package may import its own files, which are copied with it.
+        depth = len(file.relative_to(source.path).parts)
         for module in _imports(ast.parse(file.read_bytes()), depth=depth):
             if module not in _AVAILABLE_MODULES:
                 raise UserError(
-                    f"Cannot export pass `{name}`: its file `{file}` imports `{module}`, and only TVM, numpy "
+                    f"Cannot export pass `{step.name}`: its file `{file}` imports `{module}`, and only TVM, numpy "
                     "and the standard library are allowed. Move the pass to a file that imports only these, or to a "
-                    "package whose files import each other by relative imports."
+                    "package whose files import each other by relative imports and which the catalog's factory names."
                 )
 
 
 def _imports(tree: ast.Module, *, depth: int) -> Iterator[str]:
-    """Yield the top-level modules that a module imports when it is loaded; ``.`` stands for a package around it.
+    """Yield the top-level modules that a module imports when it is loaded; ``.`` stands for one that is not copied.
 
     Args:
         tree: The module.
@@ -228,10 +242,7 @@ def _write_files(folder: Path, deployment: Deployment, *, sources: Mapping[str, 
         shutil.copyfile(file, folder / file.name)
     shutil.copyfile(deployment.network, folder / NETWORK)
     for source in sources.values():
-        if source.path.is_dir():
-            shutil.copytree(source.path, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copyfile(source.path, folder / source.name)
+        source.copy_to(folder)
     for place, step in enumerate(deployment.pipeline.passes, start=1):
         for name, copy in _folder_copies(step, place).items():
             shutil.copytree(str(step.argument_values[name]), folder / copy)

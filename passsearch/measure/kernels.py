@@ -185,8 +185,8 @@ def _faster_calls(first: KernelCalls | None, second: KernelCalls | None) -> Kern
 def _faster_inference(
     executable: Executable, first: KernelCalls | None, second: KernelCalls | None
 ) -> KernelCalls | None:
-    """Return the calls of the inference that took less in all; ``None`` if the runtime does not tell kernels apart."""
-    if first is None or second is None:
+    """Return the calls of the inference that took less in all; ``None`` if the two called different kernels."""
+    if first is None or second is None or [name for name, _ in first] != [name for name, _ in second]:
         return None
     return min(first, second, key=lambda calls: sum(_sums(calls, _call_weights(executable, calls)).values()))
 

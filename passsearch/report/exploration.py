@@ -14,7 +14,7 @@ LIMITS = {
 }
 MAX_PARTNERS = 8
 """Most passes that are listed in one cell of the table."""
-SHOWN_PAIRS = 8
+MAX_PAIRS = 8
 """Most pairs of passes that are listed in a line."""
 
 
@@ -100,9 +100,11 @@ def _sequences(document: Mapping[str, Any]) -> str:
 
 
 def _pairs(pairs: Sequence[Sequence[str]]) -> str:
-    """Return the pairs, or their number and the first of them: open spaces have hundreds."""
-    shown = "; ".join(f"{first} and {second}" for first, second in pairs[:SHOWN_PAIRS]) or "none"
-    return shown if len(pairs) <= SHOWN_PAIRS else f"{len(pairs)}, all of them with --json; the first are {shown}"
+    """Return the pairs; of many, as open spaces have, their number and the first."""
+    shown = "; ".join(f"{first} and {second}" for first, second in pairs[:MAX_PAIRS]) or "none"
+    if len(pairs) <= MAX_PAIRS:
+        return shown
+    return f"{len(pairs)}, for example {shown}; all are in `commuting` with --json"
 
 
 def _barriers(pairs: Sequence[Sequence[str]]) -> str:

@@ -48,7 +48,8 @@ class Finding:
 
     Attributes:
         name: The name of the check.
-        ok: True if it works and false if it does not; ``None`` for a result that is information only.
+        ok: True if it works and false if it does not; ``None`` for information, or for something
+            optional.
         detail: The state that was found.
         remedy: The next step for the user; empty if there is nothing to do.
     """

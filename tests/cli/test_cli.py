@@ -267,8 +267,15 @@ def test_json_is_one_document(passsearch: Run, arguments: tuple[str, ...], keys:
     assert keys <= set(json.loads(passsearch(*arguments, "--json").out))
 
 
-def test_runs_lists_the_runs(passsearch: Run) -> None:
-    assert passsearch("runs") == passsearch("runs", "list")
+def test_runs_lists_the_runs(passsearch: Run, finished: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "cache" / "passsearch" / "runs" / "tiny"
+    shutil.copytree(finished, kept)
+    for name in ("run.json", "log.jsonl"):
+        (kept / name).touch()
+    answer = passsearch("runs")
+    assert answer.code == passsearch("runs", "list").code == 0
+    assert kept.name in answer.out
+    assert json.loads(passsearch("runs", "--json").out)["runs"][0]["folder"] == str(kept)
 
 
 def test_report_json_is_the_result(passsearch: Run, finished: Path) -> None:

@@ -45,6 +45,25 @@ def session(relay: Toolchain, small_network: Path, bad_passes: Path, tmp_path: P
     return open_session(file, toolchain=relay.name, target=None, catalogs=[bad_passes], limits=WorkerLimits(20))
 
 
+def test_a_session_changes_with_every_file_of_the_users_passes(
+    session: Session, small_network: Path, tmp_path: Path
+) -> None:
+    def digest() -> str:
+        options: dict[str, Any] = {"toolchain": session.toolchain.name, "target": None, "limits": WorkerLimits(20)}
+        file = resolve(small_network, folder=tmp_path)
+        return open_session(file, catalogs=[tmp_path / "bad_passes.yaml"], **options).catalogs_sha256
+
+    digests = [digest()]
+    for name in ("bad_passes.py", "mine/__init__.py", "mine/rules/rows.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("# changed\n")
+        digests.append(digest())
+    (tmp_path / "environment").mkdir()
+    (tmp_path / "environment" / "other.py").write_text("# no package beside the catalog\n")
+    digests.append(digest())
+    assert len(set(digests[:-1])) == 4 and digests[-1] == digests[-2]
+
+
 @pytest.fixture
 def explore(session: Session, tmp_path: Path) -> Any:
     """Explores in a folder of its own; the log stays from one call to the next."""

@@ -141,6 +141,16 @@ def test_a_copy_never_hides_another_module(tmp_path: Path, deployment: Deploymen
     assert (folder / f"{module.replace('.', '_')}.py").read_text() == (USER_PASSES / "imports_tvm.py").read_text()
 
 
+@pytest.mark.parametrize("module", ["linker", "mine.built", "mine.folders"])
+def test_a_package_never_takes_the_place_of_other_files(tmp_path: Path, deployment: Deployment, module: str) -> None:
+    package = tmp_path / "lib" / module.replace(".", "/")
+    mine = with_user_pass(deployment, tmp_path / "lib", "imports_tvm.py", module=f"{module}.__init__")
+    mine = replace(mine, factories={**mine.factories, "Mine": f"{module}:Mine"})
+    (package.parent / "__init__.py").touch()
+    step = json.loads((write_deployment(tmp_path / "deploy", mine) / "pipeline.json").read_text())["passes"][-1]
+    assert step["file"] == {"linker": "pass_linker"}.get(module, module.replace(".", "_"))
+
+
 @pytest.mark.parametrize("source", ["imports_scipy.py", "imports_neighbour.py", "imports_passsearch.py"])
 def test_a_pass_that_imports_other_modules_is_refused(tmp_path: Path, deployment: Deployment, source: str) -> None:
     mine = with_user_pass(deployment, tmp_path / "lib", source, module="mine")
@@ -151,9 +161,13 @@ def test_a_pass_that_imports_other_modules_is_refused(tmp_path: Path, deployment
 
 def with_package(deployment: Deployment, home: Path, imported: str) -> Deployment:
     """A deployment with one more pass, whose package has the pass in a file of its own, which imports this."""
-    (home / "mine").mkdir(parents=True)
-    (home / "mine" / "__init__.py").write_text("from .rows import Mine\n")
-    (home / "mine" / "rows.py").write_text(f"{imported}\n\n\ndef Mine():\n    return 'my pass'\n")
+    (home / "mine" / "rules").mkdir(parents=True)
+    (home / "mine" / "__pycache__").mkdir()
+    (home / "mine" / "__pycache__" / "rows.pyc").touch()
+    (home / "mine" / "__init__.py").write_text("from .rules.rows import Mine\n")
+    (home / "mine" / "names.py").write_text("NAME = 'my pass'\n")
+    code = f"{imported}\nfrom ..names import NAME\n\n\ndef Mine():\n    return NAME\n"
+    (home / "mine" / "rules" / "rows.py").write_text(code)
     added = with_user_pass(deployment, home, "imports_tvm.py", module="file")
     return replace(added, factories={**added.factories, "Mine": "mine:Mine"})
 
@@ -162,14 +176,16 @@ def test_a_package_is_copied_with_its_files_and_loaded(tmp_path: Path, deploymen
     folder = write_deployment(tmp_path / "deploy", with_package(deployment, tmp_path / "lib", "import math"))
     step = json.loads((folder / "pipeline.json").read_text())["passes"][-1]
     assert step["file"] == "mine"
-    load = f"import rebuild_checks; print(rebuild_checks.load_factory({step!r})())"
+    assert not (folder / "mine" / "__pycache__").exists()
+    # An installed module of the same name was imported before.
+    load = f"import sys, rebuild_checks; sys.modules['mine'] = sys; print(rebuild_checks.load_factory({step!r})())"
     # Not in this process, where the test's folder could be on the import path.
     done = subprocess.run([sys.executable, "-c", load], cwd=folder, capture_output=True, text=True, check=True)
     assert done.stdout == "my pass\n"
     assert write_deployment(tmp_path / "deploy", deployment) == folder
 
 
-@pytest.mark.parametrize("imported", ["import scipy", "from ..other import rows", "from passsearch import core"])
+@pytest.mark.parametrize("imported", ["import scipy", "from ...other import rows", "from passsearch import core"])
 def test_a_package_that_imports_other_modules_is_refused(tmp_path: Path, deployment: Deployment, imported: str) -> None:
     mine = with_package(deployment, tmp_path / "lib", imported)
     with pytest.raises(UserError, match=r"Cannot export pass `Mine`: its file `.*rows\.py` imports"):
@@ -285,9 +301,10 @@ def test_the_readme_names_the_network_its_passes_and_the_size_of_every_file(
     text = (folder / "README.md").read_text()
     assert text.startswith("# resnet_tiny, batch 1\n")
     assert "4. `FuseOps{fuse_opt_level=2}`" in text and "| `data` | float32[1, 3, 32, 32] |" in text
-    for file in folder.rglob("*.*"):
-        name = file.relative_to(folder)
-        assert file.name == "README.md" or f"| `{name}` | {file.stat().st_size:,} |" in text
+    files = [file for file in folder.rglob("*") if file.is_file() and file.name != "README.md"]
+    assert {"Containerfile", "__init__.py"} <= {file.name for file in files}
+    for file in files:
+        assert f"| `{file.relative_to(folder)}` | {file.stat().st_size:,} |" in text
 
 
 def test_a_name_stays_in_its_cell_of_the_readme(tmp_path: Path, deployment: Deployment) -> None:

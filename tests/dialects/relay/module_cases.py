@@ -4,16 +4,19 @@ A script for an interpreter with TVM's Relay: ``test_relay_modules.py`` runs it 
 """
 
 import json
+import platform
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import tvm
 from tvm import relay
 
-from passsearch.core import TensorType
+from passsearch.core import BuildOptions, TensorType
 from passsearch.dialects.contract import ModelSource
 from passsearch.dialects.relay import importer, ir_file, summary
 from passsearch.dialects.relay.bridge import RelayBridge
+from passsearch.dialects.relay.executable import GraphExecutable
 from passsearch.errors import UserError
 
 
@@ -60,6 +63,21 @@ def pooled() -> dict[str, object]:
     return {"attributes": operator.attributes, "counts": summary.count_operators(module)}
 
 
+def profiled() -> dict[str, object]:
+    """Return whether outputs are the same before and after the kernels of a network are observed, and their names."""
+    data = relay.var("x", shape=(1, 8), dtype="float32")
+    module = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([data], relay.exp(data))))
+    inputs = [{"x": np.full((1, 8), value, "float32")} for value in (1.0, 2.0)]
+    with tempfile.TemporaryDirectory() as folder:
+        bridge = RelayBridge(f"llvm -mtriple={platform.machine()}-unknown-linux-gnu")
+        executable = GraphExecutable(bridge.build(module, BuildOptions(opt_level=0), Path(folder)), "cpu")
+        before = [executable.run(each)[0] for each in inputs]
+        calls = executable.run_by_kernel(inputs[0]) or []
+        after = [executable.run(each)[0] for each in inputs]
+    equal = all(np.array_equal(*pair) for pair in zip(before, after, strict=True))
+    return {"equal": equal, "differ": not np.array_equal(*after), "calls": len(calls)}
+
+
 def row(length: int) -> TensorType:
     """Return the type of one input."""
     return TensorType((1, length), "float32")
@@ -73,5 +91,6 @@ if __name__ == "__main__":
     ):
         print(json.dumps({"case": case, **load(network(name), inputs)}))
     print(json.dumps({"case": "without a class", **pooled()}))
+    print(json.dumps({"case": "profiled", **profiled()}))
     print(json.dumps({"case": "chosen", **load(functions(), {}, function="decode")}))
     print(json.dumps({"case": "unknown function", **load(functions(), {}, function="encode")}))

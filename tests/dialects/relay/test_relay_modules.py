@@ -1,4 +1,4 @@
-"""A module is imported at sizes that the user chose, and with the function that the user chose."""
+"""A module is imported at sizes and with the function that the user chose; a built one is run and observed."""
 
 from typing import Any
 
@@ -19,3 +19,8 @@ def test_attributes_without_a_class_in_python_are_read(cases: Any) -> None:
     results = {case["case"]: case for case in cases("module_cases.py")}
     assert results["without a class"]["attributes"] == {"output_size": [1], "layout": "NCW", "out_layout": ""}
     assert results["without a class"]["counts"]["nn.adaptive_avg_pool1d NCW"] == 1
+
+
+def test_an_executable_answers_alike_once_its_kernels_were_observed(cases: Any) -> None:
+    results = {case["case"]: case for case in cases("module_cases.py")}
+    assert results["profiled"] == {"case": "profiled", "equal": True, "differ": True, "calls": 1}

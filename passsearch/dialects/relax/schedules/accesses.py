@@ -91,7 +91,7 @@ class Access:
 
 
 def element_bits(dtype: Any) -> int:
-    """Return the bits of an element; a boolean takes a byte."""
+    """Return the number of bits of an element; a boolean takes a byte."""
     bits = re.search(r"\d+", str(dtype))
     return int(bits[0]) if bits else 8
 

@@ -1,4 +1,4 @@
-"""How sizes are divided into equal parts."""
+"""Divisors of a size, and numbers of its equal parts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def all_divisors(size: int) -> list[int]:
 
 
 def part_count(size: int, part: int) -> int:
-    """Return the number of parts of a size that an axis is split into."""
+    """Return how many parts of size ``part`` cover ``size``."""
     return -(-size // part)
 
 

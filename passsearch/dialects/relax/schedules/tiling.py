@@ -12,6 +12,7 @@ from .registers import Registers
 from .sizes import MIN_CHUNKS, all_divisors, largest_divisor, part_count
 
 MIN_LANES = 4
+"""Least elements of a vector; with fewer, loops are not vectorised."""
 
 LOAD_OF_WEIGHTS = 0.3
 """Time to load a vector of weights, as a multiple of that of a multiplication."""

@@ -14,7 +14,10 @@ Types = Tuple[Tuple[Shape, str], ...]
 Result = Union[np.ndarray, Arrays, None]
 
 NUMERIC = frozenset(["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"])
+"""Dtypes of numbers."""
+
 DTYPES = NUMERIC | {"bool"}
+"""Dtypes of constants that numpy evaluates."""
 
 Evaluate = Callable[[Arrays, Any, Shape], Result]
 """A function of operands, attributes and result shape (a tuple's: of its first field); None leaves the call to TVM."""

@@ -1,4 +1,4 @@
-"""Which calls on constants are folded."""
+"""The walk over a function that folds calls on constants."""
 
 from __future__ import annotations
 

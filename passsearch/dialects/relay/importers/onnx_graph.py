@@ -23,8 +23,8 @@ def read(source: ModelSource) -> tuple[tvm.IRModule, Mapping[str, tvm.nd.NDArray
     shapes = {name: list(kind.shape) for name, kind in source.inputs.items()}
     types = {name: kind.dtype for name, kind in source.inputs.items()}
     convert = naming_operator(GraphProto._convert_operator, IMPORT_ERRORS)
-    # TVM has no interface to replace a converter, so its table is patched during the import. ONNX's checker, whose
-    # answer TVM only prints, would write the whole network with its weights once more.
+    # TVM has no interface to replace a converter, so its table is patched during the import. TVM also calls ONNX's
+    # checker, which writes out the whole network with its weights, and only prints its answer; so it is left out.
     converters = with_own(onnx_frontend._get_convert_map)
     try:
         with (
