@@ -215,8 +215,10 @@ def resizes(opset: int) -> Iterator[Case]:
         for mode in ("nearest", "linear"):
             yield layer("Upsample", opset, [scales], mode=mode, note=mode)
         return
-    fractions = constant("s", [1, 1, 1.6, 0.5], "float32")
-    sizes = constant("z", [2, 4, 8, 4])
+    # Seven columns become 4.9: with a size that TVM rounds down, columns are read from other places.
+    fractions = constant("s", [1, 1, 1.6, 0.7], "float32")
+    # Three columns for one: Relay's TVM reads the third from the column before the nearest.
+    sizes = constant("z", [2, 4, 8, 21])
     for mode in ("nearest", "linear", "cubic"):
         for where in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"):
             options = {"mode": mode, "coordinate_transformation_mode": where}
