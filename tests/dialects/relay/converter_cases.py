@@ -46,6 +46,10 @@ CASES: dict[str, onnx.ModelProto] = {
         [node("ReduceMax", "x axes", "y", keepdims=0)], IMAGE, ["y"], [constant("axes", [-1, 1])], opset=18
     ),
     "gather from the end": network([node("Gather", "x i", "y", axis=1)], IMAGE, ["y"], [constant("i", [-1, 0])]),
+    "axes from both ends": network([node("Unsqueeze", "x", "y", axes=[-1, 1])], IMAGE, ["y"], opset=11),
+    "axes from both ends, as an input": network(
+        [node("Unsqueeze", "x axes", "y")], IMAGE, ["y"], [constant("axes", [-1, 1])], opset=13
+    ),
     "softmax of rows": network([node("Softmax", "x", "y")], IMAGE, ["y"], opset=9),
     "mean of whole windows, rounded up": network([node("AveragePool", "x", "y", **WHOLE)], IMAGE, ["y"]),
     "group norm, per group": group_norm(18, 2),

@@ -5,6 +5,7 @@
 * ``GroupNormalization`` is missing.
 * ``Reduce*`` with axes as an input reduces the first axis only, or is refused.
 * ``Gather``, ``GatherND`` and ``ScatterND`` read and write outside the tensor for a negative constant index.
+* ``Unsqueeze`` puts axes that are given from the back to other places, if others are given from the front.
 * ``Softmax`` and ``LogSoftmax`` before operator set 13 flatten the dimensions from the axis on.
 * Refused, because TVM computes something else: ``AveragePool`` and ``MaxPool`` that pad and round their size up, unless
   the size is whole; ``ConvTranspose`` with automatic padding, ``Resize`` with scales that give no whole size, and
@@ -49,6 +50,7 @@ def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mappi
             **{name: _flattened(table(opset)[name]) for name in ("Softmax", "LogSoftmax") if opset < 13},
             "ConvTranspose": _conv_transpose(table(opset)["ConvTranspose"]),
             "Resize": _resize(table(opset)["Resize"]),
+            "Unsqueeze": _from_front(table(opset)["Unsqueeze"]),
             "GroupNormalization": _per_channel_group_norm if opset >= 21 else _per_group_group_norm,
         }
     )
@@ -175,6 +177,25 @@ def _resize(convert: Converter) -> Converter:
         return convert(inputs, attr, params)
 
     return resize
+
+
+def _from_front(convert: Converter) -> Converter:
+    """Return a converter that counts new axes from the front, also those that are given from the back."""
+
+    def unsqueeze(inputs: Any, attr: Any, params: Any) -> Any:
+        data, *others = inputs
+        axes = [int(axis) for axis in others[0].data.numpy()] if _is_constant(others) else attr.get("axes", [])
+        if any(axis < 0 for axis in axes):
+            rank = len(infer_shape(data)) + len(axes)
+            axes = sorted(axis % rank for axis in axes)
+            others, attr = [relay.const(axes, "int64") for _ in others], {**attr, "axes": axes}
+        return convert([data, *others], attr, params)
+
+    return unsqueeze
+
+
+def _is_constant(inputs: Sequence[Any]) -> bool:
+    return bool(inputs) and isinstance(inputs[0], relay.Constant)
 
 
 def _per_channel_group_norm(inputs: Any, attr: Any, params: Any) -> Any:
