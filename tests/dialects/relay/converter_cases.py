@@ -46,6 +46,7 @@ CASES: dict[str, onnx.ModelProto] = {
         [node("ReduceMax", "x axes", "y", keepdims=0)], IMAGE, ["y"], [constant("axes", [-1, 1])], opset=18
     ),
     "gather from the end": network([node("Gather", "x i", "y", axis=1)], IMAGE, ["y"], [constant("i", [-1, 0])]),
+    "gelu by tanh": network([node("Gelu", "x", "y", approximate="tanh")], IMAGE, ["y"], opset=20),
     "axes from both ends": network([node("Unsqueeze", "x", "y", axes=[-1, 1])], IMAGE, ["y"], opset=11),
     "axes from both ends, as an input": network(
         [node("Unsqueeze", "x axes", "y")], IMAGE, ["y"], [constant("axes", [-1, 1])], opset=13

@@ -5,6 +5,7 @@
 * ``GroupNormalization`` is missing.
 * ``Reduce*`` with axes as an input reduces the first axis only, or is refused.
 * ``Gather``, ``GatherND`` and ``ScatterND`` read and write outside the tensor for a negative constant index.
+* ``Gelu`` always computes ``erf``, also where the network asks for its approximation by ``tanh``.
 * ``Unsqueeze`` puts axes that are given from the back to other places, if others are given from the front.
 * ``Softmax`` and ``LogSoftmax`` before operator set 13 flatten the dimensions from the axis on.
 * Refused, because TVM computes something else: ``AveragePool`` and ``MaxPool`` that pad and round their size up, unless
@@ -20,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from tvm import relay
 from tvm.relay.frontend import onnx as frontend
-from tvm.relay.frontend.common import infer_shape
+from tvm.relay.frontend.common import infer_shape, infer_type
 
 Converter: TypeAlias = Callable[[Any, Any, Any], Any]
 
@@ -51,6 +52,8 @@ def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mappi
             "ConvTranspose": _conv_transpose(table(opset)["ConvTranspose"]),
             "Resize": _resize(table(opset)["Resize"]),
             "Unsqueeze": _from_front(table(opset)["Unsqueeze"]),
+            # Early versions of TVM lack it.
+            **{name: _gelu(convert) for name, convert in table(opset).items() if name == "Gelu"},
             "GroupNormalization": _per_channel_group_norm if opset >= 21 else _per_group_group_norm,
         }
     )
@@ -192,6 +195,20 @@ def _from_front(convert: Converter) -> Converter:
         return convert([data, *others], attr, params)
 
     return unsqueeze
+
+
+def _gelu(convert: Converter) -> Converter:
+    """Return a converter that computes the approximation by ``tanh`` where the network asks for it."""
+
+    def gelu(inputs: Any, attr: Any, params: Any) -> Any:
+        if attr.get("approximate", b"none") != b"tanh":
+            return convert(inputs, attr, params)
+        data = inputs[0]
+        dtype = infer_type(data).checked_type.dtype
+        half, one, cubic, slope = (relay.const(each, dtype) for each in (0.5, 1.0, 0.044715, math.sqrt(2 / math.pi)))
+        return half * data * (one + relay.tanh(slope * (data + cubic * data * data * data)))
+
+    return gelu
 
 
 def _is_constant(inputs: Sequence[Any]) -> bool:
