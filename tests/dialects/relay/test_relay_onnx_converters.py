@@ -7,7 +7,7 @@ import pytest
 
 def test_converted_operators_compute_what_onnx_defines(cases: Any) -> None:
     results = cases("converter_cases.py")
-    assert len(results) == 9
+    assert len(results) == 12
     assert [case["case"] for case in results if not case["same"]] == []
 
 
