@@ -158,8 +158,7 @@ def _scheduled(module: Any, rung: Rung, *, parallel: bool = False) -> Any:
     from tvm.tirx import For, ForKind, PrimFunc
 
     from passsearch.dialects.relax.expand_math import ExpandMath
-    from passsearch.dialects.relax.row_kernels import ScheduleRows
-    from passsearch.dialects.relax.schedules import ScheduleCPU
+    from passsearch.dialects.relax.schedules import ScheduleCPU, ScheduleRows
 
     one_sum = {} if rung.overlap else {"rows": 1, "vectors": 1}
     with _target(vectors=True):

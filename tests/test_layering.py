@@ -108,7 +108,7 @@ def test_dialects_are_named_only_in_their_room() -> None:
 def test_every_exported_name_exists() -> None:
     import importlib
 
-    # Packages inside a dialect import its compiler; mypy finds what they export and do not have.
+    # Packages inside a dialect import its compiler; ruff finds what they export and do not have.
     for init in (init for init in ROOT.rglob("__init__.py") if init.parent.parent.name not in DIALECTS):
         name = ".".join(["passsearch", *init.parent.relative_to(ROOT).parts])
         module = importlib.import_module(name)

@@ -134,9 +134,9 @@ def local_arguments(step: Any) -> dict[str, Any]:
 
 def load_factory(step: Any) -> Any:
     """Return the function that makes a pass: one of TVM's own, or one from a file or package beside this one."""
-    name, _, function = step["factory"].partition(":")
+    module, _, function = step["factory"].partition(":")
     if step["file"] is None:
-        return getattr(importlib.import_module(name), function)
+        return getattr(importlib.import_module(module), function)
     # Loaded by path and under another name: an installed module of the same name must not take its place.
     path = HERE / step["file"]
     file, folders = (path / "__init__.py", [str(path)]) if path.is_dir() else (path, None)

@@ -31,10 +31,9 @@ from passsearch.search.comparison_records import (
 from passsearch.search.confirm import COMPILE_PAIRS
 from passsearch.search.document import Document, ratio_document
 
-FIRST_LOOK, LOOK_STEP = 3, 2
+FIRST_LOOK, LOOK_STEP = 5, 2
 """Number of timing processes after which an ablation may end once all is decided, and the number until the next look.
-After three of them Student's t of these levels is so wide that only large effects are decided. Steps without schedules,
-whose inferences take seconds, have such effects."""
+With fewer processes Student's t of these levels is so wide that next to nothing is decided."""
 
 _log = logging.getLogger(__name__)
 

@@ -115,7 +115,7 @@ def test_a_round_that_the_time_cuts_off_does_not_count(tmp_path: Path, monkeypat
     assert len(rounds.seconds) == 1
 
 
-@pytest.mark.parametrize(("until_decided", "looks"), [(False, (9,)), (True, (3, 5, 7, 9))])
+@pytest.mark.parametrize(("until_decided", "looks"), [(False, (9,)), (True, (5, 7, 9))])
 def test_timing_ends_at_a_look_for_which_the_intervals_are_corrected(until_decided: bool, looks: tuple[int]) -> None:
     evaluator = SimulatedEvaluator(Machine(Noise(), 3), {})
     sides = Side(evaluator, ())  # type: ignore[arg-type]

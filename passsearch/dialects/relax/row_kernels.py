@@ -1,41 +1,23 @@
 """Kernels that reduce rows and use the results in the same rows: softmax and layer norms.
 
 A layer norm that a framework writes out has two means. ``FuseOps`` ends a group at a second reduction, so that a row is
-written and read again by three kernels. ``FuseRows`` makes one kernel of them. ``ScheduleRows`` computes such a kernel
-row by row, so that all its passes but the first find the row in the nearest cache.
+written and read again by three kernels. ``FuseRows`` makes one kernel of them, which ``ScheduleRows`` schedules.
 
 Imports only TVM, because an exported deployment holds a copy of this file.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import relax, s_tir, tirx
+from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
-from tvm.s_tir.dlight.analysis import normalize_prim_func
-from tvm.target.codegen import llvm_get_vector_width, target_has_features
-
-MIN_PARALLEL_ELEMENTS = 4096
-"""Size from which rows are shared between threads; starting them takes longer than a smaller kernel."""
-ACCUMULATORS = 4
-"""Vectors of partial sums; one alone would wait for each addition to end."""
-MIN_ROWS = 16
-"""Number of rows from which the rows of a large kernel are enough work for all threads."""
-MIN_LANES = 4
-X86_VECTOR_BITS = {"avx512f": 512, "avx": 256, "sse": 128}
-"""Sizes of vector registers of x86 processors by the feature that brings them, the largest first."""
 
 _ELEMENTWISE, _REDUCING = (0, 1), (3, 4)
 """Kinds of kernels (``OpPatternKind``): elementwise and broadcast; reductions."""
-
-
-# Fusion.
 
 
 def FuseRows() -> Any:  # noqa: N802
@@ -194,164 +176,3 @@ def _static_shape(annotation: Any) -> tuple[int, ...] | None:
     if not isinstance(shape, relax.ShapeExpr) or not all(isinstance(size, tirx.IntImm) for size in shape.values):
         return None
     return tuple(int(size) for size in shape.values)
-
-
-# Schedule.
-
-
-def ScheduleRows() -> Any:  # noqa: N802
-    """Return a pass that schedules the kernels of rows on a CPU; it changes no other kernel and no other target."""
-
-    def schedule(module: Any, _context: Any) -> Any:
-        target = tvm.target.Target.current(allow_none=False)
-        if "cpu" not in target.keys:
-            return module
-        # FuseTIR makes functions of the groups of FuseOps. After the schedule it would drop it (``fuse_tir.cc``).
-        module = relax.transform.FuseTIR()(module)
-        width = _vector_bits(target)
-        for name, function in module.functions_items():
-            if isinstance(function, tirx.PrimFunc) and not (function.attrs and "tirx.is_scheduled" in function.attrs):
-                module.update_func(name, _schedule(function, width))
-        return module
-
-    return tvm.transform.module_pass(schedule, opt_level=0, name="ScheduleRows")
-
-
-def _vector_bits(target: Any) -> int:
-    # TVM 0.27 answers 512 for every x86 processor.
-    own = (bits for name, bits in X86_VECTOR_BITS.items() if target_has_features(name, target))
-    return next(own, 0) or max(int(llvm_get_vector_width(target)), min(X86_VECTOR_BITS.values()))
-
-
-def _schedule(function: Any, width: int) -> Any:
-    """Return the function with a schedule, or the function itself if it does not compute rows."""
-    bits = re.search(r"\d+", str(function.params[-1].dtype)) if len(function.params) else None
-    if bits is None:
-        return function
-    scheduler = _RowScheduler(function, lanes=width // int(bits[0]))
-    try:
-        return scheduler.run() if scheduler.fits() else function
-    except s_tir.schedule.ScheduleError:
-        return function  # TVM refuses, for example, to split a reduction that has two results
-
-
-class _RowScheduler:
-    """Schedules one function whose blocks share their rows, the last block being elementwise."""
-
-    def __init__(self, function: Any, *, lanes: int) -> None:
-        self._schedule, self._lanes = s_tir.Schedule(function), lanes
-        self._blocks = normalize_prim_func(self._schedule) or []
-
-    def fits(self) -> bool:
-        """Return True if the function reduces rows and ends with an elementwise block over rows of the same length."""
-        if not self._blocks or not all(isinstance(size, int) for block in self._blocks for size in block.dom()):
-            return False
-        *before, last = self._blocks
-        reductions = [block for block in before if not block.is_injective()]
-        length = last.dom()[-1] if last.dom() else 0
-        rows = math.prod(last.dom()[:-1])
-        sizes = (rows, rows * length)
-        return (
-            last.is_injective()
-            and (rows >= MIN_ROWS or rows * length < MIN_PARALLEL_ELEMENTS)
-            and bool(reductions)
-            and all(self._reduces_rows(block, length) for block in reductions)
-            and all(math.prod(block.dom()) in sizes for block in self._blocks)
-        )
-
-    def run(self) -> Any:
-        """Return the scheduled function."""
-        schedule, last = self._schedule, self._blocks[-1].block_rv
-        steps = [step for block in self._inline() for step in self._steps(block)]
-        loops = schedule.get_loops(last)
-        row = schedule.fuse(*loops[:-1]) if len(loops) > 1 else schedule.split(loops[-1], [1, None])[0]
-        for step in reversed(steps):
-            schedule.compute_at(step, row, preserve_unit_loops=True)
-        # First, because TVM makes no loop parallel around a reduction whose initial value has a block of its own.
-        if math.prod(self._blocks[-1].dom()) >= MIN_PARALLEL_ELEMENTS:
-            schedule.parallel(row)
-        for step in steps:
-            self._vectorize(step)
-        self._vectorize_last_loop(last)
-        return schedule.mod["main"].with_attr("tirx.is_scheduled", True)
-
-    def _reduces_rows(self, block: Any, length: int) -> bool:
-        """Return True if a block reduces the contiguous last dimension of its only operand."""
-        *rows, reduced = block.iters
-        statement = self._schedule.get(block.block_rv)
-        own = [write.source for write in statement.writes]
-        reads = [read for read in statement.reads if not any(read.source.same_as(buffer) for buffer in own)]
-        return (
-            reduced.kind == "R"
-            and reduced.dom == length
-            and all(axis.kind == "S" for axis in rows)
-            and len(reads) == len(own) == 1
-            and reads[0].region[-1].min.same_as(reduced.var)
-        )
-
-    def _inline(self) -> list[Any]:
-        """Inline elementwise blocks where that costs little; return the blocks before the last that are left."""
-        left = []
-        for block in self._blocks[:-1]:
-            if block.is_injective() and self._is_inlined(block):
-                self._schedule.compute_inline(block.block_rv)
-            else:
-                left.append(block)
-        return left
-
-    def _is_inlined(self, block: Any) -> bool:
-        readers = self._schedule.get_consumers(block.block_rv)
-        last = self._blocks[-1]
-        is_per_row = math.prod(block.dom()) < math.prod(last.dom())
-        if is_per_row:  # inlined, it would be computed again for every element of the row
-            return False
-        return len(readers) == 1 or not _is_expensive(self._schedule.get(block.block_rv))
-
-    def _steps(self, block: Any) -> list[Any]:
-        """Return a block, a reduction split into several: of whole vectors, and last of the elements of one vector."""
-        if block.is_injective():
-            return [block.block_rv]
-        steps, rank = [], len(self._schedule.get(block.block_rv).writes[0].region)
-        for most in (ACCUMULATORS * self._lanes, self._lanes):
-            loop = self._schedule.get_loops(block.block_rv)[-1]
-            size = int(self._schedule.get(loop).extent)
-            lanes = _divisor(size, most)
-            if MIN_LANES <= lanes < size:
-                steps.append(self._schedule.rfactor(self._schedule.split(loop, [None, lanes])[1], factor_axis=rank))
-        return [*steps, block.block_rv]
-
-    def _vectorize(self, step: Any) -> None:
-        """Vectorise a block that writes a row or a vector."""
-        schedule, axes = self._schedule, self._schedule.get(step).iter_vars
-        loops = list(schedule.get_loops(step))[-len(axes) :]
-        reduced = [loop for loop, axis in zip(loops, axes, strict=True) if axis.iter_type == tirx.IterVar.CommReduce]
-        if not reduced:
-            self._vectorize_last_loop(step)
-            return
-        spatial = [loop for loop in loops if not any(loop.same_as(other) for other in reduced)]
-        lane = max(spatial, key=lambda loop: int(schedule.get(loop).extent), default=None)
-        if lane is None or int(schedule.get(lane).extent) < MIN_LANES:
-            return
-        schedule.reorder(*reduced, lane)
-        schedule.vectorize(lane)
-        initial = schedule.decompose_reduction(step, reduced[0])
-        schedule.vectorize(schedule.get_loops(initial)[-1])
-
-    def _vectorize_last_loop(self, step: Any) -> None:
-        schedule, loop = self._schedule, self._schedule.get_loops(step)[-1]
-        lanes = _divisor(int(schedule.get(loop).extent), self._lanes)
-        if lanes >= MIN_LANES:
-            schedule.vectorize(schedule.split(loop, [None, lanes])[1])
-
-
-def _is_expensive(statement: Any) -> bool:
-    """Return True if a block calls a function, or has the polynomial of one."""
-    found: list[Any] = []
-    tvm_ffi.structural_walk(statement, (tirx.Let, found.append))
-    tvm_ffi.structural_walk(statement, (tvm.ir.Call, found.append))
-    return bool(found)
-
-
-def _divisor(size: int, most: int) -> int:
-    """Return the largest divisor up to ``most``."""
-    return max(divisor for divisor in range(1, most + 1) if size % divisor == 0)

@@ -117,10 +117,7 @@ def _size(size: object) -> int:
 def _shared_matrix(expression: relay.Expr) -> Array | None:
     """Return the constant matrix that the whole batch is multiplied with; ``None`` if there is no such matrix."""
     value = _constant_value(expression)
-    if value is None or (len(value) > 1 and not (value == value[:1]).all()):
-        return None
-    matrix: Array = value[0]
-    return matrix
+    return value[0] if value is not None and (value == value[:1]).all() else None
 
 
 def _constant_value(expression: relay.Expr) -> Array | None:

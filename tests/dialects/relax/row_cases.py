@@ -18,8 +18,8 @@ from tvm.relax import op, transform
 from passsearch.dialects.relax.expand_math import ExpandMath
 from passsearch.dialects.relax.lowering import target_options
 from passsearch.dialects.relax.phases import SCHEDULED
-from passsearch.dialects.relax.row_kernels import FuseRows, ScheduleRows
-from passsearch.dialects.relax.schedules import ScheduleCPU
+from passsearch.dialects.relax.row_kernels import FuseRows
+from passsearch.dialects.relax.schedules import ScheduleCPU, ScheduleRows
 
 TARGETS = {name: tvm.target.Target(target_options(f"llvm -mcpu={name}")) for name in ("x86-64", "x86-64-v3")}
 RANDOM = np.random.default_rng(0)

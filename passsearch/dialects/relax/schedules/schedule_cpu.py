@@ -8,12 +8,13 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import relax, s_tir, tirx
+from tvm import relax, s_tir
 from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import Packing
+from .cpu_pass import cpu_pass, unscheduled
 from .open_sizes import OpenScheduler
-from .registers import Registers, registers_of
+from .registers import Registers
 from .scheduler import Scheduler
 from .tiling import Settings
 
@@ -43,29 +44,22 @@ def ScheduleCPU(  # noqa: N802
         ValueError: ``kernels`` names a function that the module does not have, or another parameter.
     """
 
-    def schedule(module: Any, _context: Any) -> Any:
-        target = tvm.target.Target.current(allow_none=False)
-        if "cpu" not in target.keys:
-            return module
-        # FuseTIR makes functions of the groups of FuseOps. After the schedule it would drop it (``fuse_tir.cc``).
-        module = relax.transform.FuseTIR()(module)
-        registers = registers_of(target)
+    def schedule(module: Any, registers: Registers) -> Any:
         default = Settings(rows, vectors, keep_weights)
         settings = _kernel_settings(module, default, kernels or {}, rows=registers.most_sums)
         packed: dict[str, _PackedFunction] = {}
         constants = _constant_places(module) if pack else {}
-        for name, function in module.functions_items():
-            if isinstance(function, tirx.PrimFunc) and not _is_scheduled(function):
-                places = constants.get(name.name_hint, frozenset())
-                own = settings[name.name_hint]
-                result, packings = _scheduled(function, registers=registers, settings=own, constants=places)
-                if packings:
-                    packed[name.name_hint] = _PackedFunction(result, packings)
-                else:
-                    module.update_func(name, result)
+        for name, function in unscheduled(module):
+            places = constants.get(name.name_hint, frozenset())
+            own = settings[name.name_hint]
+            result, packings = _scheduled(function, registers=registers, settings=own, constants=places)
+            if packings:
+                packed[name.name_hint] = _PackedFunction(result, packings)
+            else:
+                module.update_func(name, result)
         return _replace_packed(module, packed) if packed else module
 
-    return tvm.transform.module_pass(schedule, opt_level=0, name="ScheduleCPU")
+    return cpu_pass(schedule, name="ScheduleCPU")
 
 
 def _kernel_settings(
@@ -168,7 +162,3 @@ def _entries(module: Any) -> list[Any]:
 
 def _is_call_tir(call: Any) -> bool:
     return getattr(call.op, "name", "") == "relax.call_tir"
-
-
-def _is_scheduled(function: Any) -> bool:
-    return bool(function.attrs and "tirx.is_scheduled" in function.attrs)

@@ -26,7 +26,7 @@ out every use of such a variable: for a chain of three ``exp`` it needs 0.1 s, f
 
 
 class Scheduler:
-    """Schedules one function."""
+    """Schedules one function of which all sizes are known."""
 
     def __init__(
         self, schedule: Any, blocks: list[Any], *, registers: Registers, settings: Settings, constants: frozenset[int]
@@ -43,7 +43,6 @@ class Scheduler:
             self._compute_in_tiles(blocks, tile)
             return
         self._inline(blocks)
-        # The sizes are static from here on: a tile needs divisors of them.
         products = [block for block in blocks if self._is_sum_of_products(block)]
         reductions = [block for block in blocks if not block.is_injective()]
         tiled = self._tile(products[0]) if len(products) == len(reductions) == 1 else []

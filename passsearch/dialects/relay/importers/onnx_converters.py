@@ -186,13 +186,17 @@ def _from_front(convert: Converter) -> Converter:
     """Return a converter that counts new axes from the front, also those that are given from the back."""
 
     def unsqueeze(inputs: Any, attr: Any, params: Any) -> Any:
-        data, *others = inputs
-        axes = [int(axis) for axis in others[0].data.numpy()] if _is_constant(others) else attr.get("axes", [])
-        if any(axis < 0 for axis in axes):
-            rank = len(infer_shape(data)) + len(axes)
-            axes = sorted(axis % rank for axis in axes)
-            others, attr = [relay.const(axes, "int64") for _ in others], {**attr, "axes": axes}
-        return convert([data, *others], attr, params)
+        data, *given = inputs
+        if given and not isinstance(given[0], relay.Constant):
+            return convert(inputs, attr, params)
+        axes = [int(axis) for axis in (given[0].data.numpy() if given else attr["axes"])]
+        if all(axis >= 0 for axis in axes):
+            return convert(inputs, attr, params)
+        rank = len(infer_shape(data)) + len(axes)
+        axes = sorted(axis % rank for axis in axes)
+        if given:
+            return convert([data, relay.const(axes, "int64")], attr, params)
+        return convert([data], {**attr, "axes": axes}, params)
 
     return unsqueeze
 
@@ -209,10 +213,6 @@ def _gelu(convert: Converter) -> Converter:
         return half * data * (one + relay.tanh(slope * (data + cubic * data * data * data)))
 
     return gelu
-
-
-def _is_constant(inputs: Sequence[Any]) -> bool:
-    return bool(inputs) and isinstance(inputs[0], relay.Constant)
 
 
 def _per_channel_group_norm(inputs: Any, attr: Any, params: Any) -> Any:
