@@ -33,7 +33,7 @@ BATCHES = (1, 8)
 OTHERS = ("onnxruntime", "openvino", "openvino:own", "inductor", "torch", "xla")
 RELAY, TUNED = "relay:O3", "relax:tuned"
 DEFAULT = {"engine": "relax:default", "failure": "left out: without schedules an inference takes seconds to minutes"}
-REQUESTS = (2, 4)
+REQUESTS = (2,)
 
 
 def engines(network: str, *, tuned: str) -> list[str]:

@@ -11,8 +11,8 @@ double buffering):
 * ``overlap``: both, and as many independent sums in flight as registers allow. A CPU has no scratchpad memory and no
   copies that run beside arithmetic: its out-of-order core loads for the next sums while these are computed, and its
   prefetcher reads ahead. Independent work is all that a compiler can give it, so that stands for double buffering.
-  Sums side by side also share the values that they load, which cannot be told apart from it here. Software prefetch and
-  copies to a buffer of its own would stand for it too, but TVM's schedules for CPUs have neither.
+  Sums side by side also share the values that they load, which cannot be told apart from it here. Prefetched weights
+  stand for it too, where weights come from memory; ``prefetch_products.py`` measures them.
   Kernels without sums of products have no such rung.
 
 Every rung is checked in the assembly: vectors by packed instructions and the widest register that they use, threads by

@@ -86,8 +86,11 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "product": product(12, 64, 48),
     "product with a vector": product(1, 128, 100),
     "product of odd sizes": product(7, 33, 13, transposed=True),
+    "product of few rows and large weights": product(16, 512, 512),
+    "product of many rows and large weights": product(256, 512, 512),
     "batched product": ((4, 6, 32), lambda value: op.matmul(value, op.permute_dims(value, [0, 2, 1]))),
     "product of one row for each batch": ((6, 1, 32), lambda value: op.matmul(value, weight(6, 32, 16))),
+    "product with weights for each batch": ((6, 8, 32), lambda value: op.matmul(value, weight(6, 32, 48))),
     "padded transpose": (
         (1, 3, 9, 11),
         lambda value: op.nn.relu(op.nn.pad(op.permute_dims(value, [0, 2, 3, 1]), [0, 0, 1, 1, 2, 2, 0, 0])),
@@ -112,6 +115,10 @@ LARGE_TILES = {"rows": 24, "vectors": 2, "keep_weights": True}
 WITH_LARGE_TILES = ("conv", "conv of odd channels", "product", "batched product", "depthwise of odd sizes")
 """Cases that are scheduled with ``LARGE_TILES`` as well."""
 
+PREFETCH = {"prefetch": True, "keep_weights": True}
+WITH_PREFETCH = ("conv", "conv of stride", "product", "product with weights for each batch", "product in float64")
+"""Cases that are scheduled with ``PREFETCH`` as well."""
+
 
 def case(name: str, target: Any, **settings: Any) -> dict[str, Any]:
     shape, body = CASES[name]
@@ -131,6 +138,7 @@ def case(name: str, target: Any, **settings: Any) -> dict[str, Any]:
         "same": bool(np.allclose(expected, actual, rtol=limit, atol=limit * np.abs(expected).max())),
         "lanes": max(map(int, re.findall(r"T\.vectorized\((?:T\.int64\()?(\d+)", text)), default=0),
         "packed": "_packed(" in text,
+        "prefetches": "llvm.prefetch" in text,
     }
 
 
@@ -141,3 +149,6 @@ if __name__ == "__main__":
         for name in WITH_LARGE_TILES:
             result = case(name, target, **LARGE_TILES)
             print(json.dumps({"case": f"{name} on {processor}, large tiles", **result}), flush=True)
+        for name in WITH_PREFETCH:
+            result = case(name, target, **PREFETCH)
+            print(json.dumps({"case": f"{name} on {processor}, prefetch", **result}), flush=True)

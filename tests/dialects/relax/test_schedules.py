@@ -17,12 +17,15 @@ MOST_LANES = {"x86-64-v3": 8, "x86-64": 4}
 
 def test_scheduled_functions_compute_the_same(cases: Any) -> None:
     results = cases("schedule_cases.py")
-    assert len(results) == 82
+    assert len(results) == 98
     for case in results:
-        name, _, processor = case["case"].removesuffix(", large tiles").partition(" on ")
+        text, _, settings = case["case"].partition(", ")
+        name, _, processor = text.partition(" on ")
         has_vectors = name not in WITHOUT_VECTORS[processor]
         is_packed = name.startswith(("conv", "product")) and has_vectors
         assert case["scheduled"] and case["same"], case
         assert (case["lanes"] > 1, case["packed"]) == (has_vectors, is_packed), case
+        is_asked_to = settings == "prefetch" and is_packed
+        assert case["prefetches"] == (is_asked_to or name == "product of few rows and large weights"), case
         if name == "product":
             assert case["lanes"] == MOST_LANES[processor], case

@@ -18,12 +18,14 @@ class Registers:
         most_sums: Most vectors of sums in a tile where nothing else is asked for.
         load_of_data: Time to load a value of the data into all lanes, as a multiple of that of a multiplication. Data
             stay in the nearest cache, and with AVX-512 the multiplication loads them itself.
+        has_prefetch: True if code for the target can ask for data before it needs them.
     """
 
     bits: int
     number: int
     most_sums: int
     load_of_data: float
+    has_prefetch: bool = True
 
 
 X86_REGISTERS = {
@@ -39,4 +41,6 @@ def registers_of(target: Any) -> Registers:
     # TVM 0.27 answers 512 for every x86 processor. Tiles for vectors of twice the size do not fit into the registers.
     if target_has_features("sse", target):
         return next(each for name, each in X86_REGISTERS.items() if target_has_features(name, target))
-    return Registers(max(int(llvm_get_vector_width(target)), 128), number=16, most_sums=14, load_of_data=0.025)
+    bits = max(int(llvm_get_vector_width(target)), 128)
+    has_prefetch = target.kind.name == "llvm"
+    return Registers(bits, number=16, most_sums=14, load_of_data=0.025, has_prefetch=has_prefetch)

@@ -26,6 +26,7 @@ def ScheduleCPU(  # noqa: N802
     rows: int | None = None,
     vectors: int | None = None,
     keep_weights: bool | None = None,
+    prefetch: bool | None = None,
     pack: bool = True,
     kernels: Mapping[str, Mapping[str, int | bool | None]] | None = None,
 ) -> Any:
@@ -37,15 +38,18 @@ def ScheduleCPU(  # noqa: N802
         keep_weights: Compute all sums of one block of weights before the next block, so that it stays in the cache, or,
             if false, all sums of one line of data before the next line; for a product of matrices, of one tile's rows.
             ``None`` to keep weights where they are larger than the data.
+        prefetch: Ask for the next weights of a product while it computes with those before them. Its tiles have one
+            vector in a row then, and it keeps weights. ``None`` to do so where weights come from memory and few rows
+            use them.
         pack: Change the layout of weights, so that the values of one vector are contiguous.
-        kernels: Other values of the first three arguments for single functions, by the name of the function.
+        kernels: Other values of the first four arguments for single functions, by the name of the function.
 
     Raises:
         ValueError: ``kernels`` names a function that the module does not have, or another parameter.
     """
 
     def schedule(module: Any, registers: Registers) -> Any:
-        default = Settings(rows, vectors, keep_weights)
+        default = Settings(rows, vectors, keep_weights, prefetch)
         settings = _kernel_settings(module, default, kernels or {}, rows=registers.most_sums)
         packed: dict[str, _PackedFunction] = {}
         constants = _constant_places(module) if pack else {}
@@ -73,7 +77,7 @@ def _kernel_settings(
     try:
         settings = {name: Settings(**{**asdict(default), **kernels.get(name, {})}) for name in names}
     except TypeError as error:
-        raise ValueError(f"a kernel takes rows, vectors and keep_weights; got {dict(kernels)}") from error
+        raise ValueError(f"a kernel takes rows, vectors, keep_weights and prefetch; got {dict(kernels)}") from error
     return {name: replace(setting, rows=setting.rows or rows) for name, setting in settings.items()}
 
 
@@ -90,15 +94,14 @@ def _scheduled(
         return function, {}
     if all(isinstance(size, int) for block in blocks for size in block.dom()):
         scheduler = Scheduler(schedule, blocks, registers=registers, settings=settings, constants=constants)
-        scheduler.run()
-        packings = scheduler.packings
+        result, packings = scheduler.run(), scheduler.packings
     else:
         try:
             OpenScheduler(schedule, blocks, registers=registers).run()
         except s_tir.schedule.ScheduleError:
             return function, {}
-        packings = {}
-    return schedule.mod["main"].with_attr("tirx.is_scheduled", True), packings
+        result, packings = schedule.mod["main"], {}
+    return result.with_attr("tirx.is_scheduled", True), packings
 
 
 @dataclass(frozen=True)

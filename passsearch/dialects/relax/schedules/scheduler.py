@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from .accesses import Access, Packing, element_bits
+from .accesses import BYTE, Access, Packing, element_bits
+from .prefetch import LEAST_BYTES, LEAST_ROWS, MOST_TILES, STEPS, Prefetch
 from .registers import Registers
 from .sizes import chunk_count, largest_divisor
 from .tiling import MIN_LANES, Settings, Tiling, Window
@@ -35,9 +37,15 @@ class Scheduler:
         self._registers, self._settings, self._constants = registers, settings, constants
         self._lanes = registers.bits // _output_bits(schedule.mod["main"])
         self.packings: dict[int, Packing] = {}
+        self._prefetch: Prefetch | None = None
 
-    def run(self) -> None:
-        """Schedule the function."""
+    def run(self) -> Any:
+        """Schedule the function and return it."""
+        self._run()
+        function = self._schedule.mod["main"]
+        return self._prefetch.insert(function) if self._prefetch else function
+
+    def _run(self) -> None:
         blocks = self._blocks
         if tile := self._annotated_tile(blocks):
             self._compute_in_tiles(blocks, tile)
@@ -198,20 +206,52 @@ class Scheduler:
 
     def _tile(self, block: Any) -> list[str]:
         """Schedule a sum of products and the block that reads it; return the names of the scheduled blocks."""
-        reads, constants = self._reads(block), self._constant_reads(block)
-        tiling = Tiling.choose(
-            block, reads, lanes=self._lanes, registers=self._registers, settings=self._settings, constants=constants
-        )
+        reads = self._reads(block)
+
+        def choose(settings: Settings) -> Tiling | None:
+            return Tiling.choose(
+                block,
+                reads,
+                lanes=self._lanes,
+                registers=self._registers,
+                settings=settings,
+                constants=self._constant_reads(block),
+            )
+
+        # With several vectors in a row, LLVM does not keep the sums in registers beside a prefetch.
+        tiling = choose(replace(self._settings, vectors=1))
+        prefetches = tiling is not None and self._prefetches(block, tiling)
+        tiling = tiling if prefetches else choose(self._settings)
         if tiling is None:
             return self._tile_shared(block, reads)
         packing = tiling.packing
         if packing is not None:
-            self.packings[self._parameter(tiling.operand)] = packing
+            place = self._parameter(tiling.operand)
+            self.packings[place] = packing
+            self._prefetch = Prefetch(place, tiling.uses) if prefetches else None
             self._schedule.transform_layout(block.block_rv, ("read", tiling.operand.place), packing.index)
         reader = self._reader(block)
         self._move_axis_last(block, tiling.vector)
         self._compute_tiles(block, tiling, reader=reader)
         return [block.name, self._schedule.get(reader).name_hint]
+
+    def _prefetches(self, block: Any, tiling: Tiling) -> bool:
+        """Return True if a product in these tiles prefetches its weights."""
+        settings, operand = self._settings, tiling.operand
+        is_possible = (
+            self._registers.has_prefetch
+            and tiling.packing is not None
+            and self._keeps_weights(tiling)
+            and math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS
+        )
+        if settings.prefetch is not None or not is_possible:
+            return is_possible and bool(settings.prefetch)
+        size = operand.size * element_bits(operand.buffer.dtype) // BYTE
+        return size >= LEAST_BYTES and tiling.uses <= MOST_TILES and tiling.rows >= LEAST_ROWS
+
+    def _keeps_weights(self, tiling: Tiling) -> bool:
+        keep_weights = self._settings.keep_weights
+        return tiling.keep_weights if keep_weights is None else keep_weights
 
     def _tile_shared(self, block: Any, reads: list[Access]) -> list[str]:
         """Schedule a sum of products whose operands share the axis of the vectors, as depthwise convolutions do."""
@@ -331,12 +371,11 @@ class Scheduler:
 
     def _order_tiles(self, tiling: Tiling, loops: list[Any], *, blocks: Any, stripe: Any) -> list[Any]:
         """Return the loops over tiles, outermost first; ``stripe`` is the one along rows, if there is one."""
-        keep_weights = self._settings.keep_weights
         stripes = [] if stripe is None else [stripe]
         others = [loop for loop in loops if loop is not blocks]
-        if keep_weights or (keep_weights is None and tiling.keep_weights):
+        if self._keeps_weights(tiling):
             return [blocks, *others, *stripes]
-        if keep_weights is False and tiling.is_product:
+        if self._settings.keep_weights is False and tiling.is_product:
             return [*others, *stripes, blocks]
         return [*loops, *stripes]  # the data of one line of the output stay in the cache
 
@@ -357,6 +396,8 @@ class Scheduler:
         for loop in tile:
             schedule.unroll(loop)
         schedule.vectorize(lane)
+        if self._prefetch:
+            schedule.annotate(reduced[-1], STEPS, True)
         return reduced[0], len(tile)
 
 

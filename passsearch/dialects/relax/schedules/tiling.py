@@ -58,6 +58,7 @@ class Settings:
     rows: int | None
     vectors: int | None
     keep_weights: bool | None
+    prefetch: bool | None
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Tiling:
         packing: New layout of the operand; ``None`` if it stays as it is.
         keep_weights: True if the operand is larger than the other one.
         is_product: True if rows are along the only axis of the other operand.
+        uses: Number of tiles that use the same vectors of the operand.
     """
 
     vector: Any
@@ -85,6 +87,7 @@ class Tiling:
     packing: Packing | None = None
     keep_weights: bool = False
     is_product: bool = False
+    uses: int = 1
 
     @classmethod
     def choose(
@@ -131,7 +134,8 @@ class Tiling:
         packing = Packing(dimension, lanes) if fitness(vector) == 2 and dimension is not None else None
         keep_weights = all(operand.size >= access.size for access in reads)
         is_product = len(other) == 1
-        return cls(vector, operand, row, lanes, vectors, rows, packing, keep_weights, is_product)
+        uses = math.prod(axis.dom for axis in block.iters) // (operand.size * rows)
+        return cls(vector, operand, row, lanes, vectors, rows, packing, keep_weights, is_product, uses)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,92 @@
+"""Measures what prefetched weights give: ``python benchmarks/prefetch.py [NETWORK …]``.
+
+Each network is one ``passsearch bench`` of a sequence of the catalog, whose ``ScheduleCPU`` decides where products
+prefetch their weights (``by itself``), never does so, or does so wherever it can (``always``), beside ONNX Runtime and
+OpenVINO. The outputs of the three are the same, as prefetches compute nothing. Networks that the JSON has are not
+measured again; ``--table`` prints it and measures nothing.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import passsearch
+from passsearch.catalog import load
+
+RESULTS = Path(__file__).parent / "results" / "relax" / "prefetch.json"
+NETWORKS = {
+    "bert_base_16": "schedule-cpu",
+    "bert_base": "schedule-cpu",
+    "gpt2": "schedule-cpu",
+    "resnet50": "winograd-schedule-cpu",
+    "vgg19": "winograd-schedule-cpu",
+    "mobilenet_v2": "nhwc-schedule-cpu",
+    "llama_decode": "schedule-cpu",
+}
+"""A sequence of the catalog by network."""
+ARGUMENTS = {"never": "{prefetch=false}", "by itself": "", "always": "{keep_weights=true,prefetch=true}"}
+OTHERS = ("onnxruntime", "openvino")
+KEPT = ("process_fastest_s", "latency_s", "compile_s", "deviation", "failure")
+
+
+def measure(network: str, *, processes: int, rounds: int) -> dict[str, Any]:
+    """Return the samples of one network by row."""
+    text = str(load("relax").sequences[NETWORKS[network]].pipeline)
+    engines = [f"relax:{text.replace('ScheduleCPU', 'ScheduleCPU' + arguments)}" for arguments in ARGUMENTS.values()]
+    result = passsearch.bench(
+        f"zoo:{network}", [*engines, *OTHERS], processes=processes, rounds=rounds, baseline=engines[0], progress=True
+    )
+    names = dict(zip(engines, ARGUMENTS, strict=True))
+    rows = {
+        names.get(row["engine"], row["engine"]): {
+            **{key: row[key] for key in KEPT if key in row},
+            "ratio": row.get("ratio", {}).get("by fastest"),
+        }
+        for row in result["rows"]
+    }
+    head = {key: result[key] for key in ("measured_at", "device", "threads", "disturbances")}
+    return {**head, "sequence": NETWORKS[network], "rows": rows}
+
+
+def table(document: Mapping[str, Any]) -> str:
+    """Return Markdown: the throughput of each row as a multiple of that without prefetches."""
+    names = ["by itself", "always", *OTHERS]
+    lines = [
+        f"| network | never, ms | {' | '.join(names)} |",
+        f"|---|---:|{'---|' * len(names)}",
+    ]
+    for network, measured in document["networks"].items():
+        rows = measured["rows"]
+        cells = [_ratio(rows[name]) for name in names]
+        lines.append(f"| {network} | {1e3 * rows['never']['latency_s']['median']:.2f} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _ratio(row: Mapping[str, Any]) -> str:
+    if not row["ratio"]:
+        return row.get("failure", "–")  # type: ignore[no-any-return]
+    return "{:.2f} [{:.2f}, {:.2f}]".format(row["ratio"]["ratio"], *row["ratio"]["interval"])
+
+
+def main() -> None:
+    """Measure what is missing, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("networks", nargs="*", default=list(NETWORKS), choices=NETWORKS)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--processes", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--table", action="store_true", help="print Markdown, and measure nothing")
+    options = parser.parse_args()
+    document: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {"networks": {}}
+    for network in options.networks:
+        if network not in document["networks"] and not options.table:
+            measured = measure(network, processes=options.processes, rounds=options.rounds)
+            document["networks"][network] = measured
+            options.out.write_text(json.dumps(document, indent=1) + "\n")
+    print(table(document))
+
+
+if __name__ == "__main__":
+    main()
