@@ -222,7 +222,11 @@ def cell(row: Mapping[str, Any], dialect: str) -> str:
     answer = row[dialect]
     if answer["step"] == "equal":
         return f"yes ({answer['route']})"
-    return f"{answer['step']}: {answer.get('reason', '')}".replace("|", "\\|")
+    reason = answer.get("reason", "")
+    if len(reason) >= LONGEST:
+        # The record ends in the middle of a sentence, which says nothing: leave it out.
+        reason = f"{reason.rsplit(';', 1)[0]}; …"
+    return f"{answer['step']}: {reason}".replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Compares the power that ``passsearch`` reads with a meter in the cables: ``python benchmarks/recorded_power.py``.
 
 Prints the table of ``docs/measurement.md``: the power of the cards in ``recordings/``, by a meter in their cables and
-by the driver, as medians over the windows that ``tune`` and ``compare`` use. The last column is the power that the
-driver reports 0.5 s after the load starts, before its average has settled.
+by the driver, as medians over the windows that ``tune`` and ``compare`` use. The last column shows how the driver's
+average settles: what it reports 0.5, 1 and 1.5 s after the load starts, as shares of its median under load.
 """
 
 import csv
@@ -19,6 +19,8 @@ from passsearch.measure.windows import WindowPlan
 RECORDINGS = Path(__file__).parent / "recordings"
 LOADS_S = {"a100": 5.970, "rtx3090": 5.929, "rtx4090": 5.981, "a5000": 5.968}
 """Duration of the load, which starts at 0; the card then rests for as long."""
+SETTLING_S = (0.5, 1.0, 1.5)
+"""Moments after the start of the load, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +80,14 @@ def driver_power_w(recording: Recording) -> tuple[float, float]:
 
 def main() -> None:
     """Print the table."""
-    print("| card | load, by its cables | by the driver | rest, by its cables | by the driver | load, after 0.5 s |")
+    print("| card | load, by its cables | by the driver | rest, by its cables | by the driver | after 0.5, 1, 1.5 s |")
     print("|---|---|---|---|---|---|")
     for card in LOADS_S:
         recording = load(card)
         by_cables, by_driver = map(recording.cable_power_w, recording.spans), driver_power_w(recording)
         cells = [power_w for pair in zip(by_cables, by_driver, strict=True) for power_w in pair]
-        print(f"| {card} |", *(f"{power_w:.0f} W |" for power_w in (*cells, recording.at(0.5)["power_w"])))
+        settling = ", ".join(f"{100 * recording.at(time_s)['power_w'] / by_driver[0]:.0f}" for time_s in SETTLING_S)
+        print(f"| {card} |", *(f"{power_w:.0f} W |" for power_w in cells), f"{settling} % |")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """A user's own pass: a module that imports only TVM and numpy, and a YAML entry that refers to it.
 
-Run it with ``passsearch tune zoo:resnet_tiny --catalog examples/own_pass.yaml --additional MaximumToRelu``.
+It is a pass of Relay. Run it with
+``passsearch tune zoo:resnet_tiny --toolchain relay --catalog examples/own_pass.yaml --additional MaximumToRelu``.
 """
 
 import tvm
