@@ -1,9 +1,9 @@
 """Measures what prefetched weights give: ``python benchmarks/prefetch.py [NETWORK …]``.
 
 Each network is one ``passsearch bench`` of a sequence of the catalog, whose ``ScheduleCPU`` decides where products
-prefetch their weights (``by itself``), never does so, or does so wherever it can (``always``), beside ONNX Runtime and
-OpenVINO. The outputs of the three are the same, as prefetches compute nothing. Networks that the JSON has are not
-measured again; ``--table`` prints it and measures nothing.
+prefetch their weights (``prefetching``) or never does so (``not``), beside ONNX Runtime and OpenVINO. Outputs are the
+same, as prefetches compute nothing. Networks that the JSON has are not measured again; ``--table`` prints it and
+measures nothing.
 """
 
 import argparse
@@ -26,7 +26,7 @@ NETWORKS = {
     "llama_decode": "schedule-cpu",
 }
 """A sequence of the catalog by network."""
-ARGUMENTS = {"never": "{prefetch=false}", "by itself": "", "always": "{keep_weights=true,prefetch=true}"}
+ARGUMENTS = {"not": "{prefetch=0}", "prefetching": ""}
 OTHERS = ("onnxruntime", "openvino")
 KEPT = ("process_fastest_s", "latency_s", "compile_s", "deviation", "failure")
 
@@ -52,15 +52,15 @@ def measure(network: str, *, processes: int, rounds: int) -> dict[str, Any]:
 
 def table(document: Mapping[str, Any]) -> str:
     """Return Markdown: the throughput of each row as a multiple of that without prefetches."""
-    names = ["by itself", "always", *OTHERS]
+    names = ["prefetching", *OTHERS]
     lines = [
-        f"| network | never, ms | {' | '.join(names)} |",
+        f"| network | not, ms | {' | '.join(names)} |",
         f"|---|---:|{'---|' * len(names)}",
     ]
     for network, measured in document["networks"].items():
         rows = measured["rows"]
         cells = [_ratio(rows[name]) for name in names]
-        lines.append(f"| {network} | {1e3 * rows['never']['latency_s']['median']:.2f} | {' | '.join(cells)} |")
+        lines.append(f"| {network} | {1e3 * rows['not']['latency_s']['median']:.2f} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "prefetch_products.json"
-ROWS, LAYERS, SIZES, TURNS = (1, 4, 8, 16, 32, 64, 128), 16, (768, 3072), 8
+ROWS, LAYERS, SIZES, TURNS = (1, 4, 8, 16, 32, 64, 128, 256), 16, (768, 3072), 8
 
 
 def measure() -> dict[str, Any]:
@@ -30,7 +30,7 @@ def measure() -> dict[str, Any]:
     pin_process(int(os.environ["TVM_NUM_THREADS"]))
     seconds: dict[str, dict[str, float]] = {}
     for rows in ROWS:
-        networks = {"without": _network(rows, prefetch=False), "with": _network(rows, prefetch=True)}
+        networks = {"without": _network(rows, prefetch=0), "with": _network(rows, prefetch=None)}
         fastest = dict.fromkeys(networks, math.inf)
         for _ in range(TURNS):
             for name, run in networks.items():
@@ -42,7 +42,7 @@ def measure() -> dict[str, Any]:
     return seconds
 
 
-def _network(rows: int, *, prefetch: bool) -> Callable[[], object]:
+def _network(rows: int, *, prefetch: int | None) -> Callable[[], object]:
     import numpy as np
     import tvm
     from tvm import relax
@@ -63,7 +63,7 @@ def _network(rows: int, *, prefetch: bool) -> Callable[[], object]:
             output = builder.emit_output(value)
         builder.emit_func_output(output)
     target = tvm.target.Target(target_options(os.environ["PREFETCH_TARGET"]))
-    passes = (transform.LegalizeOps(), ScheduleCPU(prefetch=prefetch, keep_weights=True))
+    passes = (transform.LegalizeOps(), ScheduleCPU(prefetch=prefetch))
     with target:
         module = lower(tvm.transform.Sequential(passes)(builder.get()), level=ZERO, target=target)
         machine = relax.VirtualMachine(relax.build(module, target, relax_pipeline=None), tvm.cpu())

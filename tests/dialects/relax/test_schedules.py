@@ -25,7 +25,8 @@ def test_scheduled_functions_compute_the_same(cases: Any) -> None:
         is_packed = name.startswith(("conv", "product")) and has_vectors
         assert case["scheduled"] and case["same"], case
         assert (case["lanes"] > 1, case["packed"]) == (has_vectors, is_packed), case
-        is_asked_to = settings == "prefetch" and is_packed
-        assert case["prefetches"] == (is_asked_to or name == "product of few rows and large weights"), case
+        is_large = name.endswith(("large weights", "with weights for each batch"))
+        is_asked_to = settings == "prefetch" or not name.startswith("product of most rows")
+        assert case["prefetches"] == (is_large and is_asked_to), case
         if name == "product":
             assert case["lanes"] == MOST_LANES[processor], case

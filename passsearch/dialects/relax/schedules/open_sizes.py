@@ -25,7 +25,7 @@ class OpenScheduler(Scheduler):
     """
 
     def __init__(self, schedule: Any, blocks: list[Any], *, registers: Registers) -> None:
-        settings = Settings(None, None, None, prefetch=False)
+        settings = Settings(None, None, None, prefetch=0)
         super().__init__(schedule, blocks, registers=registers, settings=settings, constants=frozenset())
 
     def run(self) -> None:

@@ -29,7 +29,7 @@ class Registers:
 
 
 X86_REGISTERS = {
-    "avx512f": Registers(512, number=32, most_sums=24, load_of_data=0.025),
+    "avx512f": Registers(512, number=32, most_sums=24, load_of_data=0.1),
     "avx": Registers(256, number=16, most_sums=14, load_of_data=0.25),
     "sse": Registers(128, number=16, most_sums=14, load_of_data=0.25),
 }

@@ -26,7 +26,7 @@ def ScheduleCPU(  # noqa: N802
     rows: int | None = None,
     vectors: int | None = None,
     keep_weights: bool | None = None,
-    prefetch: bool | None = None,
+    prefetch: int | None = None,
     pack: bool = True,
     kernels: Mapping[str, Mapping[str, int | bool | None]] | None = None,
 ) -> Any:
@@ -38,9 +38,8 @@ def ScheduleCPU(  # noqa: N802
         keep_weights: Compute all sums of one block of weights before the next block, so that it stays in the cache, or,
             if false, all sums of one line of data before the next line; for a product of matrices, of one tile's rows.
             ``None`` to keep weights where they are larger than the data.
-        prefetch: Ask for the next weights of a product while it computes with those before them. Its tiles have one
-            vector in a row then, and it keeps weights. ``None`` to do so where weights come from memory and few rows
-            use them.
+        prefetch: Steps of a sum between two requests for the next weights, where weights are large and kept; 0 for no
+            requests; ``None`` to decide by the number of tiles that use the same weights.
         pack: Change the layout of weights, so that the values of one vector are contiguous.
         kernels: Other values of the first four arguments for single functions, by the name of the function.
 

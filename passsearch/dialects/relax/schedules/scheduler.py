@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import tvm
@@ -11,7 +12,16 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from .accesses import BYTE, Access, Packing, element_bits
-from .prefetch import LEAST_BYTES, LEAST_ROWS, MOST_TILES, STEPS, Prefetch
+from .prefetch import (
+    FEW_USES,
+    LEAST_BYTES,
+    LEAST_ROWS,
+    MOST_USES,
+    REQUESTS,
+    STEPS_OF_FEW_USES,
+    STEPS_OF_MANY_USES,
+    Prefetch,
+)
 from .registers import Registers
 from .sizes import chunk_count, largest_divisor
 from .tiling import MIN_LANES, Settings, Tiling, Window
@@ -207,47 +217,49 @@ class Scheduler:
     def _tile(self, block: Any) -> list[str]:
         """Schedule a sum of products and the block that reads it; return the names of the scheduled blocks."""
         reads = self._reads(block)
-
-        def choose(settings: Settings) -> Tiling | None:
-            return Tiling.choose(
-                block,
-                reads,
-                lanes=self._lanes,
-                registers=self._registers,
-                settings=settings,
-                constants=self._constant_reads(block),
-            )
-
-        # With several vectors in a row, LLVM does not keep the sums in registers beside a prefetch.
-        tiling = choose(replace(self._settings, vectors=1))
-        prefetches = tiling is not None and self._prefetches(block, tiling)
-        tiling = tiling if prefetches else choose(self._settings)
+        tiling, steps = self._choose_tiling(block, reads)
         if tiling is None:
             return self._tile_shared(block, reads)
         packing = tiling.packing
         if packing is not None:
             place = self._parameter(tiling.operand)
             self.packings[place] = packing
-            self._prefetch = Prefetch(place, tiling.uses) if prefetches else None
+            if steps:
+                last = [axis.dom for axis in block.iters if axis.kind != "S"][-1]
+                self._prefetch = Prefetch(place, tiling.uses, tiling.vectors, largest_divisor(last, steps))
             self._schedule.transform_layout(block.block_rv, ("read", tiling.operand.place), packing.index)
         reader = self._reader(block)
         self._move_axis_last(block, tiling.vector)
         self._compute_tiles(block, tiling, reader=reader)
         return [block.name, self._schedule.get(reader).name_hint]
 
-    def _prefetches(self, block: Any, tiling: Tiling) -> bool:
-        """Return True if a product in these tiles prefetches its weights."""
-        settings, operand = self._settings, tiling.operand
+    def _choose_tiling(self, block: Any, reads: list[Access]) -> tuple[Tiling | None, int]:
+        """Return the best tiling, and the steps between two requests for weights; 0 without requests."""
+        constants, settings = self._constant_reads(block), self._settings
+        choose = partial(Tiling.choose, block, reads, lanes=self._lanes, registers=self._registers, constants=constants)
+        narrow = choose(settings=replace(settings, vectors=1))
+        steps = self._steps_between_requests(block, narrow) if narrow else 0
+        if steps and settings.prefetch is None and settings.vectors is None:
+            settings = replace(settings, vectors=1 if steps == STEPS_OF_FEW_USES else 2)
+        return choose(settings=settings), steps
+
+    def _steps_between_requests(self, block: Any, tiling: Tiling) -> int:
+        """Return the steps between two requests of a product for weights; 0 for a product that makes none."""
+        operand, asked = tiling.operand, self._settings.prefetch
         is_possible = (
             self._registers.has_prefetch
             and tiling.packing is not None
+            and operand.size * element_bits(operand.buffer.dtype) // BYTE >= LEAST_BYTES
             and self._keeps_weights(tiling)
             and math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS
         )
-        if settings.prefetch is not None or not is_possible:
-            return is_possible and bool(settings.prefetch)
-        size = operand.size * element_bits(operand.buffer.dtype) // BYTE
-        return size >= LEAST_BYTES and tiling.uses <= MOST_TILES and tiling.rows >= LEAST_ROWS
+        if not is_possible:
+            return 0
+        if asked is not None:
+            return asked
+        if tiling.rows < LEAST_ROWS or tiling.uses > MOST_USES:
+            return 0
+        return STEPS_OF_FEW_USES if tiling.uses <= FEW_USES else STEPS_OF_MANY_USES
 
     def _keeps_weights(self, tiling: Tiling) -> bool:
         keep_weights = self._settings.keep_weights
@@ -390,14 +402,15 @@ class Scheduler:
         vectors, lane = schedule.split(loops[id(tiling.vector)], [None, tiling.lanes])
         tile = [vectors] if tiling.row is None else [loops[id(tiling.row)], vectors]
         reduced = [loops[id(axis)] for axis in axes if axis.kind != "S"]
+        if self._prefetch:
+            reduced[-1:] = schedule.split(reduced[-1], [None, self._prefetch.steps])
+            schedule.annotate(reduced[-2], REQUESTS, True)
         units = [loops[id(axis)] for axis in axes if axis.kind == "S" and axis not in (tiling.vector, tiling.row)]
         schedule.reorder(*units, *reduced, *tile, lane)
         # Unrolled, because only then LLVM holds the sums of a tile in registers.
         for loop in tile:
             schedule.unroll(loop)
         schedule.vectorize(lane)
-        if self._prefetch:
-            schedule.annotate(reduced[-1], STEPS, True)
         return reduced[0], len(tile)
 
 

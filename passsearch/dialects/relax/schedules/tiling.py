@@ -58,7 +58,7 @@ class Settings:
     rows: int | None
     vectors: int | None
     keep_weights: bool | None
-    prefetch: bool | None
+    prefetch: int | None
 
 
 @dataclass(frozen=True)
