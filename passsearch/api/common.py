@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,8 +25,8 @@ from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, Work
 from passsearch.export import read_pipeline
 from passsearch.frontends import ModelFile, resolve
 from passsearch.report import ProgressBar, in_ipython
-from passsearch.search import named_candidate
-from passsearch.store import RESULT, Log, limit_cache_hourly, open_fact_cache, read_result, run_folders
+from passsearch.search import named_candidate, session_settings
+from passsearch.store import RESULT, RunFolder, limit_cache_hourly, open_fact_cache, read_result, run_folders
 from passsearch.toolchain import cache_folder, cache_limit_bytes, get_toolchain
 from passsearch.worker import ScratchFolder
 
@@ -83,23 +83,25 @@ def catalog_paths(catalogs: Sequence[str | Path]) -> list[Path]:
 
 @contextmanager
 def open_evaluator(session: Session, *, folder: Path | None = None, remember: bool) -> Iterator[WorkerEvaluator]:
-    """Open an evaluator without a run folder.
+    """Open an evaluator without a search.
 
     Args:
         session: The session.
         folder: Folder for the log and the artifacts, so that an interrupted evaluation can be continued; a temporary
             folder by default.
         remember: True to use and extend the fact cache.
+
+    Raises:
+        UserError: The folder has facts of other settings, is in use, cannot be written, or has links.
     """
     with ExitStack() as stack:
         # Opened first, so that the folder is deleted last, after the workers that write to it have ended.
         if folder is None:
             folder = stack.enter_context(ScratchFolder())
         _log.debug("evaluating in %s, %s the fact cache", folder, "with" if remember else "without")
-        folder.mkdir(parents=True, exist_ok=True)
-        log = stack.enter_context(Log(folder / "log.jsonl"))
+        opened = stack.enter_context(closing(RunFolder(folder, session_settings(session))))
         cache = stack.enter_context(open_fact_cache(session.cache_path)) if remember else None
-        yield stack.enter_context(WorkerEvaluator(session, log=log, folder=folder / "artifacts", cache=cache))
+        yield stack.enter_context(WorkerEvaluator(session, log=opened.log, folder=opened.artifacts, cache=cache))
 
 
 @contextmanager
@@ -150,7 +152,7 @@ def session(
         remember: True to use and extend the facts that runs share.
 
     Raises:
-        UserError: An argument is impossible; the message says what to do.
+        UserError: An argument is impossible, or the folder has facts of other settings; the message says what to do.
         EnvironmentFault: There is no toolchain.
     """
     network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}

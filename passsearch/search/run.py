@@ -47,6 +47,49 @@ REPRODUCERS = 3
 _log = logging.getLogger(__name__)
 
 
+def session_settings(session: Session) -> dict[str, Json]:
+    """Return all that decides what is measured of a candidate; facts of a folder with other settings do not hold."""
+    model = session.model
+    return {
+        **_exceptional_settings(session),
+        "log_version": LOG_VERSION,
+        "model": model.sha256,
+        "inputs": model.to_request()["inputs"],
+        "batch": model.batch,
+        "dialect_code": dialect_digest(session.toolchain.dialect),
+        "catalogs": session.catalogs_sha256,
+        "threads": session.threads,
+        "device": _device_kind(session),
+        "target": session.target,
+        "toolchain": session.toolchain.name,
+        "tvm_version": session.toolchain.tvm_version,
+        "tvm_commit": session.toolchain.tvm_commit,
+        "tolerance": session.tolerance,
+    }
+
+
+def _exceptional_settings(session: Session) -> dict[str, Json]:
+    """Return the settings that are written only where they differ from the usual."""
+    # Only then, so that runs from before these settings existed can be continued. A run where nothing could be timed
+    # cannot be continued where something can; its key has the name that recorded runs use.
+    settings: dict[str, Json] = {"idle": True} if session.cannot_run_reason else {}
+    model = session.model
+    # It decides which network a compiler gets, so states of one version are not those of another.
+    settings |= {"onnxscript": simplifier_version()} if model.format == "onnx" else {}
+    settings |= {"function": model.function} if model.function else {}
+    settings |= {"cases": "; ".join(map(str, model.cases))} if model.cases else {}
+    if session.plans != MeasurementPlans():
+        settings["plans"] = repr(asdict(session.plans))
+    return settings
+
+
+def _device_kind(session: Session) -> dict[str, Json]:
+    """Return what two devices of one kind have in common: a run may go on, on another node with the same card."""
+    device = session.sensors.device
+    keys = ("name", "cores") if session.device_kind == "cpu" else ("name", "memory_bytes")
+    return {key: device[key] for key in keys if key in device}
+
+
 @dataclass(frozen=True)
 class Run:
     """A run that can be started and continued.
@@ -62,24 +105,11 @@ class Run:
     @property
     def settings(self) -> dict[str, Json]:
         """Settings that must be equal for a run to be continued, apart from those in ``LIMIT_KEYS``."""
-        session, options, model = self.session, self.options, self.session.model
+        options = self.options
         return {
-            **self._exceptional_settings,
-            "log_version": LOG_VERSION,
-            "model": model.sha256,
-            "inputs": model.to_request()["inputs"],
-            "batch": model.batch,
-            "dialect_code": dialect_digest(session.toolchain.dialect),
-            "catalogs": session.catalogs_sha256,
-            "threads": session.threads,
-            "device": self._device_kind,
-            "target": session.target,
-            "toolchain": session.toolchain.name,
-            "tvm_version": session.toolchain.tvm_version,
-            "tvm_commit": session.toolchain.tvm_commit,
+            **session_settings(self.session),
             "objectives": [objective.name for objective in options.objectives],
             "seed": options.seed,
-            "tolerance": session.tolerance,
             "keep_throughput": options.keep_throughput,
             "passes": list(options.passes) if options.passes is not None else None,
             "additional": list(options.additional),
@@ -88,28 +118,6 @@ class Run:
             "trials": options.trials,
             "timeout_s": options.timeout_s,
         }
-
-    @property
-    def _exceptional_settings(self) -> dict[str, Json]:
-        """Settings that are written only where they differ from the usual."""
-        # Only then, so that runs from before these settings existed can be continued. A run where nothing could be
-        # timed cannot be continued where something can; its key has the name that recorded runs use.
-        settings: dict[str, Json] = {"idle": True} if self.session.cannot_run_reason else {}
-        model = self.session.model
-        # It decides which network a compiler gets, so states of one version are not those of another.
-        settings |= {"onnxscript": simplifier_version()} if model.format == "onnx" else {}
-        settings |= {"function": model.function} if model.function else {}
-        settings |= {"cases": "; ".join(map(str, model.cases))} if model.cases else {}
-        if self.session.plans != MeasurementPlans():
-            settings["plans"] = repr(asdict(self.session.plans))
-        return settings
-
-    @property
-    def _device_kind(self) -> dict[str, Json]:
-        """What two devices of one kind have in common: a run may go on, on another node with the same card."""
-        device = self.session.sensors.device
-        keys = ("name", "cores") if self.session.device_kind == "cpu" else ("name", "memory_bytes")
-        return {key: device[key] for key in keys if key in device}
 
     @property
     def _objective_names(self) -> str:

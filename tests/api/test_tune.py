@@ -16,6 +16,7 @@ import short_plans
 from jobs import Job, tune_and_confirm
 
 import passsearch
+from passsearch.core import Pipeline
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 
@@ -238,3 +239,19 @@ def test_a_network_that_cannot_be_imported_is_refused_with_the_reason(job: Job, 
     with pytest.raises(UserError, match="Cannot import"):
         short_plans.tune(tmp_path / "odd.onnx", toolchain=job.toolchain.name, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_of_a_session_is_not_continued_with_another_network(
+    job: Job, tiny_network: Path, small_network: Path, tmp_path: Path
+) -> None:
+    options = {"toolchain": job.toolchain.name, "folder": tmp_path / "own", "remember": False}
+    with passsearch.session(tiny_network, **options) as evaluator:
+        evaluator.reach(Pipeline.parse(job.cheap[0]))
+        with pytest.raises(UserError, match="in use by another process"), passsearch.session(tiny_network, **options):
+            pass
+    facts = (tmp_path / "own" / "log.jsonl").read_bytes()
+    with pytest.raises(UserError, match="was started with model"), passsearch.session(small_network, **options):
+        pass
+    with passsearch.session(tiny_network, **options) as evaluator:
+        evaluator.reach(Pipeline.parse(job.cheap[0]))
+    assert (tmp_path / "own" / "log.jsonl").read_bytes() == facts, "the same network goes on"

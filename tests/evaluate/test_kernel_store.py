@@ -40,10 +40,11 @@ def test_kernels_are_listed_and_timed_alone(relax: Toolchain) -> None:
 
 
 def test_every_run_of_a_kernel_and_the_time_of_its_build_are_kept(relax: Toolchain, tmp_path: Path) -> None:
-    with passsearch.session("zoo:resnet_tiny", toolchain=relax.name, folder=tmp_path, remember=False) as evaluator:
+    options = {"toolchain": relax.name, "folder": tmp_path / "own", "remember": False}
+    with passsearch.session("zoo:resnet_tiny", **options) as evaluator:
         network = kernels_of(evaluator, f"{BEFORE},{LOOPS}")
         ((_, seconds),) = evaluator.variants(network, network.kernels[0], SCHEDULES[:1]).items()
-    with Log(next(tmp_path.rglob("*.jsonl")), writable=False) as log:
+    with Log(tmp_path / "own" / "log.jsonl", writable=False) as log:
         (key,) = [key for kind, key in log.times if kind == "variant"]
         fact = log.recall("variant", key)
     assert fact
