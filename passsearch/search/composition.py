@@ -178,21 +178,28 @@ class Composer:
             composition: The composition by the times of kernels alone.
         """
         timed = {begin}
-        for _ in range(MOST_CORRECTIONS):
-            if composition.pipeline in timed or self._is_over():
-                break
-            pipelines = (begin, composition.pipeline)
-            times = self._profiler.in_places([Candidate(pipeline, self._build) for pipeline in pipelines])
-            for pipeline, seconds in zip(pipelines, times, strict=False):
-                network, step = self._kernels(pipeline)
-                assert network
-                self._times.learn(network, partial(self._scheduling[step.name].kernel_schedule, step), seconds)
-                _log.info("kernels take %.3g s in their places", math.fsum(seconds.values()))
-            timed.add(composition.pipeline)
-            composition = self._compose(begin) or composition
-        # A prediction for another place is good enough to try a schedule, and no reason to keep it.
-        self._times.are_corrected = True
-        return self._compose(begin) or composition
+        try:
+            for _ in range(MOST_CORRECTIONS):
+                if composition.pipeline in timed or self._is_over():
+                    break
+                self._time_in_places(begin, composition.pipeline)
+                timed.add(composition.pipeline)
+                composition = self._compose(begin) or composition
+            # A prediction for another place is good enough to try a schedule, and no reason to keep it.
+            self._times.are_corrected = True
+            return self._compose(begin) or composition
+        except OutOfTime:
+            _log.info("no time is left for kernels of other decisions on regions")
+            return composition
+
+    def _time_in_places(self, *pipelines: Pipeline) -> None:
+        """Time the kernels of pipelines in their networks."""
+        times = self._profiler.in_places([Candidate(pipeline, self._build) for pipeline in pipelines])
+        for pipeline, seconds in zip(pipelines, times, strict=False):
+            network, step = self._kernels(pipeline)
+            assert network
+            self._times.learn(network, partial(self._scheduling[step.name].kernel_schedule, step), seconds)
+            _log.info("kernels take %.3g s in their places", math.fsum(seconds.values()))
 
     def _compose(self, pipeline: Pipeline) -> Composition | None:
         begin, begin_pipeline = self.cost(pipeline), pipeline
