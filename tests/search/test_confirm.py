@@ -4,15 +4,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
+from passsearch.dialects import dialect
 from passsearch.evaluate import Consumed, FreshCompile, MeasurementPlans
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption, mean_ratio
 from passsearch.search import Confirmation, confirm
+from passsearch.search.audit import _confirm_again
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
 FAST = Candidate(Pipeline((PassSpec.of("Fast"),)))
@@ -128,6 +131,21 @@ def test_energy_is_judged_at_the_level_of_all_looks() -> None:
     assert mean_ratio([-math.log(energy_j) for energy_j in evaluator.energies_j[:3]]).interval.low > 1.01
     confirmation = confirmed(evaluator, objective="energy")
     assert confirmation.repetitions > 3 and confirmation.improves("energy", keep_throughput=0.98)
+
+
+class Audited(SimulatedEvaluator):
+    """An evaluator as an audit opens one."""
+
+    session = SimpleNamespace(dialect=dialect("relay"))
+
+
+@pytest.mark.parametrize("seed", [3, 5, 6])
+def test_an_audit_of_a_win_in_compile_time_goes_on_until_throughput_is_certain(seed: int) -> None:
+    evaluator = Audited(Machine(Noise(process=0.01, compile=0.01), seed), {}, compile_gains={"Fast": 2.0})
+    claim = {"objective": "compile_time", "keep_throughput": 0.98}
+    confirmation = _confirm_again(evaluator, FAST, claim=claim, repetitions=2, progress=lambda _: None)  # type: ignore[arg-type]
+    assert isinstance(confirmation, Confirmation)
+    assert confirmation.improves("compile_time", keep_throughput=0.98)
 
 
 def noisy_equals(seed: int, **plans: Any) -> Confirmation:
