@@ -9,10 +9,11 @@ import pytest
 
 from passsearch.catalog import load
 from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpec, Pipeline
-from passsearch.evaluate import Built, CandidateSamples, Consumed
+from passsearch.evaluate import Built, CandidateSamples, Consumed, TimedSamples, TimingRequest
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption
 from passsearch.search import RunOptions, Scored, Search, Space, shortlist
+from passsearch.search.records import Reference
 from passsearch.search.shortlist import SHORTLIST
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
@@ -180,6 +181,32 @@ def test_candidates_are_timed_beside_a_far_faster_one_and_compared_with_the_base
     assert str(ranked[0].candidate.pipeline) == "Quick"
     ratios = {str(each.candidate.pipeline): each.ratio.value for each in ranked if each.ratio}
     assert ratios == pytest.approx({"Fast": 120, "Quick": 150, "Equal": 130}, rel=0.1)
+
+
+class Remembering(KnownCandidates):
+    """Samples of new processes are taken once for each key, as those in the log of a run."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.timed: dict[str, TimedSamples | Failure] = {}
+
+    def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
+        """Return the samples in the log, or take them."""
+        if request.key not in self.timed:
+            self.timed[request.key] = super().time_fresh(request)
+        return self.timed[request.key]
+
+
+def test_a_shortlist_beside_another_reference_is_timed_anew() -> None:
+    evaluator = Remembering(Machine(Noise(), 0), {"Quick": 1.9, "Fast": 1.85, "Old": 1.3})
+    study = make_search(evaluator, ["Quick", "Fast", "Old"])
+    study.run()
+    assert study.scoring is not None and study.reference is not None
+    old = next(scored for scored in study.scored.values() if str(scored.candidate.pipeline) == "Old")
+    for reference in (study.reference, Reference(old.built, gain=1.3)):
+        ranked = shortlist(evaluator, study.scoring, study.ranked(), reference=reference)
+        ratios = {str(scored.candidate.pipeline): scored.ratio.value for scored in ranked if scored.ratio}
+        assert ratios["Quick"] == pytest.approx(1.9, rel=0.1)
 
 
 class Metered(KnownCandidates):
