@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from passsearch.core import Candidate, Failure, timestamp
-from passsearch.evaluate import Built, WorkerEvaluator
+from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import LEVEL, Ratio, is_improvement, level_of_looks, mean_ratio
 from passsearch.search.ablation_records import Readings
 from passsearch.search.ablation_steps import LADDER, WITHOUT, Step, built_steps, changed_kernels
@@ -21,6 +21,9 @@ baseline's that a search keeps by default."""
 GAIN, LOSS, NOTHING, UNDECIDED, NEEDED = "gain", "loss", "nothing", "undecided", "needed"
 WORTHLESS = (NOTHING, LOSS)
 """The worth of a pass. Without one that is needed the network does not build, or the gate refuses its outputs."""
+
+MACHINE_FAILURES = ACCIDENTS | {"timeout"}
+"""Kinds of failures that the machine may have caused, so that they say nothing about a pass."""
 
 ABLATION_VERSION = 1
 """Version of ``ablation.json``."""
@@ -121,9 +124,9 @@ class AblationRows:
         return NOTHING if is_same or not runs else self._speed(step, before).worth
 
     def _worth(self, step: Step, *, by_speed: str, by_compile_time: str) -> str:
-        if isinstance(step.outcome, Failure) and step.kind == WITHOUT:
-            return NEEDED
-        if not isinstance(step.outcome, Built):
+        if isinstance(step.outcome, Failure):
+            return NEEDED if step.kind == WITHOUT and step.outcome.kind not in MACHINE_FAILURES else UNDECIDED
+        if step.outcome is None:
             return UNDECIDED
         first, second = by_speed, by_compile_time
         if self.objective == "compile_time" or self.evaluator.session.cannot_run_reason:
