@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from passsearch.core import Candidate, Failure, timestamp
+from passsearch.core import Candidate, Failure
 from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import LEVEL, Ratio, is_improvement, level_of_looks, mean_ratio
 from passsearch.search.ablation_records import Readings
@@ -199,7 +199,7 @@ class AblationRows:
 
 
 def ablation_document(make: AblationRows) -> Document:
-    """Return an ablation without what it leads to: a shorter form, and the times of kernels."""
+    """Return an ablation without what it leads to, a shorter form and the times of kernels, and without its date."""
     rows = [make.row(step) for step in make.steps]
     top = next(step for step in reversed(make.steps) if step.kind == LADDER).candidate
     return {
@@ -219,7 +219,6 @@ def _measured(rows: AblationRows) -> dict[str, Any]:
     samples, session = rows.readings.samples, rows.evaluator.session
     floor = samples.floor if samples else math.inf
     return {
-        "measured_at": timestamp(),
         "device": session.sensors.device,
         "target": session.target,
         "processes": len(samples.processes) if samples else 0,
