@@ -170,8 +170,10 @@ class Session:
 
     @property
     def kernel_cache_path(self) -> Path:
-        """File of the times of kernels, which all networks share, with this compiler on this device."""
-        return cache_folder() / "kernels" / f"{self.toolchain.name}-{_digest(self._compiler_identity)}.jsonl"
+        """File of the times of kernels, which all networks share, with this compiler and own passes on this device."""
+        # Only where there are some, so that the caches from before they counted stay in use.
+        own = {"catalogs": self.catalogs_sha256} if self.catalogs_sha256 else {}
+        return cache_folder() / "kernels" / f"{self.toolchain.name}-{_digest({**self._compiler_identity, **own})}.jsonl"
 
     @property
     def _compiler_identity(self) -> dict[str, object]:
