@@ -27,7 +27,7 @@ from passsearch.search.scoring import Scoring
 from passsearch.search.shortlist import shortlist
 from passsearch.search.study import BaselineFailed, Search
 from passsearch.search.time_plan import TimePlan, duration
-from passsearch.store import LIMIT_KEYS, RunFolder, open_fact_cache
+from passsearch.store import LIMIT_KEYS, RunFolder, open_fact_cache, read_result
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Callback; gets the current step in words, the number of evaluated candidates and the number of trials.
@@ -195,7 +195,7 @@ class _Execution:
         document = self._document(self._search.scoring, best, confirmation=confirmation, interrupted=interrupted)
         if interrupted:
             # A finished result of an earlier start is worth more than an interrupted one.
-            if not (self._folder.path / "result.json").exists():
+            if not self._has_finished():
                 self._folder.write_result(document)
             return document
         deployment = self._evaluator.deployment(best.candidate, self._folder.path)
@@ -208,6 +208,13 @@ class _Execution:
         # A continued run makes the others again where it needs them.
         self._evaluator.keep_only([self._search.scoring.baseline.built, best.built])
         return document
+
+    def _has_finished(self) -> bool:
+        """Return whether an earlier start finished and wrote its result."""
+        try:
+            return not read_result(self._folder.path).get("interrupted")
+        except UserError:  # there is none, or it is damaged
+            return False
 
     def _document(
         self, scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None, interrupted: bool

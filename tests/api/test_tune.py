@@ -241,6 +241,25 @@ def test_a_network_that_cannot_be_imported_is_refused_with_the_reason(job: Job, 
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("job", ["relax"], indirect=True)
+def test_an_interrupted_result_gives_way_to_a_later_one_and_a_finished_result_does_not(
+    job: Job, tiny_network: Path, tmp_path: Path
+) -> None:
+    def interrupt(most: int) -> dict[str, Any]:
+        def progress(_: str, evaluated: int, __: int) -> None:
+            if evaluated >= most:
+                raise KeyboardInterrupt
+
+        options = {"toolchain": job.toolchain.name, "trials": 3, "confirm": 0, "passes": job.cheap}
+        short_plans.tune(tiny_network, **options, progress=progress, out=tmp_path / "run")
+        return json.loads((tmp_path / "run" / "result.json").read_text())
+
+    first, second, whole = interrupt(1), interrupt(2), interrupt(9)
+    assert [document["interrupted"] for document in (first, second, whole)] == [True, True, False]
+    assert len(first["trials"]) < len(second["trials"])
+    assert interrupt(1) == whole
+
+
 def test_a_folder_of_a_session_is_not_continued_with_another_network(
     job: Job, tiny_network: Path, small_network: Path, tmp_path: Path
 ) -> None:
