@@ -100,12 +100,18 @@ def compare_candidates(
 
 
 def _share_reference(sides: Sequence[Side]) -> None:
-    """Compare all outputs with the first toolchain's, so that an importer that misreads the network wins nothing."""
-    first = sides[0].evaluator
+    """Compare all outputs with the first toolchain's, so that an importer that misreads the network wins nothing.
+
+    Raises:
+        UserError: The reference cannot be built, or the toolchains import the network with different inputs.
+    """
+    first, *others = (side.evaluator for side in sides)
+    if not others:
+        return
     # The first build of an evaluator also makes its reference.
-    first.build(first.graph.root, first.session.dialect.baselines[0])
-    for side in sides[1:]:
-        side.evaluator.judge_against(first)
+    built_baseline(first, first.session.dialect.baselines[0], progress=lambda _: None)
+    for evaluator in others:
+        evaluator.judge_against(first)
 
 
 def built_baseline(evaluator: WorkerEvaluator, baseline: Candidate, *, progress: Callable[[str], None]) -> Built:
