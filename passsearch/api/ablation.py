@@ -41,7 +41,8 @@ def ablate(
 
     Args:
         run: A finished run folder.
-        timeout: Wall time of this call in seconds; no measurement begins that would not fit into it.
+        timeout: Wall time of this call in seconds. The first measurement begins if any time is left; a further one only
+            if one as long as the last still fits.
         until_decided: True to end as soon as it is decided what every pass is worth. Fewer processes may time the
             steps, and only those pipelines are compiled afresh whose compile time can change what a pass is worth.
         toolchain: Name of the toolchain; the run's own by default.

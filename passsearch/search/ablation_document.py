@@ -78,7 +78,10 @@ class AblationRows:
 
     @property
     def level(self) -> float:
-        """Level of the intervals of gains: one wrong verdict among all is as improbable as one wrong interval."""
+        """Level of the intervals of gains.
+
+        The probability that any verdict is wrong is at most that of one wrong interval at ``LEVEL``.
+        """
         # Two for each step, throughput and compile time, and this at every look.
         return level_of_looks(2 * len(self.steps) * self.readings.looks)
 

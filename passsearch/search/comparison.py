@@ -209,7 +209,7 @@ def time_contenders(
     """
     plan = _plan(options, sides[0].evaluator.plans.final_rounds)
     others = sum(contender.index > BASELINE for contender in contenders)
-    # Bonferroni: one wrong verdict among all pairs is as improbable as one wrong interval at `LEVEL`.
+    # Bonferroni: the probability that any verdict is wrong is at most that of one wrong interval at `LEVEL`.
     level = 1 - (1 - LEVEL) / max(1, math.comb(others + 1, 2))
     # The paper had one process and no interval.
     number = options.processes or (1 if options.protocol == CF22 else sides[0].evaluator.plans.comparison_processes)

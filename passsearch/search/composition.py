@@ -94,8 +94,8 @@ class Composition:
         pipeline: The pipeline, with the decisions as arguments of its passes.
         begin_s: Predicted seconds of the pipeline that it was made of, each kernel with its default schedule.
         predicted_s: Predicted seconds of the composed pipeline.
-        bound_s: Seconds that no other choice of schedules and, pass by pass, of regions is predicted to be below; less
-            than ``predicted_s`` because gains within the noise are left out.
+        bound_s: Lower bound of the prediction: no other schedules, and no other regions of a single pass, are predicted
+            to take less. It is below ``predicted_s`` because gains within the noise are not used.
         kernels: Number of kernels that were timed.
         variants: Number of schedules of these kernels that were timed.
         combinations: Number of pipelines that the times decide between, as a power of ten.

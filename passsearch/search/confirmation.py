@@ -159,8 +159,8 @@ class Confirmation:
             return True
         if self.same_binary and objective != "compile_time":
             return True
-        # What looks no better than the least gain is given up, although more repetitions might find it better: that
-        # can lose a win, and can make none.
+        # If the ratio so far is not above the least gain, the repetitions end. This can miss a real gain, but cannot
+        # report a false one.
         if ratio.value > 1 + MIN_GAIN:
             return False
         # Compiles are too few and too noisy for such a floor, so they end when it is clear which of two is faster.

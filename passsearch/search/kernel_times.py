@@ -66,8 +66,8 @@ class KernelTimes:
     def best_known(self, digest: str) -> Mapping[PassSpec, float]:
         """Return the times of a kernel, in its place where it was timed there.
 
-        A schedule that was not timed there is taken to lose as little as any other, so that it is tried next if that
-        makes it the fastest.
+        For a schedule not timed in its place, the time alone is multiplied by the smallest slowdown seen in this place.
+        If that estimate is the fastest, the schedule is timed next.
         """
         alone, places = self.alone[digest], self._in_places.get(digest, {})
         if places and self.are_corrected:

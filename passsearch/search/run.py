@@ -39,7 +39,8 @@ LOG_VERSION = 8
 """Grows when facts of the log change their meaning; a run of an earlier version cannot be continued."""
 
 OVERTIME = 0.1
-"""Share of a time limit by which a run may exceed it."""
+"""A confirmation starts only if the compiles of its first two repetitions exceed the time limit by no more than this
+share of it."""
 
 REPRODUCERS = 3
 """Largest number of reproducers in a run folder; each holds the network's constants twice."""
