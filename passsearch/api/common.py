@@ -1,6 +1,7 @@
 """The arguments that all API functions share, and the evaluator of functions that need no run folder."""
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -66,14 +67,16 @@ def model_file(
     )
 
 
-def worker_limits(deadline: float, memory: float | None) -> WorkerLimits:
+def worker_limits(deadline: float, memory: float | None, *, timeout: float | None = None) -> WorkerLimits:
     """Return what one worker may use.
 
     Args:
         deadline: Seconds one request may take.
         memory: Gigabytes; ``None`` leaves the limit to the machine's memory.
+        timeout: Seconds that the run may take; ``None`` for no limit.
     """
-    return WorkerLimits(deadline, None if memory is None else int(memory * 1e9))
+    run_s = math.inf if timeout is None else timeout
+    return WorkerLimits(deadline, None if memory is None else int(memory * 1e9), run_s)
 
 
 def catalog_paths(catalogs: Sequence[str | Path]) -> list[Path]:

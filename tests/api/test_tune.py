@@ -16,9 +16,11 @@ import short_plans
 from jobs import Job, tune_and_confirm
 
 import passsearch
-from passsearch.core import Pipeline
+from passsearch.api.common import model_file, open_evaluator, worker_limits
+from passsearch.core import Failure, Pipeline
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
+from passsearch.evaluate import open_session
 
 PROGRAM = Path(__file__).parent / "programs" / "tune_until_killed.py"
 
@@ -239,6 +241,18 @@ def test_a_network_that_cannot_be_imported_is_refused_with_the_reason(job: Job, 
     with pytest.raises(UserError, match="Cannot import"):
         short_plans.tune(tmp_path / "odd.onnx", toolchain=job.toolchain.name, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("job", ["relax"], indirect=True)
+def test_a_pass_that_hangs_does_not_outlast_a_short_run(
+    job: Job, tiny_network: Path, bad_passes: Path, tmp_path: Path
+) -> None:
+    model = model_file(tiny_network, None, inputs=None, batch=None, toolchain=job.toolchain.name)
+    limits, own = worker_limits(600.0, None, timeout=3.0), [bad_passes]
+    session = open_session(model, toolchain=job.toolchain.name, target=None, catalogs=own, limits=limits)
+    with open_evaluator(session, folder=tmp_path / "own", remember=False) as evaluator:
+        failure = evaluator.reach(Pipeline.parse("Hang"))
+    assert isinstance(failure, Failure) and failure.kind == "timeout"
 
 
 @pytest.mark.parametrize("job", ["relax"], indirect=True)
