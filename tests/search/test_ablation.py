@@ -152,7 +152,8 @@ def test_a_pass_is_needed_only_if_the_network_fails_without_it_whatever_the_mach
         replace(step, outcome=failure if step.name == "-A" else evaluator.build(step.name, step.candidate))
         for step in ablation_steps(Candidate(Pipeline.parse("A,B")))
     ]
-    ablation = Ablation(Side(evaluator, ()), Candidate(), Candidate(), "throughput", lambda *_: None, lambda: math.inf)  # type: ignore[arg-type]
+    side = Side(evaluator, ())  # type: ignore[arg-type]
+    ablation = Ablation(side, Candidate(), Candidate(), "throughput", lambda *_: None, lambda: math.inf)
     reference = evaluator.build("root", Candidate())
     assert isinstance(reference, Built)
     rows = ablation._measure(steps, reference)

@@ -143,7 +143,13 @@ class Audited(SimulatedEvaluator):
 def test_an_audit_of_a_win_in_compile_time_goes_on_until_throughput_is_certain(seed: int) -> None:
     evaluator = Audited(Machine(Noise(process=0.01, compile=0.01), seed), {}, compile_gains={"Fast": 2.0})
     claim = {"objective": "compile_time", "keep_throughput": 0.98}
-    confirmation = _confirm_again(evaluator, FAST, claim=claim, repetitions=2, progress=lambda _: None)  # type: ignore[arg-type]
+    confirmation = _confirm_again(
+        evaluator,  # type: ignore[arg-type]
+        FAST,
+        claim=claim,
+        repetitions=2,
+        progress=lambda _: None,
+    )
     assert isinstance(confirmation, Confirmation)
     assert confirmation.improves("compile_time", keep_throughput=0.98)
 
