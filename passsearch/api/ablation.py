@@ -5,17 +5,15 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from passsearch.api.common import Progress, progress_callback, worker_limits
 from passsearch.api.recorded_run import recorded_session
 from passsearch.api.results import Ablation
-from passsearch.core import DEADLINE_S, check_arguments
-from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator
+from passsearch.core import DEADLINE_S, check_arguments, timestamp
+from passsearch.evaluate import MeasurementPlans, WorkerEvaluator
 from passsearch.report import ablation_headline
-from passsearch.search import ablate_run
+from passsearch.search import ablate_run, session_settings
 from passsearch.store import ABLATION, open_ablation, read_result, write_json
 
 _log = logging.getLogger(__name__)
@@ -43,7 +41,8 @@ def ablate(
 
     Args:
         run: A finished run folder.
-        timeout: Wall time of this call in seconds; no measurement begins that would not fit into it.
+        timeout: Wall time of this call in seconds. The first measurement begins if any time is left; a further one only
+            if one as long as the last still fits.
         until_decided: True to end as soon as it is decided what every pass is worth. Fewer processes may time the
             steps, and only those pipelines are compiled afresh whose compile time can change what a pass is worth.
         toolchain: Name of the toolchain; the run's own by default.
@@ -67,7 +66,8 @@ def ablate(
         document, folder, toolchain=toolchain, limits=limits, catalogs=catalogs, trust=trust, plans=plans
     )
     _log.info("ablating %s: %s", folder, document["best"]["pipeline"] or "no explicit pass")
-    measured = open_ablation(folder, _settings(session))
+    # All that decides the measurements, but for the pipelines that they are measurements of.
+    measured = open_ablation(folder, {**session_settings(session), "factories": dict(session.own_factories)})
     try:
         # Without the fact cache, which has the samples of the run.
         with (
@@ -75,6 +75,7 @@ def ablate(
             WorkerEvaluator(session, log=measured.log, folder=measured.artifacts) as evaluator,
         ):
             ablation = ablate_run(document, evaluator, progress=report, left_s=left_s, until_decided=until_decided)
+        ablation["measured"]["measured_at"] = timestamp(measured.measured_at)
         ablation["headline"] = ablation_headline(ablation)
         write_json(folder / ABLATION, ablation)
         if ablation["complete"]:
@@ -90,21 +91,3 @@ def _time_left(timeout: float | None) -> Callable[[], float]:
         return lambda: math.inf
     end = time.monotonic() + timeout
     return lambda: end - time.monotonic()
-
-
-def _settings(session: Session) -> dict[str, Any]:
-    """Return all that decides the measurements, but for the pipelines that they are measurements of."""
-    toolchain, device = session.toolchain, session.sensors.device
-    return {
-        "model": session.model.sha256,
-        "target": session.target,
-        "toolchain": toolchain.name,
-        "tvm_version": toolchain.tvm_version,
-        "tvm_commit": toolchain.tvm_commit,
-        "device": {key: device[key] for key in ("name", "cores", "memory_bytes") if key in device},
-        "threads": session.threads,
-        "tolerance": session.tolerance,
-        "factories": dict(session.own_factories),
-        "catalogs": session.catalogs_sha256,
-        "plans": repr(asdict(session.plans)),
-    }

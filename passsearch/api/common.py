@@ -1,8 +1,9 @@
 """The arguments that all API functions share, and the evaluator of functions that need no run folder."""
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,8 +26,8 @@ from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, Work
 from passsearch.export import read_pipeline
 from passsearch.frontends import ModelFile, resolve
 from passsearch.report import ProgressBar, in_ipython
-from passsearch.search import named_candidate
-from passsearch.store import RESULT, Log, limit_cache_hourly, open_fact_cache, read_result, run_folders
+from passsearch.search import named_candidate, session_settings
+from passsearch.store import RESULT, RunFolder, limit_cache_hourly, open_fact_cache, read_result, run_folders
 from passsearch.toolchain import cache_folder, cache_limit_bytes, get_toolchain
 from passsearch.worker import ScratchFolder
 
@@ -66,14 +67,16 @@ def model_file(
     )
 
 
-def worker_limits(deadline: float, memory: float | None) -> WorkerLimits:
+def worker_limits(deadline: float, memory: float | None, *, timeout: float | None = None) -> WorkerLimits:
     """Return what one worker may use.
 
     Args:
         deadline: Seconds one request may take.
         memory: Gigabytes; ``None`` leaves the limit to the machine's memory.
+        timeout: Seconds that the run may take; ``None`` for no limit.
     """
-    return WorkerLimits(deadline, None if memory is None else int(memory * 1e9))
+    run_s = math.inf if timeout is None else timeout
+    return WorkerLimits(deadline, None if memory is None else int(memory * 1e9), run_s)
 
 
 def catalog_paths(catalogs: Sequence[str | Path]) -> list[Path]:
@@ -83,23 +86,25 @@ def catalog_paths(catalogs: Sequence[str | Path]) -> list[Path]:
 
 @contextmanager
 def open_evaluator(session: Session, *, folder: Path | None = None, remember: bool) -> Iterator[WorkerEvaluator]:
-    """Open an evaluator without a run folder.
+    """Open an evaluator without a search.
 
     Args:
         session: The session.
         folder: Folder for the log and the artifacts, so that an interrupted evaluation can be continued; a temporary
             folder by default.
         remember: True to use and extend the fact cache.
+
+    Raises:
+        UserError: The folder has facts of other settings, is in use, cannot be written, or has links.
     """
     with ExitStack() as stack:
         # Opened first, so that the folder is deleted last, after the workers that write to it have ended.
         if folder is None:
             folder = stack.enter_context(ScratchFolder())
         _log.debug("evaluating in %s, %s the fact cache", folder, "with" if remember else "without")
-        folder.mkdir(parents=True, exist_ok=True)
-        log = stack.enter_context(Log(folder / "log.jsonl"))
+        opened = stack.enter_context(closing(RunFolder(folder, session_settings(session))))
         cache = stack.enter_context(open_fact_cache(session.cache_path)) if remember else None
-        yield stack.enter_context(WorkerEvaluator(session, log=log, folder=folder / "artifacts", cache=cache))
+        yield stack.enter_context(WorkerEvaluator(session, log=opened.log, folder=opened.artifacts, cache=cache))
 
 
 @contextmanager
@@ -150,7 +155,7 @@ def session(
         remember: True to use and extend the facts that runs share.
 
     Raises:
-        UserError: An argument is impossible; the message says what to do.
+        UserError: An argument is impossible, or the folder has facts of other settings; the message says what to do.
         EnvironmentFault: There is no toolchain.
     """
     network: Any = {"inputs": inputs, "batch": batch, "function": function, "sizes": sizes}

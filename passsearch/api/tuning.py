@@ -210,7 +210,8 @@ def tune(
         keep_throughput: Least share of the baseline's throughput where throughput is not an objective.
         tolerance: Largest deviation of outputs from the reference, as a share of the largest output, of pipelines with
             a pass that may change numerics; without it they are judged as strictly as all others.
-        deadline: Seconds one request to a worker may take before its process group is killed.
+        deadline: Seconds one request to a worker may take before its process group is killed; a pass may take no longer
+            than ``timeout`` either.
         memory: Gigabytes that one compiler process may use, and each of its forks; three quarters of the machine's by
             default. A candidate that needs more fails with kind ``oom``.
         passes: The only passes to search, whatever the classes say.
@@ -237,7 +238,7 @@ def tune(
         target=target,
         catalogs=catalog_paths(catalogs),
         tolerance=tolerance,
-        limits=worker_limits(deadline, memory),
+        limits=worker_limits(deadline, memory, timeout=timeout),
         plans=plans,
     )
     # Before the network is imported and its baseline built, which may take minutes.

@@ -11,6 +11,7 @@ from passsearch.evaluate.closure import FAILED, UNTRIED, Closure
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.evaluator import WorkerEvaluator
 from passsearch.evaluate.exploration import Exploration, Growth, Limits
+from passsearch.evaluate.facts import ACCIDENTS
 from passsearch.evaluate.kernel_store import NetworkKernels, Region
 from passsearch.evaluate.model_import import check_saved_network, find_options
 from passsearch.evaluate.plans import MeasurementPlans
@@ -44,6 +45,7 @@ from passsearch.evaluate.summary_cache import keep_summary, recall_summary
 from passsearch.evaluate.verify import DEVIATION, Agreement
 
 __all__ = [
+    "ACCIDENTS",
     "DEVIATION",
     "FAILED",
     "OUTPUT_CASES",

@@ -185,8 +185,8 @@ class Exploration:
 
     def _fill(self, running: _Running, submit: Callable[[str, PassSpec], Future[_Answer]], *, begin: float) -> bool:
         """Submit edges until every compiler has one to try and one that waits; return whether any edge is in work."""
-        # Past a limit the loop goes on to the end of the queue, because `_next` settles recorded edges. A resumed
-        # search explores with a limit of 0 s and gets its whole earlier space that way.
+        # After a limit is met, no new edge is applied, but the queue is still emptied: `_next` takes recorded edges
+        # into the graph. So a resumed search, with a limit of 0 s, rebuilds its earlier space from the log.
         while len(running) < 2 * self._compilers and (edge := self._next()):
             if self._limit_met(begin):
                 self._beyond_limit.append(edge)

@@ -77,7 +77,7 @@ class FactStore:
             return None
         if failure != "timeout":
             return fact
-        return fact if fact.get("deadline_s", 0.0) >= self._session.limits.deadline_s else None
+        return fact if fact.get("deadline_s", 0.0) >= self._deadline_s(kind) else None
 
     def record(self, kind: str, key: str, *, fact: Fact) -> Fact:
         """Write a fact to the log, and to the fact cache if it holds for later runs; return it as it was written.
@@ -85,7 +85,7 @@ class FactStore:
         Raises:
             EnvironmentFault: The log is larger than it may be; the fact is in it.
         """
-        fact = {**fact, "deadline_s": self._session.limits.deadline_s}
+        fact = {**fact, "deadline_s": self._deadline_s(kind)}
         failure = fact.get("failure", {}).get("kind")
         in_cache = False
         if self._cache is not None and kind in SHARED_KINDS and (kind == "steady" or failure in LASTING_FAILURES):
@@ -110,6 +110,10 @@ class FactStore:
         """Return whether this run had the fact when its sampler started."""
         times = self._run_log.times
         return (kind, key) in times and times[kind, key] <= times["explored", ""]
+
+    def _deadline_s(self, kind: str) -> float:
+        limits = self._session.limits
+        return limits.apply_s if kind == "edge" else limits.deadline_s
 
     @property
     def _spent(self) -> dict[str, float]:

@@ -16,7 +16,7 @@ class RecordedEdge:
         state: State the pass was applied to.
         step: The pass.
         edge: Its effect.
-        written_s: Time at which it was recorded, on the clock of ``Log.seconds``.
+        written_s: Time at which it was recorded, on the clock of ``Log.clock_s``.
     """
 
     state: str

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -45,10 +46,18 @@ class WorkerLimits:
     Attributes:
         deadline_s: Longest time one request to a worker may take.
         memory_bytes: Memory of one worker, and of each of its forks; ``None`` for a share of the machine's.
+        run_s: Time limit of the run that the worker is of.
     """
 
     deadline_s: float = DEADLINE_S
     memory_bytes: int | None = None
+    run_s: float = math.inf
+
+    @property
+    def apply_s(self) -> float:
+        """Longest time to apply one pass; without the run's limit a pass that hangs would outlast a short run."""
+        # Only this: a run imports the network, builds the baseline and confirms the winner beyond its time limit.
+        return min(self.deadline_s, self.run_s)
 
 
 @dataclass(frozen=True)
@@ -170,8 +179,10 @@ class Session:
 
     @property
     def kernel_cache_path(self) -> Path:
-        """File of the times of kernels, which all networks share, with this compiler on this device."""
-        return cache_folder() / "kernels" / f"{self.toolchain.name}-{_digest(self._compiler_identity)}.jsonl"
+        """File of the times of kernels, which all networks share, with this compiler and own passes on this device."""
+        # Only where there are some, so that the caches from before they counted stay in use.
+        own = {"catalogs": self.catalogs_sha256} if self.catalogs_sha256 else {}
+        return cache_folder() / "kernels" / f"{self.toolchain.name}-{_digest({**self._compiler_identity, **own})}.jsonl"
 
     @property
     def _compiler_identity(self) -> dict[str, object]:

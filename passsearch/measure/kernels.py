@@ -120,9 +120,9 @@ def profile_networks(
 ) -> list[Profile | None]:
     """Run networks in turns and return the seconds of each one's calls, and of its whole inference.
 
-    The calls are those of the fastest observed inference, so that their sum compares with the fastest inference that
-    nobody observed; the fastest times of single calls, from different inferences, would add up to less than any
-    inference takes. The result is ``None`` for a runtime that does not tell kernels apart.
+    All calls come from one inference, the fastest observed one. Their sum can be compared with the fastest unobserved
+    inference. Minima of single calls from several inferences would add up to less than any real inference. The
+    result is ``None`` for a runtime that does not tell kernels apart.
 
     Args:
         executables: The networks.

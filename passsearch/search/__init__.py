@@ -20,7 +20,7 @@ from passsearch.search.pass_selection import (
 )
 from passsearch.search.profiling import profile_candidates
 from passsearch.search.records import Scored, SearchOutcome, Tally
-from passsearch.search.run import Progress, Run
+from passsearch.search.run import Progress, Run, session_settings
 from passsearch.search.scoring import Scoring
 from passsearch.search.shortlist import shortlist
 from passsearch.search.space import BUILDS, Space
@@ -60,6 +60,7 @@ __all__ = [
     "profile_candidates",
     "read_closure",
     "require_repetitions",
+    "session_settings",
     "shortlist",
     "space_document",
     "starting_sequences",

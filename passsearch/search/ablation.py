@@ -8,7 +8,7 @@ from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.errors import UserError
-from passsearch.evaluate import Built, WorkerEvaluator
+from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import Ratio, level_of_looks
 from passsearch.search.ablation_document import (
     LEAST_SHARE,
@@ -141,7 +141,11 @@ class Ablation:
             compiles = replace(compiles, candidates=deciding, most=most if deciding else 0)
         if not runs or self.until_decided:
             self._compile(compiles, total=len(steps))
-        is_built = all(step.outcome is not None for step in steps)
+        # The next start tries accidents again.
+        is_built = all(
+            isinstance(step.outcome, Built) or (step.outcome is not None and step.outcome.kind not in ACCIDENTS)
+            for step in steps
+        )
         is_timed = not runs or (samples is not None and self._is_last(samples, is_decided))
         is_compiled = len(compiles.seconds) == compiles.most or (runs and not self.until_decided)
         return rows(samples, is_complete=is_built and is_timed and is_compiled)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from passsearch.core import Candidate, Failure, timestamp
-from passsearch.evaluate import Built, WorkerEvaluator
+from passsearch.core import Candidate, Failure
+from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import LEVEL, Ratio, is_improvement, level_of_looks, mean_ratio
 from passsearch.search.ablation_records import Readings
 from passsearch.search.ablation_steps import LADDER, WITHOUT, Step, built_steps, changed_kernels
@@ -21,6 +21,9 @@ baseline's that a search keeps by default."""
 GAIN, LOSS, NOTHING, UNDECIDED, NEEDED = "gain", "loss", "nothing", "undecided", "needed"
 WORTHLESS = (NOTHING, LOSS)
 """The worth of a pass. Without one that is needed the network does not build, or the gate refuses its outputs."""
+
+MACHINE_FAILURES = ACCIDENTS | {"timeout"}
+"""Kinds of failures that the machine may have caused, so that they say nothing about a pass."""
 
 ABLATION_VERSION = 1
 """Version of ``ablation.json``."""
@@ -75,7 +78,10 @@ class AblationRows:
 
     @property
     def level(self) -> float:
-        """Level of the intervals of gains: one wrong verdict among all is as improbable as one wrong interval."""
+        """Level of the intervals of gains.
+
+        The probability that any verdict is wrong is at most that of one wrong interval at ``LEVEL``.
+        """
         # Two for each step, throughput and compile time, and this at every look.
         return level_of_looks(2 * len(self.steps) * self.readings.looks)
 
@@ -121,9 +127,9 @@ class AblationRows:
         return NOTHING if is_same or not runs else self._speed(step, before).worth
 
     def _worth(self, step: Step, *, by_speed: str, by_compile_time: str) -> str:
-        if isinstance(step.outcome, Failure) and step.kind == WITHOUT:
-            return NEEDED
-        if not isinstance(step.outcome, Built):
+        if isinstance(step.outcome, Failure):
+            return NEEDED if step.kind == WITHOUT and step.outcome.kind not in MACHINE_FAILURES else UNDECIDED
+        if step.outcome is None:
             return UNDECIDED
         first, second = by_speed, by_compile_time
         if self.objective == "compile_time" or self.evaluator.session.cannot_run_reason:
@@ -196,7 +202,7 @@ class AblationRows:
 
 
 def ablation_document(make: AblationRows) -> Document:
-    """Return an ablation without what it leads to: a shorter form, and the times of kernels."""
+    """Return an ablation without what it leads to, a shorter form and the times of kernels, and without its date."""
     rows = [make.row(step) for step in make.steps]
     top = next(step for step in reversed(make.steps) if step.kind == LADDER).candidate
     return {
@@ -216,7 +222,6 @@ def _measured(rows: AblationRows) -> dict[str, Any]:
     samples, session = rows.readings.samples, rows.evaluator.session
     floor = samples.floor if samples else math.inf
     return {
-        "measured_at": timestamp(),
         "device": session.sensors.device,
         "target": session.target,
         "processes": len(samples.processes) if samples else 0,

@@ -66,8 +66,8 @@ def audit_run(
         confirmation = _confirm_again(
             evaluator,
             winner,
+            claim=document["verdict"],
             repetitions=repetitions,
-            objective=document["verdict"]["objective"],
             progress=lambda text: progress(text, 0, repetitions),
         )
         checks.append(_check_claim(document, confirmation))
@@ -149,8 +149,8 @@ def _confirm_again(
     evaluator: WorkerEvaluator,
     winner: Candidate,
     *,
+    claim: Mapping[str, Any],
     repetitions: int,
-    objective: str,
     progress: Callable[[str], None],
 ) -> Confirmation | Failure:
     # The twin is a build of this audit's own compiler, so it is earlier than every fresh compile it is timed beside.
@@ -164,8 +164,9 @@ def _confirm_again(
         baseline=baseline,
         twin=twin.folder,
         repetitions=repetitions,
-        objective=objective,
+        objective=claim["objective"],
         progress=progress,
+        keep_throughput=claim.get("keep_throughput", 0.0),
     )
 
 

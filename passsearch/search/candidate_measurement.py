@@ -45,7 +45,7 @@ def measure_candidate(
     if isinstance(built, Failure):
         return built
     if built.run_s is not None and built.run_s > longest_s:
-        return _too_slow(candidate, built, built.run_s, apply_s=apply_s, reference=reference)
+        return _too_slow(candidate, built, built.run_s, apply_s=apply_s, batch=evaluator.batch, reference=reference)
     # A binary is as fast as itself, whatever was read. The samples stay in the result for its reader.
     same = built.digest == baseline.digest
     samples = evaluator.sample(baseline if same else reference.built, built)
@@ -68,7 +68,9 @@ def measure_candidate(
     )
 
 
-def _too_slow(candidate: Candidate, built: Built, run_s: float, *, apply_s: float, reference: Reference) -> Scored:
+def _too_slow(
+    candidate: Candidate, built: Built, run_s: float, *, apply_s: float, batch: int, reference: Reference
+) -> Scored:
     """Return a candidate with the one inference that showed it to be far slower than the reference."""
     assert reference.latency_s is not None
     _log.info("%s is not timed: one inference takes %.2f s", candidate.pipeline, run_s)
@@ -79,6 +81,7 @@ def _too_slow(candidate: Candidate, built: Built, run_s: float, *, apply_s: floa
         latency_s=(run_s,),
         compile_s=apply_s + built.seconds,
         apply_s=apply_s,
+        batch=batch,
         recalled=built.recalled,
         conditions={"not_timed": f"one inference took {FAR_SLOWER:g} times as long as the fastest candidate's or more"},
     )

@@ -100,12 +100,18 @@ def compare_candidates(
 
 
 def _share_reference(sides: Sequence[Side]) -> None:
-    """Compare all outputs with the first toolchain's, so that an importer that misreads the network wins nothing."""
-    first = sides[0].evaluator
+    """Compare all outputs with the first toolchain's, so that an importer that misreads the network wins nothing.
+
+    Raises:
+        UserError: The reference cannot be built, or the toolchains import the network with different inputs.
+    """
+    first, *others = (side.evaluator for side in sides)
+    if not others:
+        return
     # The first build of an evaluator also makes its reference.
-    first.build(first.graph.root, first.session.dialect.baselines[0])
-    for side in sides[1:]:
-        side.evaluator.judge_against(first)
+    built_baseline(first, first.session.dialect.baselines[0], progress=lambda _: None)
+    for evaluator in others:
+        evaluator.judge_against(first)
 
 
 def built_baseline(evaluator: WorkerEvaluator, baseline: Candidate, *, progress: Callable[[str], None]) -> Built:
@@ -203,7 +209,7 @@ def time_contenders(
     """
     plan = _plan(options, sides[0].evaluator.plans.final_rounds)
     others = sum(contender.index > BASELINE for contender in contenders)
-    # Bonferroni: one wrong verdict among all pairs is as improbable as one wrong interval at `LEVEL`.
+    # Bonferroni: the probability that any verdict is wrong is at most that of one wrong interval at `LEVEL`.
     level = 1 - (1 - LEVEL) / max(1, math.comb(others + 1, 2))
     # The paper had one process and no interval.
     number = options.processes or (1 if options.protocol == CF22 else sides[0].evaluator.plans.comparison_processes)

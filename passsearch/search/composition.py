@@ -94,8 +94,8 @@ class Composition:
         pipeline: The pipeline, with the decisions as arguments of its passes.
         begin_s: Predicted seconds of the pipeline that it was made of, each kernel with its default schedule.
         predicted_s: Predicted seconds of the composed pipeline.
-        bound_s: Seconds that no other choice of schedules and, pass by pass, of regions is predicted to be below; less
-            than ``predicted_s`` because gains within the noise are left out.
+        bound_s: Lower bound of the prediction: no other schedules, and no other regions of a single pass, are predicted
+            to take less. It is below ``predicted_s`` because gains within the noise are not used.
         kernels: Number of kernels that were timed.
         variants: Number of schedules of these kernels that were timed.
         combinations: Number of pipelines that the times decide between, as a power of ten.
@@ -178,21 +178,28 @@ class Composer:
             composition: The composition by the times of kernels alone.
         """
         timed = {begin}
-        for _ in range(MOST_CORRECTIONS):
-            if composition.pipeline in timed or self._is_over():
-                break
-            pipelines = (begin, composition.pipeline)
-            times = self._profiler.in_places([Candidate(pipeline, self._build) for pipeline in pipelines])
-            for pipeline, seconds in zip(pipelines, times, strict=False):
-                network, step = self._kernels(pipeline)
-                assert network
-                self._times.learn(network, partial(self._scheduling[step.name].kernel_schedule, step), seconds)
-                _log.info("kernels take %.3g s in their places", math.fsum(seconds.values()))
-            timed.add(composition.pipeline)
-            composition = self._compose(begin) or composition
-        # A prediction for another place is good enough to try a schedule, and no reason to keep it.
-        self._times.are_corrected = True
-        return self._compose(begin) or composition
+        try:
+            for _ in range(MOST_CORRECTIONS):
+                if composition.pipeline in timed or self._is_over():
+                    break
+                self._time_in_places(begin, composition.pipeline)
+                timed.add(composition.pipeline)
+                composition = self._compose(begin) or composition
+            # A prediction for another place is good enough to try a schedule, and no reason to keep it.
+            self._times.are_corrected = True
+            return self._compose(begin) or composition
+        except OutOfTime:
+            _log.info("no time is left for kernels of other decisions on regions")
+            return composition
+
+    def _time_in_places(self, *pipelines: Pipeline) -> None:
+        """Time the kernels of pipelines in their networks."""
+        times = self._profiler.in_places([Candidate(pipeline, self._build) for pipeline in pipelines])
+        for pipeline, seconds in zip(pipelines, times, strict=False):
+            network, step = self._kernels(pipeline)
+            assert network
+            self._times.learn(network, partial(self._scheduling[step.name].kernel_schedule, step), seconds)
+            _log.info("kernels take %.3g s in their places", math.fsum(seconds.values()))
 
     def _compose(self, pipeline: Pipeline) -> Composition | None:
         begin, begin_pipeline = self.cost(pipeline), pipeline

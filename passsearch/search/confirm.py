@@ -282,6 +282,7 @@ def _summary(
         baseline_latency_s=tuple(process.baseline for process in processes),
         conditions=[process.conditions for process in processes],
         seconds=sum(result.seconds for result in results) + sum(each.wall_s for pair in further for each in pair),
+        level=level,
         consumption=[ConsumptionTurn(*result.consumed.artifacts) for result in results if result.consumed],
         cases=_case_gains(results, reproducible=reproducible, level=level),
     )

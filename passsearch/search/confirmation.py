@@ -74,6 +74,7 @@ class Confirmation:
         baseline_latency_s: Samples of the baseline.
         conditions: Conditions of each process.
         seconds: Wall time of all compiles and all timing, starts of processes included.
+        level: Confidence level of every interval, corrected for the number of looks at the repetitions.
         consumption: Consumption by repetition; empty where the device has no meter.
         cases: The gain in each case, where the network has several and ``throughput`` is that of the mean time.
     """
@@ -95,6 +96,7 @@ class Confirmation:
     baseline_latency_s: tuple[Samples, ...]
     conditions: Sequence[Conditions]
     seconds: float
+    level: float
     consumption: Sequence[ConsumptionTurn] = ()
     cases: tuple[CaseGain, ...] = ()
 
@@ -119,7 +121,8 @@ class Confirmation:
         # One process measures the consumption in each repetition, so a repetition is one value.
         if not self.consumption or not all(turn.has(objective) for turn in self.consumption):
             return None
-        return mean_ratio([turn.baseline.log_ratio(other(turn), objective=objective) for turn in self.consumption])
+        values = [turn.baseline.log_ratio(other(turn), objective=objective) for turn in self.consumption]
+        return mean_ratio(values, level=self.level)
 
     def keeps(self, objective: str, least: float) -> bool:
         """Return whether a gain in another objective leaves this share of the throughput; one binary loses none."""
@@ -156,8 +159,8 @@ class Confirmation:
             return True
         if self.same_binary and objective != "compile_time":
             return True
-        # What looks no better than the least gain is given up, although more repetitions might find it better: that
-        # can lose a win, and can make none.
+        # If the ratio so far is not above the least gain, the repetitions end. This can miss a real gain, but cannot
+        # report a false one.
         if ratio.value > 1 + MIN_GAIN:
             return False
         # Compiles are too few and too noisy for such a floor, so they end when it is clear which of two is faster.

@@ -233,7 +233,7 @@ def _refusal(confirmation: Confirmation, objective: str, *, keep_throughput: flo
     if confirmation.ratio(objective) is None:
         return f"{objective.replace('_', ' ')} could not be read while the winner was confirmed"
     if not confirmation.keeps(objective, keep_throughput):
-        return f"keeps less than {keep_throughput} of the throughput"
+        return f"it is not certain that it keeps {keep_throughput} of the throughput"
     if confirmation.same_binary and objective != "compile_time":
         return "the same binary as the baseline"
     return "no significant improvement"

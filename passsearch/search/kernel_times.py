@@ -31,6 +31,7 @@ class KernelTimes:
         """
         self._profiler, self._is_over = profiler, is_over
         self.alone: dict[str, dict[PassSpec, float]] = {}
+        self._asked: defaultdict[str, set[PassSpec]] = defaultdict(set)  # schedules that fail have no time
         self._in_places: defaultdict[str, dict[PassSpec, float]] = defaultdict(dict)
         self.are_corrected = False
 
@@ -38,14 +39,15 @@ class KernelTimes:
         """Return the times of a kernel alone, with these schedules among them if they run.
 
         Raises:
-            OutOfTime: A time is missing and no time is left.
+            OutOfTime: A schedule was never tried and no time is left.
         """
-        times = self.alone.setdefault(kernel.digest, {})
-        missing = [step for step in steps if step not in times]
+        times, asked = self.alone.setdefault(kernel.digest, {}), self._asked[kernel.digest]
+        missing = [step for step in steps if step not in asked]
         if missing:
             if self._is_over():
                 raise OutOfTime
             times.update(self._profiler.variants(network, kernel, missing))
+            asked.update(missing)
         return times
 
     def learn(self, network: NetworkKernels, schedule: Callable[[str], PassSpec], seconds: Mapping[str, float]) -> None:
@@ -64,8 +66,8 @@ class KernelTimes:
     def best_known(self, digest: str) -> Mapping[PassSpec, float]:
         """Return the times of a kernel, in its place where it was timed there.
 
-        A schedule that was not timed there is taken to lose as little as any other, so that it is tried next if that
-        makes it the fastest.
+        For a schedule not timed in its place, the time alone is multiplied by the smallest slowdown seen in this place.
+        If that estimate is the fastest, the schedule is timed next.
         """
         alone, places = self.alone[digest], self._in_places.get(digest, {})
         if places and self.are_corrected:

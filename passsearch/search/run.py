@@ -27,7 +27,7 @@ from passsearch.search.scoring import Scoring
 from passsearch.search.shortlist import shortlist
 from passsearch.search.study import BaselineFailed, Search
 from passsearch.search.time_plan import TimePlan, duration
-from passsearch.store import LIMIT_KEYS, RunFolder, open_fact_cache
+from passsearch.store import LIMIT_KEYS, RunFolder, open_fact_cache, read_result
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Callback; gets the current step in words, the number of evaluated candidates and the number of trials.
@@ -39,12 +39,56 @@ LOG_VERSION = 8
 """Grows when facts of the log change their meaning; a run of an earlier version cannot be continued."""
 
 OVERTIME = 0.1
-"""Share of a time limit by which a run may exceed it."""
+"""A confirmation starts only if the compiles of its first two repetitions exceed the time limit by no more than this
+share of it."""
 
 REPRODUCERS = 3
 """Largest number of reproducers in a run folder; each holds the network's constants twice."""
 
 _log = logging.getLogger(__name__)
+
+
+def session_settings(session: Session) -> dict[str, Json]:
+    """Return all that decides what is measured of a candidate; facts of a folder with other settings do not hold."""
+    model = session.model
+    return {
+        **_exceptional_settings(session),
+        "log_version": LOG_VERSION,
+        "model": model.sha256,
+        "inputs": model.to_request()["inputs"],
+        "batch": model.batch,
+        "dialect_code": dialect_digest(session.toolchain.dialect),
+        "catalogs": session.catalogs_sha256,
+        "threads": session.threads,
+        "device": _device_kind(session),
+        "target": session.target,
+        "toolchain": session.toolchain.name,
+        "tvm_version": session.toolchain.tvm_version,
+        "tvm_commit": session.toolchain.tvm_commit,
+        "tolerance": session.tolerance,
+    }
+
+
+def _exceptional_settings(session: Session) -> dict[str, Json]:
+    """Return the settings that are written only where they differ from the usual."""
+    # Only then, so that runs from before these settings existed can be continued. A run where nothing could be timed
+    # cannot be continued where something can; its key has the name that recorded runs use.
+    settings: dict[str, Json] = {"idle": True} if session.cannot_run_reason else {}
+    model = session.model
+    # It decides which network a compiler gets, so states of one version are not those of another.
+    settings |= {"onnxscript": simplifier_version()} if model.format == "onnx" else {}
+    settings |= {"function": model.function} if model.function else {}
+    settings |= {"cases": "; ".join(map(str, model.cases))} if model.cases else {}
+    if session.plans != MeasurementPlans():
+        settings["plans"] = repr(asdict(session.plans))
+    return settings
+
+
+def _device_kind(session: Session) -> dict[str, Json]:
+    """Return what two devices of one kind have in common: a run may go on, on another node with the same card."""
+    device = session.sensors.device
+    keys = ("name", "cores") if session.device_kind == "cpu" else ("name", "memory_bytes")
+    return {key: device[key] for key in keys if key in device}
 
 
 @dataclass(frozen=True)
@@ -62,24 +106,11 @@ class Run:
     @property
     def settings(self) -> dict[str, Json]:
         """Settings that must be equal for a run to be continued, apart from those in ``LIMIT_KEYS``."""
-        session, options, model = self.session, self.options, self.session.model
+        options = self.options
         return {
-            **self._exceptional_settings,
-            "log_version": LOG_VERSION,
-            "model": model.sha256,
-            "inputs": model.to_request()["inputs"],
-            "batch": model.batch,
-            "dialect_code": dialect_digest(session.toolchain.dialect),
-            "catalogs": session.catalogs_sha256,
-            "threads": session.threads,
-            "device": self._device_kind,
-            "target": session.target,
-            "toolchain": session.toolchain.name,
-            "tvm_version": session.toolchain.tvm_version,
-            "tvm_commit": session.toolchain.tvm_commit,
+            **session_settings(self.session),
             "objectives": [objective.name for objective in options.objectives],
             "seed": options.seed,
-            "tolerance": session.tolerance,
             "keep_throughput": options.keep_throughput,
             "passes": list(options.passes) if options.passes is not None else None,
             "additional": list(options.additional),
@@ -88,28 +119,6 @@ class Run:
             "trials": options.trials,
             "timeout_s": options.timeout_s,
         }
-
-    @property
-    def _exceptional_settings(self) -> dict[str, Json]:
-        """Settings that are written only where they differ from the usual."""
-        # Only then, so that runs from before these settings existed can be continued. A run where nothing could be
-        # timed cannot be continued where something can; its key has the name that recorded runs use.
-        settings: dict[str, Json] = {"idle": True} if self.session.cannot_run_reason else {}
-        model = self.session.model
-        # It decides which network a compiler gets, so states of one version are not those of another.
-        settings |= {"onnxscript": simplifier_version()} if model.format == "onnx" else {}
-        settings |= {"function": model.function} if model.function else {}
-        settings |= {"cases": "; ".join(map(str, model.cases))} if model.cases else {}
-        if self.session.plans != MeasurementPlans():
-            settings["plans"] = repr(asdict(self.session.plans))
-        return settings
-
-    @property
-    def _device_kind(self) -> dict[str, Json]:
-        """What two devices of one kind have in common: a run may go on, on another node with the same card."""
-        device = self.session.sensors.device
-        keys = ("name", "cores") if self.session.device_kind == "cpu" else ("name", "memory_bytes")
-        return {key: device[key] for key in keys if key in device}
 
     @property
     def _objective_names(self) -> str:
@@ -187,7 +196,7 @@ class _Execution:
         document = self._document(self._search.scoring, best, confirmation=confirmation, interrupted=interrupted)
         if interrupted:
             # A finished result of an earlier start is worth more than an interrupted one.
-            if not (self._folder.path / "result.json").exists():
+            if not self._has_finished():
                 self._folder.write_result(document)
             return document
         deployment = self._evaluator.deployment(best.candidate, self._folder.path)
@@ -200,6 +209,13 @@ class _Execution:
         # A continued run makes the others again where it needs them.
         self._evaluator.keep_only([self._search.scoring.baseline.built, best.built])
         return document
+
+    def _has_finished(self) -> bool:
+        """Return whether an earlier start finished and wrote its result."""
+        try:
+            return not read_result(self._folder.path).get("interrupted")
+        except UserError:  # there is none, or it is damaged
+            return False
 
     def _document(
         self, scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None, interrupted: bool

@@ -48,7 +48,9 @@ class Scoring:
         # One binary takes the same energy, whatever two windows read of it.
         if self.is_baseline_binary(scored.built):
             return 1.0
-        assert scored.consumption is not None
+        # Of a candidate that was far too slow to be timed, consumption is not measured either.
+        if scored.consumption is None:
+            return math.exp(REJECTED)
         baseline, candidate = scored.consumption
         return math.exp(baseline.log_ratio(candidate, objective=objective.name))
 

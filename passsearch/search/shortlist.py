@@ -77,6 +77,9 @@ def _time(
     evaluator: Evaluator, scoring: Scoring, candidates: Sequence[Scored], *, reference: Reference
 ) -> TimedSamples | Failure:
     key = "shortlist:" + ";".join(scored.built.key for scored in candidates)
+    # The ratios are those to the reference. The baseline is not named, so that runs from before it was are continued.
+    if reference.built.key != scoring.baseline.built.key:
+        key += f" beside {reference.built.key}"
     # Other orders of visits and depths of the stack than in the search, by whose samples these candidates are the best.
     plan = replace(evaluator.plans.shortlist_rounds, seed=scoring.options.seed + 1)
     built = (reference.built, *(scored.built for scored in candidates))

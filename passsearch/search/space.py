@@ -20,7 +20,6 @@ BUILDS = (BuildOptions(), BuildOptions(opt_level=3))
 
 Keys: TypeAlias = Mapping[str, str | int | float]
 """The value that a sampler chose for each key of ``distributions``."""
-"""The value that a sampler chose for each key of ``distributions``."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from passsearch.core import NOTICE_LOG, folder_bytes
 from passsearch.store.runs import delete_run, run_folders
 
 RECENT_S = 3600.0
-"""Seconds for which a used entry stays: between its making and its use, nothing marks it as in use."""
+"""An entry used within this many seconds is not removed: a process holds no lock between writing an entry and opening
+it."""
 
 STAMP = "limited"
 """File in the cache folder that says when, and to how many bytes, the cache was last limited."""

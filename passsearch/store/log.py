@@ -40,10 +40,14 @@ class Log:
         self._facts: dict[tuple[str, str], Fact] = {}
         self._written_s: dict[tuple[str, str], float] = {}
         self._elapsed_s: dict[int, float] = {}  # duration of every start of the run, by its number
-        self._recalled_s: float | None = None  # when the latest of the recalled facts was written
         self._read()
         self._start_number = max(self._elapsed_s, default=-1) + 1
         self._start = time.monotonic()
+        self._last_s = max(self._written_s.values(), default=0.0)  # when the last fact of earlier starts was written
+        self._reached_s = 0.0  # when the latest of the recalled facts was written
+        self._reached_at = self._start  # when it was recalled, on the monotonic clock
+        self._is_running = not self._facts
+        self._has_retried = False
         self._file = path.open("ab") if writable else None
         if self._file is not None:
             self._cut_end()
@@ -55,9 +59,9 @@ class Log:
 
     def recall(self, kind: str, key: str) -> Fact | None:
         """Return a fact, ``None`` if the log does not have it."""
-        written_s = self._written_s.get((kind, key))
-        if written_s is not None:
-            self._recalled_s = max(self._recalled_s or 0.0, written_s)
+        written_s = self._written_s.get((kind, key), 0.0)
+        if written_s > self.clock_s:
+            self._reached_s, self._reached_at, self._is_running = written_s, time.monotonic(), False
         return self._facts.get((kind, key))
 
     def record(self, kind: str, key: str, *, fact: Fact, durable: bool = True) -> Fact:
@@ -69,10 +73,12 @@ class Log:
             fact: The fact.
             durable: Wait until the disk has it. False is for facts that the disk has already in another file.
         """
-        elapsed_s = round(time.monotonic() - self._start, 4)
-        body = json.dumps(
-            {"kind": kind, "key": key, "start": self._start_number, "elapsed_s": elapsed_s, "fact": fact}
-        ).encode()
+        if not self._is_running:
+            self._has_retried |= (kind, key) in self._facts
+            self._is_running = True
+        elapsed_s, clock_s = round(time.monotonic() - self._start, 4), self.clock_s
+        times = {"elapsed_s": elapsed_s, "clock_s": round(clock_s, 4)}
+        body = json.dumps({"kind": kind, "key": key, "start": self._start_number, **times, "fact": fact}).encode()
         if self._file is not None:
             self._file.write(b"%08x %s\n" % (zlib.crc32(body), body))
             self._file.flush()
@@ -80,7 +86,7 @@ class Log:
             if durable:
                 os.fsync(self._file.fileno())
         self._elapsed_s[self._start_number] = elapsed_s
-        self._store(kind, key, fact=fact)
+        self._store(kind, key, fact=fact, written_s=clock_s)
         return fact
 
     @property
@@ -101,18 +107,23 @@ class Log:
 
     @property
     def times(self) -> Mapping[tuple[str, str], float]:
-        """Time at which every fact was written, by kind and key, on the clock of ``seconds``."""
+        """Time at which every fact was written, by kind and key, on the clock of ``clock_s``."""
         return self._written_s
 
     @property
     def clock_s(self) -> float:
-        """Time on the clock of ``seconds`` that the search has reached.
+        """Time that the search has reached: that of ``seconds``, but for facts of earlier starts that are read again.
 
         While a continued run only reads facts of earlier starts, this is the time at which the latest one it read was
         written. A continued run therefore stops at the same trial for the same time limit.
         """
-        has_recorded = self._start_number in self._elapsed_s
-        return self.seconds if has_recorded or self._recalled_s is None else self._recalled_s
+        if not self._is_running:
+            return self._reached_s
+        # A fact that is made again, such as an accident, is no end of the reading: later facts are read after it. With
+        # the time of all earlier starts the run would end there, and lose what these starts had found.
+        if self._has_retried and self._reached_s < self._last_s:
+            return self._reached_s + time.monotonic() - self._reached_at
+        return self.seconds
 
     def close(self) -> None:
         """Close the file."""
@@ -125,9 +136,9 @@ class Log:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _store(self, kind: str, key: str, *, fact: Fact) -> None:
+    def _store(self, kind: str, key: str, *, fact: Fact, written_s: float) -> None:
         self._facts[kind, key] = self.latest = fact
-        self._written_s[kind, key] = sum(self._elapsed_s.values())
+        self._written_s[kind, key] = written_s
 
     def _read(self) -> None:
         """Read all lines that are complete and whole."""
@@ -143,7 +154,9 @@ class Log:
                 continue
             # The last line of a start overwrites the earlier ones, so this becomes the duration of the start.
             self._elapsed_s[entry["start"]] = entry["elapsed_s"]
-            self._store(entry["kind"], entry["key"], fact=entry["fact"])
+            # Earlier versions wrote no `clock_s`.
+            written_s = entry.get("clock_s", sum(self._elapsed_s.values()))
+            self._store(entry["kind"], entry["key"], fact=entry["fact"], written_s=written_s)
         if damaged:
             _notices.warning(
                 "%s is damaged: left out %d of %d lines, the first of which is line %d; what they said is done again",
@@ -186,9 +199,10 @@ def _parse_line(line: bytes) -> dict[str, Any] | None:
 def _is_entry(entry: object) -> bool:
     if not isinstance(entry, dict):
         return False
-    texts, start, elapsed_s = (entry.get("kind"), entry.get("key")), entry.get("start"), entry.get("elapsed_s")
-    is_number = isinstance(elapsed_s, int | float) and 0 <= elapsed_s < math.inf
+    texts, start = (entry.get("kind"), entry.get("key")), entry.get("start")
+    times = entry.get("elapsed_s"), entry.get("clock_s", 0.0)
+    are_times = all(isinstance(each, int | float) and 0 <= each < math.inf for each in times)
     is_start = isinstance(start, int) and start >= 0
     return (
-        all(isinstance(text, str) for text in texts) and is_start and is_number and isinstance(entry.get("fact"), dict)
+        all(isinstance(text, str) for text in texts) and is_start and are_times and isinstance(entry.get("fact"), dict)
     )

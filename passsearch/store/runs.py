@@ -1,5 +1,6 @@
 """The runs in a folder: what they found, how large they are, and which may be deleted."""
 
+import logging
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,8 @@ from passsearch.errors import UserError
 from passsearch.store.run_folder import RESULT, read_result
 
 DAY_S = 86_400.0
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,10 @@ def run_folders(parent: Path) -> list[Path]:
 
 
 def delete_runs(parent: Path, *, older_than_s: float) -> list[StoredRun]:
-    """Delete the runs in a folder that measured nothing for so long, and return them; runs in use stay."""
+    """Delete the runs in a folder that measured nothing for so long, and return them.
+
+    Runs that are in use or cannot be deleted stay.
+    """
     return [run for run in stored_runs(parent) if run.age_s >= older_than_s and delete_run(run.folder)]
 
 
@@ -62,10 +68,11 @@ def _stored_run(folder: Path) -> StoredRun:
 
 
 def delete_run(folder: Path) -> bool:
-    """Delete a run and return true; return false for one in use."""
+    """Delete a run and return true; return false for one that is in use or cannot be deleted."""
     try:
         with FileLock(folder / ".lock", timeout=0):
             shutil.rmtree(folder)
-    except Timeout:
+    except (Timeout, OSError) as error:  # a shared cache may have runs of other users
+        _log.info("the run %s stays: %s", folder, error)
         return False
     return True

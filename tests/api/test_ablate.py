@@ -51,6 +51,15 @@ def test_an_ablation_without_time_finds_what_needs_no_timing(run: Path, job: Job
     folder = result.export(tmp_path / "deploy", minimal=True)
     assert str(read_pipeline(folder).pipeline) == ",".join(job.cheap), "the same binary without the third pass"
 
+    facts = (run / "ablation" / "log.jsonl").read_bytes()
+    again = passsearch.ablate(run, timeout=0, plans=PLANS)
+    assert (run / "ablation" / "log.jsonl").read_bytes() == facts
+    assert again["measured"]["measured_at"] == cut["measured"]["measured_at"], "nothing was measured again"
+    settings = json.loads((run / "ablation" / "run.json").read_text())
+    (run / "ablation" / "run.json").write_text(json.dumps({**settings, "dialect_code": "of another version"}))
+    passsearch.ablate(run, timeout=0, plans=PLANS)
+    assert not (run / "ablation" / "log.jsonl").read_bytes().startswith(facts), "facts of other passes do not hold"
+
     document = json.loads((run / "result.json").read_text())
     document["best"]["pipeline"] = ""
     (run / "result.json").write_text(json.dumps(document))

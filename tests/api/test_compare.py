@@ -1,13 +1,18 @@
 """Comparisons of baselines, pipelines and compilers on a real compiler."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import short_plans
 from jobs import Job
 
+from passsearch.core import Candidate, Failure
+from passsearch.dialects import dialect
 from passsearch.errors import UserError
-from passsearch.search import Document
+from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
+from passsearch.search import Document, Side
+from passsearch.search.comparison import _share_reference
 from passsearch.toolchain import Toolchain
 
 
@@ -151,6 +156,21 @@ def test_compilers_are_compared_by_name(relay: Toolchain, relax: Toolchain, tiny
     assert {len(row) for row in samples} == {8}, "4 rounds in 2 processes"
     assert len({row["binary"] for row in measured}) == 4, "O3 stands there twice"
     assert all(row["outputs"]["deviation"] <= row["outputs"]["tolerance"] for row in measured)
+
+
+class FailingEvaluator(SimulatedEvaluator):
+    """A compiler that builds nothing."""
+
+    session = SimpleNamespace(dialect=dialect("relay"), toolchain=SimpleNamespace(name="relay"))
+
+    def build(self, state: str, candidate: Candidate, **_: object) -> Failure:
+        return Failure("compile_error", "build", "", "no rule for this operator")
+
+
+def test_a_reference_that_fails_is_named_before_other_toolchains_are_judged_by_it() -> None:
+    sides = [Side(FailingEvaluator(Machine(Noise(), 0), {}), ()) for _ in range(2)]  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"The baseline `O0` fails on this network, .*no rule for this operator"):
+        _share_reference(sides)
 
 
 def test_the_papers_protocol_is_for_one_toolchain(relay: Toolchain, relax: Toolchain, tiny_network: Path) -> None:

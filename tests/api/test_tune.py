@@ -16,8 +16,11 @@ import short_plans
 from jobs import Job, tune_and_confirm
 
 import passsearch
+from passsearch.api.common import model_file, open_evaluator, worker_limits
+from passsearch.core import Failure, Pipeline
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
+from passsearch.evaluate import open_session
 
 PROGRAM = Path(__file__).parent / "programs" / "tune_until_killed.py"
 
@@ -238,3 +241,50 @@ def test_a_network_that_cannot_be_imported_is_refused_with_the_reason(job: Job, 
     with pytest.raises(UserError, match="Cannot import"):
         short_plans.tune(tmp_path / "odd.onnx", toolchain=job.toolchain.name, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("job", ["relax"], indirect=True)
+def test_a_pass_that_hangs_does_not_outlast_a_short_run(
+    job: Job, tiny_network: Path, bad_passes: Path, tmp_path: Path
+) -> None:
+    model = model_file(tiny_network, None, inputs=None, batch=None, toolchain=job.toolchain.name)
+    limits, own = worker_limits(600.0, None, timeout=3.0), [bad_passes]
+    session = open_session(model, toolchain=job.toolchain.name, target=None, catalogs=own, limits=limits)
+    with open_evaluator(session, folder=tmp_path / "own", remember=False) as evaluator:
+        failure = evaluator.reach(Pipeline.parse("Hang"))
+    assert isinstance(failure, Failure) and failure.kind == "timeout"
+
+
+@pytest.mark.parametrize("job", ["relax"], indirect=True)
+def test_an_interrupted_result_gives_way_to_a_later_one_and_a_finished_result_does_not(
+    job: Job, tiny_network: Path, tmp_path: Path
+) -> None:
+    def interrupt(most: int) -> dict[str, Any]:
+        def progress(_: str, evaluated: int, __: int) -> None:
+            if evaluated >= most:
+                raise KeyboardInterrupt
+
+        options = {"toolchain": job.toolchain.name, "trials": 3, "confirm": 0, "passes": job.cheap}
+        short_plans.tune(tiny_network, **options, progress=progress, out=tmp_path / "run")
+        return json.loads((tmp_path / "run" / "result.json").read_text())
+
+    first, second, whole = interrupt(1), interrupt(2), interrupt(9)
+    assert [document["interrupted"] for document in (first, second, whole)] == [True, True, False]
+    assert len(first["trials"]) < len(second["trials"])
+    assert interrupt(1) == whole
+
+
+def test_a_folder_of_a_session_is_not_continued_with_another_network(
+    job: Job, tiny_network: Path, small_network: Path, tmp_path: Path
+) -> None:
+    options = {"toolchain": job.toolchain.name, "folder": tmp_path / "own", "remember": False}
+    with passsearch.session(tiny_network, **options) as evaluator:
+        evaluator.reach(Pipeline.parse(job.cheap[0]))
+        with pytest.raises(UserError, match="in use by another process"), passsearch.session(tiny_network, **options):
+            pass
+    facts = (tmp_path / "own" / "log.jsonl").read_bytes()
+    with pytest.raises(UserError, match="was started with model"), passsearch.session(small_network, **options):
+        pass
+    with passsearch.session(tiny_network, **options) as evaluator:
+        evaluator.reach(Pipeline.parse(job.cheap[0]))
+    assert (tmp_path / "own" / "log.jsonl").read_bytes() == facts, "the same network goes on"

@@ -1,5 +1,6 @@
 """Facts that are read again: a timeout counts until the deadline grows."""
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -14,9 +15,10 @@ from passsearch.store import Log
 TIMEOUT = Failure("timeout", "apply", "Hang", "no answer within 5 s")
 
 
-def store(log: Log, deadline_s: float, cache: Log | None = None) -> FactStore:
+def store(log: Log, deadline_s: float, cache: Log | None = None, *, run_s: float = math.inf) -> FactStore:
     """A store of a session with a deadline."""
-    return FactStore(cast(Session, SimpleNamespace(limits=WorkerLimits(deadline_s))), log, cache=cache, seconds={})
+    session = cast(Session, SimpleNamespace(limits=WorkerLimits(deadline_s, run_s=run_s)))
+    return FactStore(session, log, cache=cache, seconds={})
 
 
 @pytest.mark.parametrize(("deadline_s", "is_known"), [(5.0, True), (2.0, True), (50.0, False)])
@@ -27,6 +29,15 @@ def test_a_timeout_is_final_until_the_deadline_grows(deadline_s: float, is_known
     assert (fact is not None) is is_known
     if fact is not None:
         assert read_fact(fact, lambda _: None) == TIMEOUT
+
+
+@pytest.mark.parametrize(("run_s", "is_known"), [(5.0, True), (50.0, False)])
+def test_a_pass_that_took_all_of_a_short_run_is_tried_again_in_a_longer_one(
+    run_s: float, is_known: bool, tmp_path: Path
+) -> None:
+    with Log(tmp_path / "log.jsonl") as log:
+        store(log, 600.0, run_s=5.0).record("edge", "root|Hang", fact={"failure": TIMEOUT.to_json()})
+        assert (store(log, 600.0, run_s=run_s).recall("edge", "root|Hang") is not None) is is_known
 
 
 @pytest.mark.parametrize(("kind", "is_shared"), [("compile_error", True), ("infra", False), ("oom", False)])

@@ -1,5 +1,6 @@
 """Kernels of a real network are listed, timed alone, and remembered for every network that has them."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,10 +8,12 @@ from short_plans import SHORT
 
 import passsearch
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
-from passsearch.evaluate import NetworkKernels, WorkerEvaluator
+from passsearch.evaluate import NetworkKernels, WorkerEvaluator, open_session
+from passsearch.frontends import resolve
 from passsearch.store import Log
 from passsearch.toolchain import Toolchain
 
+DATA = Path(__file__).parents[1] / "data"
 BEFORE = 'FoldBatchnormToConv2D,DecomposeOpsForInference,FoldConstant{evaluator="numpy"},ConvertLayout'
 LOOPS = 'FoldConstant{evaluator="numpy"},LegalizeOps,AnnotateTIROpPattern,FuseOps{fuse_opt_level=2},FuseTIR'
 SCHEDULES = [
@@ -40,10 +43,11 @@ def test_kernels_are_listed_and_timed_alone(relax: Toolchain) -> None:
 
 
 def test_every_run_of_a_kernel_and_the_time_of_its_build_are_kept(relax: Toolchain, tmp_path: Path) -> None:
-    with passsearch.session("zoo:resnet_tiny", toolchain=relax.name, folder=tmp_path, remember=False) as evaluator:
+    options = {"toolchain": relax.name, "folder": tmp_path / "own", "remember": False}
+    with passsearch.session("zoo:resnet_tiny", **options) as evaluator:
         network = kernels_of(evaluator, f"{BEFORE},{LOOPS}")
         ((_, seconds),) = evaluator.variants(network, network.kernels[0], SCHEDULES[:1]).items()
-    with Log(next(tmp_path.rglob("*.jsonl")), writable=False) as log:
+    with Log(tmp_path / "own" / "log.jsonl", writable=False) as log:
         (key,) = [key for kind, key in log.times if kind == "variant"]
         fact = log.recall("variant", key)
     assert fact
@@ -71,6 +75,22 @@ def test_a_schedule_that_fails_is_left_out(relax: Toolchain) -> None:
 def test_a_network_of_operators_has_no_kernels(relax: Toolchain) -> None:
     with passsearch.session("zoo:resnet_tiny", toolchain=relax.name) as evaluator:
         assert kernels_of(evaluator, BEFORE).kernels == ()
+
+
+def test_times_of_kernels_hold_only_for_the_same_code_of_own_passes(relax: Toolchain, tmp_path: Path) -> None:
+    shutil.copy(DATA / "bad_passes.yaml", tmp_path)
+    shutil.copy(DATA / "bad_relax_passes.py", tmp_path / "bad_passes.py")
+    model = resolve("zoo:resnet_tiny", folder=tmp_path / "models")
+
+    def cache_path(*catalogs: Path) -> Path:
+        return open_session(model, toolchain=relax.name, target=None, catalogs=catalogs).kernel_cache_path
+
+    catalog = tmp_path / "bad_passes.yaml"
+    assert cache_path(catalog) == cache_path(catalog)
+    before = cache_path(catalog)
+    with (tmp_path / "bad_passes.py").open("a") as file:
+        file.write("# changed\n")
+    assert cache_path(catalog) != before
 
 
 def test_convolutions_of_one_shape_are_alike(relax: Toolchain) -> None:

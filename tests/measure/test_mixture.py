@@ -12,7 +12,7 @@ from passsearch.measure.kernels import PlacePlan, profile_networks, time_places
 from passsearch.measure.mixture import Mixture, WeightedSeconds
 from passsearch.measure.outputs import verify
 from passsearch.measure.processor import CpuTimes
-from passsearch.measure.rounds import RoundPlan, run_race
+from passsearch.measure.rounds import RoundPlan, measure, run_race
 
 ROW = TensorType((2,), "float32")
 CASES = [
@@ -65,6 +65,13 @@ def test_a_sample_is_the_mean_by_weights_with_the_seconds_of_each_case() -> None
 def test_a_short_case_runs_more_often_than_a_long_one() -> None:
     _, runs = race(RoundPlan(rounds=3, runs=2, run_s=0.02))
     assert runs["main_short"] > 2 * runs["main_long"]
+
+
+def test_the_only_sample_of_a_slow_network_is_the_mean_by_weights_too() -> None:
+    network = Mixture(TwoFunctions(), CASES)
+    answer = measure([network], types=TYPES, plan=RoundPlan(visit_s=0.001, race_s=0.001), cores=[0])
+    ((sample,),), ((parts,),) = answer["samples"], answer["parts"]
+    assert sample == pytest.approx(0.25 * parts[0] + 0.75 * parts[1]) and sample < SECONDS["main_long"]
 
 
 def test_outputs_of_every_case_are_compared(tmp_path) -> None:

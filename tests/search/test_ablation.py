@@ -1,11 +1,14 @@
 """The steps of an ablation, and the rule by which a pass is worth something."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from passsearch.core import Candidate, Interval, Pipeline
+from passsearch.core import Candidate, Failure, FailureKind, Interval, Pipeline
+from passsearch.evaluate import Built
 from passsearch.evaluate.testing.simulated import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Ratio
 from passsearch.search.ablation import Ablation
@@ -126,3 +129,33 @@ def test_timing_ends_at_a_look_for_which_the_intervals_are_corrected(until_decid
     rows = AblationRows(steps, evaluator, readings, None, Candidate(), "throughput")  # type: ignore[arg-type]
     # Of every step throughput and compile time, at every look; five steps.
     assert rows.level == pytest.approx(1 - 0.05 / (2 * 5 * len(looks)))
+
+
+class IdleEvaluator(SimulatedEvaluator):
+    """An evaluator whose artifacts cannot run, so that only compile times are measured."""
+
+    session = SimpleNamespace(cannot_run_reason="no GPU here", sensors=None)
+    builder = SimpleNamespace(kernel_hashes=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "worth", "is_complete"),
+    [("compile_error", "needed", True), ("timeout", "undecided", True), ("oom", "undecided", False)],
+)
+def test_a_pass_is_needed_only_if_the_network_fails_without_it_whatever_the_machine(
+    kind: FailureKind, worth: str, is_complete: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the simulated artifacts have relative paths
+    evaluator = IdleEvaluator(Machine(Noise(), 3), {})
+    failure = Failure(kind, "build", "", "it failed")
+    steps = [
+        replace(step, outcome=failure if step.name == "-A" else evaluator.build(step.name, step.candidate))
+        for step in ablation_steps(Candidate(Pipeline.parse("A,B")))
+    ]
+    side = Side(evaluator, ())  # type: ignore[arg-type]
+    ablation = Ablation(side, Candidate(), Candidate(), "throughput", lambda *_: None, lambda: math.inf)
+    reference = evaluator.build("root", Candidate())
+    assert isinstance(reference, Built)
+    rows = ablation._measure(steps, reference)
+    assert {step.name: rows.row(step)["worth"] for step in steps}["-A"] == worth
+    assert rows.readings.is_complete == is_complete

@@ -142,20 +142,42 @@ def test_values_that_were_timed_before_the_time_is_up_are_used() -> None:
     assert "small2" not in {name for name, _ in profiler.timed}
 
 
+def test_a_value_that_failed_needs_no_time_again() -> None:
+    times = {**TIMES, "large4": {}, "small4": {"ScheduleCPU": 1.0}}
+    profiler = NetworkProfiler(times, {name: {0: seconds["ScheduleCPU"]} for name, seconds in times.items() if seconds})
+    composer = Composer(profiler, ENTRIES, is_over=lambda: bool(profiler.built))  # type: ignore[arg-type]
+    composition = composer.compose(BEGIN)
+    assert composition is not None and '{"0":2,"1":2,"2":4}' in str(composition.pipeline)
+    assert profiler.built, "the time ended after the first kernels were timed in their places"
+
+
+class Interfering(TableProfiler):
+    """With tiles of 4 in both kinds, which save time one by one, another kernel appears."""
+
+    def kernels(self, state: str) -> NetworkKernels | Failure:
+        network = super().kernels(state)
+        assert not isinstance(network, Failure)
+        names = {kernel.name for kernel in network.kernels}
+        extra = Kernel("joined", "joined", 1, 0, 10)
+        return NetworkKernels(state, (*network.kernels, extra), 0) if names == {"large4", "small4"} else network
+
+
 def test_values_that_cost_time_together_are_not_used() -> None:
-    class Interfering(TableProfiler):
-        """With tiles of 4 in both kinds, which save time one by one, another kernel appears."""
-
-        def kernels(self, state: str) -> NetworkKernels | Failure:
-            network = super().kernels(state)
-            assert not isinstance(network, Failure)
-            names = {kernel.name for kernel in network.kernels}
-            extra = Kernel("joined", "joined", 1, 0, 10)
-            return NetworkKernels(state, (*network.kernels, extra), 0) if names == {"large4", "small4"} else network
-
     times = {**TIMES, "small4": {"ScheduleCPU": 1.0}, "joined": {"ScheduleCPU": 50.0}}
     composed = compose(Interfering(times))
     assert composed == str(BEGIN)
+
+
+def test_where_the_time_ends_after_kernels_were_timed_in_their_places_the_composition_so_far_is_used() -> None:
+    class InterferingNetwork(Interfering, NetworkProfiler):
+        """Small tiles pay once the network was run, and lead to a kernel that nobody has timed alone."""
+
+    places = {"large0": {0: 5.0}, "large4": {0: 3.0}, "small0": {0: 9.0}}
+    profiler = InterferingNetwork({**TIMES, "joined": {"ScheduleCPU": 0.1}}, places)
+    composer = Composer(profiler, ENTRIES, is_over=lambda: bool(profiler.built))  # type: ignore[arg-type]
+    composition = composer.compose(BEGIN)
+    assert composition is not None and '{"0":4,"1":4}' in str(composition.pipeline)
+    assert profiler.built and "joined" not in {name for name, _ in profiler.timed}
 
 
 def test_the_prediction_is_the_sum_over_calls() -> None:

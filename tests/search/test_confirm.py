@@ -4,14 +4,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
-from passsearch.evaluate import FreshCompile, MeasurementPlans
+from passsearch.dialects import dialect
+from passsearch.evaluate import Consumed, FreshCompile, MeasurementPlans
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
+from passsearch.measure import Consumption, mean_ratio
 from passsearch.search import Confirmation, confirm
+from passsearch.search.audit import _confirm_again
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
 FAST = Candidate(Pipeline((PassSpec.of("Fast"),)))
@@ -32,6 +36,18 @@ class NoisyCompiles(SimulatedEvaluator):
         fresh = super().compile_fresh(key, candidate, timing_key=timing_key, kinds=kinds)
         assert isinstance(fresh, FreshCompile)
         return replace(fresh, build_s=20.0 * math.exp(self._machine_rng.gauss(0, self._compile_noise)))
+
+
+class Metered(SimulatedEvaluator):
+    """A machine with a meter, whose energies of an inference are those given, by repetition."""
+
+    energies_j: Sequence[float] = ()
+
+    def measure_consumption(self, key: str, *_: object, **__: object) -> Consumed:  # type: ignore[override]
+        """Return that baseline and twin take 1 J."""
+        candidate_j = self.energies_j[int(key.partition("-")[0])]
+        artifacts = tuple(Consumption((energy_j,), None, None) for energy_j in (1.0, 1.0, candidate_j))
+        return Consumed(artifacts, 1.0)
 
 
 class IrreproducibleCompiles(SimulatedEvaluator):
@@ -106,6 +122,36 @@ def test_for_compile_time_it_must_be_clear_which_of_two_compiles_faster() -> Non
 def test_what_is_certainly_no_better_is_given_up_after_the_fewest_repetitions() -> None:
     confirmation = confirmation_of(0.9)
     assert confirmation.repetitions == 3 and not confirmation.improves("throughput", keep_throughput=0.0)
+
+
+def test_energy_is_judged_at_the_level_of_all_looks() -> None:
+    evaluator = Metered(Machine(Noise(), 3), {"Fast": 1.1})
+    # At 95 % three repetitions would say that this is a gain; a confirmation looks up to seven times.
+    evaluator.energies_j = (0.95, 0.92, 0.90, *[0.93, 0.91, 0.92] * 2)
+    assert mean_ratio([-math.log(energy_j) for energy_j in evaluator.energies_j[:3]]).interval.low > 1.01
+    confirmation = confirmed(evaluator, objective="energy")
+    assert confirmation.repetitions > 3 and confirmation.improves("energy", keep_throughput=0.98)
+
+
+class Audited(SimulatedEvaluator):
+    """An evaluator as an audit opens one."""
+
+    session = SimpleNamespace(dialect=dialect("relay"))
+
+
+@pytest.mark.parametrize("seed", [3, 5, 6])
+def test_an_audit_of_a_win_in_compile_time_goes_on_until_throughput_is_certain(seed: int) -> None:
+    evaluator = Audited(Machine(Noise(process=0.01, compile=0.01), seed), {}, compile_gains={"Fast": 2.0})
+    claim = {"objective": "compile_time", "keep_throughput": 0.98}
+    confirmation = _confirm_again(
+        evaluator,  # type: ignore[arg-type]
+        FAST,
+        claim=claim,
+        repetitions=2,
+        progress=lambda _: None,
+    )
+    assert isinstance(confirmation, Confirmation)
+    assert confirmation.improves("compile_time", keep_throughput=0.98)
 
 
 def noisy_equals(seed: int, **plans: Any) -> Confirmation:

@@ -9,9 +9,11 @@ import pytest
 
 from passsearch.catalog import load
 from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpec, Pipeline
-from passsearch.evaluate import Built, CandidateSamples
+from passsearch.evaluate import Built, CandidateSamples, Consumed, TimedSamples, TimingRequest
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
+from passsearch.measure import Consumption
 from passsearch.search import RunOptions, Scored, Search, Space, shortlist
+from passsearch.search.records import Reference
 from passsearch.search.shortlist import SHORTLIST
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
@@ -179,6 +181,59 @@ def test_candidates_are_timed_beside_a_far_faster_one_and_compared_with_the_base
     assert str(ranked[0].candidate.pipeline) == "Quick"
     ratios = {str(each.candidate.pipeline): each.ratio.value for each in ranked if each.ratio}
     assert ratios == pytest.approx({"Fast": 120, "Quick": 150, "Equal": 130}, rel=0.1)
+
+
+class Remembering(KnownCandidates):
+    """Samples of new processes are taken once for each key, as those in the log of a run."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.timed: dict[str, TimedSamples | Failure] = {}
+
+    def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
+        """Return the samples in the log, or take them."""
+        if request.key not in self.timed:
+            self.timed[request.key] = super().time_fresh(request)
+        return self.timed[request.key]
+
+
+def test_a_shortlist_beside_another_reference_is_timed_anew() -> None:
+    evaluator = Remembering(Machine(Noise(), 0), {"Quick": 1.9, "Fast": 1.85, "Old": 1.3})
+    study = make_search(evaluator, ["Quick", "Fast", "Old"])
+    study.run()
+    assert study.scoring is not None and study.reference is not None
+    old = next(scored for scored in study.scored.values() if str(scored.candidate.pipeline) == "Old")
+    for reference in (study.reference, Reference(old.built, gain=1.3)):
+        ranked = shortlist(evaluator, study.scoring, study.ranked(), reference=reference)
+        ratios = {str(scored.candidate.pipeline): scored.ratio.value for scored in ranked if scored.ratio}
+        assert ratios["Quick"] == pytest.approx(1.9, rel=0.1)
+
+
+class Metered(KnownCandidates):
+    """Candidates on a machine with a meter; one inference of `Slow` takes far longer than the baseline's."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.batch = 32
+
+    def build(self, state: str, candidate: Candidate, *, longest_s: float = math.inf) -> Built | Failure:
+        """Return an artifact with the seconds of its first inference."""
+        built = super().build(state, candidate)
+        assert isinstance(built, Built)
+        return replace(built, run_s=60.0 if state == "Slow" else 0.01)
+
+    def measure_consumption(self, *_: object, **__: object) -> Consumed:  # type: ignore[override]
+        """Return that baseline and candidate take the same energy."""
+        return Consumed((Consumption((1.0,), None, None),) * 2, 1.0)
+
+
+@pytest.mark.parametrize("keep_throughput", [0.98, 1e-4])
+def test_a_candidate_far_too_slow_to_be_timed_ends_no_search_for_energy(keep_throughput: float) -> None:
+    study = make_search(Metered(Machine(Noise(), 0), {}), ["Slow", "Equal"], "energy", keep_throughput=keep_throughput)
+    study.run()
+    by_name = {str(scored.candidate.pipeline): scored for scored in study.scored.values()}
+    assert "not_timed" in by_name["Slow"].conditions and by_name["Slow"].batch == 32
+    assert by_name["Equal"] in study.ranked() and study.ranked()[0] is not by_name["Slow"]
 
 
 class ShortDisk(KnownCandidates):

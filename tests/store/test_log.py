@@ -114,6 +114,30 @@ def test_the_clock_of_a_continued_run_goes_with_the_facts_it_reads_and_never_bac
         assert log.clock_s >= 4.5
 
 
+def test_a_fact_that_a_continued_run_makes_again_takes_no_time_from_what_earlier_starts_found(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes((Path(__file__).parent / "data" / "log.jsonl").read_bytes())  # "a" at 1.5 s, "c" at 4.5 s
+    with Log(path) as log:
+        log.recall("edge", "a")  # an accident, which is made again and leads to something new
+        log.record("edge", "a", fact={"state": "again"})
+        log.record("edge", "b", fact={"state": "new"})
+        assert 1.5 <= log.clock_s < 2.5
+        assert log.recall("edge", "c") and log.clock_s == 4.5
+        log.record("edge", "d", fact={})
+        assert log.clock_s == pytest.approx(log.seconds, abs=0.1), "the earlier facts are behind it"
+    with Log(path) as log:
+        reached = [log.recall("edge", key) and log.clock_s for key in "abc"]
+        assert reached == [pytest.approx(1.5, abs=1.0), pytest.approx(1.5, abs=1.0), 4.5]
+
+
+def test_the_clock_of_a_continued_run_is_its_wall_time_once_it_finds_something_new(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes((Path(__file__).parent / "data" / "log.jsonl").read_bytes())
+    with Log(tmp_path / "log") as log:
+        log.recall("edge", "a")
+        log.record("edge", "b", fact={})
+        assert log.clock_s == pytest.approx(log.seconds, abs=0.1)
+
+
 def test_the_clock_of_a_run_is_not_set_back_by_a_fact_it_has_just_written(tmp_path: Path) -> None:
     with Log(tmp_path / "log") as log:
         log.record("edge", "a", fact={})

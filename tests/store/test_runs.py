@@ -54,6 +54,13 @@ def test_old_runs_are_deleted_but_none_in_use_and_no_other_folder(runs: Path) ->
     assert {folder.name for folder in runs.iterdir()} == {"new", "thesis"}
 
 
+def test_a_run_that_cannot_be_deleted_stays_and_does_not_keep_the_others(runs: Path) -> None:
+    (runs / "new" / ".lock").unlink(missing_ok=True)
+    (runs / "new" / ".lock").mkdir()
+    assert [run.folder.name for run in delete_runs(runs, older_than_s=0.0)] == ["old"]
+    assert (runs / "new").exists()
+
+
 def test_the_commands_list_and_delete(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["runs", "list", str(runs)]) == app.DONE
     listed = capsys.readouterr().out
