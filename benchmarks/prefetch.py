@@ -73,12 +73,14 @@ def _ratio(row: Mapping[str, Any]) -> str:
 def main() -> None:
     """Measure what is missing, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("networks", nargs="*", default=list(NETWORKS), choices=NETWORKS)
+    parser.add_argument("networks", nargs="*", default=list(NETWORKS), help="(%(default)s)")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--table", action="store_true", help="print Markdown, and measure nothing")
     options = parser.parse_args()
+    if unknown := [name for name in options.networks if name not in NETWORKS]:
+        parser.error(f"unknown network {unknown[0]}; choose from {', '.join(NETWORKS)}")
     document: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {"networks": {}}
     for network in options.networks:
         if network not in document["networks"] and not options.table:

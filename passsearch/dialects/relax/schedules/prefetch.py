@@ -28,9 +28,9 @@ LEAST_BYTES = 1 << 20
 LEAST_ROWS, FEW_USES, MOST_USES = 4, 4, 64
 """Where products ask for weights by themselves: in tiles of so many rows, if up to so many tiles use the same weights.
 
-Products of 768 by 3,072 take 0.7 to 0.8 of the time with 16 and 32 rows (two and four tiles), and 0.8 to 0.95 with 64
-and 128 (``benchmarks/prefetch_products.py``). With one row, loading takes far longer than computing, and with many
-tiles there is little to load.
+Products of 768 by 3,072 take 0.78 to 0.85 of the time with 16 to 64 rows (two to eight tiles), and 0.91 with 128
+(``benchmarks/prefetch_products.py``, an Intel Xeon with AVX-512). With one row, loading takes far longer than
+computing, and with many tiles there is little to load.
 """
 
 STEPS_OF_FEW_USES, STEPS_OF_MANY_USES = 8, 64
