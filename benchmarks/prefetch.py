@@ -1,19 +1,21 @@
 """Measures what prefetched weights give: ``python benchmarks/prefetch.py [NETWORK …]``.
 
 Each network is one ``passsearch bench`` of a sequence of the catalog, whose ``ScheduleCPU`` decides where products
-prefetch their weights (``prefetching``) or never does so (``not``), beside ONNX Runtime and OpenVINO. Outputs are the
+prefetch their weights (``with``) or never does so (``without``), beside ONNX Runtime and OpenVINO. Outputs are the
 same, as prefetches compute nothing. Networks that the JSON has are not measured again; ``--table`` prints it and
 measures nothing.
 """
 
 import argparse
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import passsearch
 from passsearch.catalog import load
+from passsearch.measure import mean_ratio
 
 RESULTS = Path(__file__).parent / "results" / "relax" / "prefetch.json"
 NETWORKS = {
@@ -23,10 +25,9 @@ NETWORKS = {
     "resnet50": "winograd-schedule-cpu",
     "vgg19": "winograd-schedule-cpu",
     "mobilenet_v2": "nhwc-schedule-cpu",
-    "llama_decode": "schedule-cpu",
 }
 """A sequence of the catalog by network."""
-ARGUMENTS = {"not": "{prefetch=0}", "prefetching": ""}
+ARGUMENTS = {"without": "{prefetch=0}", "with": ""}
 OTHERS = ("onnxruntime", "openvino")
 KEPT = ("process_fastest_s", "latency_s", "compile_s", "deviation", "failure")
 
@@ -40,34 +41,33 @@ def measure(network: str, *, processes: int, rounds: int) -> dict[str, Any]:
     )
     names = dict(zip(engines, ARGUMENTS, strict=True))
     rows = {
-        names.get(row["engine"], row["engine"]): {
-            **{key: row[key] for key in KEPT if key in row},
-            "ratio": row.get("ratio", {}).get("by fastest"),
-        }
-        for row in result["rows"]
+        names.get(row["engine"], row["engine"]): {key: row[key] for key in KEPT if key in row} for row in result["rows"]
     }
     head = {key: result[key] for key in ("measured_at", "device", "threads", "disturbances")}
     return {**head, "sequence": NETWORKS[network], "rows": rows}
 
 
 def table(document: Mapping[str, Any]) -> str:
-    """Return Markdown: the throughput of each row as a multiple of that without prefetches."""
-    names = ["prefetching", *OTHERS]
+    """Return Markdown: milliseconds, and the throughput with prefetches as a multiple of that of the other rows."""
+    others = ("without", *OTHERS)
     lines = [
-        f"| network | not, ms | {' | '.join(names)} |",
-        f"|---|---:|{'---|' * len(names)}",
+        "| network | without, ms | with, ms | with / without | with / ONNX Runtime | with / OpenVINO |",
+        "|---|---:|---:|---|---|---|",
     ]
-    for network, measured in document["networks"].items():
-        rows = measured["rows"]
-        cells = [_ratio(rows[name]) for name in names]
-        lines.append(f"| {network} | {1e3 * rows['not']['latency_s']['median']:.2f} | {' | '.join(cells)} |")
+    for network in filter(document["networks"].__contains__, NETWORKS):
+        rows = document["networks"][network]["rows"]
+        times = [f"{1e3 * min(rows[name]['process_fastest_s']):.2f}" for name in ARGUMENTS]
+        lines.append(f"| {' | '.join([network, *times, *(_gain(rows, other) for other in others)])} |")
     return "\n".join(lines)
 
 
-def _ratio(row: Mapping[str, Any]) -> str:
-    if not row["ratio"]:
-        return row.get("failure", "–")  # type: ignore[no-any-return]
-    return "{:.2f} [{:.2f}, {:.2f}]".format(row["ratio"]["ratio"], *row["ratio"]["interval"])
+def _gain(rows: Mapping[str, Any], other: str) -> str:
+    """Return how many times as fast a network is with prefetches as another row, paired by process."""
+    if "failure" in rows[other]:
+        return str(rows[other]["failure"])
+    pairs = zip(rows[other]["process_fastest_s"], rows["with"]["process_fastest_s"], strict=True)
+    gain = mean_ratio([math.log(seconds / own) for seconds, own in pairs])
+    return f"{gain.value:.2f} [{gain.interval.low:.2f}, {gain.interval.high:.2f}]"
 
 
 def main() -> None:

@@ -76,7 +76,7 @@ def table(document: Mapping[str, Any]) -> str:
     """Return Markdown: milliseconds of a pair of products, and what prefetches give."""
     from passsearch.measure import mean_ratio
 
-    lines = ["| rows | without, ms | with, ms | times as fast | GB/s of weights |", "|---:|---:|---:|---|---:|"]
+    lines = ["| rows | without, ms | with, ms | with / without | weights, GB/s |", "|---:|---:|---:|---|---:|"]
     gigabytes = 2 * 4 * math.prod(SIZES) / 1e9
     for rows in map(str, ROWS):
         runs = [process[rows] for process in document["processes"]]

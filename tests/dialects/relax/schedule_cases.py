@@ -71,7 +71,6 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "conv of stride": convolution(8, 3, 9, outputs=16, strides=2, padding=1),
     "conv of one pixel": convolution(64, 1, 1, outputs=48, after="relu"),
     "conv of one by one": convolution(24, 1, 7, outputs=32),
-    "conv of large weights": convolution(200, 3, 4, outputs=160, padding=1),
     "conv of dilation": convolution(8, 3, 9, outputs=8, dilation=2),
     "conv of large kernel": convolution(3, 7, 17, outputs=16, strides=2, padding=3, after="relu"),
     "depthwise": convolution(16, 3, 8, outputs=16, groups=16, padding=1, after="relu"),
@@ -87,12 +86,8 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "product": product(12, 64, 48),
     "product with a vector": product(1, 128, 100),
     "product of odd sizes": product(7, 33, 13, transposed=True),
-    "product of few rows and large weights": product(16, 512, 512),
-    "product of many rows and large weights": product(128, 512, 512),
-    "product of most rows and large weights": product(1024, 512, 512),
     "batched product": ((4, 6, 32), lambda value: op.matmul(value, op.permute_dims(value, [0, 2, 1]))),
     "product of one row for each batch": ((6, 1, 32), lambda value: op.matmul(value, weight(6, 32, 16))),
-    "product with weights for each batch": ((16, 8, 128), lambda value: op.matmul(value, weight(16, 128, 128))),
     "padded transpose": (
         (1, 3, 9, 11),
         lambda value: op.nn.relu(op.nn.pad(op.permute_dims(value, [0, 2, 3, 1]), [0, 0, 1, 1, 2, 2, 0, 0])),
@@ -117,10 +112,6 @@ LARGE_TILES = {"rows": 24, "vectors": 2, "keep_weights": True}
 WITH_LARGE_TILES = ("conv", "conv of odd channels", "product", "batched product", "depthwise of odd sizes")
 """Cases that are scheduled with ``LARGE_TILES`` as well."""
 
-PREFETCH = {"prefetch": 8, "keep_weights": True}
-WITH_PREFETCH = ("conv of large weights", "product", "product of most rows and large weights")
-"""Cases that are scheduled with ``PREFETCH`` as well."""
-
 
 def case(name: str, target: Any, **settings: Any) -> dict[str, Any]:
     shape, body = CASES[name]
@@ -140,7 +131,6 @@ def case(name: str, target: Any, **settings: Any) -> dict[str, Any]:
         "same": bool(np.allclose(expected, actual, rtol=limit, atol=limit * np.abs(expected).max())),
         "lanes": max(map(int, re.findall(r"T\.vectorized\((?:T\.int64\()?(\d+)", text)), default=0),
         "packed": "_packed(" in text,
-        "prefetches": "llvm.prefetch" in text,
     }
 
 
@@ -151,6 +141,3 @@ if __name__ == "__main__":
         for name in WITH_LARGE_TILES:
             result = case(name, target, **LARGE_TILES)
             print(json.dumps({"case": f"{name} on {processor}, large tiles", **result}), flush=True)
-        for name in WITH_PREFETCH:
-            result = case(name, target, **PREFETCH)
-            print(json.dumps({"case": f"{name} on {processor}, prefetch", **result}), flush=True)

@@ -28,7 +28,7 @@ class OpenScheduler(Scheduler):
         settings = Settings(None, None, None, prefetch=0)
         super().__init__(schedule, blocks, registers=registers, settings=settings, constants=frozenset())
 
-    def run(self) -> None:
+    def _run(self) -> None:
         """Schedule the function.
 
         Raises:

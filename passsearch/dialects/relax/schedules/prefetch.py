@@ -1,105 +1,152 @@
 """Weights of the next tiles are loaded from memory while a product still computes with those before them.
 
 A processor's own prefetching ends at every page of 4 KiB, so a product of few rows waits for its weights about as long
-as it multiplies with them. Here every tile asks for its part of the weights that come next, a few at a time, which then
-wait in the second cache. The requests stand outside the loop over single steps: inside, LLVM would keep large tiles of
+as it multiplies with them. Here each tile prefetches its share of the next weights, a few vectors at a time. They wait
+in the second cache. The prefetches stand outside the loop over single steps: inside, LLVM would keep large tiles of
 sums in memory instead of registers.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.s_tir.stmt import SBlockRealize
 
-from .sizes import part_count
-
-REQUESTS = "passsearch.prefetch"
-"""Annotation of the summing loop whose every iteration begins with requests for weights."""
+from .sizes import largest_divisor, part_count
+from .tiling import Tiling
 
 LEAST_BYTES = 1 << 20
 """Size from which weights are taken to come from memory. Most second caches are as large or smaller."""
 
-LEAST_ROWS, FEW_USES, MOST_USES = 4, 4, 64
-"""Where products ask for weights by themselves: in tiles of so many rows, if up to so many tiles use the same weights.
+LEAST_ROWS = 4
+"""Least rows of a tile for prefetching by default: with fewer, loading takes far longer than computing."""
 
-Products of 768 by 3,072 take 0.78 to 0.85 of the time with 16 to 64 rows (two to eight tiles), and 0.91 with 128
-(``benchmarks/prefetch_products.py``, an Intel Xeon with AVX-512). With one row, loading takes far longer than
-computing, and with many tiles there is little to load.
-"""
+MOST_USES = 64
+"""Most tiles on the same weights for prefetching by default: with more, there is little to load."""
 
-STEPS_OF_FEW_USES, STEPS_OF_MANY_USES = 8, 64
-"""Steps of a sum between two requests. Fewer are better while loading takes as long as computing."""
+FEW_USES, STEPS_OF_FEW_USES, STEPS_OF_MANY_USES = 4, 8, 64
+"""Up to four tiles on the same weights, loading takes as long as computing: prefetch every 8 steps, else every 64."""
+
+LEAST_STEPS = 4
+"""Least steps between two prefetches; with fewer, these take longer than what they save."""
+
+LINE_BYTES = 64
+"""Size of a line of the cache."""
 
 READ, SECOND_CACHE, DATA = 0, 2, 1
 """Arguments of ``llvm.prefetch``: a read, into the second cache, of data."""
 
+Number = TypeVar("Number", int, Any)
+
 
 @dataclass(frozen=True)
 class Prefetch:
-    """Requests of a product for its weights, which are packed into vectors.
+    """How a product prefetches its weights, which are packed into vectors.
 
     Attributes:
         place: Place of the weights among the function's parameters.
         uses: Number of tiles, one after another, that use the same weights.
         vectors: Vectors of weights that a tile reads in one step.
-        steps: Steps between two requests.
+        steps: Steps between two prefetches.
+        line: Vectors in a line of the cache.
     """
 
     place: int
     uses: int
     vectors: int
     steps: int
+    line: int
 
-    def insert(self, function: Any) -> Any:
-        """Return the scheduled function with requests in its loop with the annotation ``REQUESTS``."""
-        loops = _annotated_loop_and_outer(function)
-        tile = next(loop for loop in loops if loop.kind == tirx.ForKind.PARALLEL)
-        summing = [loop for loop in loops if loop.kind == tirx.ForKind.SERIAL]
-        step = tirx.IntImm("int64", 0)
+    @property
+    def number(self) -> int:
+        """Number of lines that are prefetched at a time."""
+        return part_count(self.steps * self.vectors, self.uses * self.line)
+
+    def ahead(self, tile: Number, step: Number, *, count: int) -> Number:
+        """Return the vectors between the first one of a tile and the first one that it prefetches at a step.
+
+        The ``uses`` tiles that share weights prefetch an equal part of the next weights each.
+
+        Args:
+            tile: Number of the tile.
+            step: Number of the step, a multiple of ``steps``.
+            count: Number of steps of a tile.
+        """
+        return count * self.vectors + (tile % self.uses * count + step) * self.vectors // self.uses
+
+    def insert(self, function: Any, tile: Any, summing: Sequence[Any]) -> Any:
+        """Return a scheduled function that prefetches.
+
+        Args:
+            function: The function.
+            tile: The loop over tiles.
+            summing: The summing loops, without the innermost one of ``steps`` iterations.
+        """
+        step: Any = tirx.IntImm("int64", 0)
         for loop in summing:
             step = step * loop.extent + loop.loop_var
-        step, count = step * self.steps, math.prod(int(loop.extent) for loop in summing) * self.steps
-        # All tiles that use the same weights ask for equal parts of those after them.
-        part = (tile.loop_var % self.uses * count + step) * self.vectors // self.uses
-        ahead = count * self.vectors + part
+        count = math.prod(int(loop.extent) for loop in summing) * self.steps
+        ahead = self.ahead(tile.loop_var, step * self.steps, count=count)
 
-        def insert(loop: Any) -> Any:
-            if REQUESTS not in loop.annotations:
+        def with_prefetches(loop: Any) -> Any:
+            if not loop.loop_var.same_as(summing[-1].loop_var):
                 return loop
             first = _first_read(loop, function.params[self.place], summing)
-            number = part_count(self.steps * self.vectors, self.uses)
-            body = tirx.SeqStmt([_requests(first, ahead=ahead, number=number), loop.body])
+            body = tirx.SeqStmt([self._prefetches(first, ahead), loop.body])
             return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)
 
-        return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, insert)))
+        return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, with_prefetches)))
+
+    def _prefetches(self, first: Any, ahead: Any) -> Any:
+        """Return a loop of prefetches of consecutive lines. The first lies ``ahead`` vectors after ``first``.
+
+        Addresses behind the end of the weights are no error: the processor ignores what it cannot load.
+        """
+        *outer, vector, lane = first.indices
+        each = tirx.Var("line", "int64")
+        address = tirx.address_of(tirx.BufferLoad(first.source, [*outer, vector + ahead + each * self.line, lane]))
+        arguments = (tirx.const(value, "int32") for value in (READ, SECOND_CACHE, DATA))
+        prefetch = tirx.Evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *arguments))
+        begin, end = tirx.IntImm("int64", 0), tirx.IntImm("int64", self.number)
+        return tirx.For(each, begin, end, tirx.ForKind.UNROLLED, prefetch)
 
 
-def _annotated_loop_and_outer(function: Any) -> list[Any]:
-    """Return the annotated loop and those around it, outermost first."""
-    loops: list[Any] = []
+def prefetch_steps(tiling: Tiling, asked: int | None, *, by_default: bool) -> int:
+    """Return the steps between two prefetches of a product in these tiles; 0 for none.
 
-    def visit(loop: Any) -> None:
-        # Inner loops are visited first.
-        if REQUESTS in loop.annotations or (loops and _contains(loop, loops[-1])):
-            loops.append(loop)
+    Args:
+        tiling: The tiles.
+        asked: Steps that the user asks for.
+        by_default: True to decide where the user does not.
+    """
+    if tiling.packing is None or tiling.weights_bytes < LEAST_BYTES or not tiling.uses:
+        return 0
+    # The vectors of a row must lie one after another in memory.
+    if tiling.vectors > 1 and not tiling.is_one_stretch:
+        return 0
+    if asked is None and not (by_default and tiling.rows >= LEAST_ROWS and tiling.uses <= MOST_USES):
+        return 0
+    default = STEPS_OF_FEW_USES if tiling.uses <= FEW_USES else STEPS_OF_MANY_USES
+    steps = largest_divisor(tiling.last_steps, default if asked is None else asked)
+    return steps if steps >= LEAST_STEPS else 0
 
-    tvm_ffi.structural_walk(function.body, (tirx.For, visit))
-    return loops[::-1]
+
+def most_vectors(tiling: Tiling, asked: int | None) -> int | None:
+    """Return the most vectors in a row of a tile that prefetches; ``None`` for no limit."""
+    if not tiling.is_one_stretch:
+        return 1
+    if asked is not None:
+        return None
+    return 1 if tiling.uses <= FEW_USES else 2
 
 
-def _contains(loop: Any, inner: Any) -> bool:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(loop.body, (tirx.For, lambda each: found.append(each) if each.same_as(inner) else None))
-    return bool(found)
-
-
-def _first_read(loop: Any, weights: Any, summing: list[Any]) -> Any:
+def _first_read(loop: Any, weights: Any, summing: Sequence[Any]) -> Any:
     """Return the read of the first element of the weights that a tile takes in its first step."""
     inner: list[Any] = []
     blocks: list[Any] = []
@@ -120,17 +167,3 @@ def _substitute(expression: Any, values: dict[Any, Any]) -> Any:
         return next((value for other, value in values.items() if other.same_as(variable)), variable)
 
     return tvm_ffi.structural_map(expression, (tvm.ir.Var, value_of))
-
-
-def _requests(first: Any, *, ahead: Any, number: int) -> Any:
-    """Return the statement that asks for some vectors in a row, the first of them so many vectors ahead of a read.
-
-    Addresses behind the weights' end are no error: the processor ignores a request that it cannot serve.
-    """
-    *outer, vector, lane = first.indices
-    each = tirx.Var("vector", "int64")
-    address = tirx.address_of(tirx.BufferLoad(first.source, [*outer, vector + ahead + each, lane]))
-    arguments = (tirx.const(value, "int32") for value in (READ, SECOND_CACHE, DATA))
-    request = tirx.Evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *arguments))
-    begin, end = tirx.IntImm("int64", 0), tirx.IntImm("int64", number)
-    return tirx.For(each, begin, end, tirx.ForKind.UNROLLED, request)

@@ -17,8 +17,10 @@ class Registers:
         number: Number of registers; sums, weights and one value of the data must fit into them.
         most_sums: Most vectors of sums in a tile where nothing else is asked for.
         load_of_data: Time to load a value of the data into all lanes, as a multiple of that of a multiplication. Data
-            stay in the nearest cache, and with AVX-512 the multiplication loads them itself.
-        has_prefetch: True if code for the target can ask for data before it needs them.
+            stay in the nearest cache, and with AVX-512 the multiplication loads them itself. A processor that starts
+            two multiplications a cycle is bound by these loads in tiles of 8 by 1.
+        has_prefetch: True if code for the target can prefetch.
+        gains_by_prefetch: True if products with weights from memory were measured to be faster with prefetches.
     """
 
     bits: int
@@ -26,10 +28,11 @@ class Registers:
     most_sums: int
     load_of_data: float
     has_prefetch: bool = True
+    gains_by_prefetch: bool = False
 
 
 X86_REGISTERS = {
-    "avx512f": Registers(512, number=32, most_sums=24, load_of_data=0.1),
+    "avx512f": Registers(512, number=32, most_sums=24, load_of_data=0.1, gains_by_prefetch=True),
     "avx": Registers(256, number=16, most_sums=14, load_of_data=0.25),
     "sse": Registers(128, number=16, most_sums=14, load_of_data=0.25),
 }

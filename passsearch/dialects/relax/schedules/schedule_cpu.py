@@ -34,12 +34,13 @@ def ScheduleCPU(  # noqa: N802
 
     Args:
         rows: Most vectors of sums in one tile, which must fit into registers; ``None`` to leave a few of these free.
-        vectors: Most vectors in one row of a tile; ``None`` for no limit of its own.
+        vectors: Most vectors in one row of a tile; ``None`` for no limit of its own, but for one or two where a product
+            prefetches by default.
         keep_weights: Compute all sums of one block of weights before the next block, so that it stays in the cache, or,
             if false, all sums of one line of data before the next line; for a product of matrices, of one tile's rows.
             ``None`` to keep weights where they are larger than the data.
-        prefetch: Steps of a sum between two requests for the next weights, where weights are large and kept; 0 for no
-            requests; ``None`` to decide by the number of tiles that use the same weights.
+        prefetch: Most steps of a sum between two prefetches of the next weights, for products that keep weights of
+            1 MiB or more; 0 for no prefetches. ``None`` to decide by the number of tiles that use the same weights.
         pack: Change the layout of weights, so that the values of one vector are contiguous.
         kernels: Other values of the first four arguments for single functions, by the name of the function.
 
@@ -91,16 +92,17 @@ def _scheduled(
     blocks = normalize_prim_func(schedule)
     if blocks is None:
         return function, {}
+    scheduler: Scheduler
     if all(isinstance(size, int) for block in blocks for size in block.dom()):
         scheduler = Scheduler(schedule, blocks, registers=registers, settings=settings, constants=constants)
-        result, packings = scheduler.run(), scheduler.packings
+        result = scheduler.run()
     else:
+        scheduler = OpenScheduler(schedule, blocks, registers=registers)
         try:
-            OpenScheduler(schedule, blocks, registers=registers).run()
+            result = scheduler.run()
         except s_tir.schedule.ScheduleError:
             return function, {}
-        result, packings = schedule.mod["main"], {}
-    return result.with_attr("tirx.is_scheduled", True), packings
+    return result.with_attr("tirx.is_scheduled", True), scheduler.packings
 
 
 @dataclass(frozen=True)

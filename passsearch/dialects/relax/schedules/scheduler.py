@@ -12,16 +12,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from .accesses import BYTE, Access, Packing, element_bits
-from .prefetch import (
-    FEW_USES,
-    LEAST_BYTES,
-    LEAST_ROWS,
-    MOST_USES,
-    REQUESTS,
-    STEPS_OF_FEW_USES,
-    STEPS_OF_MANY_USES,
-    Prefetch,
-)
+from .prefetch import LINE_BYTES, Prefetch, most_vectors, prefetch_steps
 from .registers import Registers
 from .sizes import chunk_count, largest_divisor
 from .tiling import MIN_LANES, Settings, Tiling, Window
@@ -48,12 +39,16 @@ class Scheduler:
         self._lanes = registers.bits // _output_bits(schedule.mod["main"])
         self.packings: dict[int, Packing] = {}
         self._prefetch: Prefetch | None = None
+        self._prefetch_loops: list[Any] = []  # that over tiles, and those of the sum around a few steps
 
     def run(self) -> Any:
         """Schedule the function and return it."""
         self._run()
         function = self._schedule.mod["main"]
-        return self._prefetch.insert(function) if self._prefetch else function
+        if self._prefetch:
+            tile, *summing = self._prefetch_loops
+            return self._prefetch.insert(function, tile, summing)
+        return function
 
     def _run(self) -> None:
         blocks = self._blocks
@@ -225,8 +220,8 @@ class Scheduler:
             place = self._parameter(tiling.operand)
             self.packings[place] = packing
             if steps:
-                last = [axis.dom for axis in block.iters if axis.kind != "S"][-1]
-                self._prefetch = Prefetch(place, tiling.uses, tiling.vectors, largest_divisor(last, steps))
+                line = max(1, LINE_BYTES * BYTE // (tiling.lanes * element_bits(tiling.operand.buffer.dtype)))
+                self._prefetch = Prefetch(place=place, uses=tiling.uses, vectors=tiling.vectors, steps=steps, line=line)
             self._schedule.transform_layout(block.block_rv, ("read", tiling.operand.place), packing.index)
         reader = self._reader(block)
         self._move_axis_last(block, tiling.vector)
@@ -234,32 +229,20 @@ class Scheduler:
         return [block.name, self._schedule.get(reader).name_hint]
 
     def _choose_tiling(self, block: Any, reads: list[Access]) -> tuple[Tiling | None, int]:
-        """Return the best tiling, and the steps between two requests for weights; 0 without requests."""
+        """Return the best tiling, and the steps between two prefetches of weights; 0 for none."""
         constants, settings = self._constant_reads(block), self._settings
         choose = partial(Tiling.choose, block, reads, lanes=self._lanes, registers=self._registers, constants=constants)
-        narrow = choose(settings=replace(settings, vectors=1))
-        steps = self._steps_between_requests(block, narrow) if narrow else 0
-        if steps and settings.prefetch is None and settings.vectors is None:
-            settings = replace(settings, vectors=1 if steps == STEPS_OF_FEW_USES else 2)
-        return choose(settings=settings), steps
 
-    def _steps_between_requests(self, block: Any, tiling: Tiling) -> int:
-        """Return the steps between two requests of a product for weights; 0 for a product that makes none."""
-        operand, asked = tiling.operand, self._settings.prefetch
-        is_possible = (
-            self._registers.has_prefetch
-            and tiling.packing is not None
-            and operand.size * element_bits(operand.buffer.dtype) // BYTE >= LEAST_BYTES
-            and self._keeps_weights(tiling)
-            and math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS
-        )
-        if not is_possible:
-            return 0
-        if asked is not None:
-            return asked
-        if tiling.rows < LEAST_ROWS or tiling.uses > MOST_USES:
-            return 0
-        return STEPS_OF_FEW_USES if tiling.uses <= FEW_USES else STEPS_OF_MANY_USES
+        def steps_of(tiling: Tiling | None) -> int:
+            if tiling is None or not self._registers.has_prefetch or not self._keeps_weights(tiling):
+                return 0
+            return prefetch_steps(tiling, settings.prefetch, by_default=self._registers.gains_by_prefetch)
+
+        narrow = choose(settings=replace(settings, vectors=1))
+        if narrow and steps_of(narrow) and settings.vectors is None:
+            settings = replace(settings, vectors=most_vectors(narrow, settings.prefetch))
+        tiling = choose(settings=settings)
+        return tiling, steps_of(tiling)
 
     def _keeps_weights(self, tiling: Tiling) -> bool:
         keep_weights = self._settings.keep_weights
@@ -364,7 +347,7 @@ class Scheduler:
         schedule.reorder(*outer, *inner)
         tiles = schedule.fuse(*outer)
         schedule.compute_at(block.block_rv, tiles, preserve_unit_loops=True)
-        reduced, depth = self._order_sum(block, tiling)
+        summing, depth = self._order_sum(block, tiling)
         # The reader writes in the network's own layout, so its vectors are along the last axis of that layout.
         if tiling.row is not None and spatial[-1] is tiling.row:
             schedule.reorder(lane, row)
@@ -376,10 +359,12 @@ class Scheduler:
             schedule.vectorize(lane)
         if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
             schedule.parallel(tiles)
-        initial = schedule.get_loops(schedule.decompose_reduction(block.block_rv, reduced))
+        initial = schedule.get_loops(schedule.decompose_reduction(block.block_rv, summing[0]))
         schedule.vectorize(initial[-1])
         for loop in initial[-1 - depth : -1]:
             schedule.unroll(loop)
+        if self._prefetch:
+            self._prefetch_loops = [schedule.get(loop) for loop in (tiles, *summing[:-1])]
 
     def _order_tiles(self, tiling: Tiling, loops: list[Any], *, blocks: Any, stripe: Any) -> list[Any]:
         """Return the loops over tiles, outermost first; ``stripe`` is the one along rows, if there is one."""
@@ -391,11 +376,11 @@ class Scheduler:
             return [*others, *stripes, blocks]
         return [*loops, *stripes]  # the data of one line of the output stay in the cache
 
-    def _order_sum(self, block: Any, tiling: Tiling) -> tuple[Any, int]:
+    def _order_sum(self, block: Any, tiling: Tiling) -> tuple[list[Any], int]:
         """Put the summing loops around the loops of one tile, and unroll these.
 
         Returns:
-            The outermost summing loop, and the number of loops of a tile around its lanes.
+            The summing loops, and the number of loops of a tile around its lanes.
         """
         schedule, axes = self._schedule, list(block.iters)
         loops = dict(zip(map(id, axes), list(schedule.get_loops(block.block_rv))[-len(axes) :], strict=True))
@@ -404,14 +389,13 @@ class Scheduler:
         reduced = [loops[id(axis)] for axis in axes if axis.kind != "S"]
         if self._prefetch:
             reduced[-1:] = schedule.split(reduced[-1], [None, self._prefetch.steps])
-            schedule.annotate(reduced[-2], REQUESTS, True)
         units = [loops[id(axis)] for axis in axes if axis.kind == "S" and axis not in (tiling.vector, tiling.row)]
         schedule.reorder(*units, *reduced, *tile, lane)
         # Unrolled, because only then LLVM holds the sums of a tile in registers.
         for loop in tile:
             schedule.unroll(loop)
         schedule.vectorize(lane)
-        return reduced[0], len(tile)
+        return reduced, len(tile)
 
 
 def _output_bits(function: Any) -> int:

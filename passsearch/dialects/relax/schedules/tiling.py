@@ -76,6 +76,9 @@ class Tiling:
         keep_weights: True if the operand is larger than the other one.
         is_product: True if rows are along the only axis of the other operand.
         uses: Number of tiles that use the same vectors of the operand.
+        last_steps: Size of the last axis of the sum.
+        is_one_stretch: True if the operand has one dimension beside those of the sum, so that what several vectors in a
+            row need is contiguous once the operand is packed.
     """
 
     vector: Any
@@ -88,6 +91,13 @@ class Tiling:
     keep_weights: bool = False
     is_product: bool = False
     uses: int = 1
+    last_steps: int = 1
+    is_one_stretch: bool = True
+
+    @property
+    def weights_bytes(self) -> int:
+        """Size of the operand that is read in vectors."""
+        return self.operand.size * element_bits(self.operand.buffer.dtype) // BYTE
 
     @classmethod
     def choose(
@@ -133,9 +143,21 @@ class Tiling:
         dimension = operand.dimension(vector)
         packing = Packing(dimension, lanes) if fitness(vector) == 2 and dimension is not None else None
         keep_weights = all(operand.size >= access.size for access in reads)
-        is_product = len(other) == 1
-        uses = math.prod(axis.dom for axis in block.iters) // (operand.size * rows)
-        return cls(vector, operand, row, lanes, vectors, rows, packing, keep_weights, is_product, uses)
+        summing = [axis.dom for axis in block.iters if axis.kind != "S"]
+        return cls(
+            vector,
+            operand,
+            row,
+            lanes,
+            vectors,
+            rows,
+            packing,
+            keep_weights,
+            is_product=len(other) == 1,
+            uses=math.prod(axis.dom for axis in block.iters) // (operand.size * rows),
+            last_steps=summing[-1],
+            is_one_stretch=operand.size == vector.dom * math.prod(summing),
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,86 @@
+"""Schedules products with large weights with and without prefetches, and prints one JSON line per case.
+
+A script for an interpreter with TVM's Relax: ``test_prefetch.py`` runs it and reads the lines.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm
+from small_modules import network, run
+from tvm import relax
+from tvm.relax import op, transform
+
+from passsearch.dialects.relax.lowering import target_options
+from passsearch.dialects.relax.schedules import ScheduleCPU
+from passsearch.dialects.relax.schedules.prefetch import Prefetch
+
+AVX, AVX512 = (tvm.target.Target(target_options(f"llvm -mcpu=x86-64-v{level}")) for level in (3, 4))
+PREFETCH = "llvm.prefetch"
+
+
+def product(rows: int, *shape: int) -> tuple[tuple[int, ...], tuple[int, ...], Callable[..., Any]]:
+    *batch, inner, _ = shape
+    return (*batch, rows, inner), shape, op.matmul
+
+
+def convolution(size: int, *shape: int) -> tuple[tuple[int, ...], tuple[int, ...], Callable[..., Any]]:
+    def body(data: Any, weights: Any) -> Any:
+        return op.nn.conv2d(data, weights, padding=1, data_layout="NHWC", kernel_layout="HWIO")
+
+    return (1, size, size, shape[2]), shape, body
+
+
+CASES = {
+    "few rows": product(16, 512, 512),
+    "many rows": product(128, 512, 512),
+    "more tiles than are worth it": product(600, 384, 704),
+    "one row": product(1, 512, 512),
+    "weights for each batch": product(64, 16, 128, 128),
+    "convolution": convolution(6, 3, 3, 192, 160),
+    "few steps": product(16, 3, 100_000),
+    "small weights": product(16, 128, 128),
+}
+"""Shapes of the data and the weights, and the operator."""
+
+
+def scheduled(name: str, target: Any, **settings: Any) -> Any:
+    data, shape, operator = CASES[name]
+    weights = relax.const(np.random.default_rng(0).standard_normal(shape, dtype="float32"))
+    passes = (transform.LegalizeOps(), transform.AnnotateTIROpPattern(), transform.FuseOps(2), transform.FuseTIR())
+    with target, tvm.transform.PassContext(opt_level=3):
+        module = tvm.transform.Sequential(passes)(network(data, lambda value: operator(value, weights), "float32"))
+        return ScheduleCPU(**settings)(module)
+
+
+def case(name: str) -> dict[str, Any]:
+    modules = [scheduled(name, AVX, keep_weights=True, prefetch=steps) for steps in (0, 8)]
+    data = np.random.default_rng(1).standard_normal(CASES[name][0], dtype="float32")
+    return {
+        "with AVX-512": PREFETCH in scheduled(name, AVX512).script(),
+        "with AVX": PREFETCH in scheduled(name, AVX).script(),
+        "when asked": [PREFETCH in module.script() for module in modules],
+        "equal": bool(np.array_equal(*(run(module, data, AVX) for module in modules))),
+    }
+
+
+def missed(prefetch: Prefetch, *, count: int) -> int:
+    """Return how many vectors of the next tiles the tiles on the same weights do not prefetch."""
+    prefetched: set[int] = set()
+    for tile, step in itertools.product(range(prefetch.uses), range(0, count, prefetch.steps)):
+        first = prefetch.ahead(tile, step, count=count)
+        prefetched.update(range(first, first + prefetch.number * prefetch.line))
+    return len(set(range(count * prefetch.vectors, 2 * count * prefetch.vectors)) - prefetched)
+
+
+if __name__ == "__main__":
+    for name in CASES:
+        print(json.dumps({"case": name, **case(name)}), flush=True)
+    for uses, vectors, steps, line in itertools.product((1, 2, 7, 64), (1, 2, 3), (4, 8, 64), (1, 2)):
+        prefetch = Prefetch(place=0, uses=uses, vectors=vectors, steps=steps, line=line)
+        print(json.dumps({"case": repr(prefetch), "missed": missed(prefetch, count=256)}), flush=True)
