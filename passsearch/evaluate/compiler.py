@@ -118,7 +118,7 @@ class Compiler:
             raise WorkerDied(f"state {state} could not be reached again", kind="unstable")
 
     def _ask_worker(self, worker: Worker, request: Mapping[str, Any]) -> dict[str, Any]:
-        return worker.ask(request, deadline_s=self._session.limits.deadline_s)
+        return worker.ask(request, deadline_s=self._session.limits.deadline_of(request["verb"]))
 
 
 def load_request(source: Mapping[str, Any], *, summary: bool) -> dict[str, Any]:

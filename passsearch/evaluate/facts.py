@@ -112,8 +112,7 @@ class FactStore:
         return (kind, key) in times and times[kind, key] <= times["explored", ""]
 
     def _deadline_s(self, kind: str) -> float:
-        limits = self._session.limits
-        return limits.apply_s if kind == "edge" else limits.deadline_s
+        return self._session.limits.deadline_of("apply" if kind == "edge" else kind)
 
     @property
     def _spent(self) -> dict[str, float]:

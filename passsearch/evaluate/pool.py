@@ -185,9 +185,8 @@ class WorkerPool:
                     raise WorkerDied("the search was interrupted", kind="infra")
                 # A worker that died is replaced by the next request and not here: the request that killed it would kill
                 # the next one too.
-                limits = self._session.limits
-                deadline_s = limits.apply_s if request["verb"] == "apply" else limits.deadline_s + extra_s
-                answer = asked.ask(request, deadline_s=deadline_s)
+                deadline_s = self._session.limits.deadline_of(request["verb"])
+                answer = asked.ask(request, deadline_s=deadline_s + extra_s)
             except WorkerDied as error:
                 answer = {"error": {"kind": error.kind, "reason": str(error)}}
             finally:

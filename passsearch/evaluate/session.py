@@ -53,11 +53,10 @@ class WorkerLimits:
     memory_bytes: int | None = None
     run_s: float = math.inf
 
-    @property
-    def apply_s(self) -> float:
-        """Longest time to apply one pass; without the run's limit a pass that hangs would outlast a short run."""
-        # Only this: a run imports the network, builds the baseline and confirms the winner beyond its time limit.
-        return min(self.deadline_s, self.run_s)
+    def deadline_of(self, verb: str) -> float:
+        """Return the longest time of a request in seconds; one to apply a pass takes no longer than the run."""
+        # Only this verb: a run imports the network, builds the baseline and confirms the winner beyond its time limit.
+        return min(self.deadline_s, self.run_s) if verb == "apply" else self.deadline_s
 
 
 @dataclass(frozen=True)
@@ -180,7 +179,7 @@ class Session:
     @property
     def kernel_cache_path(self) -> Path:
         """File of the times of kernels, which all networks share, with this compiler and own passes on this device."""
-        # Only where there are some, so that the caches from before they counted stay in use.
+        # Only if there are own passes, so that caches of earlier versions stay valid.
         own = {"catalogs": self.catalogs_sha256} if self.catalogs_sha256 else {}
         return cache_folder() / "kernels" / f"{self.toolchain.name}-{_digest({**self._compiler_identity, **own})}.jsonl"
 

@@ -77,7 +77,7 @@ def _time(
     evaluator: Evaluator, scoring: Scoring, candidates: Sequence[Scored], *, reference: Reference
 ) -> TimedSamples | Failure:
     key = "shortlist:" + ";".join(scored.built.key for scored in candidates)
-    # The ratios are those to the reference. The baseline is not named, so that runs from before it was are continued.
+    # Ratios are to the reference. The key does not name the baseline, so that runs of earlier versions can go on.
     if reference.built.key != scoring.baseline.built.key:
         key += f" beside {reference.built.key}"
     # Other orders of visits and depths of the stack than in the search, by whose samples these candidates are the best.

@@ -112,10 +112,11 @@ class Log:
 
     @property
     def clock_s(self) -> float:
-        """Time that the search has reached: that of ``seconds``, but for facts of earlier starts that are read again.
+        """Time that the search has reached.
 
-        While a continued run only reads facts of earlier starts, this is the time at which the latest one it read was
-        written. A continued run therefore stops at the same trial for the same time limit.
+        It equals ``seconds``, except while a continued run still reads facts of earlier starts: then it is the time at
+        which the latest one it read was written. A continued run therefore stops at the same trial for the same time
+        limit.
         """
         if not self._is_running:
             return self._reached_s

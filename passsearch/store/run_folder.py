@@ -61,7 +61,7 @@ class RunFolder:
             acquire(self._lock)
         except Timeout:
             raise UserError(
-                f"The run `{path}` is in use by another process; wait for it or choose another --out."
+                f"The run `{path}` is in use by another process; wait for it or choose another folder (--out)."
             ) from None
         # If the settings or the log are refused, the lock must go: the caller gets no object to close.
         with contextlib.ExitStack() as undo:
@@ -122,7 +122,7 @@ class RunFolder:
                 self._discard(reason=f"{key} was `{earlier.get(key)}`")
         # Both files are what remains of a process that died before it wrote `run.json`.
         elif any(entry.name not in (".lock", "run.json.partial") for entry in self.path.iterdir()):
-            raise UserError(f"`{self.path}` is neither empty nor a run folder; choose another --out.")
+            raise UserError(f"`{self.path}` is neither empty nor a run folder; choose another folder (--out).")
         # Written for a continued run too: its limits may have grown.
         write_json(file, settings)
 
@@ -130,11 +130,11 @@ class RunFolder:
         if key in VERSION_KEYS:
             return (
                 f"The run `{self.path}` was made by another version of passsearch ({VERSION_KEYS[key]} {earlier}, this "
-                f"version has {now}); continue it with that version, or choose another --out."
+                f"version has {now}); continue it with that version, or choose another folder (--out)."
             )
         return (
             f"The run `{self.path}` was started with {key} = `{earlier}`, now it is `{now}`; give the same settings to "
-            "continue it, or another --out."
+            "continue it, or another folder (--out)."
         )
 
     def _has_results(self) -> bool:
@@ -160,16 +160,16 @@ def _make_writable_folder(path: Path) -> None:
     # What is no run folder is refused later, without a walk through all of it.
     entries = path.rglob("*") if (path / "run.json").exists() else path.iterdir()
     if link := next((entry for entry in entries if entry.is_symlink()), None):
-        raise UserError(f"`{link}` is a link, and a run folder has none; choose another --out.")
+        raise UserError(f"`{link}` is a link, and a run folder has none; choose another folder (--out).")
 
 
 def _read_settings(file: Path) -> dict[str, Any]:
     try:
         settings = parse_json(file.read_text())
     except ValueError as error:
-        raise UserError(f"`{file}` is damaged ({error}); choose another --out.") from error
+        raise UserError(f"`{file}` is damaged ({error}); choose another folder (--out).") from error
     if not isinstance(settings, dict):
-        raise UserError(f"`{file}` is damaged (it is no mapping); choose another --out.")
+        raise UserError(f"`{file}` is damaged (it is no mapping); choose another folder (--out).")
     return settings
 
 

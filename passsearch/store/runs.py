@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from passsearch.core import folder_bytes, timestamp
 from passsearch.errors import UserError
@@ -72,7 +72,7 @@ def delete_run(folder: Path) -> bool:
     try:
         with FileLock(folder / ".lock", timeout=0):
             shutil.rmtree(folder)
-    except (Timeout, OSError) as error:  # a shared cache may have runs of other users
-        _log.info("the run %s stays: %s", folder, error)
+    except OSError as error:  # filelock's Timeout is one; a shared cache may have runs of other users
+        _log.info("the run %s could not be deleted completely: %s", folder, error)
         return False
     return True
