@@ -3,8 +3,8 @@
 ``python benchmarks/bench_engines.py`` takes all networks; names choose some. Each network is one ``passsearch bench``
 with a file of its own in ``benchmarks/results/engines/bench``; its batch sizes are measured in turns. Files that are
 there are not measured again, so an interrupted run goes on. ``--tuned 'runs/engines/{network}'`` adds the winner of a
-run on the network with batch size 1 as ``relax:tuned``, at all batch sizes. ``--table`` and ``--friction`` print
-Markdown from the files. ``--plan`` prints what would be measured.
+run on the network with batch size 1 as ``relax:tuned``, at all batch sizes. ``--table``, ``--ratios`` and
+``--friction`` print Markdown from the files. ``--plan`` prints what would be measured.
 
 TVM's default pipeline of Relax has no schedules, and takes seconds to minutes an inference, so it is left out.
 """
@@ -88,6 +88,27 @@ def _cells(network: str, row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def ratio_table(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Return Markdown: a line for each network and batch size, the throughput of each engine by ONNX Runtime's."""
+    titles = ("network", "batch", "TVM, catalog", "TVM, tuned", RELAY, *OTHERS[1:], "ONNX Runtime, ms")
+    lines = [titles, ("---", "---:", *["---"] * (len(titles) - 3), "---:")]
+    for document in documents:
+        name = document["model"]["name"]
+        for batch in document["batches"]:
+            rows = {row["engine"]: row for row in document["rows"] if row["batch"] == batch}
+            names = (f"relax:{NETWORKS[name]}", TUNED, RELAY, *OTHERS[1:])
+            cells = [_ratio_cell(rows.get(engine)) for engine in names]
+            lines.append((name, str(batch), *cells, f"{1e3 * rows[OTHERS[0]]['latency_s']['median']:.1f}"))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _ratio_cell(row: Mapping[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    ratio = row.get("ratio", {}).get("by fastest")
+    return _interval(ratio["ratio"], ratio["interval"]) if ratio else str(row.get("failure", "–"))
+
+
 def friction_table(documents: Sequence[Mapping[str, Any]]) -> str:
     """Return Markdown: a line for each network, a column for each engine."""
     names = list(dict.fromkeys(name for document in documents for name in document["friction"]))
@@ -116,6 +137,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--own-threads", action="store_true", help="also with each engine's own number of threads")
     parser.add_argument("--plan", action="store_true", help="print what would be measured, and do nothing")
     parser.add_argument("--table", action="store_true", help="print Markdown, and measure nothing")
+    parser.add_argument("--ratios", action="store_true", help="print the throughputs only, and measure nothing")
     parser.add_argument("--friction", action="store_true", help="print the friction as Markdown, and measure nothing")
     options = parser.parse_args(argv)
     if unknown := [name for name in options.networks if name not in NETWORKS]:
@@ -131,9 +153,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.plan:
         print("\n".join(f"{network}: {', '.join(engines(network, tuned=options.tuned))}" for network in missing))
         return 0
-    measured = [options.table or options.friction or _measured(network, files[network], options) for network in missing]
-    documents = [json.loads(file.read_text()) for file in files.values() if file.exists()]
-    print(friction_table(documents) if options.friction else table(documents))
+    printed = ratio_table if options.ratios else friction_table if options.friction else table
+    reads = options.table or options.ratios or options.friction
+    measured = [reads or _measured(network, files[network], options) for network in missing]
+    print(printed([json.loads(file.read_text()) for file in files.values() if file.exists()]))
     return 0 if all(measured) else 1
 
 

@@ -39,12 +39,19 @@ def test_the_tables_have_engines_without_a_result(
         "memory_bytes": 12_000_000,
     }
     friction = {"openvino": {"value": 0.9, "interval": [0.8, 1.0]}}
-    document = {"model": {"name": "resnet50"}, "rows": [measured, {**benchmark.DEFAULT, "batch": 1}]}
+    onnxruntime = {**measured, "engine": "onnxruntime"}
+    rows = [measured, {**benchmark.DEFAULT, "batch": 1}, onnxruntime]
+    document = {"model": {"name": "resnet50"}, "batches": [1], "rows": rows}
     (tmp_path / "resnet50.json").write_text(json.dumps({**document, "friction": friction}))
-    (tmp_path / "gpt2.json").write_text(json.dumps({"model": {"name": "gpt2"}, "rows": [], "friction": {}}))
+    (tmp_path / "gpt2.json").write_text(
+        json.dumps({"model": {"name": "gpt2"}, "batches": [], "rows": [], "friction": {}})
+    )
     assert benchmark.main(["resnet50", "gpt2", "--table", "--results", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[2] == "| resnet50 | 1 | openvino | 20.00 | 0.50 [0.40, 0.60] | 60.0 | 0.5 | 12 |"
     assert "seconds to minutes" in lines[3]
     assert benchmark.main(["resnet50", "gpt2", "--friction", "--results", str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines()[2:] == ["| resnet50 | 0.90 [0.80, 1.00] |", "| gpt2 | – |"]
+    assert benchmark.main(["resnet50", "--ratios", "--results", str(tmp_path)]) == 0
+    (line,) = capsys.readouterr().out.splitlines()[2:]
+    assert line == "| resnet50 | 1 |  |  |  | 0.50 [0.40, 0.60] |  |  |  |  | 20.0 |"
