@@ -25,6 +25,7 @@ NETWORKS = {
     "resnet50": "winograd-schedule-cpu",
     "vgg19": "winograd-schedule-cpu",
     "mobilenet_v2": "nhwc-schedule-cpu",
+    "ssd_mobilenet": "nhwc-schedule-cpu",
 }
 """A sequence of the catalog by network."""
 ARGUMENTS = {"without": "{prefetch=0}", "with": ""}
