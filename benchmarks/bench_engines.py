@@ -59,9 +59,9 @@ def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
             progress=True,
         )
     )
-    run = f"relax:{options.tuned.format(network=network)}"
-    rows = [{**row, "engine": row["engine"].replace(run, TUNED)} for row in document["rows"]]
-    friction = {engine.replace(run, TUNED): value for engine, value in document.get("friction", {}).items()}
+    names = {f"relax:{options.tuned.format(network=network)}": TUNED}
+    rows = [{**row, "engine": names.get(row["engine"], row["engine"])} for row in document["rows"]]
+    friction = {names.get(engine, engine): value for engine, value in document.get("friction", {}).items()}
     return {**document, "rows": [*rows, *({**DEFAULT, "batch": batch} for batch in batches)], "friction": friction}
 
 
