@@ -13,20 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import bench_engines
+
 import passsearch
 from passsearch.catalog import load
 from passsearch.measure import mean_ratio
 
 RESULTS = Path(__file__).parent / "results" / "relax" / "prefetch.json"
-NETWORKS = {
-    "bert_base_16": "schedule-cpu",
-    "bert_base": "schedule-cpu",
-    "gpt2": "schedule-cpu",
-    "resnet50": "winograd-schedule-cpu",
-    "vgg19": "winograd-schedule-cpu",
-    "mobilenet_v2": "nhwc-schedule-cpu",
-    "ssd_mobilenet": "nhwc-schedule-cpu",
-}
+NETWORKS = {"bert_base_16": "schedule-cpu", **bench_engines.NETWORKS}
 """A sequence of the catalog by network."""
 ARGUMENTS = {"without": "{prefetch=0}", "with": ""}
 OTHERS = ("onnxruntime", "openvino")

@@ -67,8 +67,7 @@ def _no_improvement(document: Mapping[str, Any], metric: str, *, value: str) -> 
     """Return the sentence for a ratio that is no improvement: refused, undecided or without a gain that counts."""
     verdict = document["verdict"]
     if verdict.get("keeps_throughput") is False:  # earlier versions did not say
-        reason = str(verdict.get("reason")).removeprefix("it ")  # earlier versions wrote it without the subject
-        return f"no improvement: {metric} {value}, but it {reason} of {baseline_phrase(document)}"
+        return f"no improvement: {metric} {value}, but {verdict.get('reason')} of {baseline_phrase(document)}"
     if _leaves_open(verdict["interval"], EQUAL):
         return f"undecided: {metric} {value}{_busy(document)}; more fresh compiles narrow the interval (--confirm N)"
     return f"no significant improvement in {metric}: {value}"

@@ -164,7 +164,7 @@ def test_two_objectives_show_the_front(result: dict[str, Any]) -> None:
         (
             {"improved": False, "objective": "compile_time", "ratio": 4.2, "interval": [4.1, 4.3]}
             | {"reason": "keeps less than 0.98 of the throughput", "keeps_throughput": False},
-            "no improvement: compile time 4.20 [4.10, 4.30] (noise floor 0.4 %), but it keeps less than 0.98 of the "
+            "no improvement: compile time 4.20 [4.10, 4.30] (noise floor 0.4 %), but keeps less than 0.98 of the "
             "throughput of O3",
         ),
         (

@@ -1,9 +1,8 @@
 """Weights of the next tiles are loaded from memory while a product still computes with those before them.
 
-A processor's own prefetching ends at every page of 4 KiB, so a product of few rows waits for its weights about as long
-as it multiplies with them. Here each tile prefetches its share of the next weights, a few vectors at a time. They wait
-in the second cache. The prefetches stand outside the loop over single steps: inside, LLVM would keep large tiles of
-sums in memory instead of registers.
+Without this, a product of few rows takes as long as loading and computing one after the other. Here each tile
+prefetches its share of the next weights, a few vectors at a time, and they wait in the second cache. The prefetches
+stand outside the loop over single steps: inside, products with several vectors in a row were slower than without any.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import tvm
 import tvm_ffi
@@ -31,22 +30,20 @@ MOST_USES = 64
 """Most tiles on the same weights for prefetching by default: with more, there is little to load.
 
 Weights that differ between the products of a batch, as Winograd's, have one vector in a row where they are prefetched.
-With more than ``FEW_USES`` tiles on them that costs more than it gains: VGG19 takes 1.04 times as long.
+With more than ``FEW_USES`` tiles on them, VGG19 lost more by these narrow tiles than it gained.
 """
 
 FEW_USES, STEPS_OF_FEW_USES, STEPS_OF_MANY_USES = 4, 8, 64
 """Up to four tiles on the same weights, loading takes as long as computing: prefetch every 8 steps, else every 64."""
 
 LEAST_STEPS = 4
-"""Least steps between two prefetches; with fewer, these take longer than what they save."""
+"""Least steps between two prefetches; a product whose sum has no such divisor does not prefetch."""
 
 LINE_BYTES = 64
 """Size of a line of the cache."""
 
 READ, SECOND_CACHE, DATA = 0, 2, 1
 """Arguments of ``llvm.prefetch``: a read, into the second cache, of data."""
-
-Number = TypeVar("Number", int, Any)
 
 
 @dataclass(frozen=True)
@@ -67,19 +64,25 @@ class Prefetch:
     steps: int
     line: int
 
+    @classmethod
+    def of(cls, tiling: Tiling, *, place: int, steps: int) -> Prefetch:
+        """Return how a product in these tiles prefetches."""
+        line = max(1, LINE_BYTES // (tiling.lanes * tiling.element_bytes))
+        return cls(place=place, uses=tiling.uses, vectors=tiling.vectors, steps=steps, line=line)
+
     @property
     def number(self) -> int:
         """Number of lines that are prefetched at a time."""
         return part_count(self.steps * self.vectors, self.uses * self.line)
 
-    def ahead(self, tile: Number, step: Number, *, count: int) -> Number:
+    def ahead(self, tile: Any, step: Any, *, count: int) -> Any:
         """Return the vectors between the first one of a tile and the first one that it prefetches at a step.
 
         The ``uses`` tiles that share weights prefetch an equal part of the next weights each.
 
         Args:
-            tile: Number of the tile.
-            step: Number of the step, a multiple of ``steps``.
+            tile: Number of the tile, as an integer or an expression of TVM.
+            step: Number of the step, a multiple of ``steps``, likewise.
             count: Number of steps of a tile.
         """
         return count * self.vectors + (tile % self.uses * count + step) * self.vectors // self.uses
@@ -121,32 +124,32 @@ class Prefetch:
         return tirx.For(each, begin, end, tirx.ForKind.UNROLLED, prefetch)
 
 
-def prefetch_steps(tiling: Tiling, asked: int | None, *, by_default: bool) -> int:
+def prefetch_steps(tiling: Tiling, setting: int | None, *, by_default: bool) -> int:
     """Return the steps between two prefetches of a product in these tiles; 0 for none.
 
     Args:
         tiling: The tiles.
-        asked: Steps that the user asks for.
-        by_default: True to decide where the user does not.
+        setting: ``ScheduleCPU``'s argument ``prefetch``.
+        by_default: True to prefetch where the setting is ``None`` and it is likely to gain.
     """
-    if tiling.packing is None or tiling.weights_bytes < LEAST_BYTES or not tiling.uses:
+    if tiling.packing is None or tiling.operand.size * tiling.element_bytes < LEAST_BYTES or not tiling.uses:
         return 0
     # The vectors of a row must lie one after another in memory.
     if tiling.vectors > 1 and not tiling.is_one_stretch:
         return 0
     most_uses = MOST_USES if tiling.is_one_stretch else FEW_USES
-    if asked is None and not (by_default and tiling.rows >= LEAST_ROWS and tiling.uses <= most_uses):
+    if setting is None and not (by_default and tiling.rows >= LEAST_ROWS and tiling.uses <= most_uses):
         return 0
     default = STEPS_OF_FEW_USES if tiling.uses <= FEW_USES else STEPS_OF_MANY_USES
-    steps = largest_divisor(tiling.last_steps, default if asked is None else asked)
+    steps = largest_divisor(tiling.last_steps, default if setting is None else setting)
     return steps if steps >= LEAST_STEPS else 0
 
 
-def most_vectors(tiling: Tiling, asked: int | None) -> int | None:
-    """Return the most vectors in a row of a tile that prefetches; ``None`` for no limit."""
+def most_vectors(tiling: Tiling, setting: int | None) -> int | None:
+    """Return the most vectors in a row of a tile that prefetches by this setting; ``None`` for no limit."""
     if not tiling.is_one_stretch:
         return 1
-    if asked is not None:
+    if setting is not None:
         return None
     return 1 if tiling.uses <= FEW_USES else 2
 

@@ -11,8 +11,8 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
-from .accesses import BYTE, Access, Packing, element_bits
-from .prefetch import LINE_BYTES, Prefetch, most_vectors, prefetch_steps
+from .accesses import Access, Packing, element_bits
+from .prefetch import Prefetch, most_vectors, prefetch_steps
 from .registers import Registers
 from .sizes import chunk_count, largest_divisor
 from .tiling import MIN_LANES, Settings, Tiling, Window
@@ -220,8 +220,7 @@ class Scheduler:
             place = self._parameter(tiling.operand)
             self.packings[place] = packing
             if steps:
-                line = max(1, LINE_BYTES * BYTE // (tiling.lanes * element_bits(tiling.operand.buffer.dtype)))
-                self._prefetch = Prefetch(place=place, uses=tiling.uses, vectors=tiling.vectors, steps=steps, line=line)
+                self._prefetch = Prefetch.of(tiling, place=place, steps=steps)
             self._schedule.transform_layout(block.block_rv, ("read", tiling.operand.place), packing.index)
         reader = self._reader(block)
         self._move_axis_last(block, tiling.vector)

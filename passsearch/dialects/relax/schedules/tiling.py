@@ -87,17 +87,17 @@ class Tiling:
     lanes: int
     vectors: int
     rows: int
-    packing: Packing | None = None
-    keep_weights: bool = False
-    is_product: bool = False
-    uses: int = 1
-    last_steps: int = 1
-    is_one_stretch: bool = True
+    packing: Packing | None
+    keep_weights: bool
+    is_product: bool
+    uses: int
+    last_steps: int
+    is_one_stretch: bool
 
     @property
-    def weights_bytes(self) -> int:
-        """Size of the operand that is read in vectors."""
-        return self.operand.size * element_bits(self.operand.buffer.dtype) // BYTE
+    def element_bytes(self) -> int:
+        """Size of an element of the operand that is read in vectors."""
+        return element_bits(self.operand.buffer.dtype) // BYTE
 
     @classmethod
     def choose(
@@ -131,28 +131,26 @@ class Tiling:
         operand, lanes = readers[id(vector)][0], largest_divisor(vector.dom, lanes)
         other = [axis for axis in single if readers[id(axis)][0] is not operand and axis.dom > 1]
         row = other[-1] if other else None
+        summing = [axis.dom for axis in block.iters if axis.kind != "S"]
         rows, vectors = _tile_size(
             all_divisors(row.dom if row is not None else 1),
             all_divisors(vector.dom // lanes),
             registers=registers,
             settings=settings,
-            steps=math.prod(axis.dom for axis in block.iters if axis.kind != "S"),
+            steps=math.prod(summing),
             vector_bytes=lanes * element_bits(operand.buffer.dtype) // BYTE,
             cached_rows=_cached_rows(row, readers[id(row)][0]) if row is not None else 1,
         )
         dimension = operand.dimension(vector)
-        packing = Packing(dimension, lanes) if fitness(vector) == 2 and dimension is not None else None
-        keep_weights = all(operand.size >= access.size for access in reads)
-        summing = [axis.dom for axis in block.iters if axis.kind != "S"]
         return cls(
-            vector,
-            operand,
-            row,
-            lanes,
-            vectors,
-            rows,
-            packing,
-            keep_weights,
+            vector=vector,
+            operand=operand,
+            row=row,
+            lanes=lanes,
+            vectors=vectors,
+            rows=rows,
+            packing=Packing(dimension, lanes) if fitness(vector) == 2 and dimension is not None else None,
+            keep_weights=all(operand.size >= access.size for access in reads),
             is_product=len(other) == 1,
             uses=math.prod(axis.dom for axis in block.iters) // (operand.size * rows),
             last_steps=summing[-1],
