@@ -1,4 +1,4 @@
-"""Measures all engines of the CPU side by side on six networks at two batch sizes.
+"""Measures all engines of the CPU side by side on seven networks at two batch sizes.
 
 ``python benchmarks/bench_engines.py`` takes all networks; names choose some. Each network is one ``passsearch bench``
 with a file of its own in ``benchmarks/results/engines/bench``; its batch sizes are measured in turns. Files that are
@@ -25,6 +25,7 @@ NETWORKS: Mapping[str, str] = {
     "mobilenet_v2": "nhwc-schedule-cpu",
     "vgg19": "winograd-schedule-cpu",
     "bert_base": "schedule-cpu",
+    "vit": "schedule-cpu",
     "gpt2": "schedule-cpu",
     "ssd_mobilenet": "nhwc-schedule-cpu",
 }

@@ -15,7 +15,6 @@ _BY_KIND: Mapping[str, frozenset[str]] = {
     "concatenate": JOINS,
     "cast": frozenset({"cast", "astype", "cast_like"}),
     "resample": RESAMPLES,
-    "embedding": frozenset({"take", "gather", "embedding"}),
     "dropout": frozenset({"dropout"}),
     "bias_add": frozenset({"bias_add"}),
     "control_flow": frozenset({"if", "match", "call_tir"}),
@@ -27,8 +26,13 @@ _BY_KIND: Mapping[str, frozenset[str]] = {
 def find_features(flow: Dataflow) -> Mapping[str, Feature]:
     """Return the rewrite features by name."""
     divisions, convolutions = flow.of_kind({"divide"}), flow.of_kind({"conv2d"})
+    lookups = flow.of_kind({"take", "gather", "embedding"})
     simple = {name: _of_kind(flow, kinds) for name, kinds in _BY_KIND.items()}
     return simple | {
+        # Not where it selects from data, as the token of a class.
+        "embedding": make_feature(
+            lookup.index for lookup in lookups if flow.weights(lookup.index)[:1] == lookup.inputs[:1]
+        ),
         "transpose_dense": make_feature(_transposes_before_dense(flow)),
         "fast_math_activation": _of_kind(flow, _FAST_MATH),
         "constant_division": make_feature(division.index for division in divisions if _is_by_constant(flow, division)),

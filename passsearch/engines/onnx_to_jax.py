@@ -40,6 +40,7 @@ DIRECT: Mapping[str, Callable[..., Any]] = {
     "Clip": jnp.clip,
     "Where": jnp.where,
     "Reshape": jnp.reshape,
+    "Expand": jnp.broadcast_to,
 }
 """Operators whose inputs are the function's arguments."""
 

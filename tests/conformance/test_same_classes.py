@@ -19,7 +19,16 @@ def feature_counts(analysis: Any) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     "network",
-    ["resnet18", "mobilenet_v2", "ssd_mobilenet", "bert_tiny", "gpt2_tiny", "llama_tiny", "llama_tiny_decode"],
+    [
+        "resnet18",
+        "mobilenet_v2",
+        "ssd_mobilenet",
+        "bert_tiny",
+        "vit_tiny",
+        "gpt2_tiny",
+        "llama_tiny",
+        "llama_tiny_decode",
+    ],
 )
 def test_classes_and_features_do_not_depend_on_the_importer(network: str, relay: Toolchain, relax: Toolchain) -> None:
     by_relay, by_relax = (

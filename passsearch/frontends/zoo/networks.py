@@ -128,6 +128,15 @@ def _gpt2(**options: int) -> Callable[[int], onnx.ModelProto]:
     return make
 
 
+def _vit(**options: int) -> Callable[[int], onnx.ModelProto]:
+    def make(batch: int) -> onnx.ModelProto:
+        from passsearch.frontends.zoo.vit import vit
+
+        return vit(batch=batch, **options)
+
+    return make
+
+
 def _llama(**options: int) -> Callable[[int], onnx.ModelProto]:
     def make(batch: int) -> onnx.ModelProto:
         from passsearch.frontends.zoo.llama import llama
@@ -173,7 +182,7 @@ def _token_and_cache(*, layers: int, shape: list[int]) -> str:
 
 
 _TINY = {"layers": 2, "hidden": 64, "heads": 2, "sequence": 16, "vocabulary": 100}
-
+_TINY_VIT = {"layers": 2, "hidden": 64, "heads": 2, "size": 32, "patch": 8, "classes": 10}
 _TINY_LLAMA = {"layers": 2, "hidden": 64, "heads": 4, "key_heads": 2, "intermediate": 176, "vocabulary": 100}
 _ONE_TOKEN = {"sequence": 1, "cached": 127}
 
@@ -187,6 +196,7 @@ _ALL = (
     Network("ssd_mobilenet", _ssd_mobilenet, _image(300), "SSD300 object detector on MobileNetV1, 6.8 M parameters"),
     Network("bert_base", _bert(), _text(128), "BERT-base for question answering, 108.9 M parameters"),
     Network("bert_base_16", _bert(sequence=16), _text(16), "BERT-base on 16 tokens, 108.9 M parameters"),
+    Network("vit", _vit(), _image(224), "ViT-B/16 image classifier, 197 tokens, 86.6 M parameters"),
     Network("gpt2", _gpt2(), _tokens(128), "GPT-2 small on 128 tokens, logits of all positions, 124.4 M parameters"),
     Network("llama", _llama(), _tokens(128), "decoder as in Llama that reads 128 tokens, 100.1 M parameters"),
     Network(
@@ -198,6 +208,7 @@ _ALL = (
     Network("resnet_tiny", _resnet(18, width=8, size=32, classes=10), _image(32), "ResNet-18 at width 8, for tests"),
     Network("vgg_tiny", _vgg(11, width=8, size=32, hidden=64, classes=10), _image(32), "VGG11 at width 8, for tests"),
     Network("bert_tiny", _bert(**_TINY), _text(16), "BERT with 2 layers of width 64, for tests"),
+    Network("vit_tiny", _vit(**_TINY_VIT), _image(32), "ViT with 2 layers of width 64 on 17 tokens, for tests"),
     Network("gpt2_tiny", _gpt2(**_TINY), _tokens(16), "GPT-2 with 2 layers of width 64, for tests"),
     Network(
         "llama_tiny", _llama(**_TINY_LLAMA, sequence=16), _tokens(16), "Llama with 2 layers of width 64, for tests"

@@ -19,7 +19,7 @@ from onnx import TensorProto
 from passsearch.errors import UserError
 from passsearch.frontends.zoo.builder import RELU_GAIN, GraphBuilder, Tensor
 
-__all__ = ["bert", "encoder_layer", "gpt2"]
+__all__ = ["attention", "bert", "encoder_layer", "gelu", "gpt2"]
 
 _MAX_POSITIONS = 512
 _GPT2_MAX_POSITIONS = 1024
@@ -165,9 +165,9 @@ def _gather(graph: GraphBuilder, table: Tensor, indices: Tensor) -> Tensor:
 def encoder_layer(graph: GraphBuilder, x: Tensor, *, bias: Tensor, heads: int) -> Tensor:
     """Append a layer of BERT; the bias is added to the scores of attention."""
     parts = (graph.linear(x, x.shape[-1]) for _ in range(3))
-    attention = _attention(graph, parts, heads=heads, mask=lambda scores: graph.add(scores, bias))
-    x = graph.layer_norm(graph.add(attention, x))
-    intermediate = _gelu(graph, graph.linear(x, 4 * x.shape[-1], gain=RELU_GAIN))
+    context = attention(graph, parts, heads=heads, mask=lambda scores: graph.add(scores, bias))
+    x = graph.layer_norm(graph.add(context, x))
+    intermediate = gelu(graph, graph.linear(x, 4 * x.shape[-1], gain=RELU_GAIN))
     return graph.layer_norm(graph.add(graph.linear(intermediate, x.shape[-1]), x))
 
 
@@ -177,32 +177,35 @@ def _decoder_layer(graph: GraphBuilder, x: Tensor, *, is_visible: Tensor, heads:
 
     norm = graph.layer_norm(x, epsilon=_GPT2_EPSILON)
     parts = graph.split(graph.linear(norm, 3 * x.shape[-1]), 3)
-    x = graph.add(_attention(graph, parts, heads=heads, mask=mask), x)
+    x = graph.add(attention(graph, parts, heads=heads, mask=mask), x)
     norm = graph.layer_norm(x, epsilon=_GPT2_EPSILON)
     intermediate = _tanh_gelu(graph, graph.linear(norm, 4 * x.shape[-1], gain=RELU_GAIN))
     return graph.add(graph.linear(intermediate, x.shape[-1]), x)
 
 
-def _attention(graph: GraphBuilder, parts: Iterable[Tensor], *, heads: int, mask: Callable[[Tensor], Tensor]) -> Tensor:
+def attention(
+    graph: GraphBuilder, parts: Iterable[Tensor], *, heads: int, mask: Callable[[Tensor], Tensor] | None = None
+) -> Tensor:
     """Append attention and the layer that joins its heads.
 
     Args:
         graph: The graph.
         parts: Queries, keys and values, each (batch, sequence, hidden).
         heads: Number of attention heads.
-        mask: Appends the mask to scores of shape (batch, heads, sequence, sequence).
+        mask: Appends the mask to scores of shape (batch, heads, sequence, sequence); ``None`` where every token
+            attends to all.
     """
     query, key, value = (graph.reshape(part, (*part.shape[:2], heads, part.shape[2] // heads)) for part in parts)
     batch, sequence, _, width = query.shape
     query, value = graph.transpose(query, (0, 2, 1, 3)), graph.transpose(value, (0, 2, 1, 3))
     scores = graph.matmul(query, graph.transpose(key, (0, 2, 3, 1)))
     scores = graph.divide(scores, graph.scalar(math.sqrt(width)))
-    context = graph.matmul(graph.softmax(mask(scores)), value)
+    context = graph.matmul(graph.softmax(mask(scores) if mask else scores), value)
     merged_heads = graph.reshape(graph.transpose(context, (0, 2, 1, 3)), (batch, sequence, heads * width))
     return graph.linear(merged_heads, heads * width, gain=_ATTENTION_GAIN)
 
 
-def _gelu(graph: GraphBuilder, x: Tensor) -> Tensor:
+def gelu(graph: GraphBuilder, x: Tensor) -> Tensor:
     """Append x * (1 + erf(x / sqrt(2))) / 2."""
     scaled = graph.divide(x, graph.scalar(math.sqrt(2.0)))
     gate = graph.add(graph.node("Erf", [scaled], shape=x.shape), graph.scalar(1.0))
