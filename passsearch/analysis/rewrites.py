@@ -26,13 +26,10 @@ _BY_KIND: Mapping[str, frozenset[str]] = {
 def find_features(flow: Dataflow) -> Mapping[str, Feature]:
     """Return the rewrite features by name."""
     divisions, convolutions = flow.of_kind({"divide"}), flow.of_kind({"conv2d"})
-    lookups = flow.of_kind({"take", "gather", "embedding"})
+    selections = flow.of_kind({"take", "gather", "embedding"})
     simple = {name: _of_kind(flow, kinds) for name, kinds in _BY_KIND.items()}
     return simple | {
-        # Not where it selects from data, as the token of a class.
-        "embedding": make_feature(
-            lookup.index for lookup in lookups if flow.weights(lookup.index)[:1] == lookup.inputs[:1]
-        ),
+        "embedding": make_feature(each.index for each in selections if _selects_weights(flow, each)),
         "transpose_dense": make_feature(_transposes_before_dense(flow)),
         "fast_math_activation": _of_kind(flow, _FAST_MATH),
         "constant_division": make_feature(division.index for division in divisions if _is_by_constant(flow, division)),
@@ -44,6 +41,11 @@ def find_features(flow: Dataflow) -> Mapping[str, Feature]:
 
 def _of_kind(flow: Dataflow, kinds: frozenset[str]) -> Feature:
     return make_feature(operator.index for operator in flow.of_kind(kinds))
+
+
+def _selects_weights(flow: Dataflow, selection: Operator) -> bool:
+    """Return False for a selection from the data, such as the token of a class."""
+    return selection.inputs[:1] == flow.weights(selection.index)[:1]
 
 
 def _transposes_before_dense(flow: Dataflow) -> Iterator[int]:

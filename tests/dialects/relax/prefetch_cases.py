@@ -39,6 +39,7 @@ def convolution(size: int, *shape: int) -> tuple[tuple[int, ...], tuple[int, ...
 CASES = {
     "few rows": product(16, 512, 512),
     "many rows": product(128, 512, 512),
+    "a prime number of rows": product(37, 512, 512),
     "more tiles than are worth it": product(600, 384, 704),
     "one row": product(1, 512, 512),
     "weights for each batch": product(16, 16, 128, 128),

@@ -72,6 +72,7 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Callable[..., Any]]] = {
     "norm and product": ((30, 64), norm_and_product),
     "written softmax": ((3, 20, 48), written_softmax),
     "softmax": ((3, 20, 48), lambda emit, data: emit(op.nn.softmax(data))),
+    "softmax of a prime length": ((3, 20, 37), lambda emit, data: emit(op.nn.softmax(data))),
     "softmax of few long rows": ((2, 4096), lambda emit, data: emit(op.nn.softmax(data))),
     "layer norm of TVM": (
         (30, 64),

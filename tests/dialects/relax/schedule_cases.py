@@ -56,6 +56,14 @@ def depthwise(shape: tuple[int, ...], kernel: int, **rest: Any) -> Any:
     return shape, body
 
 
+def last_channels(shape: tuple[int, ...], kernel: int, *, outputs: int, **rest: Any) -> Any:
+    def body(value: Any) -> Any:
+        filters = weight(kernel, kernel, shape[-1], outputs)
+        return op.nn.conv2d(value, filters, data_layout="NHWC", kernel_layout="HWIO", **rest)
+
+    return shape, body
+
+
 def product(rows: int, inner: int, columns: int, *, transposed: bool = False, dtype: str = "float32") -> Any:
     def body(value: Any) -> Any:
         if transposed:
@@ -88,6 +96,14 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "product of odd sizes": product(7, 33, 13, transposed=True),
     "batched product": ((4, 6, 32), lambda value: op.matmul(value, op.permute_dims(value, [0, 2, 1]))),
     "product of one row for each batch": ((6, 1, 32), lambda value: op.matmul(value, weight(6, 32, 16))),
+    "product of a prime number of rows": product(37, 64, 48),
+    "batched product of prime sizes": ((4, 37, 8), lambda value: op.matmul(value, op.reshape(value, (4, 8, 37)))),
+    "conv of a prime width": convolution(24, 1, 19, outputs=32, after="relu"),
+    "conv of channels last, of a prime width": last_channels((1, 13, 19, 16), 3, outputs=32, padding=1),
+    "parts of odd sizes": (
+        (1, 5, 51),
+        lambda value: op.tanh(op.concat([op.reshape(op.add(value, value), (1, 15, 17)), weight(1, 4, 17)], 1)),
+    ),
     "padded transpose": (
         (1, 3, 9, 11),
         lambda value: op.nn.relu(op.nn.pad(op.permute_dims(value, [0, 2, 3, 1]), [0, 0, 1, 1, 2, 2, 0, 0])),
@@ -131,6 +147,7 @@ def case(name: str, target: Any, **settings: Any) -> dict[str, Any]:
         "same": bool(np.allclose(expected, actual, rtol=limit, atol=limit * np.abs(expected).max())),
         "lanes": max(map(int, re.findall(r"T\.vectorized\((?:T\.int64\()?(\d+)", text)), default=0),
         "packed": "_packed(" in text,
+        "tests_elements": "T.where(" in text,
     }
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
-from tvm.sym import detect_linear_equation
+from tvm import tirx
+from tvm.sym import Analyzer, detect_linear_equation
 
 BYTE = 8
 """Bits of a byte."""
@@ -83,11 +84,20 @@ class Access:
         return steps
 
     def is_contiguous(self, axis: Any) -> bool:
-        """Return True if only the innermost index depends on an axis."""
+        """Return True if only the innermost index depends on an axis, or neighbours along it are neighbours in memory.
+
+        After a reshape, for example, several indices depend on the axis.
+        """
         if not self._indices:  # a single number
             return False
         *outer, last = self._indices
-        return mentions(last, axis.var) and not any(mentions(index, axis.var) for index in outer)
+        if not any(mentions(index, axis.var) for index in outer):
+            return mentions(last, axis.var)
+        place = 0
+        for index, size in zip(self._indices, self.buffer.shape, strict=True):
+            place = place * size + index
+        distance = substitute(place, {axis.var: axis.var + 1}) - place
+        return bool(Analyzer().can_prove_equal(distance, tirx.IntImm("int64", 1)))
 
 
 def element_bits(dtype: Any) -> int:
@@ -101,3 +111,12 @@ def mentions(expression: Any, variable: Any) -> bool:
     variables: list[Any] = []
     tvm_ffi.structural_walk(expression, (tvm.ir.Var, variables.append))
     return any(other.same_as(variable) for other in variables)
+
+
+def substitute(expression: Any, values: dict[Any, Any]) -> Any:
+    """Return an expression with values in place of variables."""
+
+    def value_of(variable: Any) -> Any:
+        return next((value for other, value in values.items() if other.same_as(variable)), variable)
+
+    return tvm_ffi.structural_map(expression, (tvm.ir.Var, value_of))

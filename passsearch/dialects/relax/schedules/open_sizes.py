@@ -27,6 +27,7 @@ class OpenScheduler(Scheduler):
     def __init__(self, schedule: Any, blocks: list[Any], *, registers: Registers) -> None:
         settings = Settings(None, None, None, prefetch=0)
         super().__init__(schedule, blocks, registers=registers, settings=settings, constants=frozenset())
+        self._can_overlap = False
 
     def _run(self) -> None:
         """Schedule the function.

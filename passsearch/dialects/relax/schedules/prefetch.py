@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.s_tir.stmt import SBlockRealize
 
+from .accesses import substitute
 from .sizes import largest_divisor, part_count
 from .tiling import Tiling
 
@@ -167,11 +168,4 @@ def _first_read(loop: Any, weights: Any, summing: Sequence[Any]) -> Any:
     (block,) = blocks
     values = {axis.var: value for axis, value in zip(block.block.iter_vars, block.iter_values, strict=True)}
     begin = {each.loop_var: tirx.IntImm("int64", 0) for each in (*summing, *inner)}
-    return tirx.BufferLoad(weights, [_substitute(_substitute(index, values), begin) for index in reads[0].indices])
-
-
-def _substitute(expression: Any, values: dict[Any, Any]) -> Any:
-    def value_of(variable: Any) -> Any:
-        return next((value for other, value in values.items() if other.same_as(variable)), variable)
-
-    return tvm_ffi.structural_map(expression, (tvm.ir.Var, value_of))
+    return tirx.BufferLoad(weights, [substitute(substitute(index, values), begin) for index in reads[0].indices])

@@ -15,9 +15,10 @@ from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import element_bits
 from .cpu_pass import cpu_pass, unscheduled
+from .overlap import overlap_reductions, overlap_tiles
 from .registers import Registers
 from .scheduler import MIN_PARALLEL_ELEMENTS
-from .sizes import largest_divisor
+from .sizes import largest_divisor, vector_lanes
 from .tiling import MIN_LANES
 
 ACCUMULATORS = 4
@@ -75,6 +76,7 @@ class _RowScheduler:
 
     def run(self) -> Any:
         """Return the scheduled function."""
+        self._overlap_reductions()
         schedule, last = self._schedule, self._blocks[-1].block_rv
         steps = [step for block in self._inline() for step in self._steps(block)]
         loops = schedule.get_loops(last)
@@ -87,7 +89,17 @@ class _RowScheduler:
         for step in steps:
             self._vectorize(step)
         self._vectorize_last_loop(last)
-        return schedule.mod["main"].with_attr("tirx.is_scheduled", True)
+        return overlap_tiles(schedule.mod["main"]).with_attr("tirx.is_scheduled", True)
+
+    def _overlap_reductions(self) -> None:
+        """Give the reductions a size that vectors divide, where theirs is none."""
+        length, lanes = self._blocks[-1].dom()[-1], self._lanes
+        if vector_lanes(length, lanes, can_overlap=True) == largest_divisor(length, lanes):
+            return
+        names = [block.name for block in self._blocks if not block.is_injective()]
+        function = overlap_reductions(self._schedule.mod["main"], lanes=lanes, names=names)
+        self._schedule = s_tir.Schedule(function)
+        self._blocks = normalize_prim_func(self._schedule) or []
 
     def _reduces_rows(self, block: Any, length: int) -> bool:
         """Return True if a block reduces the contiguous last dimension of its only operand."""
@@ -126,10 +138,13 @@ class _RowScheduler:
         if block.is_injective():
             return [block.block_rv]
         steps, rank = [], len(self._schedule.get(block.block_rv).writes[0].region)
-        for most in (ACCUMULATORS * self._lanes, self._lanes):
+        for vectors in (ACCUMULATORS, 1):
             loop = self._schedule.get_loops(block.block_rv)[-1]
             size = int(self._schedule.get(loop).extent)
-            lanes = largest_divisor(size, most)
+            if size % self._lanes:
+                lanes = largest_divisor(size, vectors * self._lanes)
+            else:
+                lanes = largest_divisor(size // self._lanes, vectors) * self._lanes
             if MIN_LANES <= lanes < size:
                 steps.append(self._schedule.rfactor(self._schedule.split(loop, [None, lanes])[1], factor_axis=rank))
         return [*steps, block.block_rv]
@@ -153,7 +168,7 @@ class _RowScheduler:
 
     def _vectorize_last_loop(self, step: Any) -> None:
         schedule, loop = self._schedule, self._schedule.get_loops(step)[-1]
-        lanes = largest_divisor(int(schedule.get(loop).extent), self._lanes)
+        lanes = vector_lanes(int(schedule.get(loop).extent), self._lanes, can_overlap=True)
         if lanes >= MIN_LANES:
             schedule.vectorize(schedule.split(loop, [None, lanes])[1])
 

@@ -12,9 +12,10 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from .accesses import Access, Packing, element_bits
+from .overlap import overlap_tiles
 from .prefetch import Prefetch, most_vectors, prefetch_steps
 from .registers import Registers
-from .sizes import chunk_count, largest_divisor
+from .sizes import chunk_count, largest_divisor, vector_lanes
 from .tiling import MIN_LANES, Settings, Tiling, Window
 
 MIN_PARALLEL_ELEMENTS = 4096
@@ -38,6 +39,7 @@ class Scheduler:
         self._registers, self._settings, self._constants = registers, settings, constants
         self._lanes = registers.bits // _output_bits(schedule.mod["main"])
         self.packings: dict[int, Packing] = {}
+        self._can_overlap = True
         self._prefetch: Prefetch | None = None
         self._prefetch_loops: list[Any] = []  # that over tiles, and those of the sum around a few steps
 
@@ -45,6 +47,8 @@ class Scheduler:
         """Schedule the function and return it."""
         self._run()
         function = self._schedule.mod["main"]
+        if self._can_overlap:
+            function = overlap_tiles(function)
         if self._prefetch:
             tile, *summing = self._prefetch_loops
             return self._prefetch.insert(function, tile, summing)
@@ -70,6 +74,7 @@ class Scheduler:
 
     def _compute_in_tiles(self, blocks: list[Any], tile: list[int]) -> None:
         """Compute the whole function for one tile and one vector of channels at a time."""
+        self._can_overlap = False  # the stages count tiles
         schedule = self._schedule
         stages = [block for block in blocks[:-1] if TILE in schedule.get(block.block_rv).annotations]
         for block in blocks[:-1]:
@@ -167,7 +172,7 @@ class Scheduler:
         """
         schedule, last = self._schedule, block.iters[-1]
         *outer, loop = loops
-        lanes = largest_divisor(last.dom, self._lanes)
+        lanes = vector_lanes(last.dom, self._lanes, can_overlap=True)
         are_contiguous = all(access.is_contiguous(last) or not access.has(last) for access in self._reads(block))
         if lanes >= MIN_LANES and are_contiguous:
             loop, vector = schedule.split(loop, [None, lanes])
@@ -261,6 +266,8 @@ class Scheduler:
         stripe, line = schedule.split(lines, [None, window.lines])
         column, tile, row = schedule.split(row, [None, window.tiles, window.rows])
         schedule.reorder(*rest, stripe, column, blocks, line, tile, row, vector, lane)
+        # A tile that begins earlier must find its data in its own window.
+        self._can_overlap = int(schedule.get(column).extent) == 1
         windows = schedule.fuse(*rest, stripe, column, blocks)
         if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
             schedule.parallel(windows)

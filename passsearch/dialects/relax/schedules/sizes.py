@@ -14,6 +14,18 @@ def largest_divisor(size: int, most: int) -> int:
     return max(divisor for divisor in range(1, max(most, 1) + 1) if size % divisor == 0)
 
 
+def vector_lanes(size: int, most: int, *, can_overlap: bool) -> int:
+    """Return the elements of a vector along an axis of this size.
+
+    Args:
+        size: Size of the axis.
+        most: Elements of a register.
+        can_overlap: True if the last vector may begin earlier and compute some elements of the one before again.
+    """
+    lanes = largest_divisor(size, most)
+    return most if can_overlap and size >= most > 2 * lanes else lanes
+
+
 def all_divisors(size: int) -> list[int]:
     """Return all divisors."""
     return [divisor for divisor in range(1, size + 1) if size % divisor == 0]

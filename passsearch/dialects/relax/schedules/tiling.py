@@ -9,7 +9,7 @@ from typing import Any
 
 from .accesses import BYTE, Access, Packing, element_bits
 from .registers import Registers
-from .sizes import MIN_CHUNKS, all_divisors, largest_divisor, part_count
+from .sizes import MIN_CHUNKS, all_divisors, largest_divisor, part_count, vector_lanes
 
 MIN_LANES = 4
 """Least elements of a vector; with fewer, loops are not vectorised."""
@@ -117,24 +117,33 @@ class Tiling:
         single = [axis for axis in spatial if len(readers[id(axis)]) == 1]
         constant_places = {access.place for access in constants}
 
-        def fitness(axis: Any) -> int:
+        def is_packed(axis: Any) -> bool:
             access = readers[id(axis)][0]
-            if largest_divisor(axis.dom, lanes) < MIN_LANES:
-                return 0
-            if access.place in constant_places and access.dimension(axis) is not None:
-                return 2  # a constant operand is packed: every vector is then contiguous
-            return int(access.is_contiguous(axis))
+            return access.place in constant_places and access.dimension(axis) is not None
 
-        vector = max(single, key=lambda axis: (fitness(axis), largest_divisor(axis.dom, lanes)), default=None)
+        def lanes_of(axis: Any) -> int:
+            # Vectors that overlap cannot be packed, and they must be along the last axis of what is stored.
+            can_overlap = not is_packed(axis) and axis is spatial[-1]
+            return vector_lanes(axis.dom, lanes, can_overlap=can_overlap)
+
+        def fitness(axis: Any) -> int:
+            if lanes_of(axis) < MIN_LANES:
+                return 0
+            if is_packed(axis):
+                return 2  # every vector of a packed operand is contiguous
+            return int(readers[id(axis)][0].is_contiguous(axis))
+
+        vector = max(single, key=lambda axis: (fitness(axis), lanes_of(axis)), default=None)
         if vector is None or not fitness(vector):
             return None
-        operand, lanes = readers[id(vector)][0], largest_divisor(vector.dom, lanes)
+        operand, lanes = readers[id(vector)][0], lanes_of(vector)
         other = [axis for axis in single if readers[id(axis)][0] is not operand and axis.dom > 1]
         row = other[-1] if other else None
         summing = [axis.dom for axis in block.iters if axis.kind != "S"]
+        row_count = row.dom if row is not None else 1
         rows, vectors = _tile_size(
-            all_divisors(row.dom if row is not None else 1),
-            all_divisors(vector.dom // lanes),
+            row_count,
+            vector.dom / lanes,
             registers=registers,
             settings=settings,
             steps=math.prod(summing),
@@ -149,10 +158,12 @@ class Tiling:
             lanes=lanes,
             vectors=vectors,
             rows=rows,
-            packing=Packing(dimension, lanes) if fitness(vector) == 2 and dimension is not None else None,
+            packing=Packing(dimension, lanes) if is_packed(vector) and dimension is not None else None,
             keep_weights=all(operand.size >= access.size for access in reads),
             is_product=len(other) == 1,
-            uses=math.prod(axis.dom for axis in block.iters) // (operand.size * rows),
+            uses=math.prod(axis.dom for axis in block.iters)
+            // (operand.size * row_count)
+            * part_count(row_count, rows),
             last_steps=summing[-1],
             is_one_stretch=operand.size == vector.dom * math.prod(summing),
         )
@@ -225,8 +236,8 @@ def _cached_rows(row: Any, data: Access) -> int:
 
 
 def _tile_size(
-    rows: list[int],
-    vectors: list[int],
+    row_count: int,
+    vector_count: float,
     *,
     registers: Registers,
     settings: Settings,
@@ -237,8 +248,8 @@ def _tile_size(
     """Return the rows of a tile and the vectors in each row.
 
     Args:
-        rows: Numbers of rows to choose from.
-        vectors: Numbers of vectors to choose from.
+        row_count: Number of rows; the last tile overlaps with the one before where they are no multiple of a tile's.
+        vector_count: Number of vectors in a row, likewise if it is no integer.
         registers: The processor's registers.
         settings: Upper limits.
         steps: Number of products in a sum.
@@ -247,10 +258,16 @@ def _tile_size(
     """
     assert settings.rows is not None
     most = min(settings.rows, settings.vectors or settings.rows)
+    heights = range(1, min(row_count, settings.rows) + 1)
+    widths = [
+        width
+        for width in range(1, min(int(vector_count), most) + 1)
+        if vector_count % width == 0 or not vector_count.is_integer()
+    ]
     sizes = [
         (height, width)
-        for height, width in itertools.product(rows, vectors)
-        if height * width <= settings.rows and width <= most and height * width + width < registers.number
+        for height, width in itertools.product(heights, widths)
+        if height * width <= settings.rows and height * width + width < registers.number
     ]
 
     def cost(size: tuple[int, int]) -> float:
@@ -262,6 +279,9 @@ def _tile_size(
         # Large tiles are in allocated memory before and after the loop over the steps.
         copies = COPIES_OF_SUMS / steps if sums * vector_bytes >= MAX_STACK_BYTES else 0
         evictions = max(0, height / cached_rows - 1)
-        return max(1, SUMS_IN_FLIGHT / sums, STREAM_OF_WEIGHTS / height) + loads + copies + evictions
+        # Where tiles overlap, some elements are computed twice.
+        computed = math.ceil(row_count / height) * height / row_count
+        computed *= math.ceil(vector_count / width) * width / vector_count
+        return computed * (max(1, SUMS_IN_FLIGHT / sums, STREAM_OF_WEIGHTS / height) + loads + copies + evictions)
 
     return min(sizes, key=cost)

@@ -1,0 +1,140 @@
+"""The last tile or vector along an axis begins earlier where the size is no multiple of it, and overlaps with another.
+
+TVM tests of every element of such a tile whether it exists, and a test inside an unrolled sum keeps it out of the
+registers. Here all tiles are whole: the last one computes some elements again, and stores the same values. A reduction
+must not take an element twice, so its last vector takes the initial value in place of those of the vector before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Range
+from tvm.s_tir.stmt import SBlock, SBlockRealize
+from tvm.sym import Analyzer
+
+from .accesses import mentions, substitute
+from .sizes import part_count
+
+INDEX = "int64"
+"""Type of all indices in a function of Relax."""
+
+COMBINATIONS = (tirx.Add, tirx.Mul, tirx.Max, tirx.Min)
+"""How a reduction takes an element; taking the initial value changes nothing."""
+
+
+def overlap_tiles(function: Any) -> Any:
+    """Return a scheduled function whose tiles overlap where a size is no multiple of them.
+
+    The loops of a tile are those that are unrolled or in vectors. All that a tile reads must be stored before the loop
+    over tiles, or be computed for the same tile.
+    """
+    loops: dict[Any, int] = {}
+
+    def collect(loop: Any) -> None:
+        if loop.kind in (tirx.ForKind.UNROLLED, tirx.ForKind.VECTORIZED):
+            loops[loop.loop_var] = int(loop.extent)
+
+    def with_whole_tiles(realize: Any) -> Any:
+        values, tests = list(realize.iter_values), _conjuncts(realize.predicate)
+        left = [test for test in tests if not _replace_test(test, values, loops)]
+        if len(left) == len(tests):
+            return realize
+        return SBlockRealize(values, tirx.all(*left) if left else tirx.const(True), realize.block)
+
+    tvm_ffi.structural_walk(function.body, (tirx.For, collect))
+    return function.with_body(tvm_ffi.structural_map(function.body, (SBlockRealize, with_whole_tiles)))
+
+
+def _conjuncts(predicate: Any) -> list[Any]:
+    if isinstance(predicate, tirx.And):
+        return [*_conjuncts(predicate.a), *_conjuncts(predicate.b)]
+    return [] if isinstance(predicate, tirx.IntImm) else [predicate]
+
+
+def _replace_test(test: Any, values: list[Any], loops: Mapping[Any, int]) -> bool:
+    """Put the index of a whole tile in place of the one that is tested; return False if the test is of another kind.
+
+    Args:
+        test: A condition on the loops around a block.
+        values: The block's indices; one of them is changed.
+        loops: Sizes of the loops of tiles, by variable.
+    """
+    if not isinstance(test, tirx.LT) or not isinstance(test.b, tirx.IntImm):
+        return False
+    analyzer = Analyzer()
+    places = (place for place, value in enumerate(values) if analyzer.can_prove_equal(value, test.a))
+    place = next(places, None)
+    if place is None:
+        return False
+    index = values[place]
+    tile = {variable: size for variable, size in loops.items() if mentions(index, variable)}
+    if not tile:
+        return False
+    begin = substitute(index, {variable: tirx.IntImm(INDEX, 0) for variable in tile})
+    last = substitute(index, {variable: tirx.IntImm(INDEX, size - 1) for variable, size in tile.items()})
+    size = int(analyzer.simplify(last - begin)) + 1
+    latest_begin = tirx.IntImm(INDEX, int(test.b) - size)
+    values[place] = tirx.min(analyzer.simplify(begin), latest_begin) + analyzer.simplify(index - begin)
+    return True
+
+
+def overlap_reductions(function: Any, *, lanes: int, names: Collection[str]) -> Any:
+    """Return a function without a schedule whose reductions have a multiple of ``lanes`` steps.
+
+    The last ``lanes`` steps take the last elements, and the initial value in place of those that were taken before.
+
+    Args:
+        function: The function.
+        lanes: Elements of a vector; a reduction has at least as many.
+        names: Names of the blocks to change, each of which reduces one axis.
+    """
+    extents: dict[Any, Any] = {}
+
+    def widened(realize: Any) -> Any:
+        block, axes = realize.block, list(realize.block.iter_vars)
+        if block.name_hint not in names or not isinstance(block.body.value, COMBINATIONS):
+            return realize
+        place = next(place for place, axis in enumerate(axes) if axis.iter_type == tirx.IterVar.CommReduce)
+        axis, size = axes[place], int(axes[place].dom.extent)
+        extent = tirx.IntImm(INDEX, part_count(size, lanes) * lanes)
+        extents[realize.iter_values[place]] = extent
+        axes[place] = tirx.IterVar(Range(0, extent), axis.var, axis.iter_type)
+        body = _overlapping_store(block, axis.var, size=size, lanes=lanes)
+        reads = _whole(block.reads, axis.var)
+        widened_block = SBlock(axes, reads, block.writes, block.name_hint, body, block.init)
+        return SBlockRealize(realize.iter_values, realize.predicate, widened_block)
+
+    def lengthened(loop: Any) -> Any:
+        extent = next((extent for variable, extent in extents.items() if variable.same_as(loop.loop_var)), None)
+        return loop if extent is None else tirx.For(loop.loop_var, loop.min, extent, loop.kind, loop.body)
+
+    # The loops come second, because the blocks inside say which ones are meant.
+    body = tvm_ffi.structural_map(function.body, (SBlockRealize, widened))
+    return function.with_body(tvm_ffi.structural_map(body, (tirx.For, lengthened)))
+
+
+def _overlapping_store(block: Any, step: Any, *, size: int, lanes: int) -> Any:
+    """Return what a reduction stores at a step, of which there are more than its ``size``."""
+    store = block.body
+    own, value = store.value.a, store.value.b
+    if not (isinstance(own, tvm.ir.TensorLoad) and own.source.same_as(store.buffer)):
+        own, value = value, own
+    vector = step // lanes * lanes
+    element = tirx.min(vector, tirx.IntImm(INDEX, size - lanes)) + step % lanes
+    value = tirx.Select(element >= vector, substitute(value, {step: element}), block.init.value)
+    return tirx.BufferStore(store.buffer, type(store.value)(own, value), store.indices)
+
+
+def _whole(regions: Sequence[Any], variable: Any) -> list[Any]:
+    """Return regions with the whole of every dimension whose index has the variable."""
+    result = []
+    for region in regions:
+        sizes = zip(region.region, region.source.shape, strict=True)
+        ranges = [Range(0, size) if mentions(bounds.min, variable) else bounds for bounds, size in sizes]
+        result.append(tirx.BufferRegion(region.source, ranges))
+    return result
