@@ -1,0 +1,21 @@
+"""Norms as one operator are written out and give the same results."""
+
+from typing import Any
+
+UNCHANGED = {
+    *("layer norm without scale", "layer norm without shift", "layer norm over channels", "layer norm in float16"),
+    *("instance norm of channels last", "no norm"),
+}
+
+KERNELS = {"layer norm": 1, "root mean square": 2}
+"""Kernels of norms over the last axis; all others have two more, for the reshape and for the scale."""
+
+
+def test_norms_are_written_out_and_keep_their_results(cases: Any) -> None:
+    results = {case["case"]: case for case in cases("norm_cases.py")}
+    assert len(results) == 13
+    assert {name for name, case in results.items() if not case["changed"]} == UNCHANGED
+    for name, case in results.items():
+        assert case["well_formed"] and case["same_shape"] and case["error"] < 1e-5, case
+        if name not in UNCHANGED:
+            assert case["kernels"] == KERNELS.get(name, 3), case
