@@ -1,4 +1,4 @@
-"""Padding of constant weights, so that the columns of matrix products divide into vectors.
+"""Padding of constant weights, so that the columns of products and the channels of convolutions divide into vectors.
 
 A product with 50,257 columns, as that of GPT-2 with its vocabulary, has no width that divides into vectors, so
 ``ScheduleCPU`` computes it number by number. With columns of zeros it has 50,304, and a slice drops those of the
@@ -9,6 +9,7 @@ Imports only TVM and numpy, because an exported deployment holds a copy of this 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,15 @@ LEAST_COLUMNS = 64
 LEAST_LANES = 8
 """Columns that are a multiple of it are left as they are: half of the widest vectors fit."""
 
-PADDED_COLUMNS = 64
-"""Padded columns are a multiple of it, which several of the widest vectors in a row fit into."""
+PADDED_COLUMNS, FEW_PADDED_COLUMNS = 64, 32
+"""Padded columns are a multiple of the first, into which four of the widest vectors in a row fit, or of the second."""
+
+LARGEST_SHARE = 1 / 16
+"""Zeros as part of the columns up to which there may be as many as the first multiple takes."""
 
 
 def PadWeights() -> Any:  # noqa: N802
-    """Return a pass that pads the columns of constant weights, the right operands of matrix products, with zeros."""
+    """Return a pass that pads the columns of constant weights, and the output channels of convolutions, with zeros."""
 
     def pad(module: Any, _context: Any) -> Any:
         writer = _Writer(module)
@@ -41,20 +45,43 @@ def PadWeights() -> Any:  # noqa: N802
 
 @mutator
 class _Writer(PyExprMutator):  # type: ignore[misc]
-    """Replaces products by slices of products with padded weights."""
+    """Replaces products and convolutions by slices of those with padded weights."""
 
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
-        if not isinstance(call.op, tvm.ir.Op) or call.op.name != "relax.matmul":
+        columns = _columns(call)
+        if columns is None:
             return call
         data, weights = call.args
-        if not isinstance(weights, tvm.ir.GenericConst):
-            return call
         array = weights.value.numpy()
-        *rows, columns = array.shape
-        if not rows or columns < LEAST_COLUMNS or columns % LEAST_LANES == 0:
+        count = array.shape[columns.of_weights]
+        if count < LEAST_COLUMNS or count % LEAST_LANES == 0:
             return call
-        zeros = [(0, 0)] * len(rows) + [(0, -columns % PADDED_COLUMNS)]
-        product = relax.op.matmul(data, relax.const(np.pad(array, zeros)), call.attrs.out_dtype)
-        last = len(call.ty.shape) - 1
-        return relax.op.strided_slice(self.builder_.emit(product), axes=[last], begin=[0], end=[columns])
+        zeros = [(0, 0)] * array.ndim
+        is_small_share = -count % PADDED_COLUMNS <= LARGEST_SHARE * count
+        zeros[columns.of_weights] = (0, -count % (PADDED_COLUMNS if is_small_share else FEW_PADDED_COLUMNS))
+        padded = relax.Call(call.op, [data, relax.const(np.pad(array, zeros))], call.attrs)
+        return relax.op.strided_slice(self.builder_.emit(padded), axes=[columns.of_result], begin=[0], end=[count])
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Dimensions of the columns: in the weights of a product or a convolution, and in its result."""
+
+    of_weights: int
+    of_result: int
+
+
+def _columns(call: Any) -> _Columns | None:
+    """Return the columns of a product with constant weights, or the channels of a convolution; ``None`` for others."""
+    name = call.op.name if isinstance(call.op, tvm.ir.Op) else ""
+    if name not in ("relax.matmul", "relax.nn.conv2d") or not isinstance(call.args[1], tvm.ir.GenericConst):
+        return None
+    if name == "relax.matmul":
+        rank = len(call.args[1].ty.shape)
+        return _Columns(rank - 1, len(call.ty.shape) - 1) if rank > 1 else None
+    kernel_layout, result_layout = str(call.attrs.kernel_layout), str(call.attrs.out_layout)
+    is_known = sorted(kernel_layout) == sorted("OIHW") and sorted(result_layout) == sorted("NCHW")
+    if not is_known or int(call.attrs.groups) > 1:
+        return None
+    return _Columns(kernel_layout.index("O"), result_layout.index("C"))

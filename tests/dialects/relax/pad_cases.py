@@ -1,4 +1,4 @@
-"""Runs matrix products with and without ``PadWeights`` and prints one JSON line for each.
+"""Runs products and convolutions with and without ``PadWeights`` and prints one JSON line for each.
 
 A script for an interpreter with TVM's Relax: ``test_pad_weights.py`` runs it and reads the lines.
 """
@@ -6,6 +6,8 @@ A script for an interpreter with TVM's Relax: ``test_pad_weights.py`` runs it an
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,14 +24,22 @@ from passsearch.dialects.relax.schedules import ScheduleCPU
 TARGET = tvm.target.Target(target_options("llvm -mcpu=x86-64-v3"))
 RANDOM = np.random.default_rng(0)
 CASES = {
-    "odd": ((2, 6, 32), (32, 101)),
-    "batch": ((3, 6, 32), (3, 32, 70)),
-    "two dimensions": ((6, 32), (32, 67)),
-    "whole vectors": ((6, 32), (32, 104)),
-    "few columns": ((6, 32), (32, 33)),
-    "one dimension": ((6, 67), (67,)),
+    "odd": ((2, 6, 32), (32, 101), op.matmul),
+    "batch": ((3, 6, 32), (3, 32, 70), op.matmul),
+    "two dimensions": ((6, 32), (32, 67), op.matmul),
+    "whole vectors": ((6, 32), (32, 104), op.matmul),
+    "few columns": ((6, 32), (32, 33), op.matmul),
+    "one dimension": ((6, 67), (67,), op.matmul),
+    "convolution": ((1, 8, 9, 9), (67, 8, 3, 3), op.nn.conv2d),
+    "convolution of channels last": (
+        (1, 9, 9, 8),
+        (3, 3, 8, 67),
+        partial(op.nn.conv2d, data_layout="NHWC", kernel_layout="HWIO", strides=2, padding=1),
+    ),
+    "convolution of whole vectors": ((1, 8, 9, 9), (72, 8, 3, 3), op.nn.conv2d),
+    "convolution of groups": ((1, 8, 9, 9), (66, 4, 3, 3), partial(op.nn.conv2d, groups=2)),
 }
-"""Shapes of data and weights."""
+"""Shapes of data and weights, and the operator."""
 
 
 def scheduled(module: Any) -> Any:
@@ -38,9 +48,9 @@ def scheduled(module: Any) -> Any:
         return ScheduleCPU()(transform.FuseOps(2)(module))
 
 
-def case(data: tuple[int, ...], weights: tuple[int, ...]) -> dict[str, Any]:
+def case(data: tuple[int, ...], weights: tuple[int, ...], operator: Callable[[Any, Any], Any]) -> dict[str, Any]:
     constant = relax.const(RANDOM.standard_normal(weights).astype("float32"))
-    module = network(data, lambda value: op.matmul(value, constant), "float32")
+    module = network(data, lambda value: operator(value, constant), "float32")
     padded = PadWeights()(module)
     value = RANDOM.standard_normal(data).astype("float32")
     expected, result = (run(scheduled(each), value, TARGET) for each in (module, padded))
@@ -53,5 +63,5 @@ def case(data: tuple[int, ...], weights: tuple[int, ...]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    for name, (data, weights) in CASES.items():
-        print(json.dumps({"case": name, **case(data, weights)}), flush=True)
+    for name, (data, weights, operator) in CASES.items():
+        print(json.dumps({"case": name, **case(data, weights, operator)}), flush=True)
