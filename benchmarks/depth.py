@@ -29,6 +29,7 @@ ENGINES = {
     "encoder": "relax:schedule-cpu",
 }
 """TVM's pipeline for each block; its default takes seconds an inference."""
+TVM = "TVM, catalog"
 OTHERS = ("onnxruntime", "openvino", "torch", "inductor")
 KEPT = ("engine", "process_fastest_s", "latency_s", "compile_s", "open_s", "memory_bytes", "deviation", "failure")
 
@@ -84,26 +85,33 @@ def _kernels(name: str, pipeline: str) -> dict[str, Any]:
 
 
 def tables(document: Mapping[str, Any]) -> str:
-    """Return a table for each block, as Markdown."""
-    return "\n\n".join(filter(None, (_table(document, block) for block in BLOCKS)))
+    """Return a table for each block, and one of what a further block costs, as Markdown."""
+    found = {block: _by_depth(document, block) for block in BLOCKS}
+    return "\n\n".join([*(_table(networks, block) for block, networks in found.items() if networks), _costs(found)])
 
 
-def _table(document: Mapping[str, Any], block: str) -> str:
-    found = {int(name.rpartition("x")[2]): row for name, row in document["networks"].items() if name.startswith(block)}
-    if not found:
-        return ""
-    engines = list(dict.fromkeys(row["engine"] for network in found.values() for row in network["rows"]))
+def _by_depth(document: Mapping[str, Any], block: str) -> dict[int, Any]:
+    """Return the networks of a block by depth. TVM's row has the same name for all blocks."""
+    networks = {}
+    for name, network in document["networks"].items():
+        if name.startswith(block):
+            rows = {TVM if row["engine"] == ENGINES[block] else row["engine"]: row for row in network["rows"]}
+            networks[int(name.rpartition("x")[2])] = {"rows": rows, "kernels": network["kernels"]}
+    return dict(sorted(networks.items()))
+
+
+def _table(networks: Mapping[int, Any], block: str) -> str:
+    engines = list(dict.fromkeys(engine for network in networks.values() for engine in network["rows"]))
     lines = [
         f"| {block}: depth | " + " | ".join(f"{engine}: blocks/s | compile s" for engine in engines) + " | kernels |",
         "| ---: |" + " ---: | ---: |" * len(engines) + " ---: |",
     ]
-    for depth in sorted(found):
-        rows = {row["engine"]: row for row in found[depth]["rows"]}
-        cells = [cell for engine in engines for cell in _cells(rows.get(engine), depth)]
-        kernels = found[depth]["kernels"]
+    for depth, network in networks.items():
+        cells = [cell for engine in engines for cell in _cells(network["rows"].get(engine), depth)]
+        kernels = network["kernels"]
         shared = f"{kernels['different']} in {kernels['calls']} calls" if "calls" in kernels else "–"
         lines.append(f"| {depth} | {' | '.join(cells)} | {shared} |")
-    return "\n".join([*lines, "", *_fits(found, engines)])
+    return "\n".join(lines)
 
 
 def _cells(row: Mapping[str, Any] | None, depth: int) -> list[str]:
@@ -114,35 +122,34 @@ def _cells(row: Mapping[str, Any] | None, depth: int) -> list[str]:
     return [f"{mean['value']:.0f}{ends}", f"{row['compile_s']:.2f}"]
 
 
-def _fits(found: Mapping[int, Mapping[str, Any]], engines: Sequence[str]) -> list[str]:
-    """Return a line for each engine: milliseconds of a further block and of all else, and seconds to compile it."""
-    lines = []
+def _costs(found: Mapping[str, Mapping[int, Any]]) -> str:
+    """Return a line for each engine: milliseconds of a further block, and seconds to compile it."""
+    blocks = [block for block, networks in found.items() if len(networks) > 1]
+    titles = [f"{block}, ms a block | seconds to compile" for block in blocks]
+    lines = [f"| engine | {' | '.join(titles)} |", "| --- |" + " ---: | ---: |" * len(blocks)]
+    engines = dict.fromkeys(name for block in blocks for network in found[block].values() for name in network["rows"])
     for engine in engines:
-        rows = {depth: row for depth, network in found.items() for row in network["rows"] if row["engine"] == engine}
-        good = {depth: row for depth, row in rows.items() if "failure" not in row}
-        if len(good) < 2:
-            continue
-        turns = zip(*(row["process_fastest_s"] for row in good.values()), strict=False)
-        # By process, so that the slope has an interval; relative errors, as deep networks would decide alone otherwise.
-        slopes = [_line(list(good), times) for times in turns]
-        block, rest = (mean_with_interval([1e3 * slope[place] for slope in slopes]) for place in (0, 1))
-        compile_s, _ = _line(list(good), [row["compile_s"] for row in good.values()])
-        lines.append(
-            f"* {engine}: {_interval(block)} ms a block and {_interval(rest)} ms beside them; "
-            f"{compile_s:.3f} s to compile a further block."
-        )
-    return lines
+        cells = [cell for block in blocks for cell in _cost(found[block], engine)]
+        lines.append(f"| {engine} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
-def _line(depths: Sequence[int], values: Sequence[float]) -> tuple[float, float]:
-    """Return slope and intercept of the line with the least relative errors."""
-    slope, intercept = np.polyfit(depths, values, 1, w=1 / np.asarray(values))
-    return float(slope), float(intercept)
+def _cost(networks: Mapping[int, Any], engine: str) -> list[str]:
+    rows = {depth: network["rows"][engine] for depth, network in networks.items() if engine in network["rows"]}
+    good = {depth: row for depth, row in rows.items() if "failure" not in row}
+    if len(good) < 2:
+        return ["–", "–"]
+    turns = zip(*(row["process_fastest_s"] for row in good.values()), strict=False)
+    # By process, so that the slope has an interval; relative errors, as deep networks would decide alone otherwise.
+    milliseconds = mean_with_interval([1e3 * _slope(list(good), times) for times in turns])
+    ends = "" if milliseconds["interval"] is None else " [{:.3f}, {:.3f}]".format(*milliseconds["interval"])
+    compile_s = _slope(list(good), [row["compile_s"] for row in good.values()])
+    return [f"{milliseconds['value']:.3f}{ends}", f"{compile_s:.3f}"]
 
 
-def _interval(mean: Mapping[str, Any]) -> str:
-    ends = "" if mean["interval"] is None else " [{:.3f}, {:.3f}]".format(*mean["interval"])
-    return f"{mean['value']:.3f}{ends}"
+def _slope(depths: Sequence[int], values: Sequence[float]) -> float:
+    """Return the slope of the line with the least relative errors."""
+    return float(np.polyfit(depths, values, 1, w=1 / np.asarray(values))[0])
 
 
 if __name__ == "__main__":
