@@ -7,6 +7,7 @@ from typing import Any
 from tvm import s_tir, tirx
 
 from .accesses import Access
+from .loops import unroll_tile
 from .registers import Registers
 from .scheduler import Scheduler, count_bindings
 from .sizes import largest_divisor
@@ -120,9 +121,9 @@ class OpenScheduler(Scheduler):
         tiles = schedule.fuse(*outer)
         schedule.parallel(tiles)
         schedule.reverse_compute_at(copy, tiles)
-        self._unroll(inner)
+        unroll_tile(schedule, inner)
         initial = schedule.decompose_reduction(block.block_rv, reduced[0])
-        self._unroll(list(schedule.get_loops(initial))[-len(inner) :])
+        unroll_tile(schedule, list(schedule.get_loops(initial))[-len(inner) :])
         last = schedule.get_loops(copy)[-1]
         schedule.vectorize(schedule.split(last, [None, lanes])[1])
         return [schedule.get(each).name_hint for each in (block.block_rv, initial, copy)]

@@ -17,8 +17,7 @@ from .accesses import element_bits
 from .cpu_pass import cpu_pass, unscheduled
 from .overlap import overlap_reductions, overlap_tiles
 from .registers import Registers
-from .scheduler import MIN_PARALLEL_ELEMENTS
-from .sizes import largest_divisor, vector_lanes
+from .sizes import MIN_PARALLEL_ELEMENTS, largest_divisor, vector_lanes
 from .tiling import MIN_LANES
 
 ACCUMULATORS = 4

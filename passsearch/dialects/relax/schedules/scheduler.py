@@ -12,14 +12,13 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from .accesses import Access, Packing, element_bits
+from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles
 from .prefetch import Prefetch, most_vectors, prefetch_steps
 from .registers import Registers
-from .sizes import chunk_count, largest_divisor, vector_lanes
-from .tiling import MIN_LANES, Settings, Tiling, Window
-
-MIN_PARALLEL_ELEMENTS = 4096
-"""Size from which a loop runs on several threads; starting them takes longer than a smaller loop."""
+from .sizes import MIN_PARALLEL_ELEMENTS, chunk_count, largest_divisor, vector_lanes
+from .tiling import MIN_LANES, Settings, Tiling
+from .windows import Window
 
 TILE = "passsearch.tile"
 """Annotation of a block that is computed for one tile at a time: the size of a tile along the axes of the output."""
@@ -94,17 +93,10 @@ class Scheduler:
             fused, [chunk_count(int(schedule.get(fused).extent)), None], preserve_unit_iters=True
         )
         schedule.parallel(chunk)
-        self._unroll([*inner, lane])
+        unroll_tile(schedule, [*inner, lane])
         for block in reversed(stages):
             schedule.compute_at(block.block_rv, fused)
-            self._unroll(list(schedule.get_loops(block.block_rv))[2:])
-
-    def _unroll(self, loops: list[Any]) -> None:
-        """Vectorise the innermost of these loops and unroll the others, so that each value gets a register."""
-        *outer, lane = loops
-        for loop in outer:
-            self._schedule.unroll(loop)
-        self._schedule.vectorize(lane)
+            unroll_tile(schedule, list(schedule.get_loops(block.block_rv))[2:])
 
     def _inline(self, blocks: list[Any]) -> None:
         """Inline elementwise blocks into the elementwise blocks that read them, and plain copies into all readers.
@@ -227,7 +219,7 @@ class Scheduler:
             if steps:
                 self._prefetch = Prefetch.of(tiling, place=place, steps=steps)
             self._schedule.transform_layout(block.block_rv, ("read", tiling.operand.place), packing.index)
-        reader = self._reader(block)
+        reader = reader_of(self._schedule, block)
         self._move_axis_last(block, tiling.vector)
         self._compute_tiles(block, tiling, reader=reader)
         return [block.name, self._schedule.get(reader).name_hint]
@@ -255,46 +247,12 @@ class Scheduler:
     def _tile_shared(self, block: Any, reads: list[Access]) -> list[str]:
         """Schedule a sum of products whose operands share the axis of the vectors, as depthwise convolutions do."""
         window = Window.choose(block, reads, lanes=self._lanes, settings=self._settings)
-        return self._compute_windows(block, window) if window else []
-
-    def _compute_windows(self, block: Any, window: Window) -> list[str]:
-        """Compute one window of the output at a time, directly after the data that it needs; return all block names."""
-        schedule, reader = self._schedule, self._reader(block)
-        spatial = [axis for axis in block.iters if axis.kind == "S"]
-        *rest, lines, row, channels = self._loops_of(reader, spatial)
-        blocks, vector, lane = schedule.split(channels, [None, window.vectors, window.lanes])
-        stripe, line = schedule.split(lines, [None, window.lines])
-        column, tile, row = schedule.split(row, [None, window.tiles, window.rows])
-        schedule.reorder(*rest, stripe, column, blocks, line, tile, row, vector, lane)
+        if window is None:
+            return []
+        *_, row, _ = [axis.dom for axis in block.iters if axis.kind == "S"]
         # A tile that begins earlier must find its data in its own window.
-        self._can_overlap = int(schedule.get(column).extent) == 1
-        windows = schedule.fuse(*rest, stripe, column, blocks)
-        if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
-            schedule.parallel(windows)
-        self._unroll([row, vector, lane])
-        schedule.compute_at(block.block_rv, tile, preserve_unit_loops=True)
-        copied = [producer for producer in schedule.get_producers(block.block_rv) if self._is_read_once(producer)]
-        for producer in copied:
-            schedule.compute_at(producer, windows)
-            *_, lane = schedule.split(schedule.get_loops(producer)[-1], [None, window.lanes])
-            schedule.vectorize(lane)
-        self._unroll_sum(block, lanes=window.lanes)
-        return [schedule.get(scheduled).name_hint for scheduled in (block.block_rv, reader, *copied)]
-
-    def _is_read_once(self, producer: Any) -> bool:
-        return len(self._schedule.get_consumers(producer)) == 1
-
-    def _unroll_sum(self, block: Any, *, lanes: int) -> None:
-        """Unroll all loops of a sum with vectors along its last axis, so that LLVM keeps it in registers throughout."""
-        schedule, axes = self._schedule, list(block.iters)
-        loops = list(schedule.get_loops(block.block_rv))[-len(axes) :]
-        *units, row, channels = [loop for loop, axis in zip(loops, axes, strict=True) if axis.kind == "S"]
-        steps = [loop for loop, axis in zip(loops, axes, strict=True) if axis.kind != "S"]
-        vector, lane = schedule.split(channels, [None, lanes])
-        schedule.reorder(*units, *steps, row, vector, lane)
-        self._unroll([*steps, row, vector, lane])
-        initial = schedule.decompose_reduction(block.block_rv, steps[0])
-        self._unroll(list(schedule.get_loops(initial))[-3:])
+        self._can_overlap = window.is_whole_line(row)
+        return window.compute(self._schedule, block)
 
     def _constant_reads(self, block: Any) -> list[Access]:
         """Return the reads of parameters that are constant in every call; their layout can be changed."""
@@ -304,27 +262,6 @@ class Scheduler:
         """Return the place of the parameter that is accessed, -1 for an intermediate buffer."""
         params = self._schedule.mod["main"].params
         return next((place for place, param in enumerate(params) if param.same_as(access.buffer)), -1)
-
-    def _reader(self, block: Any) -> Any:
-        """Return the block that reads the sums in their own order; without one, a new block that copies them."""
-        spatial = [axis.dom for axis in block.iters if axis.kind == "S"]
-        readers = self._schedule.get_consumers(block.block_rv)
-        if len(readers) == 1:
-            sizes = [int(self._schedule.get(loop).extent) for loop in self._schedule.get_loops(readers[0])]
-            if sizes == spatial:
-                return readers[0]
-        return self._schedule.cache_write(block.block_rv, 0, "global")
-
-    def _loops_of(self, reader: Any, spatial: list[Any]) -> list[Any]:
-        """Return a block's loops over these axes."""
-        loops = list(self._schedule.get_loops(reader))
-        if len(loops) == len(spatial):
-            return loops
-        # A copy also has loops over the buffer's dimensions of size 1; outside, they leave the others together.
-        units = [loop for loop in loops if int(self._schedule.get(loop).extent) == 1]
-        others = [loop for loop in loops if int(self._schedule.get(loop).extent) > 1]
-        self._schedule.reorder(*units, *others)
-        return others
 
     def _move_axis_last(self, block: Any, axis: Any) -> None:
         """Store the sums with an axis as their last dimension, so that the sums of one vector are contiguous."""
@@ -341,7 +278,7 @@ class Scheduler:
         """Compute the sums of one tile at a time, directly before the block that reads them."""
         schedule = self._schedule
         spatial = [axis for axis in block.iters if axis.kind == "S"]
-        loops = dict(zip(map(id, spatial), self._loops_of(reader, spatial), strict=True))
+        loops = dict(zip(map(id, spatial), loops_of(schedule, reader, spatial), strict=True))
         row = stripe = None
         blocks, vectors, lane = schedule.split(loops[id(tiling.vector)], [None, tiling.vectors, tiling.lanes])
         rest = [blocks if axis is tiling.vector else loops[id(axis)] for axis in spatial if axis is not tiling.row]

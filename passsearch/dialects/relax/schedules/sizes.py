@@ -8,6 +8,9 @@ CHUNKS = 64
 MIN_CHUNKS = 16
 """Number of parts of a loop that a few threads share evenly."""
 
+MIN_PARALLEL_ELEMENTS = 4096
+"""Size from which a loop runs on several threads; starting them takes longer than a smaller loop."""
+
 
 def largest_divisor(size: int, most: int) -> int:
     """Return the largest divisor up to ``most``."""

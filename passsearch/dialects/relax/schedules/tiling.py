@@ -9,7 +9,7 @@ from typing import Any
 
 from .accesses import BYTE, Access, Packing, element_bits
 from .registers import Registers
-from .sizes import MIN_CHUNKS, all_divisors, largest_divisor, part_count, vector_lanes
+from .sizes import part_count, vector_lanes
 
 MIN_LANES = 4
 """Least elements of a vector; with fewer, loops are not vectorised."""
@@ -37,18 +37,6 @@ WAYS, WAY_BYTES = 8, 4096
 
 With 14 rows of 1,024 channels a product takes twice the time.
 """
-
-MIN_WINDOW_AXES, MAX_UNROLLED_STEPS = 3, 49
-"""Axes of a depthwise convolution's output, and the largest kernel, 7 by 7, whose loops are unrolled."""
-
-SUMS_SHARE = 3
-"""Vectors of sums in a tile of a depthwise convolution, as part of those in other tiles; weights take registers too."""
-
-WINDOW_BYTES = 30 * 1024
-"""Size of the data for a window of a depthwise convolution; the nearest cache of most processors has 32 KiB."""
-
-REMAINDER_COST = 1.2
-"""Time of a tile whose rows may be missing, as a multiple of that of another; measured on widths from 19 to 150."""
 
 
 @dataclass(frozen=True)
@@ -167,66 +155,6 @@ class Tiling:
             last_steps=summing[-1],
             is_one_stretch=operand.size == vector.dom * math.prod(summing),
         )
-
-
-@dataclass(frozen=True)
-class Window:
-    """The part of a depthwise convolution's output that is computed together; the data for it stay in the cache.
-
-    Attributes:
-        lines: Size along the axis before the last two.
-        tiles: Number of tiles of sums in one line.
-        rows: Sums of one tile along the axis before the last.
-        vectors: Vectors along the last axis.
-        lanes: Elements of a vector.
-    """
-
-    lines: int
-    tiles: int
-    rows: int
-    vectors: int
-    lanes: int
-
-    @classmethod
-    def choose(cls, block: Any, reads: list[Access], *, lanes: int, settings: Settings) -> Window | None:
-        """Return the window that computes and copies the least; ``None`` if the last axis is not fit for vectors."""
-        spatial = [axis for axis in block.iters if axis.kind == "S"]
-        reduced = [axis for axis in block.iters if axis.kind != "S"]
-        if len(spatial) < MIN_WINDOW_AXES or math.prod(axis.dom for axis in reduced) > MAX_UNROLLED_STEPS:
-            return None
-        *_, line, row, vector = spatial
-        lanes = largest_divisor(vector.dom, lanes)
-        if lanes < MIN_LANES or not all(access.is_contiguous(vector) for access in reads):
-            return None
-        assert settings.rows is not None
-        vectors = largest_divisor(vector.dom // lanes, settings.vectors or 1)
-        rows = _window_rows(row.dom, most=max(settings.rows // SUMS_SHARE // vectors, 1))
-        data = max(reads, key=lambda access: access.size)
-        read_lines, read_columns = (data.span(axis, reduced) for axis in (line, row))
-        blocks = math.prod(axis.dom for axis in spatial[:-3]) * vector.dom // (lanes * vectors)
-        most_values = WINDOW_BYTES * BYTE // element_bits(data.buffer.dtype) // (lanes * vectors)
-
-        def cost(size: tuple[int, int]) -> tuple[bool, bool, int]:
-            lines, tiles = size
-            count = line.dom // lines * part_count(row.dom, tiles * rows)
-            values = read_lines(lines) * read_columns(tiles * rows)
-            return values > most_values, blocks * count < MIN_CHUNKS, count * values
-
-        sizes = itertools.product(all_divisors(line.dom), all_divisors(part_count(row.dom, rows)))
-        lines, tiles = min(sizes, key=cost)
-        return cls(lines, tiles, rows, vectors, lanes)
-
-
-def _window_rows(size: int, *, most: int) -> int:
-    """Return the rows of a tile that fit an axis best; its last tile may have fewer rows.
-
-    A tile computes its missing rows in vain, loads its weights once for all rows, and tests if a row is missing.
-    """
-
-    def cost(rows: int) -> float:
-        return part_count(size, rows) * (rows + 1) * (REMAINDER_COST if size % rows else 1)
-
-    return min(range(1, most + 1), key=cost)
 
 
 def _cached_rows(row: Any, data: Access) -> int:
