@@ -89,8 +89,11 @@ def _cast(inputs: Sequence[Any], attributes: Attributes) -> Any:
 
 
 def _gather(inputs: Sequence[Any], attributes: Attributes) -> Any:
+    data, place = inputs
+    if isinstance(place, int):
+        return torch.select, (data, attributes["axis"], place)
     assert attributes["axis"] == 0
-    return functional.embedding, (inputs[1], inputs[0])
+    return functional.embedding, (place, data)
 
 
 def _slice(inputs: Sequence[Any], _: Attributes) -> Any:

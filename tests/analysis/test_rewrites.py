@@ -43,3 +43,12 @@ def test_a_convolution_between_space_to_batch_and_back_is_dilated():
     x = net.op("space_to_batch_nd", net.input(1, 8, 16, 16), shape=(4, 8, 8, 8))
     net.op("batch_to_space_nd", net.conv(x, 8), shape=(1, 8, 16, 16))
     assert counts(net)["atrous_conv2d"] == 1
+
+
+def test_a_selection_from_weights_is_an_embedding_and_one_from_data_is_none():
+    net = Net()
+    net.op("take", net.constant(100, 8), net.input(1, 4), shape=(1, 4, 8))
+    assert counts(net)["embedding"] == 1
+    net = Net()
+    net.op("take", net.dense(net.input(4, 8), 8), net.number(0.0), shape=(8,))
+    assert "embedding" not in counts(net)

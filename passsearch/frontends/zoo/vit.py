@@ -16,7 +16,7 @@ from passsearch.frontends.zoo.transformer import attention, gelu
 __all__ = ["vit"]
 
 _CHANNELS = 3
-# Small, because the token of the class learns of the image by attention alone.
+# Small, because only attention passes information from the patches to the token of the class.
 _EMBEDDING = 0.02
 
 
@@ -60,8 +60,8 @@ def vit(
     for _ in range(layers):
         x = _layer(graph, x, heads=heads)
     x = graph.layer_norm(x)
-    place_of_class = graph.initializer("place", np.asarray(0, dtype=np.int64))
-    first = graph.node("Gather", [x, place_of_class], shape=(batch, hidden), axis=1)
+    place = graph.initializer("place", np.asarray(0, dtype=np.int64))
+    first = graph.node("Gather", [x, place], shape=(batch, hidden), axis=1)
     graph.output(graph.dense(first, classes, gain=LINEAR_GAIN), "logits")
     return graph.finish()
 
@@ -72,9 +72,9 @@ def _tokens(graph: GraphBuilder, image: Tensor, *, hidden: int, patch: int) -> T
     patches = graph.conv(image, hidden, kernel=patch, stride=patch, padding=0, bias=True, gain=LINEAR_GAIN)
     count = patches.shape[2] * patches.shape[3]
     patches = graph.transpose(graph.reshape(patches, (batch, hidden, count)), (0, 2, 1))
-    of_class = graph.normal("class_token", (1, 1, hidden), deviation=_EMBEDDING)
-    of_class = graph.node("Expand", [of_class, graph.integers((batch, 1, hidden))], shape=(batch, 1, hidden))
-    tokens = graph.concat([of_class, patches], axis=1)
+    class_token = graph.normal("class_token", (1, 1, hidden), deviation=_EMBEDDING)
+    class_token = graph.node("Expand", [class_token, graph.integers((batch, 1, hidden))], shape=(batch, 1, hidden))
+    tokens = graph.concat([class_token, patches], axis=1)
     return graph.add(tokens, graph.normal("places", (1, count + 1, hidden), deviation=_EMBEDDING))
 
 

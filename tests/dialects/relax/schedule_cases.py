@@ -147,7 +147,7 @@ def case(name: str, target: Any, **settings: Any) -> dict[str, Any]:
         "same": bool(np.allclose(expected, actual, rtol=limit, atol=limit * np.abs(expected).max())),
         "lanes": max(map(int, re.findall(r"T\.vectorized\((?:T\.int64\()?(\d+)", text)), default=0),
         "packed": "_packed(" in text,
-        "tests_elements": "T.where(" in text,
+        "overlaps": "T.min(" in text and "T.where(" not in text,
     }
 
 

@@ -20,6 +20,10 @@ KERNELS = {
 """Kernels without and with ``FuseRows``, and functions that ``ScheduleRows`` schedules, by network."""
 
 
+WIDENED = {"softmax of a prime length", "layer norm of odd size"}
+"""Networks whose reductions have a size that no vector divides."""
+
+
 def test_rows_are_one_kernel_and_computed_the_same(cases: Any) -> None:
     results = cases("row_cases.py")
     assert len(results) == 2 * len(KERNELS)
@@ -28,3 +32,4 @@ def test_rows_are_one_kernel_and_computed_the_same(cases: Any) -> None:
         assert case["same"] and case["well_formed"], case
         assert (*case["kernels"], case["by_row"]) == KERNELS[name], case
         assert case["vectors"] == (case["by_row"] > 0), case
+        assert case["widened"] == (name in WIDENED), case

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvm import tirx
+
 
 def unroll_tile(schedule: Any, loops: list[Any]) -> None:
     """Vectorise the innermost of these loops and unroll the others, so that each value gets a register."""
@@ -19,9 +21,24 @@ def reader_of(schedule: Any, block: Any) -> Any:
     readers = schedule.get_consumers(block.block_rv)
     if len(readers) == 1:
         sizes = [int(schedule.get(loop).extent) for loop in schedule.get_loops(readers[0])]
-        if sizes == spatial:
+        sums = schedule.get(block.block_rv).writes[0].source
+        if sizes == spatial and _reads_in_order(schedule, readers[0], sums):
             return readers[0]
     return schedule.cache_write(block.block_rv, 0, "global")
+
+
+def _reads_in_order(schedule: Any, reader: Any, sums: Any) -> bool:
+    """Return True if a block reads every sum at its own indices, and nothing else reads them."""
+    if any(param.same_as(sums) for param in schedule.mod["main"].params):
+        return False
+    statement = schedule.get(reader)
+    (read,) = [region for region in statement.reads if region.source.same_as(sums)]
+    axes = [axis.var for axis in statement.iter_vars if int(axis.dom.extent) > 1]
+    bounds = [each for each, size in zip(read.region, sums.shape, strict=True) if int(size) > 1]
+    return len(axes) == len(bounds) and all(
+        each.min.same_as(axis) and isinstance(each.extent, tirx.IntImm) and int(each.extent) == 1
+        for each, axis in zip(bounds, axes, strict=True)
+    )
 
 
 def loops_of(schedule: Any, reader: Any, spatial: list[Any]) -> list[Any]:

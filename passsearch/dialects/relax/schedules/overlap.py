@@ -1,8 +1,8 @@
 """The last tile or vector along an axis begins earlier where the size is no multiple of it, and overlaps with another.
 
-TVM tests of every element of such a tile whether it exists, and a test inside an unrolled sum keeps it out of the
-registers. Here all tiles are whole: the last one computes some elements again, and stores the same values. A reduction
-must not take an element twice, so its last vector takes the initial value in place of those of the vector before.
+TVM would test each element of the last tile for being below the size, and tests inside an unrolled sum keep it out of
+the registers. Here all tiles are whole: the last one computes some elements again, and stores the same values. A
+reduction must not take an element twice, so its last vector has the initial value in place of what was taken before.
 """
 
 from __future__ import annotations
@@ -21,27 +21,34 @@ from .accesses import mentions, substitute
 from .sizes import part_count
 
 INDEX = "int64"
-"""Type of all indices in a function of Relax."""
+"""Type of all indices that Relax writes. Functions that others wrote may have narrower ones; these stay as they are."""
 
 COMBINATIONS = (tirx.Add, tirx.Mul, tirx.Max, tirx.Min)
-"""How a reduction takes an element; taking the initial value changes nothing."""
+"""How a reduction takes an element. TVM splits only those whose initial value is neutral."""
 
 
-def overlap_tiles(function: Any) -> Any:
+def overlap_tiles(function: Any, *, left_out: Collection[str] = ()) -> Any:
     """Return a scheduled function whose tiles overlap where a size is no multiple of them.
 
     The loops of a tile are those that are unrolled or in vectors. All that a tile reads must be stored before the loop
     over tiles, or be computed for the same tile.
+
+    Args:
+        function: The function.
+        left_out: Names of blocks that are left as they are.
     """
-    loops: dict[Any, int] = {}
+    analyzer = Analyzer()
+    tile_loops: dict[Any, int] = {}
 
     def collect(loop: Any) -> None:
+        analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent))
         if loop.kind in (tirx.ForKind.UNROLLED, tirx.ForKind.VECTORIZED):
-            loops[loop.loop_var] = int(loop.extent)
+            tile_loops[loop.loop_var] = int(loop.extent)
 
     def with_whole_tiles(realize: Any) -> Any:
+        name = realize.block.name_hint.removesuffix("_init").removesuffix("_update")
         values, tests = list(realize.iter_values), _conjuncts(realize.predicate)
-        left = [test for test in tests if not _replace_test(test, values, loops)]
+        left = [test for test in tests if name in left_out or not _replace_test(test, values, tile_loops, analyzer)]
         if len(left) == len(tests):
             return realize
         return SBlockRealize(values, tirx.all(*left) if left else tirx.const(True), realize.block)
@@ -56,34 +63,34 @@ def _conjuncts(predicate: Any) -> list[Any]:
     return [] if isinstance(predicate, tirx.IntImm) else [predicate]
 
 
-def _replace_test(test: Any, values: list[Any], loops: Mapping[Any, int]) -> bool:
+def _replace_test(test: Any, values: list[Any], tile_loops: Mapping[Any, int], analyzer: Any) -> bool:
     """Put the index of a whole tile in place of the one that is tested; return False if the test is of another kind.
 
     Args:
         test: A condition on the loops around a block.
         values: The block's indices; one of them is changed.
-        loops: Sizes of the loops of tiles, by variable.
+        tile_loops: Sizes of the loops of tiles, by variable.
+        analyzer: Knows the ranges of all loops.
     """
     if not isinstance(test, tirx.LT) or not isinstance(test.b, tirx.IntImm):
         return False
-    analyzer = Analyzer()
     places = (place for place, value in enumerate(values) if analyzer.can_prove_equal(value, test.a))
     place = next(places, None)
     if place is None:
         return False
     index = values[place]
-    tile = {variable: size for variable, size in loops.items() if mentions(index, variable)}
-    if not tile:
-        return False
+    tile = {variable: size for variable, size in tile_loops.items() if mentions(index, variable)}
     begin = substitute(index, {variable: tirx.IntImm(INDEX, 0) for variable in tile})
     last = substitute(index, {variable: tirx.IntImm(INDEX, size - 1) for variable, size in tile.items()})
-    size = int(analyzer.simplify(last - begin)) + 1
-    latest_begin = tirx.IntImm(INDEX, int(test.b) - size)
+    size = analyzer.simplify(last - begin + 1)
+    if not tile or not isinstance(size, tirx.IntImm) or int(size) > int(test.b):
+        return False
+    latest_begin = tirx.IntImm(INDEX, int(test.b) - int(size))
     values[place] = tirx.min(analyzer.simplify(begin), latest_begin) + analyzer.simplify(index - begin)
     return True
 
 
-def overlap_reductions(function: Any, *, lanes: int, names: Collection[str]) -> Any:
+def widen_reductions(function: Any, *, lanes: int, names: Collection[str]) -> Any:
     """Return a function without a schedule whose reductions have a multiple of ``lanes`` steps.
 
     The last ``lanes`` steps take the last elements, and the initial value in place of those that were taken before.
@@ -95,27 +102,29 @@ def overlap_reductions(function: Any, *, lanes: int, names: Collection[str]) -> 
     """
     extents: dict[Any, Any] = {}
 
-    def widened(realize: Any) -> Any:
+    def widen(realize: Any) -> Any:
         block, axes = realize.block, list(realize.block.iter_vars)
         if block.name_hint not in names or not isinstance(block.body.value, COMBINATIONS):
             return realize
         place = next(place for place, axis in enumerate(axes) if axis.iter_type == tirx.IterVar.CommReduce)
         axis, size = axes[place], int(axes[place].dom.extent)
+        if str(axis.dom.extent.ty) != INDEX:
+            return realize
         extent = tirx.IntImm(INDEX, part_count(size, lanes) * lanes)
         extents[realize.iter_values[place]] = extent
         axes[place] = tirx.IterVar(Range(0, extent), axis.var, axis.iter_type)
         body = _overlapping_store(block, axis.var, size=size, lanes=lanes)
-        reads = _whole(block.reads, axis.var)
-        widened_block = SBlock(axes, reads, block.writes, block.name_hint, body, block.init)
-        return SBlockRealize(realize.iter_values, realize.predicate, widened_block)
+        reads = _regions_of_all(block.reads, axis.var)
+        changed = SBlock(axes, reads, block.writes, block.name_hint, body, block.init, annotations=block.annotations)
+        return SBlockRealize(realize.iter_values, realize.predicate, changed)
 
-    def lengthened(loop: Any) -> Any:
+    def lengthen(loop: Any) -> Any:
         extent = next((extent for variable, extent in extents.items() if variable.same_as(loop.loop_var)), None)
         return loop if extent is None else tirx.For(loop.loop_var, loop.min, extent, loop.kind, loop.body)
 
     # The loops come second, because the blocks inside say which ones are meant.
-    body = tvm_ffi.structural_map(function.body, (SBlockRealize, widened))
-    return function.with_body(tvm_ffi.structural_map(body, (tirx.For, lengthened)))
+    body = tvm_ffi.structural_map(function.body, (SBlockRealize, widen))
+    return function.with_body(tvm_ffi.structural_map(body, (tirx.For, lengthen)))
 
 
 def _overlapping_store(block: Any, step: Any, *, size: int, lanes: int) -> Any:
@@ -130,8 +139,8 @@ def _overlapping_store(block: Any, step: Any, *, size: int, lanes: int) -> Any:
     return tirx.BufferStore(store.buffer, type(store.value)(own, value), store.indices)
 
 
-def _whole(regions: Sequence[Any], variable: Any) -> list[Any]:
-    """Return regions with the whole of every dimension whose index has the variable."""
+def _regions_of_all(regions: Sequence[Any], variable: Any) -> list[Any]:
+    """Return regions with all of every dimension whose index has the variable."""
     result = []
     for region in regions:
         sizes = zip(region.region, region.source.shape, strict=True)

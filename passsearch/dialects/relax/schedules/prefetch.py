@@ -27,8 +27,8 @@ LEAST_BYTES = 1 << 20
 LEAST_ROWS = 4
 """Least rows of a tile for prefetching by default: with fewer, loading takes far longer than computing."""
 
-MOST_USES = 64
-"""Most tiles on the same weights for prefetching by default: with more, there is little to load.
+MOST_ROWS_OF_ALL = 512
+"""Most rows of all tiles on the same weights for prefetching by default: with more, there is little to load.
 
 Weights that differ between the products of a batch, as Winograd's, have one vector in a row where they are prefetched.
 With more than ``FEW_USES`` tiles on them, VGG19 lost more by these narrow tiles than it gained.
@@ -138,8 +138,8 @@ def prefetch_steps(tiling: Tiling, setting: int | None, *, by_default: bool) -> 
     # The vectors of a row must lie one after another in memory.
     if tiling.vectors > 1 and not tiling.is_one_stretch:
         return 0
-    most_uses = MOST_USES if tiling.is_one_stretch else FEW_USES
-    if setting is None and not (by_default and tiling.rows >= LEAST_ROWS and tiling.uses <= most_uses):
+    is_short = tiling.uses * tiling.rows <= MOST_ROWS_OF_ALL if tiling.is_one_stretch else tiling.uses <= FEW_USES
+    if setting is None and not (by_default and tiling.rows >= LEAST_ROWS and is_short):
         return 0
     default = STEPS_OF_FEW_USES if tiling.uses <= FEW_USES else STEPS_OF_MANY_USES
     steps = largest_divisor(tiling.last_steps, default if setting is None else setting)

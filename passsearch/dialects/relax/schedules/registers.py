@@ -19,6 +19,8 @@ class Registers:
         load_of_data: Time to load a value of the data into all lanes, as a multiple of that of a multiplication. Data
             stay in the nearest cache, and with AVX-512 the multiplication loads them itself. A processor that starts
             two multiplications a cycle is bound by these loads in tiles of 8 by 1.
+        own_load: Further time where each multiplication loads a value of its own, in tiles of one vector in a row.
+        stream_of_weights: Time in which the second cache delivers a vector of weights, likewise.
         has_prefetch: True if code for the target can prefetch.
         gains_by_prefetch: True if products with weights from memory were measured to be faster with prefetches.
     """
@@ -27,12 +29,22 @@ class Registers:
     number: int
     most_sums: int
     load_of_data: float
+    own_load: float = 0
+    stream_of_weights: float = 2
     has_prefetch: bool = True
     gains_by_prefetch: bool = False
 
 
 X86_REGISTERS = {
-    "avx512f": Registers(512, number=32, most_sums=24, load_of_data=0.1, gains_by_prefetch=True),
+    "avx512f": Registers(
+        512,
+        number=32,
+        most_sums=24,
+        load_of_data=0.1,
+        own_load=0.15,
+        stream_of_weights=3,
+        gains_by_prefetch=True,
+    ),
     "avx": Registers(256, number=16, most_sums=14, load_of_data=0.25),
     "sse": Registers(128, number=16, most_sums=14, load_of_data=0.25),
 }

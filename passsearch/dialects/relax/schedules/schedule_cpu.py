@@ -86,7 +86,7 @@ def _scheduled(
 ) -> tuple[Any, Mapping[int, Packing]]:
     """Return the function with its schedule, and the new layouts of its arguments by their place.
 
-    A function with loops of an unknown kind stays as it is, and so does one of open sizes that TVM refuses to schedule.
+    A function with loops of an unknown kind stays as it is, and so does one that TVM refuses to schedule.
     """
     schedule = s_tir.Schedule(function)
     blocks = normalize_prim_func(schedule)
@@ -95,13 +95,12 @@ def _scheduled(
     scheduler: Scheduler
     if all(isinstance(size, int) for block in blocks for size in block.dom()):
         scheduler = Scheduler(schedule, blocks, registers=registers, settings=settings, constants=constants)
-        result = scheduler.run()
     else:
         scheduler = OpenScheduler(schedule, blocks, registers=registers)
-        try:
-            result = scheduler.run()
-        except s_tir.schedule.ScheduleError:
-            return function, {}
+    try:
+        result = scheduler.run()
+    except s_tir.schedule.ScheduleError:
+        return function, {}
     return result.with_attr("tirx.is_scheduled", True), scheduler.packings
 
 

@@ -15,7 +15,7 @@ from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import element_bits
 from .cpu_pass import cpu_pass, unscheduled
-from .overlap import overlap_reductions, overlap_tiles
+from .overlap import overlap_tiles, widen_reductions
 from .registers import Registers
 from .sizes import MIN_PARALLEL_ELEMENTS, largest_divisor, vector_lanes
 from .tiling import MIN_LANES
@@ -75,7 +75,7 @@ class _RowScheduler:
 
     def run(self) -> Any:
         """Return the scheduled function."""
-        self._overlap_reductions()
+        self._widen_reductions()
         schedule, last = self._schedule, self._blocks[-1].block_rv
         steps = [step for block in self._inline() for step in self._steps(block)]
         loops = schedule.get_loops(last)
@@ -90,13 +90,13 @@ class _RowScheduler:
         self._vectorize_last_loop(last)
         return overlap_tiles(schedule.mod["main"]).with_attr("tirx.is_scheduled", True)
 
-    def _overlap_reductions(self) -> None:
-        """Give the reductions a size that vectors divide, where theirs is none."""
+    def _widen_reductions(self) -> None:
+        """Give reductions of a size that no vector divides a multiple of the elements of a vector as their size."""
         length, lanes = self._blocks[-1].dom()[-1], self._lanes
-        if vector_lanes(length, lanes, can_overlap=True) == largest_divisor(length, lanes):
+        if vector_lanes(length, lanes) == largest_divisor(length, lanes):
             return
         names = [block.name for block in self._blocks if not block.is_injective()]
-        function = overlap_reductions(self._schedule.mod["main"], lanes=lanes, names=names)
+        function = widen_reductions(self._schedule.mod["main"], lanes=lanes, names=names)
         self._schedule = s_tir.Schedule(function)
         self._blocks = normalize_prim_func(self._schedule) or []
 
@@ -140,13 +140,19 @@ class _RowScheduler:
         for vectors in (ACCUMULATORS, 1):
             loop = self._schedule.get_loops(block.block_rv)[-1]
             size = int(self._schedule.get(loop).extent)
-            if size % self._lanes:
-                lanes = largest_divisor(size, vectors * self._lanes)
-            else:
-                lanes = largest_divisor(size // self._lanes, vectors) * self._lanes
+            lanes = self._lanes_of_sums(size, vectors)
             if MIN_LANES <= lanes < size:
                 steps.append(self._schedule.rfactor(self._schedule.split(loop, [None, lanes])[1], factor_axis=rank))
         return [*steps, block.block_rv]
+
+    def _lanes_of_sums(self, size: int, vectors: int) -> int:
+        """Return the number of partial sums, which divides the size; whole vectors where these divide it."""
+        if size % self._lanes:
+            return largest_divisor(size, vectors * self._lanes)
+        whole = largest_divisor(size // self._lanes, vectors)
+        if whole == 1 < vectors:
+            whole = largest_divisor(size // self._lanes, 2 * vectors)
+        return whole * self._lanes
 
     def _vectorize(self, step: Any) -> None:
         """Vectorise a block that writes a row or a vector."""
@@ -167,7 +173,7 @@ class _RowScheduler:
 
     def _vectorize_last_loop(self, step: Any) -> None:
         schedule, loop = self._schedule, self._schedule.get_loops(step)[-1]
-        lanes = vector_lanes(int(schedule.get(loop).extent), self._lanes, can_overlap=True)
+        lanes = vector_lanes(int(schedule.get(loop).extent), self._lanes)
         if lanes >= MIN_LANES:
             schedule.vectorize(schedule.split(loop, [None, lanes])[1])
 

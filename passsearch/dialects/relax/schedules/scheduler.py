@@ -28,6 +28,11 @@ MOST_BINDINGS = 9
 out every use of such a variable: for a chain of three ``exp`` it needs 0.1 s, for four 1.6 s and for five 45 s."""
 
 
+MOST_READS = 64
+"""Reads in an expression up to which a block is inlined that its reader reads several times. TVM's FastMathTransform
+writes out ``exp`` with several reads of its operand; for a chain of eight, inlining took longer than any time limit."""
+
+
 class Scheduler:
     """Schedules one function of which all sizes are known."""
 
@@ -39,6 +44,7 @@ class Scheduler:
         self._lanes = registers.bits // _output_bits(schedule.mod["main"])
         self.packings: dict[int, Packing] = {}
         self._can_overlap = True
+        self._left_out: list[str] = []  # blocks whose tiles do not overlap
         self._prefetch: Prefetch | None = None
         self._prefetch_loops: list[Any] = []  # that over tiles, and those of the sum around a few steps
 
@@ -47,7 +53,7 @@ class Scheduler:
         self._run()
         function = self._schedule.mod["main"]
         if self._can_overlap:
-            function = overlap_tiles(function)
+            function = overlap_tiles(function, left_out=self._left_out)
         if self._prefetch:
             tile, *summing = self._prefetch_loops
             return self._prefetch.insert(function, tile, summing)
@@ -73,7 +79,7 @@ class Scheduler:
 
     def _compute_in_tiles(self, blocks: list[Any], tile: list[int]) -> None:
         """Compute the whole function for one tile and one vector of channels at a time."""
-        self._can_overlap = False  # the stages count tiles
+        self._can_overlap = False  # a stage reads what the stage before computed for the tile of the same number
         schedule = self._schedule
         stages = [block for block in blocks[:-1] if TILE in schedule.get(block.block_rv).annotations]
         for block in blocks[:-1]:
@@ -116,7 +122,11 @@ class Scheduler:
 
     def _is_cheap(self, block: Any, readers: list[Any]) -> bool:
         """Return False for polynomials that would be computed for every element of a larger block, or that are long."""
-        bindings = count_bindings(self._schedule.get(block.block_rv))
+        statement = self._schedule.get(block.block_rv)
+        uses = max(count_reads(self._schedule.get(reader), statement.writes[0].source) for reader in readers)
+        if uses > 1 and uses * count_reads(statement) > MOST_READS:
+            return False
+        bindings = count_bindings(statement)
         sizes = [
             math.prod(int(self._schedule.get(loop).extent) for loop in self._schedule.get_loops(reader))
             for reader in readers
@@ -164,7 +174,7 @@ class Scheduler:
         """
         schedule, last = self._schedule, block.iters[-1]
         *outer, loop = loops
-        lanes = vector_lanes(last.dom, self._lanes, can_overlap=True)
+        lanes = vector_lanes(last.dom, self._lanes)
         are_contiguous = all(access.is_contiguous(last) or not access.has(last) for access in self._reads(block))
         if lanes >= MIN_LANES and are_contiguous:
             loop, vector = schedule.split(loop, [None, lanes])
@@ -250,9 +260,10 @@ class Scheduler:
         if window is None:
             return []
         *_, row, _ = [axis.dom for axis in block.iters if axis.kind == "S"]
-        # A tile that begins earlier must find its data in its own window.
-        self._can_overlap = window.is_whole_line(row)
-        return window.compute(self._schedule, block)
+        names = window.compute(self._schedule, block)
+        if not window.is_whole_line(row):  # a tile that begins earlier must find its data in its own window
+            self._left_out = names
+        return names
 
     def _constant_reads(self, block: Any) -> list[Access]:
         """Return the reads of parameters that are constant in every call; their layout can be changed."""
@@ -344,6 +355,13 @@ class Scheduler:
 def _output_bits(function: Any) -> int:
     """Return the bits of an element of the function's last parameter, its output; a boolean takes a byte."""
     return element_bits(function.params[-1].dtype) if len(function.params) else 8
+
+
+def count_reads(block: Any, buffer: Any = None) -> int:
+    """Count the reads in a block, of one buffer or of all."""
+    reads: list[Any] = []
+    tvm_ffi.structural_walk(block.body, (tvm.ir.TensorLoad, reads.append))
+    return sum(buffer is None or read.source.same_as(buffer) for read in reads)
 
 
 def count_bindings(statement: Any) -> int:

@@ -17,16 +17,13 @@ def largest_divisor(size: int, most: int) -> int:
     return max(divisor for divisor in range(1, max(most, 1) + 1) if size % divisor == 0)
 
 
-def vector_lanes(size: int, most: int, *, can_overlap: bool) -> int:
-    """Return the elements of a vector along an axis of this size.
+def vector_lanes(size: int, most: int) -> int:
+    """Return the elements of a vector along an axis of this size, of ``most`` in a register.
 
-    Args:
-        size: Size of the axis.
-        most: Elements of a register.
-        can_overlap: True if the last vector may begin earlier and compute some elements of the one before again.
+    Where no number above half of a register divides the size, the last vector overlaps with the one before.
     """
     lanes = largest_divisor(size, most)
-    return most if can_overlap and size >= most > 2 * lanes else lanes
+    return most if size >= most > 2 * lanes else lanes
 
 
 def all_divisors(size: int) -> list[int]:

@@ -9,16 +9,13 @@ from typing import Any
 
 from .accesses import BYTE, Access, Packing, element_bits
 from .registers import Registers
-from .sizes import part_count, vector_lanes
+from .sizes import largest_divisor, part_count, vector_lanes
 
 MIN_LANES = 4
 """Least elements of a vector; with fewer, loops are not vectorised."""
 
 LOAD_OF_WEIGHTS = 0.3
 """Time to load a vector of weights, as a multiple of that of a multiplication."""
-
-STREAM_OF_WEIGHTS = 2
-"""Time in which the second cache delivers a vector of weights, as a multiple of that of a multiplication."""
 
 SUMS_IN_FLIGHT = 8
 """Vectors of sums that keep a processor busy, which starts two additions at a time and ends them four cycles later."""
@@ -28,6 +25,9 @@ MAX_STACK_BYTES = 1024
 
 Source: ``kMaxStackAlloca`` in ``tvm/runtime/device_api.h``.
 """
+
+OVERLAP_COST = 1.05
+"""Time of tiles that overlap, as a multiple of that of others: the model cannot tell a smaller gain."""
 
 COPIES_OF_SUMS = 16
 """Time to store sums in allocated memory and load them, as a multiple of that of one step."""
@@ -106,13 +106,13 @@ class Tiling:
         constant_places = {access.place for access in constants}
 
         def is_packed(axis: Any) -> bool:
-            access = readers[id(axis)][0]
-            return access.place in constant_places and access.dimension(axis) is not None
+            access, is_divided = readers[id(axis)][0], largest_divisor(axis.dom, lanes) >= MIN_LANES
+            return is_divided and access.place in constant_places and access.dimension(axis) is not None
 
         def lanes_of(axis: Any) -> int:
             # Vectors that overlap cannot be packed, and they must be along the last axis of what is stored.
-            can_overlap = not is_packed(axis) and axis is spatial[-1]
-            return vector_lanes(axis.dom, lanes, can_overlap=can_overlap)
+            may_overlap = axis is spatial[-1] and not is_packed(axis)
+            return vector_lanes(axis.dom, lanes) if may_overlap else largest_divisor(axis.dom, lanes)
 
         def fitness(axis: Any) -> int:
             if lanes_of(axis) < MIN_LANES:
@@ -204,12 +204,18 @@ def _tile_size(
         sums = height * width
         # For every step a tile loads one value for each row and the vectors of the weights.
         loads = (registers.load_of_data * height + LOAD_OF_WEIGHTS * width) / sums
+        if width == 1:
+            loads += registers.own_load
         # Large tiles are in allocated memory before and after the loop over the steps.
         copies = COPIES_OF_SUMS / steps if sums * vector_bytes >= MAX_STACK_BYTES else 0
         evictions = max(0, height / cached_rows - 1)
         # Where tiles overlap, some elements are computed twice.
         computed = math.ceil(row_count / height) * height / row_count
         computed *= math.ceil(vector_count / width) * width / vector_count
-        return computed * (max(1, SUMS_IN_FLIGHT / sums, STREAM_OF_WEIGHTS / height) + loads + copies + evictions)
+        if computed > 1:
+            computed *= OVERLAP_COST
+        return computed * (
+            max(1, SUMS_IN_FLIGHT / sums, registers.stream_of_weights / height) + loads + copies + evictions
+        )
 
     return min(sizes, key=cost)
