@@ -36,6 +36,12 @@ FACT_CACHE_VERSION = 2
 OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *SCALES)
 """Seeds of random inputs, and edge inputs, on which outputs are compared."""
 
+APPLY_SHARE, LEAST_APPLY_S = 0.25, 20.0
+"""Part of a run's time limit that the application of one pass may take, and seconds that it may take in any case.
+
+TVM has passes that do not end on some networks. A search that waits for one has time for others afterwards.
+"""
+
 _log = logging.getLogger(__name__)
 
 
@@ -54,9 +60,10 @@ class WorkerLimits:
     run_s: float = math.inf
 
     def deadline_of(self, verb: str) -> float:
-        """Return the longest time of a request in seconds; one to apply a pass takes no longer than the run."""
+        """Return the longest time of a request in seconds; one to apply a pass takes at most a part of the run's."""
         # Only this verb: a run imports the network, builds the baseline and confirms the winner beyond its time limit.
-        return min(self.deadline_s, self.run_s) if verb == "apply" else self.deadline_s
+        part_s = max(self.run_s * APPLY_SHARE, min(self.run_s, LEAST_APPLY_S))
+        return min(self.deadline_s, part_s) if verb == "apply" else self.deadline_s
 
 
 @dataclass(frozen=True)

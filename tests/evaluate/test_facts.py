@@ -47,3 +47,9 @@ def test_accidents_of_the_machine_stay_in_the_run(kind: str, is_shared: bool, tm
         store(log, 5.0, cache).record("build", "root|O3", fact={"failure": failure})
         assert (cache.recall("build", "root|O3") is not None) is is_shared
         assert log.recall("build", "root|O3") is not None
+
+
+@pytest.mark.parametrize(("run_s", "deadline_s"), [(400.0, 100.0), (60.0, 20.0), (5.0, 5.0), (math.inf, 600.0)])
+def test_a_pass_takes_at_most_a_part_of_the_run(run_s, deadline_s):
+    assert WorkerLimits(600.0, run_s=run_s).deadline_of("apply") == deadline_s
+    assert WorkerLimits(600.0, run_s=run_s).deadline_of("build") == 600.0
