@@ -37,7 +37,7 @@ OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *SCALES)
 """Seeds of random inputs, and edge inputs, on which outputs are compared."""
 
 APPLY_SHARE, LEAST_APPLY_S = 0.25, 20.0
-"""Part of a run's time limit that the application of one pass may take, and seconds that it may take in any case.
+"""Part of a run's time limit that the application of one pass may take, and seconds that it may take in a short run.
 
 TVM has passes that do not end on some networks. A search that waits for one has time for others afterwards.
 """

@@ -55,9 +55,10 @@ def _layer_norm(call: Any, shape: list[int], emit: Callable[[Any], Any]) -> Any:
     kept = _axes_before(call.attrs.axes, len(shape))
     if kept is None or not _has_both(call):
         return None
-    rows = emit(op.reshape(data, [*shape[:kept], -1])) if kept < len(shape) - 1 else data
+    has_several_axes = kept < len(shape) - 1
+    rows = emit(op.reshape(data, [*shape[:kept], -1])) if has_several_axes else data
     result = _normalised(rows, emit, epsilon=call.attrs.epsilon, is_centred=True)
-    if kept < len(shape) - 1:
+    if has_several_axes:
         result = emit(op.reshape(result, shape))
     return op.add(emit(op.multiply(result, scale)), shift)
 
@@ -80,8 +81,8 @@ def _instance_norm(call: Any, shape: list[int], emit: Callable[[Any], Any]) -> A
 def _norm_of_channels(call: Any, shape: list[int], emit: Callable[[Any], Any], *, groups: int) -> Any:
     """Return a norm over groups of channels and all axes after them; ``None`` for another layout of the data."""
     data, scale, shift = call.args
-    is_last = int(call.attrs.channel_axis) % len(shape) == 1 and _axes_before(call.attrs.axes, len(shape)) == 2
-    if not is_last or not _has_both(call):
+    is_known = int(call.attrs.channel_axis) % len(shape) == 1 and _axes_before(call.attrs.axes, len(shape)) == 2
+    if not is_known or not _has_both(call):
         return None
     rows = emit(op.reshape(data, [shape[0], groups, math.prod(shape[1:]) // groups]))
     result = _normalised(rows, emit, epsilon=call.attrs.epsilon, is_centred=True)

@@ -28,7 +28,7 @@ def reader_of(schedule: Any, block: Any) -> Any:
 
 
 def _reads_in_order(schedule: Any, reader: Any, sums: Any) -> bool:
-    """Return True if a block reads every sum at its own indices, and nothing else reads them."""
+    """Return True if a block reads every sum at its own indices, and the sums are no result of the function."""
     if any(param.same_as(sums) for param in schedule.mod["main"].params):
         return False
     statement = schedule.get(reader)

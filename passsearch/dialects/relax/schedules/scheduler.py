@@ -27,7 +27,6 @@ MOST_BINDINGS = 9
 """Variables of ``ExpandMath`` in a block that is still inlined, those of three functions. LLVM's code generator writes
 out every use of such a variable: for a chain of three ``exp`` it needs 0.1 s, for four 1.6 s and for five 45 s."""
 
-
 MOST_READS = 64
 """Reads in an expression up to which a block is inlined that its reader reads several times. TVM's FastMathTransform
 writes out ``exp`` with several reads of its operand; for a chain of eight, inlining took longer than any time limit."""
@@ -112,21 +111,24 @@ class Scheduler:
         elementwise = {block.name for block in blocks if block.is_injective()}
         for block in [block for block in blocks if block.is_injective()]:
             readers = self._schedule.get_consumers(block.block_rv)
-            are_elementwise = all(self._schedule.get(reader).name_hint in elementwise for reader in readers)
-            if readers and (self._is_copy(block) or (are_elementwise and self._is_cheap(block, readers))):
+            if readers and (self._is_copy(block) or self._is_inlined(block, readers, elementwise=elementwise)):
                 try:
                     self._schedule.compute_inline(block.block_rv)
                 except s_tir.schedule.ScheduleError:
                     continue  # TVM refuses, for example, a block that computes an output
                 blocks.remove(block)
 
+    def _is_inlined(self, block: Any, readers: list[Any], *, elementwise: set[str]) -> bool:
+        """Return True if a block is cheap, its readers are elementwise, and it does not make them long."""
+        statement, others = self._schedule.get(block.block_rv), [self._schedule.get(reader) for reader in readers]
+        uses = max(count_reads(other, statement.writes[0].source) for other in others)
+        is_short = uses <= 1 or uses * count_reads(statement) <= MOST_READS
+        are_elementwise = all(other.name_hint in elementwise for other in others)
+        return is_short and are_elementwise and self._is_cheap(block, readers)
+
     def _is_cheap(self, block: Any, readers: list[Any]) -> bool:
         """Return False for polynomials that would be computed for every element of a larger block, or that are long."""
-        statement = self._schedule.get(block.block_rv)
-        uses = max(count_reads(self._schedule.get(reader), statement.writes[0].source) for reader in readers)
-        if uses > 1 and uses * count_reads(statement) > MOST_READS:
-            return False
-        bindings = count_bindings(statement)
+        bindings = count_bindings(self._schedule.get(block.block_rv))
         sizes = [
             math.prod(int(self._schedule.get(loop).extent) for loop in self._schedule.get_loops(reader))
             for reader in readers

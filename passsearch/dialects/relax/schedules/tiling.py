@@ -99,44 +99,24 @@ class Tiling:
         constants: list[Access],
     ) -> Tiling | None:
         """Return the best tiling; ``None`` if no axis of the output is fit for vectors."""
-        spatial = [axis for axis in block.iters if axis.kind == "S"]
-        readers = {id(axis): [access for access in reads if access.has(axis)] for axis in spatial}
-        # If vectors are along an axis of one operand only, a value of the other operand multiplies a whole vector.
-        single = [axis for axis in spatial if len(readers[id(axis)]) == 1]
-        constant_places = {access.place for access in constants}
-
-        def is_packed(axis: Any) -> bool:
-            access, is_divided = readers[id(axis)][0], largest_divisor(axis.dom, lanes) >= MIN_LANES
-            return is_divided and access.place in constant_places and access.dimension(axis) is not None
-
-        def lanes_of(axis: Any) -> int:
-            # Vectors that overlap cannot be packed, and they must be along the last axis of what is stored.
-            may_overlap = axis is spatial[-1] and not is_packed(axis)
-            return vector_lanes(axis.dom, lanes) if may_overlap else largest_divisor(axis.dom, lanes)
-
-        def fitness(axis: Any) -> int:
-            if lanes_of(axis) < MIN_LANES:
-                return 0
-            if is_packed(axis):
-                return 2  # every vector of a packed operand is contiguous
-            return int(readers[id(axis)][0].is_contiguous(axis))
-
-        vector = max(single, key=lambda axis: (fitness(axis), lanes_of(axis)), default=None)
-        if vector is None or not fitness(vector):
+        axis = _vector_axis(block, reads, lanes=lanes, constants=constants)
+        if axis is None:
             return None
-        operand, lanes = readers[id(vector)][0], lanes_of(vector)
-        other = [axis for axis in single if readers[id(axis)][0] is not operand and axis.dom > 1]
+        vector, operand, lanes = axis.vector, axis.operand, axis.lanes
+        other = [each for each in axis.single if not operand.has(each) and each.dom > 1]
         row = other[-1] if other else None
-        summing = [axis.dom for axis in block.iters if axis.kind != "S"]
+        data = next((access for access in reads if row is not None and access.has(row)), None)
         row_count = row.dom if row is not None else 1
+        summing = [each.dom for each in block.iters if each.kind != "S"]
         rows, vectors = _tile_size(
             row_count,
-            vector.dom / lanes,
+            vector.dom,
+            lanes=lanes,
             registers=registers,
             settings=settings,
             steps=math.prod(summing),
             vector_bytes=lanes * element_bits(operand.buffer.dtype) // BYTE,
-            cached_rows=_cached_rows(row, readers[id(row)][0]) if row is not None else 1,
+            cached_rows=_cached_rows(row, data) if data is not None else 1,
         )
         dimension = operand.dimension(vector)
         return cls(
@@ -146,15 +126,60 @@ class Tiling:
             lanes=lanes,
             vectors=vectors,
             rows=rows,
-            packing=Packing(dimension, lanes) if is_packed(vector) and dimension is not None else None,
+            packing=Packing(dimension, lanes) if axis.is_packed and dimension is not None else None,
             keep_weights=all(operand.size >= access.size for access in reads),
             is_product=len(other) == 1,
-            uses=math.prod(axis.dom for axis in block.iters)
-            // (operand.size * row_count)
-            * part_count(row_count, rows),
+            uses=math.prod(block.dom()) // (operand.size * row_count) * part_count(row_count, rows),
             last_steps=summing[-1],
             is_one_stretch=operand.size == vector.dom * math.prod(summing),
         )
+
+
+@dataclass(frozen=True)
+class _VectorAxis:
+    """The axis of the output that vectors are along.
+
+    Attributes:
+        vector: The axis.
+        operand: The only operand that has the axis.
+        lanes: Elements of a vector.
+        is_packed: True if the operand is constant and gets a layout in which every vector is contiguous.
+        single: All axes of the output that only one operand has.
+    """
+
+    vector: Any
+    operand: Access
+    lanes: int
+    is_packed: bool
+    single: list[Any]
+
+    @property
+    def fitness(self) -> int:
+        """0 if vectors do not fit, 2 if the operand is packed, and 1 between the two."""
+        if self.lanes < MIN_LANES:
+            return 0
+        return 2 if self.is_packed else int(self.operand.is_contiguous(self.vector))
+
+
+def _vector_axis(block: Any, reads: list[Access], *, lanes: int, constants: list[Access]) -> _VectorAxis | None:
+    """Return the axis that is fit best for vectors of up to ``lanes`` elements; ``None`` if none is."""
+    spatial = [axis for axis in block.iters if axis.kind == "S"]
+    readers = {id(axis): [access for access in reads if access.has(axis)] for axis in spatial}
+    # If vectors are along an axis of one operand only, a value of the other operand multiplies a whole vector.
+    single = [axis for axis in spatial if len(readers[id(axis)]) == 1]
+    constant_places = {access.place for access in constants}
+
+    def as_vector(axis: Any) -> _VectorAxis:
+        (operand,) = readers[id(axis)]
+        divisor = largest_divisor(axis.dom, lanes)
+        is_constant = operand.place in constant_places and operand.dimension(axis) is not None
+        is_packed = is_constant and divisor >= MIN_LANES
+        # Vectors that overlap cannot be packed, and they must be along the last axis of what is stored.
+        may_overlap = axis is spatial[-1] and not is_packed
+        return _VectorAxis(axis, operand, vector_lanes(axis.dom, lanes) if may_overlap else divisor, is_packed, single)
+
+    best = max(map(as_vector, single), key=lambda each: (each.fitness, each.lanes), default=None)
+    return best if best is not None and best.fitness else None
 
 
 def _cached_rows(row: Any, data: Access) -> int:
@@ -165,8 +190,9 @@ def _cached_rows(row: Any, data: Access) -> int:
 
 def _tile_size(
     row_count: int,
-    vector_count: float,
+    columns: int,
     *,
+    lanes: int,
     registers: Registers,
     settings: Settings,
     steps: int,
@@ -177,7 +203,8 @@ def _tile_size(
 
     Args:
         row_count: Number of rows; the last tile overlaps with the one before where they are no multiple of a tile's.
-        vector_count: Number of vectors in a row, likewise if it is no integer.
+        columns: Number of elements in a row; tiles overlap likewise if they are no multiple of ``lanes``.
+        lanes: Elements of a vector.
         registers: The processor's registers.
         settings: Upper limits.
         steps: Number of products in a sum.
@@ -187,11 +214,8 @@ def _tile_size(
     assert settings.rows is not None
     most = min(settings.rows, settings.vectors or settings.rows)
     heights = range(1, min(row_count, settings.rows) + 1)
-    widths = [
-        width
-        for width in range(1, min(int(vector_count), most) + 1)
-        if vector_count % width == 0 or not vector_count.is_integer()
-    ]
+    vector_count, rest = divmod(columns, lanes)
+    widths = [width for width in range(1, min(vector_count, most) + 1) if rest or vector_count % width == 0]
     sizes = [
         (height, width)
         for height, width in itertools.product(heights, widths)
@@ -210,12 +234,14 @@ def _tile_size(
         copies = COPIES_OF_SUMS / steps if sums * vector_bytes >= MAX_STACK_BYTES else 0
         evictions = max(0, height / cached_rows - 1)
         # Where tiles overlap, some elements are computed twice.
-        computed = math.ceil(row_count / height) * height / row_count
-        computed *= math.ceil(vector_count / width) * width / vector_count
-        if computed > 1:
-            computed *= OVERLAP_COST
-        return computed * (
-            max(1, SUMS_IN_FLIGHT / sums, registers.stream_of_weights / height) + loads + copies + evictions
-        )
+        computed = _covered(row_count, height) * _covered(columns, width * lanes) / (row_count * columns)
+        overlap = computed * OVERLAP_COST if computed > 1 else 1
+        stalls = max(1, SUMS_IN_FLIGHT / sums, registers.stream_of_weights / height)
+        return overlap * (stalls + loads + copies + evictions)
 
     return min(sizes, key=cost)
+
+
+def _covered(size: int, part: int) -> int:
+    """Return the size that whole parts cover."""
+    return part_count(size, part) * part
