@@ -190,7 +190,9 @@ def _record(content: bytes) -> bytes:
 def unpack(pack: Path, folder: Path) -> list[Path]:
     """Unpack the wheels of a pack into a folder and return them."""
     with tarfile.open(pack) as tar:
-        tar.extractall(folder, filter="data")
+        # Python before 3.11.4 has no filters, and no argument for one.
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)
+        tar.extractall(folder)
     return sorted(folder.glob("*.whl"))
 
 

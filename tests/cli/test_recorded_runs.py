@@ -31,7 +31,9 @@ FINISHED = [*(name for name in RUNS if name.endswith("finished")), OLD]
 def unpack(name: str, folder: Path) -> Path:
     """Return the run folder of that name, unpacked."""
     with tarfile.open(FOLDERS / f"{name}.tar.xz") as archive:
-        archive.extractall(folder, filter="data")
+        # Python before 3.11.4 has no filters, and no argument for one.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder)
     return folder / name
 
 
