@@ -210,8 +210,8 @@ def tune(
         keep_throughput: Least share of the baseline's throughput where throughput is not an objective.
         tolerance: Largest deviation of outputs from the reference, as a share of the largest output, of pipelines with
             a pass that may change numerics; without it they are judged as strictly as all others.
-        deadline: Seconds one request to a worker may take before its process group is killed; a pass may take no longer
-            than ``timeout`` either.
+        deadline: Seconds one request to a worker may take before its process group is killed. With ``timeout``, a pass
+            may take a quarter of that, and so may a build, or five times as long as the slowest one so far.
         memory: Gigabytes that one compiler process may use, and each of its forks; three quarters of the machine's by
             default. A candidate that needs more fails with kind ``oom``.
         passes: The only passes to search, whatever the classes say.

@@ -1,6 +1,7 @@
 """One compiling worker, asked about any state of the graph."""
 
 import logging
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -60,10 +61,12 @@ class Compiler:
         # The answer about a failed pass has no time in it.
         return {"seconds": 0.0, **answer}
 
-    def ask(self, stage: str, verb: str, *, state: str, step: str = "", **request: Any) -> dict[str, Any]:
-        """Send a request about one state."""
+    def ask(
+        self, stage: str, verb: str, *, state: str, step: str = "", limit_s: float = math.inf, **request: Any
+    ) -> dict[str, Any]:
+        """Send a request about one state; ``limit_s`` is its longest time, where that is shorter than the deadline."""
         message = {"verb": verb, "state": state, **request}
-        answer = self._pool.ask(partial(self._worker_with, state), stage, request=message, step=step)
+        answer = self._pool.ask(partial(self._worker_with, state), stage, request=message, step=step, limit_s=limit_s)
         # The state left the worker's memory between the two requests, and no folder has it. That is an accident of the
         # machine: kind `infra` is never stored in the fact cache.
         if "missing" in answer:

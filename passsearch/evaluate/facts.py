@@ -23,6 +23,9 @@ LASTING_FAILURES = frozenset({None, "compile_error", "crash", "wrong_result"})
 ACCIDENTS = frozenset({"infra", "oom", "unstable"})
 """Kinds of failures that hold for one start of a run only; the next start tries again."""
 
+VERBS = {"edge": "apply", "variant": "variants"}
+"""Requests that make facts, by kind, where they have another name."""
+
 Record = TypeVar("Record")
 
 _log = logging.getLogger(__name__)
@@ -53,17 +56,22 @@ class FactStore:
         self._disk = disk
         self._run_log, self._cache = log, cache
         self._session, self._seconds = session, seconds
-        self._accidents: set[tuple[str, str]] = set()  # of this start
+        self._failed: set[tuple[str, str]] = set()  # in this start, by an accident of the machine or late
 
     @property
     def is_shared(self) -> bool:
         """True if new facts reach later runs; false while another run writes the fact cache."""
         return self._cache is not None and self._cache.writable
 
-    def recall(self, kind: str, key: str) -> Fact | None:
+    def recall(self, kind: str, key: str, *, limit_s: float | None = None) -> Fact | None:
         """Return a recorded fact, or ``None``.
 
-        A timeout under a shorter deadline than today's does not count, nor does an accident of an earlier start.
+        An accident of an earlier start does not count, nor does a timeout of an earlier start under a shorter limit.
+
+        Args:
+            kind: Kind of the fact.
+            key: What the fact is of.
+            limit_s: Longest time of the request that would make the fact, where it is not the deadline.
         """
         fact = self._run_log.recall(kind, key)
         if fact is None and self._cache is not None and kind in SHARED_KINDS:
@@ -73,26 +81,29 @@ class FactStore:
             copy = {"spent": self._spent, RECALLED: True}
             fact = fact and self._run_log.record(kind, key, fact={**fact, **copy}, durable=False)
         failure = fact.get("failure", {}).get("kind") if fact else None
-        if fact is None or (_is_accident(kind, failure) and (kind, key) not in self._accidents):
-            return None
-        if failure != "timeout":
+        if fact is None or (kind, key) in self._failed:
             return fact
-        return fact if fact.get("deadline_s", 0.0) >= self._deadline_s(kind) else None
+        if failure == "timeout":
+            limit_s = self._deadline_s(kind) if limit_s is None else limit_s
+            return fact if fact.get("deadline_s", 0.0) >= limit_s else None
+        return None if _is_accident(kind, failure) else fact
 
     def record(self, kind: str, key: str, *, fact: Fact) -> Fact:
         """Write a fact to the log, and to the fact cache if it holds for later runs; return it as it was written.
 
+        ``deadline_s`` in it is the longest time that its request might take; without it, the session's deadline.
+
         Raises:
             EnvironmentFault: The log is larger than it may be; the fact is in it.
         """
-        fact = {**fact, "deadline_s": self._deadline_s(kind)}
+        fact = {"deadline_s": self._deadline_s(kind), **fact}
         failure = fact.get("failure", {}).get("kind")
         in_cache = False
         if self._cache is not None and kind in SHARED_KINDS and (kind == "steady" or failure in LASTING_FAILURES):
             self._cache.record(kind, key, fact=fact)
             in_cache = self._cache.writable
-        if _is_accident(kind, failure):
-            self._accidents.add((kind, key))
+        if failure == "timeout" or _is_accident(kind, failure):
+            self._failed.add((kind, key))
         if failure is not None:
             _log.info("%s %s failed: %s", kind, key or "(network)", fact["failure"]["reason"])
         # The fact cache has synced the fact to disk already; a second fsync would cost as long again.
@@ -112,7 +123,7 @@ class FactStore:
         return (kind, key) in times and times[kind, key] <= times["explored", ""]
 
     def _deadline_s(self, kind: str) -> float:
-        return self._session.limits.deadline_of("apply" if kind == "edge" else kind)
+        return self._session.limits.deadline_of(VERBS.get(kind, kind))
 
     @property
     def _spent(self) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """The compiler processes of one session: one that compiles, one that times, and short-lived ones for fresh requests."""
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
@@ -136,6 +137,7 @@ class WorkerPool:
         request: Mapping[str, Any],
         step: str = "",
         extra_s: float = 0.0,
+        limit_s: float = math.inf,
     ) -> dict[str, Any]:
         """Send a request; an error of the candidate becomes a typed failure in the answer.
 
@@ -148,9 +150,11 @@ class WorkerPool:
             request: The request.
             step: Pass that a failure names.
             extra_s: Time that the deadline is extended by, for requests that are long by intent.
+            limit_s: Longest time of the request, where it is shorter than the deadline.
         """
+        deadline_s = min(self._session.limits.deadline_of(request["verb"]), limit_s) + extra_s
         interruptions = self._interruptions
-        answer = self._ask_once(worker, stage, request=request, step=step, extra_s=extra_s)
+        answer = self._ask_once(worker, stage, request=request, step=step, deadline_s=deadline_s)
         if self._interruptions != interruptions:
             return answer
         kind, trouble = answer.get("failure", {}).get("kind"), self._trouble(answer)
@@ -160,7 +164,7 @@ class WorkerPool:
         _log.warning("%s %s: %s; trying once more", request["verb"], step, trouble or failure["reason"])
         if kind in SPOILS:
             self.close()
-        answer = self._ask_once(worker, stage, request=request, step=step, extra_s=extra_s)
+        answer = self._ask_once(worker, stage, request=request, step=step, deadline_s=deadline_s)
         if trouble := self._trouble(answer):
             reason = f"{trouble}; {answer['failure']['reason']}"
             return {**answer, "failure": {**answer["failure"], "kind": "infra", "reason": reason}}
@@ -174,7 +178,7 @@ class WorkerPool:
         return machine_problem((self._folder, Path(gettempdir()), cache_folder()), reason=failure["reason"])
 
     def _ask_once(
-        self, worker: Callable[[], Worker], stage: str, *, request: Mapping[str, Any], step: str, extra_s: float
+        self, worker: Callable[[], Worker], stage: str, *, request: Mapping[str, Any], step: str, deadline_s: float
     ) -> dict[str, Any]:
         with self._turn_for(request):
             # After the lock: waiting for another search on the same device is charged to no stage.
@@ -185,8 +189,7 @@ class WorkerPool:
                     raise WorkerDied("the search was interrupted", kind="infra")
                 # A worker that died is replaced by the next request and not here: the request that killed it would kill
                 # the next one too.
-                deadline_s = self._session.limits.deadline_of(request["verb"])
-                answer = asked.ask(request, deadline_s=deadline_s + extra_s)
+                answer = asked.ask(request, deadline_s=deadline_s)
             except WorkerDied as error:
                 answer = {"error": {"kind": error.kind, "reason": str(error)}}
             finally:

@@ -36,11 +36,14 @@ FACT_CACHE_VERSION = 2
 OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *SCALES)
 """Seeds of random inputs, and edge inputs, on which outputs are compared."""
 
-APPLY_SHARE, LEAST_APPLY_S = 0.25, 20.0
-"""Part of a run's time limit that the application of one pass may take, and seconds that it may take in a short run.
+STEP_SHARE, LEAST_STEP_S = 0.25, 20.0
+"""Part of a run's time limit that one step of its search may take, and seconds that it may take in a short run.
 
-TVM has passes that do not end on some networks. A search that waits for one has time for others afterwards.
+TVM has passes and builds that do not end on some networks. A search that waits for one has time for others afterwards.
 """
+
+STEPS = frozenset({"apply", "variants"})
+"""Requests that are steps of a search. Others are the import, the baseline and the confirmation beyond the limit."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,11 +62,14 @@ class WorkerLimits:
     memory_bytes: int | None = None
     run_s: float = math.inf
 
+    @property
+    def step_s(self) -> float:
+        """Longest time of one step of the search, in seconds."""
+        return min(self.deadline_s, max(self.run_s * STEP_SHARE, min(self.run_s, LEAST_STEP_S)))
+
     def deadline_of(self, verb: str) -> float:
-        """Return the longest time of a request in seconds; one to apply a pass takes at most a part of the run's."""
-        # Only this verb: a run imports the network, builds the baseline and confirms the winner beyond its time limit.
-        part_s = max(self.run_s * APPLY_SHARE, min(self.run_s, LEAST_APPLY_S))
-        return min(self.deadline_s, part_s) if verb == "apply" else self.deadline_s
+        """Return the longest time of a request in seconds."""
+        return self.step_s if verb in STEPS else self.deadline_s
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,11 @@ def builder(log: Log, folder: Path, tolerance: float | None) -> DeviatingBuilder
 
     session = cast(Session, SimpleNamespace(deviation_limit=limit, cannot_run_reason="", limits=WorkerLimits(5.0)))
     facts = FactStore(session, log, cache=None, seconds={})
-    unused: Any = {"pool": cast(WorkerPool, None), "applier": cast(Applier, None)}
+    applier = cast(Applier, SimpleNamespace(graph=SimpleNamespace(root="imported")))
     disk = DiskLimit(folder, log)
-    return DeviatingBuilder(session, network=NETWORK, facts=facts, folder=folder, disk=disk, **unused)
+    return DeviatingBuilder(
+        session, network=NETWORK, facts=facts, folder=folder, disk=disk, pool=cast(WorkerPool, None), applier=applier
+    )
 
 
 @pytest.mark.parametrize(
