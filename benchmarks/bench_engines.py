@@ -11,6 +11,7 @@ TVM's default pipeline of Relax has no schedules, and takes seconds to minutes a
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,10 @@ NETWORKS: Mapping[str, str] = {
 BATCHES = (1, 8)
 OTHERS = ("onnxruntime", "openvino", "openvino:own", "inductor", "torch", "xla")
 RELAY, TUNED = "relay:O3", "relax:tuned"
+CATALOG = "TVM, catalog"
+"""Name of the row that has another sequence for each network."""
+DRAWN = (CATALOG, "onnxruntime", "openvino", "inductor")
+"""Engines in the picture of the friction; the table has all."""
 DEFAULT = {"engine": "relax:default", "failure": "left out: without schedules an inference takes seconds to minutes"}
 REQUESTS = (2,)
 
@@ -91,7 +96,7 @@ def _cells(network: str, row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def ratio_table(documents: Sequence[Mapping[str, Any]]) -> str:
     """Return Markdown: a line for each network and batch size, the throughput of each engine by ONNX Runtime's."""
-    titles = ("network", "batch", "TVM, catalog", "TVM, tuned", RELAY, *OTHERS[1:], "ONNX Runtime, ms")
+    titles = ("network", "batch", CATALOG, "TVM, tuned", RELAY, *OTHERS[1:], "ONNX Runtime, ms")
     lines = [titles, ("---", "---:", *["---"] * (len(titles) - 3), "---:")]
     for document in documents:
         name = document["model"]["name"]
@@ -111,15 +116,37 @@ def _ratio_cell(row: Mapping[str, Any] | None) -> str:
 
 
 def friction_table(documents: Sequence[Mapping[str, Any]]) -> str:
-    """Return Markdown: a line for each network, a column for each engine."""
-    names = list(dict.fromkeys(name for document in documents for name in document["friction"]))
-    lines = [("network", *names), ("---", *["---:"] * len(names))]
-    for document in documents:
-        values = (document["friction"].get(name) for name in names)
-        lines.append(
-            (document["model"]["name"], *(_interval(it["value"], it["interval"]) if it else "–" for it in values))
-        )
+    """Return Markdown: a line for each engine, a column for each network."""
+    friction = {document["model"]["name"]: _friction(document) for document in documents}
+    names = dict.fromkeys(name for values in friction.values() for name in values)
+    lines = [("engine", *friction), ("---", *["---:"] * len(friction))]
+    for name in names:
+        cells = (values.get(name) for values in friction.values())
+        lines.append((name, *(_interval(it["value"], it["interval"]) if it else "–" for it in cells)))
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def friction_picture(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Return the friction of some engines by network as SVG, green or red where it is certainly not 1."""
+    from passsearch.report.charts import chart_svg, ratio_chart
+    from passsearch.report.charts.chart import BASELINE, BEST, OTHER
+
+    rows, colours = [], []
+    for document in documents:
+        for engine, value in _friction(document).items():
+            if engine in DRAWN:
+                low, high = value["interval"] or (-math.inf, math.inf)
+                ratio = {"ratio": value["value"], "interval": value["interval"]}
+                rows.append((f"{document['model']['name']}: {engine}", ratio))
+                colours.append(BEST if high < 1 else BASELINE if low > 1 else OTHER)
+    title = "friction: below 1 a larger batch makes an item cheaper"
+    return chart_svg(ratio_chart("Friction", title, rows, colours=colours))
+
+
+def _friction(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the friction by engine; TVM's sequences have one name."""
+    own = f"relax:{NETWORKS[document['model']['name']]}"
+    return {CATALOG if name == own else name: value for name, value in document["friction"].items()}
 
 
 def _interval(value: float, interval: Sequence[float] | None) -> str:
@@ -140,6 +167,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--table", action="store_true", help="print Markdown, and measure nothing")
     parser.add_argument("--ratios", action="store_true", help="print the throughputs only, and measure nothing")
     parser.add_argument("--friction", action="store_true", help="print the friction as Markdown, and measure nothing")
+    parser.add_argument("--draw", type=Path, metavar="FILE", help="with --friction: write a picture of it as SVG")
     options = parser.parse_args(argv)
     if unknown := [name for name in options.networks if name not in NETWORKS]:
         parser.error(f"unknown network {unknown[0]}; choose from {', '.join(NETWORKS)}")
@@ -157,7 +185,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     printed = ratio_table if options.ratios else friction_table if options.friction else table
     reads = options.table or options.ratios or options.friction
     measured = [reads or _measured(network, files[network], options) for network in missing]
-    print(printed([json.loads(file.read_text()) for file in files.values() if file.exists()]))
+    documents = [json.loads(file.read_text()) for file in files.values() if file.exists()]
+    print(printed(documents))
+    if options.friction and options.draw:
+        options.draw.write_text(friction_picture(documents) + "\n")
     return 0 if all(measured) else 1
 
 

@@ -1,4 +1,4 @@
-"""Measures how engines gain from repeated blocks: ``python benchmarks/depth.py [--minutes 18] [--out FILE]``.
+"""Measures how engines gain from repeated blocks: ``python benchmarks/depth.py [--minutes 18] [--draw FOLDER]``.
 
 Networks of one block (residual, depthwise or encoder), 1 to 32 times, by every engine: blocks a second against depth,
 compile time against depth, and for TVM the number of different kernels. A network is measured as a whole by
@@ -31,6 +31,8 @@ ENGINES = {
 """TVM's pipeline for each block; its default takes seconds an inference."""
 TVM = "TVM, catalog"
 OTHERS = ("onnxruntime", "openvino", "torch", "inductor")
+COLOURS = {TVM: "#1f9d6c", "onnxruntime": "#c8663d", "openvino": "#3f86c6", "torch": "#8391a5", "inductor": "#a06cd5"}
+"""Colours of the engines in pictures, legible on white and on black."""
 KEPT = ("engine", "process_fastest_s", "latency_s", "compile_s", "open_s", "memory_bytes", "deviation", "failure")
 
 
@@ -44,11 +46,16 @@ def main() -> None:
     parser.add_argument("--engines", default=",".join(OTHERS), help="engines beside TVM")
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--draw", type=Path, metavar="FOLDER", help="draw depth-BLOCK.svg there, and measure nothing")
     arguments = parser.parse_args()
     end = time.monotonic() + 60 * arguments.minutes
     document: dict[str, Any] = {"networks": {}}
     if arguments.out.exists():
         document = json.loads(arguments.out.read_text())
+    if arguments.draw:
+        for block in BLOCKS:
+            (arguments.draw / f"depth-{block}.svg").write_text(picture(_by_depth(document, block), block) + "\n")
+        return
     plan = {"processes": arguments.processes, "rounds": arguments.rounds}
     # Deep networks of all blocks come after shallow ones, so that a short run has something of each.
     for depth in map(int, arguments.depths.split(",")):
@@ -145,6 +152,24 @@ def _cost(networks: Mapping[int, Any], engine: str) -> list[str]:
     ends = "" if milliseconds["interval"] is None else " [{:.3f}, {:.3f}]".format(*milliseconds["interval"])
     compile_s = _slope(list(good), [row["compile_s"] for row in good.values()])
     return [f"{milliseconds['value']:.3f}{ends}", f"{compile_s:.3f}"]
+
+
+def picture(networks: Mapping[int, Any], block: str) -> str:
+    """Return the blocks a second of every engine against depth, as SVG."""
+    from passsearch.report.charts import Chart, chart_svg
+    from passsearch.report.charts.chart import Axis, Point, Series
+
+    lines = []
+    for engine, colour in COLOURS.items():
+        points = []
+        for depth, network in networks.items():
+            row = network["rows"].get(engine, {"failure": "not measured"})
+            if "failure" not in row:
+                value = mean_with_interval([depth / seconds for seconds in row["process_fastest_s"]])["value"]
+                points.append(Point(depth, value, f"{engine}, {depth}: {value:.0f}"))
+        lines.append(Series(engine, tuple(points), kind="line", colour=colour))
+    axes = Axis("blocks in the network", is_log=True), Axis("blocks a second")
+    return chart_svg(Chart(f"Throughput of {block} blocks by depth", *axes, tuple(lines)))
 
 
 def _slope(depths: Sequence[int], values: Sequence[float]) -> float:
