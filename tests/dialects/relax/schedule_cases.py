@@ -118,6 +118,23 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "product in int8": product(8, 64, 48, dtype="int8"),
     "elementwise": ((1, 17, 300), lambda value: op.multiply(op.tanh(value), value)),
     "transpose": ((1, 12, 40, 16), lambda value: op.permute_dims(value, [0, 2, 1, 3])),
+    "channels last": ((2, 32, 8, 24), lambda value: op.permute_dims(value, [0, 2, 3, 1])),
+    "channels first": ((1, 24, 16, 48), lambda value: op.permute_dims(value, [0, 3, 1, 2])),
+    "channels last, of prime sizes": (
+        (1, 37, 5, 19),
+        lambda value: op.nn.relu(op.add(op.permute_dims(value, [0, 2, 3, 1]), weight(37))),
+    ),
+    "channels first, of prime sizes": ((3, 11, 13, 29), lambda value: op.permute_dims(value, [0, 3, 1, 2])),
+    "channels first in int8": ((1, 9, 35, 67), lambda value: op.permute_dims(value, [0, 3, 1, 2])),
+    "channels first in float64": ((1, 9, 7, 5), lambda value: op.permute_dims(value, [0, 3, 1, 2])),
+    "sum of two transposes": (
+        (1, 24, 24, 24),
+        lambda value: op.add(op.permute_dims(value, [0, 3, 1, 2]), op.permute_dims(value, [0, 3, 2, 1])),
+    ),
+    "transposes along two axes": (
+        (1, 24, 24, 24),
+        lambda value: op.add(op.permute_dims(value, [0, 3, 1, 2]), op.permute_dims(value, [0, 1, 3, 2])),
+    ),
     "sum of all": ((300, 100), lambda value: op.sum(value)),
     "single number": ((12, 64), lambda value: op.subtract(value, op.sum(value))),
     "argmax": ((8, 100), lambda value: op.argmax(value, axis=-1)),

@@ -83,6 +83,10 @@ class Access:
             size *= int(extent)
         return steps
 
+    def is_neighbour(self, axis: Any) -> bool:
+        """Return True if neighbours along an axis are neighbours in memory."""
+        return self.stride_bytes(axis) == element_bits(self.buffer.dtype) // BYTE
+
     def is_contiguous(self, axis: Any) -> bool:
         """Return True if only the innermost index depends on an axis, or neighbours along it are neighbours in memory.
 

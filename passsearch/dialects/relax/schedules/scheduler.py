@@ -32,6 +32,10 @@ MOST_READS = 64
 writes out ``exp`` with several reads of its operand; for a chain of eight, inlining took longer than any time limit."""
 
 
+MOST_UNROLLED = 16
+"""Lines of a transposed tile, and elements in each; every one is an instruction."""
+
+
 class Scheduler:
     """Schedules one function of which all sizes are known."""
 
@@ -177,14 +181,38 @@ class Scheduler:
         schedule, last = self._schedule, block.iters[-1]
         *outer, loop = loops
         lanes = vector_lanes(last.dom, self._lanes)
-        are_contiguous = all(access.is_contiguous(last) or not access.has(last) for access in self._reads(block))
-        if lanes >= MIN_LANES and are_contiguous:
+        apart = [access for access in self._reads(block) if access.has(last) and not access.is_contiguous(last)]
+        if lanes >= MIN_LANES and not apart:
             loop, vector = schedule.split(loop, [None, lanes])
             schedule.vectorize(vector)
+        elif lanes >= MIN_LANES and (column := self._column(block, apart)) is not None:
+            return self._transpose(block, loops, column=column)
         elif last.dom < MIN_LANES:
             schedule.unroll(loop)
         count = math.prod(axis.dom for axis in block.iters[:-1])
         return (schedule.fuse(*outer), count) if outer else (loop, int(schedule.get(loop).extent))
+
+    def _column(self, block: Any, apart: list[Access]) -> Any:
+        """Return the axis whose neighbours are neighbours in all these reads, as in a transposition; or ``None``."""
+        axes = (axis for axis in block.iters[:-1] if vector_lanes(axis.dom, self._lanes) >= MIN_LANES)
+        return next((axis for axis in axes if all(access.is_neighbour(axis) for access in apart)), None)
+
+    def _transpose(self, block: Any, loops: list[Any], *, column: Any) -> tuple[Any, int]:
+        """Schedule a block that reads along another axis than it writes; return its loop over tiles, and its size.
+
+        A tile uses what it loads of a cache line at once: the next line of the output is too far away for the cache.
+        """
+        schedule = self._schedule
+        lanes, height = (vector_lanes(axis.dom, min(self._lanes, MOST_UNROLLED)) for axis in (block.iters[-1], column))
+        place = next(place for place, axis in enumerate(block.iters) if axis is column)
+        parts, vector = schedule.split(loops[-1], [None, lanes])
+        columns, line = schedule.split(loops[place], [None, height])
+        tiles = [*loops[:place], *loops[place + 1 : -1], parts, columns]
+        schedule.reorder(*tiles, line, vector)
+        schedule.unroll(line)
+        schedule.vectorize(vector)
+        count = math.prod(int(schedule.get(loop).extent) for loop in tiles)
+        return schedule.fuse(*tiles), count
 
     def _is_uniform(self, block: Any) -> bool:
         """Return True if a block reads all buffers at the indices that it writes."""
