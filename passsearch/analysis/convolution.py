@@ -3,7 +3,17 @@
 from collections.abc import Mapping
 
 from passsearch.analysis.graph import Dataflow, axis_size, integer_attribute, make_feature, walk_back, walk_forward
-from passsearch.analysis.kinds import ACTIVATIONS, CONVOLUTIONS, JOINS, LAYOUTS, PADS, POOLS, RESHAPES, TRANSPOSES
+from passsearch.analysis.kinds import (
+    ACTIVATIONS,
+    CONVOLUTIONS,
+    JOINS,
+    LAYOUTS,
+    PADS,
+    POOLS,
+    RESHAPES,
+    TRANSPOSED_CONVOLUTIONS,
+    TRANSPOSES,
+)
 from passsearch.core import Feature, Operator
 
 # Operators that may lie between the depthwise and the pointwise half of a block: they work on every channel alone.
@@ -46,6 +56,7 @@ def find_features(flow: Dataflow) -> Mapping[str, Feature]:
         "strided_convolution": make_feature(
             c.index for c in convolutions if max(integer_attribute(c, "strides"), default=1) > 1
         ),
+        "transposed_convolution": make_feature(each.index for each in flow.of_kind(TRANSPOSED_CONVOLUTIONS)),
         "plain_convolution": make_feature(c.index for c in convolutions if _is_plain(flow, c)),
         "channel_shuffle": make_feature(t.index for t in flow.of_kind(TRANSPOSES) if _shuffles_channels(flow, t)),
         "depthwise_separable": make_feature(separable, _kernels(flow, separable)),

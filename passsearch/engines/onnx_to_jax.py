@@ -59,6 +59,27 @@ def _conv(inputs: Sequence[Any], attributes: Attributes) -> Any:
     return result + inputs[2].reshape(1, -1, 1, 1) if inputs[2:] else result
 
 
+def _conv_transpose(inputs: Sequence[Any], attributes: Attributes) -> Any:
+    data, weight = inputs[:2]
+    assert attributes["group"] == 1, attributes
+    rests, sizes = attributes.get("output_padding", [0, 0]), attributes["kernel_shape"]
+    spans = [step * (size - 1) for step, size in zip(attributes["dilations"], sizes, strict=True)]
+    padding = [
+        (span - before, span - after + rest)
+        for span, (before, after), rest in zip(spans, _padding(attributes), rests, strict=True)
+    ]
+    result = lax.conv_general_dilated(
+        data,
+        jnp.flip(weight, (2, 3)),
+        (1, 1),
+        padding,
+        lhs_dilation=attributes["strides"],
+        rhs_dilation=attributes["dilations"],
+        dimension_numbers=("NCHW", "IOHW", "NCHW"),
+    )
+    return result + inputs[2].reshape(1, -1, 1, 1) if inputs[2:] else result
+
+
 def _padding(attributes: Attributes) -> list[tuple[int, int]]:
     top, left, bottom, right = attributes["pads"]
     return [(top, bottom), (left, right)]
@@ -92,6 +113,7 @@ def _split(inputs: Sequence[Any], attributes: Attributes) -> Any:
 RULES: Mapping[str, Rule] = {
     **{name: partial(lambda function, inputs, _: function(*inputs), function) for name, function in DIRECT.items()},
     "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
     "BatchNormalization": _batch_norm,
     "Gemm": _gemm,
     "Cast": _cast,

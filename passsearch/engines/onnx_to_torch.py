@@ -61,6 +61,13 @@ def _conv(inputs: Sequence[Any], attributes: Attributes) -> Any:
     )
 
 
+def _conv_transpose(inputs: Sequence[Any], attributes: Attributes) -> Any:
+    data, weight, bias = (*inputs, None)[:3]
+    rest = attributes.get("output_padding", [0, 0])
+    settings = attributes["strides"], _padding(attributes), rest, attributes["group"], attributes["dilations"]
+    return functional.conv_transpose2d, (data, weight, bias, *settings)
+
+
 def _padding(attributes: Attributes) -> list[int]:
     """Return the padding of height and width; PyTorch pads both ends alike."""
     top, left, bottom, right = attributes["pads"]
@@ -116,6 +123,7 @@ LEAST_OPSET = 13
 RULES: Mapping[str, Rule] = {
     **{name: partial(_direct, function) for name, function in DIRECT.items()},
     "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
     "BatchNormalization": _batch_norm,
     "Gemm": _gemm,
     "Unsqueeze": _unsqueeze,

@@ -47,7 +47,7 @@ def test_tvm_without_other_engines(
 
 
 @pytest.mark.skipif(not ENGINES_PYTHON, reason="PASSSEARCH_ENGINES_PYTHON names no interpreter with the engines")
-@pytest.mark.parametrize("network", ["resnet_tiny", "bert_tiny", "vit_tiny", "gpt2_tiny"])
+@pytest.mark.parametrize("network", ["resnet_tiny", "unet_tiny", "bert_tiny", "vit_tiny", "gpt2_tiny"])
 def test_other_engines_compute_the_same_network(benchmark: Any, relax: Toolchain, network: str, tmp_path: Path) -> None:
     engines = ("--engines-python", str(ENGINES_PYTHON), "--engines", "onnxruntime,openvino,torch")
     options = ("--toolchain", relax.name, "--sequences", "schedule-cpu")

@@ -23,6 +23,7 @@ def feature_counts(analysis: Any) -> dict[str, int]:
         "resnet18",
         "mobilenet_v2",
         "ssd_mobilenet",
+        "unet_tiny",
         "bert_tiny",
         "vit_tiny",
         "gpt2_tiny",

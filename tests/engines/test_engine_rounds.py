@@ -154,7 +154,7 @@ class Counter:
         return SensorReading(time.monotonic(), energy_j=self.energy_j)
 
 
-@pytest.mark.parametrize("network", ["resnet_tiny", "bert_tiny", "vit_tiny", "gpt2_tiny"])
+@pytest.mark.parametrize("network", ["resnet_tiny", "unet_tiny", "bert_tiny", "vit_tiny", "gpt2_tiny"])
 def test_xla_computes_what_onnxruntime_computes(
     network: str, onnxruntime_python: Path, xla_python: Path, tmp_path: Path
 ) -> None:

@@ -17,10 +17,11 @@ from passsearch.frontends.zoo.mobilenet import mobilenet_v2
 from passsearch.frontends.zoo.resnet import resnet
 from passsearch.frontends.zoo.ssd import ssd_resnet50
 from passsearch.frontends.zoo.transformer import bert, gpt2
+from passsearch.frontends.zoo.unet import unet
 from passsearch.frontends.zoo.vgg import vgg
 from passsearch.frontends.zoo.vit import vit
 
-TINY = ("resnet_tiny", "vgg_tiny", "bert_tiny", "vit_tiny", "gpt2_tiny", "llama_tiny", "llama_tiny_decode")
+TINY = ("resnet_tiny", "vgg_tiny", "unet_tiny", "bert_tiny", "vit_tiny", "gpt2_tiny", "llama_tiny", "llama_tiny_decode")
 HEAVY = ("vgg19", "vit", "bert_base", "bert_base_16", "gpt2", "llama", "llama_decode")
 LIGHT = tuple(name for name in NETWORKS if name not in HEAVY)
 
@@ -262,6 +263,7 @@ def test_unknown_name_suggests_the_nearest(call):
         (lambda: vgg(12), "Unknown VGG depth 12; choose one of 11, 13, 16, 19"),
         (lambda: bert(hidden=10, heads=3), "Hidden size must be a multiple of heads, got 10 and 3"),
         (lambda: bert(sequence=513), "Sequence length must be 1 to 512, got 513"),
+        (lambda: unet(size=250), "Image size must be a multiple of 16, got 250; give for example 256"),
         (lambda: vit(size=225), "Image size must be a multiple of 16, got 225; give for example 128"),
         (lambda: vit(heads=7), "Hidden size must be a multiple of 7, got 768; give for example 56"),
         (lambda: gpt2(sequence=1025), "Sequence length must be 1 to 1024, got 1025"),

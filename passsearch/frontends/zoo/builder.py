@@ -176,6 +176,31 @@ class GraphBuilder:
             strides=[stride, stride],
         )
 
+    def conv_transpose(self, x: Tensor, channels: int, *, kernel: int, stride: int) -> Tensor:
+        """Append a square transposed convolution over NCHW with a bias, without padding.
+
+        Args:
+            x: Input of shape (batch, channels, height, width).
+            channels: Number of output channels.
+            kernel: Height and width of the kernel, a multiple of the stride.
+            stride: Factor by which height and width grow.
+        """
+        # Every output sums up one element of the kernel in each stride, of all input channels.
+        gain = LINEAR_GAIN * stride * stride
+        weight = self.weight("conv_weight", (x.shape[1], channels, kernel, kernel), axes=(0, 2, 3), gain=gain)
+        bias = self.normal("conv_bias", (channels,), deviation=0.1)
+        size = [(extent - 1) * stride + kernel for extent in x.shape[2:]]
+        return self.node(
+            "ConvTranspose",
+            [x, weight, bias],
+            shape=(x.shape[0], channels, *size),
+            dilations=[1, 1],
+            group=1,
+            kernel_shape=[kernel, kernel],
+            pads=[0] * 4,
+            strides=[stride, stride],
+        )
+
     def batch_norm(self, x: Tensor, *, mean_scale: float = 1.0) -> Tensor:
         """Append an inference-time batch normalization whose statistics are near those of its input.
 

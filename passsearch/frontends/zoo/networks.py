@@ -128,6 +128,15 @@ def _gpt2(**options: int) -> Callable[[int], onnx.ModelProto]:
     return make
 
 
+def _unet(**options: int) -> Callable[[int], onnx.ModelProto]:
+    def make(batch: int) -> onnx.ModelProto:
+        from passsearch.frontends.zoo.unet import unet
+
+        return unet(batch=batch, **options)
+
+    return make
+
+
 def _vit(**options: int) -> Callable[[int], onnx.ModelProto]:
     def make(batch: int) -> onnx.ModelProto:
         from passsearch.frontends.zoo.vit import vit
@@ -194,6 +203,7 @@ _ALL = (
     Network("mobilenet_v2", _mobilenet_v2, _image(224), "MobileNetV2 image classifier, 3.5 M parameters"),
     Network("ssd_resnet50", _ssd_resnet50, _image(300), "SSD300 object detector on ResNet-50, 22.9 M parameters"),
     Network("ssd_mobilenet", _ssd_mobilenet, _image(300), "SSD300 object detector on MobileNetV1, 6.8 M parameters"),
+    Network("unet", _unet(), _image(256), "U-Net that labels pixels, 32 to 512 channels, 7.8 M parameters"),
     Network("bert_base", _bert(), _text(128), "BERT-base for question answering, 108.9 M parameters"),
     Network("bert_base_16", _bert(sequence=16), _text(16), "BERT-base on 16 tokens, 108.9 M parameters"),
     Network("vit", _vit(), _image(224), "ViT-B/16 image classifier, 197 tokens, 86.6 M parameters"),
@@ -207,6 +217,7 @@ _ALL = (
     ),
     Network("resnet_tiny", _resnet(18, width=8, size=32, classes=10), _image(32), "ResNet-18 at width 8, for tests"),
     Network("vgg_tiny", _vgg(11, width=8, size=32, hidden=64, classes=10), _image(32), "VGG11 at width 8, for tests"),
+    Network("unet_tiny", _unet(size=32, width=8), _image(32), "U-Net at width 8, for tests"),
     Network("bert_tiny", _bert(**_TINY), _text(16), "BERT with 2 layers of width 64, for tests"),
     Network("vit_tiny", _vit(**_TINY_VIT), _image(32), "ViT with 2 layers of width 64 on 17 tokens, for tests"),
     Network("gpt2_tiny", _gpt2(**_TINY), _tokens(16), "GPT-2 with 2 layers of width 64, for tests"),
