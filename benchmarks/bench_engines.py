@@ -1,4 +1,4 @@
-"""Measures all engines of the CPU side by side on seven networks at two batch sizes.
+"""Measures all engines of the CPU side by side on eight networks at two batch sizes.
 
 ``python benchmarks/bench_engines.py`` takes all networks; names choose some. Each network is one ``passsearch bench``
 with a file of its own in ``benchmarks/results/engines/bench``; its batch sizes are measured in turns. Files that are
@@ -29,6 +29,7 @@ NETWORKS: Mapping[str, str] = {
     "vit": "schedule-cpu",
     "gpt2": "schedule-cpu",
     "ssd_mobilenet": "nhwc-schedule-cpu",
+    "unet": "winograd-schedule-cpu",
 }
 """The sequence of the catalog that stands for TVM with passsearch, by network."""
 BATCHES = (1, 8)
