@@ -7,23 +7,17 @@ the pass, ONNX Runtime and OpenVINO in turns. Without a folder it prints the JSO
 * ``images``: six 3 by 3 convolutions of 64 channels on images of 128 by 128, each with an instance norm and a ReLU.
 """
 
-import argparse
-import json
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import with_and_without
 
-from passsearch.catalog import load
 from passsearch.frontends.zoo.builder import GraphBuilder, Tensor
 from passsearch.frontends.zoo.transformer import encoder_layer
 
 RESULTS = Path(__file__).parent / "results" / "relax" / "norms.json"
 OPSET = 17
-EXPAND = "ExpandNorms,"
 
 
 class OperatorNorms(GraphBuilder):
@@ -70,35 +64,8 @@ def images(*, layers: int = 6, channels: int = 64, size: int = 128) -> onnx.Mode
     return graph.finish()
 
 
-NETWORKS: Mapping[str, tuple[Callable[[], onnx.ModelProto], str]] = {
-    "encoder": (encoder, "schedule-cpu"),
-    "images": (images, "winograd-schedule-cpu"),
-}
-"""How a network is made, and its sequence of the catalog."""
-
-
-def pipelines(name: str) -> dict[str, str]:
-    """Return the network's sequence without and with ``ExpandNorms``."""
-    text = str(load("relax").sequences[NETWORKS[name][1]].pipeline)
-    return {"without": text.replace(EXPAND, ""), "with": text}
-
-
-def main() -> None:
-    """Measure what is missing, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path, nargs="?", help="folder of the networks; without it nothing is measured")
-    options = parser.parse_args()
-    document: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"networks": {}}
-    for name, (make, sequence) in NETWORKS.items():
-        if options.folder and name not in document["networks"]:
-            options.folder.mkdir(parents=True, exist_ok=True)
-            file = options.folder / f"{name}.onnx"
-            onnx.save(make(), file)
-            measured = with_and_without.measure(file, pipelines(name), processes=4, rounds=6)
-            document["networks"][name] = {"sequence": sequence, **measured}
-            RESULTS.write_text(json.dumps(document, indent=1) + "\n")
-    print(with_and_without.table(document, NETWORKS))
+NETWORKS = {"encoder": (encoder, "schedule-cpu"), "images": (images, "winograd-schedule-cpu")}
 
 
 if __name__ == "__main__":
-    main()
+    with_and_without.main(__doc__.splitlines()[0], NETWORKS, without="ExpandNorms", results=RESULTS)

@@ -1,15 +1,48 @@
 """Measures a network by one sequence with and without a pass or an argument, beside other engines, in turns."""
 
+import argparse
+import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import onnx
 
 import passsearch
+from passsearch.catalog import load
 from passsearch.measure import mean_ratio
 
 OTHERS = ("onnxruntime", "openvino")
+Networks: TypeAlias = Mapping[str, tuple[Callable[[], onnx.ModelProto], str]]
+"""How a network is made, and its sequence of the catalog."""
 KEPT = ("process_fastest_s", "latency_s", "compile_s", "deviation", "failure")
+
+
+def main(description: str, networks: Networks, *, without: str, results: Path) -> None:
+    """Measure the networks that the file of results lacks, and print the table.
+
+    Args:
+        description: What is measured, in one line.
+        networks: The networks.
+        without: The pass that is left out.
+        results: The file.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("folder", type=Path, nargs="?", help="folder of the networks; without it nothing is measured")
+    options = parser.parse_args()
+    document: dict[str, Any] = json.loads(results.read_text()) if results.exists() else {"networks": {}}
+    for name, (make, sequence) in networks.items():
+        if options.folder and name not in document["networks"]:
+            options.folder.mkdir(parents=True, exist_ok=True)
+            file = options.folder / f"{name}.onnx"
+            onnx.save(make(), file)
+            text = str(load("relax").sequences[sequence].pipeline)
+            pipelines = {"without": text.replace(f"{without},", ""), "with": text}
+            measured = measure(file, pipelines, processes=4, rounds=6)
+            document["networks"][name] = {"sequence": sequence, **measured}
+            results.write_text(json.dumps(document, indent=1) + "\n")
+    print(table(document, networks))
 
 
 def measure(model: str | Path, pipelines: Mapping[str, str], *, processes: int, rounds: int) -> dict[str, Any]:

@@ -176,20 +176,21 @@ class GraphBuilder:
             strides=[stride, stride],
         )
 
-    def conv_transpose(self, x: Tensor, channels: int, *, kernel: int, stride: int) -> Tensor:
-        """Append a square transposed convolution over NCHW with a bias, without padding.
+    def conv_transpose(self, x: Tensor, channels: int, *, kernel: int, stride: int, padding: int = 0) -> Tensor:
+        """Append a square transposed convolution over NCHW with a bias.
 
         Args:
             x: Input of shape (batch, channels, height, width).
             channels: Number of output channels.
             kernel: Height and width of the kernel, a multiple of the stride.
             stride: Factor by which height and width grow.
+            padding: Outputs that are cut off on each side.
         """
         # Every output sums up one element of the kernel in each stride, of all input channels.
         gain = LINEAR_GAIN * stride * stride
         weight = self.weight("conv_weight", (x.shape[1], channels, kernel, kernel), axes=(0, 2, 3), gain=gain)
         bias = self.normal("conv_bias", (channels,), deviation=0.1)
-        size = [(extent - 1) * stride + kernel for extent in x.shape[2:]]
+        size = [(extent - 1) * stride + kernel - 2 * padding for extent in x.shape[2:]]
         return self.node(
             "ConvTranspose",
             [x, weight, bias],
@@ -197,7 +198,7 @@ class GraphBuilder:
             dilations=[1, 1],
             group=1,
             kernel_shape=[kernel, kernel],
-            pads=[0] * 4,
+            pads=[padding] * 4,
             strides=[stride, stride],
         )
 
