@@ -34,6 +34,8 @@ from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import NetworkKernels, TimedArtifacts, TimingRequest, WorkerEvaluator
 
 RESULTS = Path(__file__).parent / "results" / "composition.json"
+COLOURS = ("#1f9d6c", "#c8663d", "#3f86c6", "#a06cd5", "#c23b4b", "#b08d2e")
+"""Colours of the networks in the picture, legible on white and on black."""
 NETWORKS = {
     "resnet18": "nhwc-schedule-cpu",
     "resnet50": "nhwc-schedule-cpu",
@@ -59,7 +61,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--toolchain", default="relax")
     parser.add_argument("--table", action="store_true", help="print the Markdown of the JSON file")
-    parser.add_argument("--draw", type=Path, help="draw the JSON file to this file; needs matplotlib")
+    parser.add_argument("--draw", type=Path, help="draw the JSON file to this file, as SVG")
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
     only_shows = arguments.table or arguments.draw
@@ -71,7 +73,7 @@ def main(argv: Sequence[str]) -> None:
     networks = read_rows(RESULTS, "networks")
     print(table(networks), shared_kernels(networks), sep="\n\n")
     if arguments.draw:
-        draw(networks, arguments.draw)
+        arguments.draw.write_text(picture(networks) + "\n")
 
 
 def random_pipelines(evaluator: WorkerEvaluator, sequence: str, *, number: int, seed: int) -> Iterator[Pipeline]:
@@ -230,25 +232,28 @@ def shared_kernels(networks: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def draw(networks: Mapping[str, Mapping[str, Any]], file: Path) -> None:
-    """Draw predicted against measured times, each divided by the network's median measured time."""
-    import matplotlib.pyplot as plt
+def picture(networks: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return predicted against measured times as SVG, as shares of the network's median measured time."""
+    from passsearch.report.charts import Chart, chart_svg
+    from passsearch.report.charts.chart import Axis, Point, Series
 
     rows = {name: [row for row in each["rows"] if row.get("alone_s")] for name, each in networks.items()}
     per_call_s = fitted_call_s([row for each in rows.values() for row in each])
-    figure, panels = plt.subplots(2, -(-len(rows) // 2), figsize=(9, 6), squeeze=False)
-    for panel in panels.flat[len(rows) :]:
-        panel.axis("off")
-    for panel, (name, each) in zip(panels.flat, rows.items(), strict=False):
-        measured = [1e3 * median(row["measured_s"]) for row in each]
-        for kind, label, marker in (("alone_s", "kernels alone", "x"), ("places_s", "kernels in their places", "o")):
-            predicted = [1e3 * (row[kind] + per_call_s * row["calls"]) for row in each]
-            panel.plot(measured, predicted, marker, label=label, fillstyle="none")
-        panel.axline((measured[0], measured[0]), slope=1, linewidth=0.7, color="grey")
-        panel.set(title=name, xlabel="measured, ms", ylabel="predicted, ms")
-    panels.flat[0].legend()
-    figure.tight_layout()
-    figure.savefig(file, metadata={"Date": None})
+    series = []
+    for (name, each), colour in zip(rows.items(), COLOURS, strict=False):
+        middle_s = median(median(row["measured_s"]) for row in each)
+        points = []
+        for row in each:
+            measured, predicted = median(row["measured_s"]), row["places_s"] + per_call_s * row["calls"]
+            text = f"{name}: {1e3 * measured:.2f} ms measured, {1e3 * predicted:.2f} ms predicted"
+            points.append(Point(measured / middle_s, predicted / middle_s, text))
+        series.append(Series(name, tuple(points), colour=colour))
+    ends = [
+        end(value for each in series for point in each.points for value in (point.x, point.y)) for end in (min, max)
+    ]
+    line = Series("as predicted", tuple(Point(end, end) for end in ends), kind="line")
+    axes = (Axis(f"{which} / median measured of the network") for which in ("measured", "predicted"))
+    return chart_svg(Chart("Times of networks, predicted from their kernels", *axes, (line, *series)))
 
 
 def agreement(rows: Sequence[Mapping[str, Any]]) -> float:
