@@ -34,9 +34,6 @@ VERIFIED = (
 )
 """Keys of a verification that go into the fact of a build."""
 
-SLOW_BUILD = 5.0
-"""Times as long as the slowest build so far that a build may take, if that is longer than a step of the search."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -67,7 +64,7 @@ class Builder:
         self._own: set[Path] = set()  # artifacts that this start has built, or whose seal it has checked
         self._verified: dict[str, Fact] = {}  # by digest of the binary
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
-        self._slowest_s = 0.0  # of the builds so far
+        self._slowest_build_s = 0.0
         # The limit follows from the coarsest type the network computes in; docs/measurement.md has the numbers.
         summary = network.summary
         self._strict_limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
@@ -92,7 +89,7 @@ class Builder:
         key = f"{state}|{options_key(candidate.build)}"
         # A log of another user may name any state.
         folder = self._folder / safe_file_name(key.replace("|", "-").replace("+", "x"))
-        fact = self._facts.recall("build", key, limit_s=self._limit_s(state))
+        fact = self._facts.recall("build", key, limit_s=self._longest_build_s(state, candidate.build))
         # A failure of the imported network itself would end every later run, so it is not taken from the log or cache.
         if fact is not None and "failure" in fact and state == self._applier.graph.root and key not in self._attempts:
             fact = None
@@ -104,7 +101,7 @@ class Builder:
         record = read_fact(fact, BuildFact.from_fact)
         if isinstance(record, Failure):
             return record
-        self._slowest_s = max(self._slowest_s, record.seconds)
+        self._slowest_build_s = max(self._slowest_build_s, record.seconds)
         if record.verification and not fact.get("is_cut"):
             self._verified[record.digest] = fact
         agreement = self._judge(record, candidate)
@@ -207,28 +204,29 @@ class Builder:
         unfinished = folder.with_name(folder.name + ".partial")
         shutil.rmtree(unfinished, ignore_errors=True)
         request: dict[str, Any] = {"options": options.to_json(), "folder": str(unfinished)}
-        limit_s = self._limit_s(state)
+        limit_s = self._longest_build_s(state, options)
         answer = self._applier.compiler.ask("build", "build", state=state, limit_s=limit_s, **request)
         verified: Fact = answer
-        if "failure" not in answer and runs:
+        if "failure" in answer:
+            verified = {"deadline_s": limit_s, **answer}
+        elif runs:
             # One binary has the same outputs every time. The first verification also makes the reference's file.
             same = self._verified.get(answer["digest"]) if self.reference.exists() else None
             verified = same or self._verify(unfinished, longest_s=longest_s)
         if "failure" in verified:
             shutil.rmtree(unfinished, ignore_errors=True)
-            return {"deadline_s": limit_s, **verified}
+            return verified
         shutil.rmtree(folder, ignore_errors=True)
         unfinished.rename(folder)
         self._keep(folder)
         return {**answer, **{name: verified.get(name) for name in VERIFIED}}
 
-    def _limit_s(self, state: str) -> float:
-        """Return the longest time that a build of a state may take, in seconds."""
+    def _longest_build_s(self, state: str, options: BuildOptions) -> float:
         limits = self._session.limits
-        # The imported network itself is what all others are compared with.
-        if state == self._applier.graph.root:
+        # What all others are compared with is waited for.
+        if state == self._applier.graph.root and options in (BuildOptions(), self._session.dialect.baseline.build):
             return limits.deadline_s
-        return min(limits.deadline_s, max(limits.step_s, SLOW_BUILD * self._slowest_s))
+        return limits.longest_build_s(self._slowest_build_s)
 
     def _keep(self, folder: Path) -> None:
         seal(folder)

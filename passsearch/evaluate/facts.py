@@ -23,9 +23,6 @@ LASTING_FAILURES = frozenset({None, "compile_error", "crash", "wrong_result"})
 ACCIDENTS = frozenset({"infra", "oom", "unstable"})
 """Kinds of failures that hold for one start of a run only; the next start tries again."""
 
-VERBS = {"edge": "apply", "variant": "variants"}
-"""Requests that make facts, by kind, where they have another name."""
-
 Record = TypeVar("Record")
 
 _log = logging.getLogger(__name__)
@@ -56,7 +53,7 @@ class FactStore:
         self._disk = disk
         self._run_log, self._cache = log, cache
         self._session, self._seconds = session, seconds
-        self._failed: set[tuple[str, str]] = set()  # in this start, by an accident of the machine or late
+        self._failed: set[tuple[str, str]] = set()  # accidents and timeouts that this start does not try again
 
     @property
     def is_shared(self) -> bool:
@@ -70,8 +67,8 @@ class FactStore:
 
         Args:
             kind: Kind of the fact.
-            key: What the fact is of.
-            limit_s: Longest time of the request that would make the fact, where it is not the deadline.
+            key: Its key.
+            limit_s: Longest time that the request for it might take now, in seconds; by default the deadline.
         """
         fact = self._run_log.recall(kind, key)
         if fact is None and self._cache is not None and kind in SHARED_KINDS:
@@ -85,7 +82,9 @@ class FactStore:
             return fact
         if failure == "timeout":
             limit_s = self._deadline_s(kind) if limit_s is None else limit_s
-            return fact if fact.get("deadline_s", 0.0) >= limit_s else None
+            if fact.get("deadline_s", 0.0) < limit_s:
+                return None
+            self._failed.add((kind, key))  # the limit of a build grows with the slowest one
         return None if _is_accident(kind, failure) else fact
 
     def record(self, kind: str, key: str, *, fact: Fact) -> Fact:
@@ -123,7 +122,7 @@ class FactStore:
         return (kind, key) in times and times[kind, key] <= times["explored", ""]
 
     def _deadline_s(self, kind: str) -> float:
-        return self._session.limits.deadline_of(VERBS.get(kind, kind))
+        return self._session.limits.deadline_of("apply" if kind == "edge" else kind)
 
     @property
     def _spent(self) -> dict[str, float]:

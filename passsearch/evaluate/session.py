@@ -36,14 +36,14 @@ FACT_CACHE_VERSION = 2
 OUTPUT_CASES: tuple[int | str, ...] = (1, 2, 3, *SCALES)
 """Seeds of random inputs, and edge inputs, on which outputs are compared."""
 
-STEP_SHARE, LEAST_STEP_S = 0.25, 20.0
-"""Part of a run's time limit that one step of its search may take, and seconds that it may take in a short run.
+RUN_SHARE, LEAST_SHARE_S = 0.25, 20.0
+"""Part of a run's time limit that one pass or one build may take, and seconds that it may take in a short run.
 
 TVM has passes and builds that do not end on some networks. A search that waits for one has time for others afterwards.
 """
 
-STEPS = frozenset({"apply", "variants"})
-"""Requests that are steps of a search. Others are the import, the baseline and the confirmation beyond the limit."""
+TIMES_SLOWEST, MOST_RUN_SHARE = 5.0, 0.5
+"""Times as long as the slowest build so far that a build may take, and part of the run that it may take even then."""
 
 _log = logging.getLogger(__name__)
 
@@ -63,13 +63,18 @@ class WorkerLimits:
     run_s: float = math.inf
 
     @property
-    def step_s(self) -> float:
-        """Longest time of one step of the search, in seconds."""
-        return min(self.deadline_s, max(self.run_s * STEP_SHARE, min(self.run_s, LEAST_STEP_S)))
+    def share_s(self) -> float:
+        """Part of the run that one pass or one build may take, in seconds."""
+        return min(self.deadline_s, max(self.run_s * RUN_SHARE, min(self.run_s, LEAST_SHARE_S)))
+
+    def longest_build_s(self, slowest_s: float) -> float:
+        """Return the longest time of a build, of which the slowest so far took ``slowest_s``; both in seconds."""
+        return min(self.deadline_s, max(self.share_s, min(TIMES_SLOWEST * slowest_s, self.run_s * MOST_RUN_SHARE)))
 
     def deadline_of(self, verb: str) -> float:
-        """Return the longest time of a request in seconds."""
-        return self.step_s if verb in STEPS else self.deadline_s
+        """Return the longest time of a request in seconds, if nothing else is said with the request."""
+        # Only this verb: a run imports the network, builds the baseline and confirms the winner beyond its time limit.
+        return self.share_s if verb == "apply" else self.deadline_s
 
 
 @dataclass(frozen=True)

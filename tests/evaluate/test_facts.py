@@ -40,6 +40,16 @@ def test_a_pass_that_took_all_of_a_short_run_is_tried_again_in_a_longer_one(
         assert (store(log, 600.0, run_s=run_s).recall("edge", "root|Hang") is not None) is is_known
 
 
+@pytest.mark.parametrize(("limit_s", "is_known"), [(15.0, True), (20.0, True), (30.0, False)])
+def test_a_timeout_has_the_limit_of_its_own_request(limit_s: float, is_known: bool, tmp_path: Path) -> None:
+    with Log(tmp_path / "log.jsonl") as log:
+        store(log, 600.0).record("build", "state|O0", fact={"failure": TIMEOUT.to_json(), "deadline_s": 20.0})
+        later = store(log, 600.0)
+        assert (later.recall("build", "state|O0", limit_s=limit_s) is not None) is is_known
+        # What this start has taken as known stays known, although limits grow.
+        assert (later.recall("build", "state|O0", limit_s=60.0) is not None) is is_known
+
+
 @pytest.mark.parametrize(("kind", "is_shared"), [("compile_error", True), ("infra", False), ("oom", False)])
 def test_accidents_of_the_machine_stay_in_the_run(kind: str, is_shared: bool, tmp_path: Path) -> None:
     failure = {"kind": kind, "stage": "build", "step": "", "reason": "it failed"}
@@ -52,4 +62,19 @@ def test_accidents_of_the_machine_stay_in_the_run(kind: str, is_shared: bool, tm
 @pytest.mark.parametrize(("run_s", "deadline_s"), [(400.0, 100.0), (60.0, 20.0), (5.0, 5.0), (math.inf, 600.0)])
 def test_a_pass_takes_at_most_a_part_of_the_run(run_s, deadline_s):
     assert WorkerLimits(600.0, run_s=run_s).deadline_of("apply") == deadline_s
-    assert WorkerLimits(600.0, run_s=run_s).deadline_of("build") == 600.0
+    assert WorkerLimits(600.0, run_s=run_s).deadline_of("verify") == 600.0
+
+
+@pytest.mark.parametrize(
+    ("run_s", "slowest_s", "longest_s"),
+    [
+        (400.0, 0.0, 100.0),
+        (400.0, 30.0, 150.0),
+        (400.0, 90.0, 200.0),
+        (60.0, 2.0, 20.0),
+        (4000.0, 300.0, 600.0),
+        (math.inf, 1.0, 600.0),
+    ],
+)
+def test_a_build_takes_a_part_of_the_run_or_some_times_the_slowest_build(run_s, slowest_s, longest_s):
+    assert WorkerLimits(600.0, run_s=run_s).longest_build_s(slowest_s) == longest_s
