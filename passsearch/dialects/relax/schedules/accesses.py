@@ -55,6 +55,11 @@ class Access:
         """Number of elements of the buffer."""
         return math.prod(int(size) for size in self.buffer.shape)
 
+    @property
+    def bytes(self) -> int:
+        """Size of the buffer; sizes below a byte count as none."""
+        return self.size * (element_bits(self.buffer.dtype) // BYTE)
+
     def has(self, axis: Any) -> bool:
         """Return True if an index depends on an axis of the block."""
         return any(mentions(index, axis.var) for index in self._indices)
@@ -83,9 +88,9 @@ class Access:
             size *= int(extent)
         return steps
 
-    def is_neighbour(self, axis: Any) -> bool:
-        """Return True if neighbours along an axis are neighbours in memory."""
-        return self.stride_bytes(axis) == element_bits(self.buffer.dtype) // BYTE
+    def has_unit_stride(self, axis: Any) -> bool:
+        """Return True if neighbours along an axis are neighbours in memory and every index is linear in it."""
+        return self.stride_bytes(axis) == element_bits(self.buffer.dtype) // BYTE > 0
 
     def is_contiguous(self, axis: Any) -> bool:
         """Return True if only the innermost index depends on an axis, or neighbours along it are neighbours in memory.

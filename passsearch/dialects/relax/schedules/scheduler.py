@@ -18,6 +18,7 @@ from .prefetch import Prefetch, most_vectors, prefetch_steps
 from .registers import Registers
 from .sizes import MIN_PARALLEL_ELEMENTS, chunk_count, largest_divisor, vector_lanes
 from .tiling import MIN_LANES, Settings, Tiling
+from .transposes import compute_in_tiles, contiguous_place
 from .windows import Window
 
 TILE = "passsearch.tile"
@@ -30,10 +31,6 @@ out every use of such a variable: for a chain of three ``exp`` it needs 0.1 s, f
 MOST_READS = 64
 """Reads in an expression up to which a block is inlined that its reader reads several times. TVM's FastMathTransform
 writes out ``exp`` with several reads of its operand; for a chain of eight, inlining took longer than any time limit."""
-
-
-MOST_UNROLLED = 16
-"""Lines of a transposed tile, and elements in each; every one is an instruction."""
 
 
 class Scheduler:
@@ -174,45 +171,24 @@ class Scheduler:
             schedule.parallel(chunk)
 
     def _vectorize_last(self, block: Any, loops: list[Any]) -> tuple[Any, int]:
-        """Schedule the last axis of a block, and return the other loops as one loop, and its size.
+        """Schedule the last axis of a block; return one loop around all that belongs together, and its size.
 
         Padding or a transpose would differ between the elements of a vector that goes on in the next row.
         """
         schedule, last = self._schedule, block.iters[-1]
         *outer, loop = loops
         lanes = vector_lanes(last.dom, self._lanes)
-        apart = [access for access in self._reads(block) if access.has(last) and not access.is_contiguous(last)]
-        if lanes >= MIN_LANES and not apart:
+        scattered = [access for access in self._reads(block) if access.has(last) and not access.is_contiguous(last)]
+        place = contiguous_place(block, scattered, lanes=self._lanes) if scattered else None
+        if lanes >= MIN_LANES and not scattered:
             loop, vector = schedule.split(loop, [None, lanes])
             schedule.vectorize(vector)
-        elif lanes >= MIN_LANES and (column := self._column(block, apart)) is not None:
-            return self._transpose(block, loops, column=column)
+        elif lanes >= MIN_LANES and place is not None:
+            return compute_in_tiles(schedule, block, place=place, lanes=self._lanes)
         elif last.dom < MIN_LANES:
             schedule.unroll(loop)
         count = math.prod(axis.dom for axis in block.iters[:-1])
         return (schedule.fuse(*outer), count) if outer else (loop, int(schedule.get(loop).extent))
-
-    def _column(self, block: Any, apart: list[Access]) -> Any:
-        """Return the axis whose neighbours are neighbours in all these reads, as in a transposition; or ``None``."""
-        axes = (axis for axis in block.iters[:-1] if vector_lanes(axis.dom, self._lanes) >= MIN_LANES)
-        return next((axis for axis in axes if all(access.is_neighbour(axis) for access in apart)), None)
-
-    def _transpose(self, block: Any, loops: list[Any], *, column: Any) -> tuple[Any, int]:
-        """Schedule a block that reads along another axis than it writes; return its loop over tiles, and its size.
-
-        A tile uses what it loads of a cache line at once: the next line of the output is too far away for the cache.
-        """
-        schedule = self._schedule
-        lanes, height = (vector_lanes(axis.dom, min(self._lanes, MOST_UNROLLED)) for axis in (block.iters[-1], column))
-        place = next(place for place, axis in enumerate(block.iters) if axis is column)
-        parts, vector = schedule.split(loops[-1], [None, lanes])
-        columns, line = schedule.split(loops[place], [None, height])
-        tiles = [*loops[:place], *loops[place + 1 : -1], parts, columns]
-        schedule.reorder(*tiles, line, vector)
-        schedule.unroll(line)
-        schedule.vectorize(vector)
-        count = math.prod(int(schedule.get(loop).extent) for loop in tiles)
-        return schedule.fuse(*tiles), count
 
     def _is_uniform(self, block: Any) -> bool:
         """Return True if a block reads all buffers at the indices that it writes."""
