@@ -38,6 +38,9 @@ _LEAST_DIGITS = 8
 # If a transposed convolution took over NHWC from its input, ``LegalizeOps`` could not make loops of it.
 _FIXED_LAYOUTS = {"relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
 
+LEAST_GROUP = 16
+"""Output channels of a group from which a grouped convolution is converted to NHWC."""
+
 _AXES = {"squeeze": "axis", "permute_dims": "axes"}
 """Attributes with axes that TVM's layout inference uses as indices, so that they must not be negative."""
 
@@ -61,7 +64,9 @@ def _target_is(kind: str) -> bool:
 
 
 def ConvertLayout(layout: str = "NHWC", kernel: str = "HWIO") -> Any:  # noqa: N802
-    """Return ``relax.transform.ConvertLayout`` for all convolutions.
+    """Return ``relax.transform.ConvertLayout`` for all convolutions but those of small groups.
+
+    With channels last, the channels of several small groups stand in one vector, and each reads other data.
 
     TVM's layout inference (0.27) assumes that both operands of an elementwise operator are tensors, and uses axes of
     some operators as indices. A plain number, such as the epsilon of a folded batch norm, crashes the process, and an
@@ -72,7 +77,12 @@ def ConvertLayout(layout: str = "NHWC", kernel: str = "HWIO") -> Any:  # noqa: N
         kernel: Layout of the kernels for data in NHWC; with any other data layout kernels are OIHW.
     """
     desired = [layout, kernel if layout == "NHWC" else "OIHW"]
-    convert = transform.ConvertLayout({"relax.nn.conv2d": desired, **_FIXED_LAYOUTS})
+
+    def layouts_of(call: Any) -> dict[str, list[str]]:
+        stays = layout == "NHWC" and _has_small_groups(call)
+        return {"relax.nn.conv2d": ["NCHW", "OIHW"] if stays else desired, **_FIXED_LAYOUTS}
+
+    convert = transform.ConvertLayout({}, layouts_of)
 
     def convert_all(module: Any) -> Any:
         writer = _LayoutPreparation(module)
@@ -83,6 +93,15 @@ def ConvertLayout(layout: str = "NHWC", kernel: str = "HWIO") -> Any:  # noqa: N
         return module if writer.layouts <= {tuple(desired)} else convert(writer.builder_.get())
 
     return _pass("ConvertLayout", convert_all)
+
+
+def _has_small_groups(call: Any) -> bool:
+    """Return True for a convolution of groups that are smaller than a vector, other than depthwise ones."""
+    if not isinstance(call.op, tvm.ir.Op) or call.op.name != "relax.nn.conv2d" or int(call.attrs.groups) == 1:
+        return False
+    shape, layout = call.args[1].ty.shape, str(call.attrs.kernel_layout)
+    members, outputs = int(shape[layout.index("I")]), int(shape[layout.index("O")]) // int(call.attrs.groups)
+    return members > 1 and outputs < LEAST_GROUP
 
 
 @mutator
@@ -105,7 +124,7 @@ class _LayoutPreparation(PyExprMutator):  # type: ignore[misc]
         ):  # TVM's pass skips the rest
             return call
         name = call.op.name.removeprefix("relax.")
-        if name == "nn.conv2d":
+        if name == "nn.conv2d" and not _has_small_groups(call):
             self.layouts.add((str(call.attrs.data_layout), str(call.attrs.kernel_layout)))
         if name in _AXES:
             axes, rank = getattr(call.attrs, _AXES[name]), call.args[0].ty.ndim

@@ -43,6 +43,7 @@ NETWORKS: dict[str, Callable[[Any], Any]] = {
     "last axis squeezed": lambda data: op.squeeze(op.sum(convolution(data), [-1], keepdims=True), [-1]),
     "all axes squeezed": lambda data: op.squeeze(convolution(data)),
     "transposed": lambda data: op.permute_dims(convolution(data), [0, -1, -2, 1]),
+    "small groups": lambda data: op.nn.conv2d(convolution(data), weight(8, 4, 3, 3), groups=2, padding=1),
     "no convolution": lambda data: op.squeeze(op.sum(op.multiply(data, TWO), [-1], keepdims=True), [-1]),
 }
 """TVM's own pass crashes or fails on all networks with a number or an axis."""
@@ -73,6 +74,7 @@ def main() -> None:
         result = {
             "unchanged by NCHW": same_layout.same_as(before),
             "converted": 'data_layout="NHWC"' in after.script(),
+            "mixed": 'data_layout="NCHW"' in after.script(),
             "changed": not after.same_as(before),
             "same": np.allclose(output(plain, data), output(after, data), rtol=1e-4, atol=1e-4),
         }

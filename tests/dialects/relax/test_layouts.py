@@ -5,8 +5,10 @@ from typing import Any
 
 def test_layouts_are_converted_beside_numbers_and_axes_from_the_end(cases: Any) -> None:
     results = {case.pop("case"): case for case in cases("layout_cases.py")}
-    no_convolution = {"unchanged by NCHW": True, "converted": False, "changed": False, "same": True}
+    no_convolution = {"unchanged by NCHW": True, "converted": False, "mixed": False, "changed": False, "same": True}
     assert results.pop("no convolution") == no_convolution
-    assert len(results) == 7
+    assert len(results) == 8
     for name, case in results.items():
+        is_mixed = case.pop("mixed")
         assert case == {"unchanged by NCHW": True, "converted": True, "changed": True, "same": True}, name
+        assert is_mixed == (name == "small groups")
