@@ -170,6 +170,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--friction", action="store_true", help="print the friction as Markdown, and measure nothing")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="with --friction: write a picture of it as SVG")
     options = parser.parse_args(argv)
+    if options.draw and not options.friction:
+        parser.error("--draw draws the friction; add --friction")
     if unknown := [name for name in options.networks if name not in NETWORKS]:
         parser.error(f"unknown network {unknown[0]}; choose from {', '.join(NETWORKS)}")
     return options

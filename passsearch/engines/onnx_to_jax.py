@@ -56,17 +56,22 @@ def _conv(inputs: Sequence[Any], attributes: Attributes) -> Any:
         dimension_numbers=("NCHW", "OIHW", "NCHW"),
         feature_group_count=attributes["group"],
     )
+    return _with_bias(result, inputs)
+
+
+def _with_bias(result: Any, inputs: Sequence[Any]) -> Any:
     return result + inputs[2].reshape(1, -1, 1, 1) if inputs[2:] else result
 
 
 def _conv_transpose(inputs: Sequence[Any], attributes: Attributes) -> Any:
     data, weight = inputs[:2]
+    assert data.ndim == 4, data.shape
     assert attributes["group"] == 1, attributes
-    rests, sizes = attributes.get("output_padding", [0, 0]), attributes["kernel_shape"]
+    output_padding, sizes = attributes.get("output_padding", [0, 0]), attributes["kernel_shape"]
     spans = [step * (size - 1) for step, size in zip(attributes["dilations"], sizes, strict=True)]
     padding = [
-        (span - before, span - after + rest)
-        for span, (before, after), rest in zip(spans, _padding(attributes), rests, strict=True)
+        (span - before, span - after + further)
+        for span, (before, after), further in zip(spans, _padding(attributes), output_padding, strict=True)
     ]
     result = lax.conv_general_dilated(
         data,
@@ -77,7 +82,7 @@ def _conv_transpose(inputs: Sequence[Any], attributes: Attributes) -> Any:
         rhs_dilation=attributes["dilations"],
         dimension_numbers=("NCHW", "IOHW", "NCHW"),
     )
-    return result + inputs[2].reshape(1, -1, 1, 1) if inputs[2:] else result
+    return _with_bias(result, inputs)
 
 
 def _padding(attributes: Attributes) -> list[tuple[int, int]]:
@@ -174,6 +179,7 @@ def _attributes(node: onnx.NodeProto) -> Attributes:
     refused = {
         "auto_pad": attributes.get("auto_pad", b"NOTSET") != b"NOTSET",
         "ceil_mode": bool(attributes.get("ceil_mode")),
+        "output_shape": "output_shape" in attributes,
         "dilations": is_pool and any(each != 1 for each in attributes.get("dilations", ())),
     }
     if names := [name for name, is_refused in refused.items() if is_refused]:

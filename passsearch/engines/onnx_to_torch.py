@@ -63,9 +63,9 @@ def _conv(inputs: Sequence[Any], attributes: Attributes) -> Any:
 
 def _conv_transpose(inputs: Sequence[Any], attributes: Attributes) -> Any:
     data, weight, bias = (*inputs, None)[:3]
-    rest = attributes.get("output_padding", [0, 0])
-    settings = attributes["strides"], _padding(attributes), rest, attributes["group"], attributes["dilations"]
-    return functional.conv_transpose2d, (data, weight, bias, *settings)
+    output_padding = attributes.get("output_padding", [0, 0])
+    sizes = attributes["strides"], _padding(attributes), output_padding
+    return functional.conv_transpose2d, (data, weight, bias, *sizes, attributes["group"], attributes["dilations"])
 
 
 def _padding(attributes: Attributes) -> list[int]:
@@ -187,6 +187,7 @@ def _check_attributes(operator_type: str, attributes: Attributes) -> None:
     refused = {
         "auto_pad": attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", "NOTSET"),
         "ceil_mode": bool(attributes.get("ceil_mode")),
+        "output_shape": "output_shape" in attributes,
         "dilations": is_pool and any(each != 1 for each in attributes.get("dilations", ())),
     }
     if names := [name for name, is_refused in refused.items() if is_refused]:

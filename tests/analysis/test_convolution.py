@@ -44,6 +44,14 @@ def test_a_depthwise_multiplier_is_still_depthwise():
     assert count(features_of(net), "depthwise_convolution") == 1
 
 
+def test_transposed_convolutions_are_counted_apart_from_others():
+    net = Net()
+    x = net.conv(net.input(1, 8, 8, 8), 8)
+    net.op("conv2d_transpose", x, net.constant(8, 4, 2, 2), strides=[2, 2])
+    features = features_of(net)
+    assert (count(features, "transposed_convolution"), count(features, "convolution")) == (1, 1)
+
+
 def test_packed_layouts_have_channels_on_two_axes():
     net = Net()
     x = net.input(1, 4, 8, 8, 8)

@@ -63,6 +63,13 @@ def _conv_bias_relu() -> Any:
     return _network([_IMAGE], body)
 
 
+def _transposed_convolution() -> Any:
+    def body(emit: Any, data: Any) -> Any:
+        return emit(op.nn.conv2d_transpose(data, _constant(8, 4, 2, 2), strides=2))
+
+    return _network([_IMAGE], body)
+
+
 def _constant_subexpression() -> Any:
     return _network([(8,)], lambda emit, data: emit(op.add(data, emit(op.exp(_constant(8))))))
 
@@ -222,6 +229,7 @@ _CASES: dict[str, PassCase] = {
     "ScheduleCPU": PassCase(_conv_bias_relu, (*_GROUPS, "FuseTIR")),
     "ScheduleRows": PassCase(_softmax, _LOOPS),
     "StaticPlanBlockMemory": PassCase(_conv_bias_relu, _LOOPS),
+    "SubpixelConvolution": PassCase(_transposed_convolution),
     "ToMixedPrecision": PassCase(_conv_bias_relu),
     "dlight.gpu.Fallback": PassCase(_exponential, _LOOPS),
     "dlight.gpu.GEMV": PassCase(_vector_product, ("FuseTransposeMatmul", "LegalizeOps")),

@@ -60,7 +60,9 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
         zeros = [(0, 0)] * array.ndim
         is_small_share = -count % PADDED_COLUMNS <= LARGEST_SHARE * count
         zeros[columns.of_weights] = (0, -count % (PADDED_COLUMNS if is_small_share else FEW_PADDED_COLUMNS))
-        padded = relax.Call(call.op, [data, relax.const(np.pad(array, zeros))], call.attrs)
+        # Without a type, TVM narrows 64 bits to 32.
+        constant = relax.const(np.pad(array, zeros), str(array.dtype))
+        padded = relax.Call(call.op, [data, constant], call.attrs)
         return relax.op.strided_slice(self.builder_.emit(padded), axes=[columns.of_result], begin=[0], end=[count])
 
 

@@ -4,13 +4,15 @@ A transposed convolution of stride s puts s - 1 zeros between the elements of it
 two dimensions all but one of s² multiplications are therefore with zeros. Outputs whose positions leave the same
 remainder by s read the same elements of the kernel. Each of these phases is a convolution of the data itself: one
 convolution computes all of them as channels, and a transposition brings them to their places. (Shi et al., "Is the
-deconvolution layer the same as a convolutional layer?", 2016.)
+deconvolution layer the same as a convolutional layer?", 2016.) Where the kernel is no multiple of the stride, the
+kernels of some phases have zeros, so that infinite data give NaN.
 
 Imports only TVM and numpy, because an exported deployment holds a copy of this file.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,14 +50,14 @@ class _Axis:
         size: Elements of the data.
         kernel: Elements of the kernel.
         stride: Phases.
-        cut: Elements of the full result before the first that is wanted.
+        padding_before: Elements of the full result before the first that is wanted.
         result: Elements of the result.
     """
 
     size: int
     kernel: int
     stride: int
-    cut: int
+    padding_before: int
     result: int
 
     @property
@@ -66,17 +68,17 @@ class _Axis:
     @property
     def count(self) -> int:
         """Results of each phase, those that are cut off included."""
-        return -(-(self.skipped + self.result) // self.stride)
+        return -(-(self.first + self.result) // self.stride)
 
     @property
-    def skipped(self) -> int:
-        """Elements to cut off before the first one."""
-        return self.cut % self.stride
+    def first(self) -> int:
+        """Place of the first element that is wanted among the results of all phases."""
+        return self.padding_before % self.stride
 
     @property
     def padding(self) -> tuple[int, int]:
         """Zeros before and after the data; negative where data would have to be left out."""
-        before = self.taps - 1 - self.cut // self.stride
+        before = self.taps - 1 - self.padding_before // self.stride
         return before, self.count + self.taps - 1 - self.size - before
 
 
@@ -93,27 +95,28 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
         convolve, data_layout, _, kernel_layout = CONVOLUTIONS[call.op.name]
         padding = [axis.padding[end] for end in (0, 1) for axis in axes]
         layouts = {"data_layout": data_layout, "kernel_layout": kernel_layout}
-        phases = relax.const(_phases(weights.value.numpy(), axes))
-        return self._in_places(self.builder_.emit(convolve(data, phases, padding=padding, **layouts)), axes)
+        array = _phases(weights.value.numpy(), axes)
+        constant = relax.const(array, str(array.dtype))  # without a type, TVM narrows 64 bits to 32
+        return self._in_places(self.builder_.emit(convolve(data, constant, padding=padding, **layouts)), axes)
 
     def _in_places(self, phases: Any, axes: Sequence[_Axis]) -> Any:
         """Return the result from phases that are channels."""
         batch, channels = int(phases.ty.shape[0]), int(phases.ty.shape[1])
         strides, counts = [axis.stride for axis in axes], [axis.count for axis in axes]
-        kept, number = channels // int(np.prod(strides)), len(axes)
-        apart = self.builder_.emit(relax.op.reshape(phases, [batch, *strides, kept, *counts]))
-        places = [place for axis in range(number) for place in (number + 2 + axis, 1 + axis)]
-        mixed = self.builder_.emit(relax.op.permute_dims(apart, [0, number + 1, *places]))
-        whole = relax.op.reshape(mixed, [batch, kept, *(axis.stride * axis.count for axis in axes)])
+        outputs, number = channels // math.prod(strides), len(axes)
+        split = self.builder_.emit(relax.op.reshape(phases, [batch, *strides, outputs, *counts]))
+        order = [place for axis in range(number) for place in (number + 2 + axis, 1 + axis)]
+        interleaved = self.builder_.emit(relax.op.permute_dims(split, [0, number + 1, *order]))
+        result = relax.op.reshape(interleaved, [batch, outputs, *(axis.stride * axis.count for axis in axes)])
         if all(axis.result == axis.stride * axis.count for axis in axes):
-            return whole
-        begin = [axis.skipped for axis in axes]
-        end = [axis.skipped + axis.result for axis in axes]
-        return relax.op.strided_slice(self.builder_.emit(whole), list(range(2, number + 2)), begin, end)
+            return result
+        begin = [axis.first for axis in axes]
+        end = [axis.first + axis.result for axis in axes]
+        return relax.op.strided_slice(self.builder_.emit(result), list(range(2, number + 2)), begin, end)
 
 
 def _axes(call: Any) -> list[_Axis] | None:
-    """Return the dimensions of a transposed convolution whose phases have fewer taps; ``None`` for other calls."""
+    """Return the dimensions of a transposed convolution that is better computed by phases; ``None`` for other calls."""
     name = call.op.name if isinstance(call.op, tvm.ir.Op) else ""
     if name not in CONVOLUTIONS or not isinstance(call.args[1], tvm.ir.GenericConst):
         return None
@@ -124,7 +127,8 @@ def _axes(call: Any) -> list[_Axis] | None:
     same_type = data.ty.dtype == weights.ty.dtype == call.ty.dtype
     if not is_plain or layouts != (data_layout, kernel_layout, data_layout) or not same_type:
         return None
-    if not all(isinstance(size, tvm.tirx.IntImm) for size in [*data.ty.shape, *call.ty.shape]):
+    shapes = (data.ty.shape, call.ty.shape)
+    if not all(isinstance(shape, relax.ShapeExpr) and _is_static(shape) for shape in shapes):
         return None
     number = len(data_layout) - 2
     axes = [
@@ -137,8 +141,13 @@ def _axes(call: Any) -> list[_Axis] | None:
         )
         for axis in range(number)
     ]
-    saves = any(axis.taps < axis.kernel for axis in axes)
-    return axes if saves and min(end for axis in axes for end in axis.padding) >= 0 else None
+    # With stride 1 nothing is saved, but ScheduleCPU has tiles for convolutions and none for transposed ones.
+    gains = any(axis.taps < axis.kernel for axis in axes) or all(axis.stride == 1 for axis in axes)
+    return axes if gains and min(end for axis in axes for end in axis.padding) >= 0 else None
+
+
+def _is_static(shape: Any) -> bool:
+    return all(isinstance(size, tvm.tirx.IntImm) for size in shape)
 
 
 def _phases(weights: Any, axes: Sequence[_Axis]) -> Any:
@@ -150,7 +159,7 @@ def _phases(weights: Any, axes: Sequence[_Axis]) -> Any:
     inputs, outputs = weights.shape[:2]
     zeros = [(0, 0), (0, 0), *((0, axis.taps * axis.stride - axis.kernel) for axis in axes)]
     sizes = [size for axis in axes for size in (axis.taps, axis.stride)]
-    apart = np.pad(weights, zeros).reshape(inputs, outputs, *sizes)
-    taps, remainders = range(2, 2 + len(sizes), 2), range(3, 3 + len(sizes), 2)
-    ordered = np.flip(apart, tuple(taps)).transpose(*remainders, 1, 0, *taps)
-    return np.ascontiguousarray(ordered).reshape(-1, inputs, *(axis.taps for axis in axes))
+    split = np.pad(weights, zeros).reshape(inputs, outputs, *sizes)
+    taps, phases = range(2, 2 + len(sizes), 2), range(3, 3 + len(sizes), 2)
+    rearranged = np.flip(split, tuple(taps)).transpose(*phases, 1, 0, *taps)
+    return np.ascontiguousarray(rearranged).reshape(-1, inputs, *(axis.taps for axis in axes))

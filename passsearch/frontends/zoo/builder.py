@@ -186,7 +186,7 @@ class GraphBuilder:
             stride: Factor by which height and width grow.
             padding: Outputs that are cut off on each side.
         """
-        # Every output sums up one element of the kernel in each stride, of all input channels.
+        # An output is a sum over all input channels and one in stride * stride elements of the kernel.
         gain = LINEAR_GAIN * stride * stride
         weight = self.weight("conv_weight", (x.shape[1], channels, kernel, kernel), axes=(0, 2, 3), gain=gain)
         bias = self.normal("conv_bias", (channels,), deviation=0.1)

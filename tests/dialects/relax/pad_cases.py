@@ -26,6 +26,7 @@ RANDOM = np.random.default_rng(0)
 CASES = {
     "odd": ((2, 6, 32), (32, 101), op.matmul),
     "batch": ((3, 6, 32), (3, 32, 70), op.matmul),
+    "in float64": ((2, 6, 32), (32, 101), op.matmul),
     "two dimensions": ((6, 32), (32, 67), op.matmul),
     "whole vectors": ((6, 32), (32, 104), op.matmul),
     "few columns": ((6, 32), (32, 33), op.matmul),
@@ -48,11 +49,13 @@ def scheduled(module: Any) -> Any:
         return ScheduleCPU()(transform.FuseOps(2)(module))
 
 
-def case(data: tuple[int, ...], weights: tuple[int, ...], operator: Callable[[Any, Any], Any]) -> dict[str, Any]:
-    constant = relax.const(RANDOM.standard_normal(weights).astype("float32"))
-    module = network(data, lambda value: operator(value, constant), "float32")
+def case(
+    data: tuple[int, ...], weights: tuple[int, ...], operator: Callable[[Any, Any], Any], *, dtype: str
+) -> dict[str, Any]:
+    constant = relax.const(RANDOM.standard_normal(weights).astype(dtype), dtype)
+    module = network(data, lambda value: operator(value, constant), dtype)
     padded = PadWeights()(module)
-    value = RANDOM.standard_normal(data).astype("float32")
+    value = RANDOM.standard_normal(data).astype(dtype)
     expected, result = (run(scheduled(each), value, TARGET) for each in (module, padded))
     return {
         "changed": not tvm_ffi.structural_equal(module, padded),
@@ -64,4 +67,5 @@ def case(data: tuple[int, ...], weights: tuple[int, ...], operator: Callable[[An
 
 if __name__ == "__main__":
     for name, (data, weights, operator) in CASES.items():
-        print(json.dumps({"case": name, **case(data, weights, operator)}), flush=True)
+        dtype = name.removeprefix("in ") if name.startswith("in ") else "float32"
+        print(json.dumps({"case": name, **case(data, weights, operator, dtype=dtype)}), flush=True)
