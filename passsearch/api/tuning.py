@@ -211,7 +211,8 @@ def tune(
         tolerance: Largest deviation of outputs from the reference, as a share of the largest output, of pipelines with
             a pass that may change numerics; without it they are judged as strictly as all others.
         deadline: Seconds one request to a worker may take before its process group is killed. With ``timeout``, a pass
-            may take a quarter of that, and so may a build, or five times as long as the slowest one so far.
+            may take a quarter of ``timeout``, and so may a build, or five times as long as the slowest one so far and
+            half of ``timeout`` at most. In a short run it is 20 s.
         memory: Gigabytes that one compiler process may use, and each of its forks; three quarters of the machine's by
             default. A candidate that needs more fails with kind ``oom``.
         passes: The only passes to search, whatever the classes say.
