@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import schedule_timing
 
@@ -22,7 +23,7 @@ def measure() -> dict[str, dict[str, float]]:
     """Return the fastest seconds of each map, with tiles and without, in this process with TVM."""
     from tvm.relax import op
 
-    from passsearch.dialects.relax.schedules.scheduler import Scheduler
+    from passsearch.dialects.relax.schedules import scheduler
 
     def all_maps() -> dict[tuple[int, ...], Any]:
         return {
@@ -31,8 +32,8 @@ def measure() -> dict[str, dict[str, float]]:
         }
 
     tiled = all_maps()
-    Scheduler._column = lambda *_: None  # type: ignore[method-assign]
-    plain = all_maps()
+    with mock.patch.object(scheduler, "contiguous_place", return_value=None):
+        plain = all_maps()
     return {
         " x ".join(map(str, shape)): schedule_timing.fastest({"without": plain[shape], "with": run}, turns=TURNS)
         for shape, run in tiled.items()

@@ -51,7 +51,11 @@ def test_the_tables_have_engines_without_a_result(
     assert lines[2] == "| resnet50 | 1 | openvino | 20.00 | 0.50 [0.40, 0.60] | 60.0 | 0.5 | 12 |"
     assert "seconds to minutes" in lines[3]
     assert benchmark.main(["resnet50", "gpt2", "--friction", "--results", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.splitlines()[2:] == ["| resnet50 | 0.90 [0.80, 1.00] |", "| gpt2 | – |"]
+    assert capsys.readouterr().out.splitlines()[2:] == ["| openvino | 0.90 [0.80, 1.00] | – |"]
+    picture = tmp_path / "friction.svg"
+    assert benchmark.main(["resnet50", "--friction", "--draw", str(picture), "--results", str(tmp_path)]) == 0
+    assert "resnet50: openvino" in picture.read_text()
+    capsys.readouterr()
     assert benchmark.main(["resnet50", "--ratios", "--results", str(tmp_path)]) == 0
     (line,) = capsys.readouterr().out.splitlines()[2:]
     assert line == "| resnet50 | 1 |  |  |  | 0.50 [0.40, 0.60] |  |  |  |  | 20.0 |"
