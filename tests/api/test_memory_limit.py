@@ -1,7 +1,6 @@
 """The limit of memory reaches the compiler processes of every function that starts some."""
 
 import resource
-import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,11 +9,11 @@ from typing import Any
 
 import psutil
 import pytest
+from run_folders import unpack
 
 import passsearch
 from passsearch.toolchain import Toolchain
 
-RUN = Path(__file__).parents[1] / "data" / "run_folders" / "relax-finished.tar.xz"
 LIMIT_GB = 3.25
 CALLS: dict[str, Callable[..., Any]] = {
     "explore": lambda network, _, **options: passsearch.explore(network, passes=["FoldConstant"], **options),
@@ -61,10 +60,7 @@ def limits_of_workers() -> Iterator[tuple[set[int], Event]]:
 def test_the_limit_of_memory_reaches_the_compilers(
     relax: Toolchain, small_network: Path, tmp_path: Path, name: str
 ) -> None:
-    with tarfile.open(RUN) as archive:
-        # Python before 3.11.4 has no filters, and no argument for one.
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)
-        archive.extractall(tmp_path)
+    run = unpack("relax-finished", tmp_path)
 
     with limits_of_workers() as (limits, seen):
 
@@ -73,6 +69,5 @@ def test_the_limit_of_memory_reaches_the_compilers(
                 raise Seen
 
         with suppress(Seen):
-            run = tmp_path / "relax-finished"
             CALLS[name](small_network, run, toolchain=relax.name, memory=LIMIT_GB, progress=stop)
     assert limits == {int(LIMIT_GB * 1e9)}

@@ -4,13 +4,13 @@ import json
 import os
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from record_runs import FOLDERS, NETWORK, RUNS, command
+from run_folders import unpack
 
 import passsearch
 from passsearch.cli import main
@@ -26,15 +26,6 @@ OF_MACHINE_AND_VERSION = ("device", "dialect_code", "onnxscript", "target", "thr
 
 OLD = "relax-finished-format-7"
 FINISHED = [*(name for name in RUNS if name.endswith("finished")), OLD]
-
-
-def unpack(name: str, folder: Path) -> Path:
-    """Return the run folder of that name, unpacked."""
-    with tarfile.open(FOLDERS / f"{name}.tar.xz") as archive:
-        # Python before 3.11.4 has no filters, and no argument for one.
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)
-        archive.extractall(folder)
-    return folder / name
 
 
 def test_every_folder_has_its_command() -> None:
