@@ -1,13 +1,19 @@
 """Builds that do not end cost a search a part of its time."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from passsearch.api.common import open_evaluator
 from passsearch.core import Candidate, Failure, Pipeline
 from passsearch.evaluate import WorkerLimits, open_session
+from passsearch.evaluate.build import Builder
+from passsearch.evaluate.disk_limit import DiskLimit
+from passsearch.evaluate.facts import FactStore
 from passsearch.frontends import resolve
+from passsearch.store import Log
 from passsearch.toolchain import Toolchain
 
 SLOW = """
@@ -60,3 +66,25 @@ def test_a_build_that_does_not_end_is_given_up_before_the_deadline(
             waited_s.append(evaluator.seconds["build"] - before_s)
     assert limits.share_s <= waited_s[0] < 5 * limits.share_s
     assert waited_s[1] == 0.0
+
+
+@pytest.mark.parametrize(("is_built", "deadline_s"), [(False, 25.0), (True, 600.0)])
+def test_a_late_verification_is_no_late_build(is_built: bool, deadline_s: float, tmp_path: Path) -> None:
+    late = {"failure": Failure("timeout", "measure", "", "no answer").to_json()}
+    built = {"seconds": 1.0, "digest": "binary", "kernels": "", "bytes": 0, "plan_bytes": 0}
+    graph: Any = SimpleNamespace(root="imported")
+    compiler: Any = SimpleNamespace(ask=lambda *_, **__: built if is_built else late)
+    pool: Any = SimpleNamespace(ask=lambda *_, **__: late, timer=None)
+    summary = SimpleNamespace(computed_types=("float32",), quantizes=False)
+    network: Any = SimpleNamespace(summary=summary, request=dict)
+    session: Any = SimpleNamespace(
+        limits=WorkerLimits(600.0, run_s=100.0), cannot_run_reason="", device="cpu", output_cases=()
+    )
+    with Log(tmp_path / "log.jsonl") as log:
+        facts = FactStore(session, log, cache=None, seconds={})
+        applier: Any = SimpleNamespace(graph=graph, compiler=compiler)
+        folders: dict[str, Any] = {"folder": tmp_path, "disk": DiskLimit(tmp_path, log)}
+        builder = Builder(session, network=network, facts=facts, pool=pool, applier=applier, **folders)
+        builder.reference.touch()
+        assert isinstance(builder.build("state", Candidate()), Failure)
+        assert log.recall("build", "state|O0")["deadline_s"] == deadline_s  # type: ignore[index]
