@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from passsearch.core import Case
 from passsearch.dialects.contract import Array, Executable, KernelCalls
@@ -13,15 +14,21 @@ class WeightedSeconds(float):
 
     Attributes:
         parts: Seconds of one inference of each case.
+        weights: Weights of the cases.
     """
 
     parts: tuple[float, ...]
+    weights: tuple[float, ...]
 
     def __new__(cls, parts: Sequence[float], weights: Sequence[float]) -> "WeightedSeconds":
         """Return the mean of the parts, by weights that add up to 1."""
         seconds = super().__new__(cls, math.fsum(part * weight for part, weight in zip(parts, weights, strict=True)))
-        seconds.parts = tuple(parts)
+        seconds.parts, seconds.weights = tuple(parts), tuple(weights)
         return seconds
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return the arguments that make a copy, as `dataclasses.asdict` does."""
+        return self.parts, self.weights
 
 
 class Mixture(Executable):

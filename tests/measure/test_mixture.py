@@ -1,5 +1,7 @@
 """A network with several cases: its time is the mean by weights, its outputs are those of all cases."""
 
+import copy
+import pickle
 import time
 from collections.abc import Mapping, Sequence
 
@@ -112,3 +114,9 @@ def test_a_profile_of_several_cases_has_weights_and_the_mean_inference() -> None
     assert 0.25 * SECONDS["main_long"] <= profile.whole_s < SECONDS["main_long"]
     (one,) = profile_networks([TwoFunctions()], PLACES, types={"x": ROW})
     assert one is not None and one.weights == [1.0] and one.whole_s >= SECONDS["main_long"]
+
+
+def test_a_weighted_time_is_copied_with_its_parts() -> None:
+    seconds = WeightedSeconds([1.0, 3.0], [0.25, 0.75])
+    for copied in (copy.deepcopy(seconds), pickle.loads(pickle.dumps(seconds))):
+        assert (copied, copied.parts) == (2.5, (1.0, 3.0))
