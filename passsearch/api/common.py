@@ -102,7 +102,7 @@ def open_evaluator(session: Session, *, folder: Path | None = None, remember: bo
         if folder is None:
             folder = stack.enter_context(ScratchFolder())
         _log.debug("evaluating in %s, %s the fact cache", folder, "with" if remember else "without")
-        opened = stack.enter_context(closing(RunFolder(folder, session_settings(session))))
+        opened = stack.enter_context(closing(RunFolder(folder, session_settings(session), is_guest=True)))
         cache = stack.enter_context(open_fact_cache(session.cache_path)) if remember else None
         yield stack.enter_context(WorkerEvaluator(session, log=opened.log, folder=opened.artifacts, cache=cache))
 
@@ -151,7 +151,8 @@ def session(
         trust: True to run code that the network's file contains.
         plans: Plans by which artifacts are timed.
         folder: Folder for the log and the artifacts. The same call with the same folder continues where the last one
-            stopped. A temporary folder by default.
+            stopped. The folder of a run of ``tune`` on the same network has what that run has built and measured. A
+            temporary folder by default.
         remember: True to use and extend the facts that runs share.
 
     Raises:

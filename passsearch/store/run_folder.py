@@ -29,6 +29,10 @@ STATES = "states"
 
 LIMIT_KEYS = frozenset({"trials", "timeout_s"})
 """Settings that may differ when a run is continued: they only limit how far it goes."""
+SEARCH_KEYS = LIMIT_KEYS | {
+    *("objectives", "seed", "keep_throughput", "passes", "additional", "sampler", "repetitions", "plans"),
+}
+"""Settings of a search that say nothing about what its candidates are."""
 LATER_KEYS = frozenset({"device", "onnxscript"})
 """Settings that earlier versions did not write; a run without them takes over those of the call that continues it."""
 
@@ -44,12 +48,13 @@ _log = logging.getLogger(__name__)
 class RunFolder:
     """A run folder that this process has opened and locked."""
 
-    def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, settings: Mapping[str, Any], *, is_guest: bool = False) -> None:
         """Open the folder of a run, or make a new one.
 
         Args:
             path: The folder.
             settings: All that decides the run's result; a run with results is continued only with equal settings.
+            is_guest: True for further measurements in the folder of a search, whose ``SEARCH_KEYS`` stay.
 
         Raises:
             UserError: The folder belongs to a run with other settings, is in use, cannot be written, or has links.
@@ -66,7 +71,7 @@ class RunFolder:
         # If the settings or the log are refused, the lock must go: the caller gets no object to close.
         with contextlib.ExitStack() as undo:
             undo.callback(self._lock.release)
-            self._check_settings(settings)
+            self._check_settings(settings, is_guest=is_guest)
             self.log = Log(path / "log.jsonl")
             undo.pop_all()
         if facts := len(self.log.times):
@@ -108,10 +113,13 @@ class RunFolder:
         finally:  # on a full disk too, so that a notebook can open the run again
             self._lock.release()
 
-    def _check_settings(self, settings: Mapping[str, Any]) -> None:
+    def _check_settings(self, settings: Mapping[str, Any], *, is_guest: bool) -> None:
         file = self.path / "run.json"
         if file.exists():
             earlier = _read_settings(file)
+            if is_guest and "objectives" in earlier:
+                own = {key: value for key, value in settings.items() if key not in SEARCH_KEYS}
+                settings = {**own, **{key: earlier[key] for key in SEARCH_KEYS & earlier.keys()}}
             changed = [key for key in sorted(set(earlier) | set(settings)) if earlier.get(key) != settings.get(key)]
             free = LIMIT_KEYS | (LATER_KEYS - set(earlier))
             # Another version first: it is the reason for other differences.

@@ -1,8 +1,10 @@
 """A run folder is locked, keeps its settings, and says why a result cannot be read."""
 
 import errno
+import json
 import logging
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,19 @@ def test_a_run_continues_only_with_equal_settings(tmp_path: Path) -> None:
     RunFolder(tmp_path / "run", {"seed": 1, "trials": 9}).close()
     with pytest.raises(UserError, match="seed = `1`, now it is `2`"):
         RunFolder(tmp_path / "run", {"seed": 2, "trials": 9})
+
+
+def test_a_guest_measures_in_the_folder_of_a_search_on_the_same_network_and_leaves_its_settings(tmp_path: Path) -> None:
+    settings = {"model": "abc", "objectives": ["throughput"], "additional": [], "trials": 3}
+    with closing(RunFolder(tmp_path, settings)) as run:
+        run.log.record("fresh", "best-0", fact={})
+    with pytest.raises(UserError, match="additional"), closing(RunFolder(tmp_path, {"model": "abc"})):
+        pass
+    with pytest.raises(UserError, match="model"), closing(RunFolder(tmp_path, {"model": "other"}, is_guest=True)):
+        pass
+    with closing(RunFolder(tmp_path, {"model": "abc", "plans": "short"}, is_guest=True)) as run:
+        assert run.log.recall("fresh", "best-0") is not None
+    assert json.loads((tmp_path / "run.json").read_text()) == settings
 
 
 def test_a_run_is_not_continued_on_another_device_unless_it_never_said_which(tmp_path: Path) -> None:
