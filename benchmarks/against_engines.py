@@ -187,6 +187,24 @@ def table(document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def summary(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Return the Markdown of all networks: throughputs as multiples of ONNX Runtime's, and tuned by the sequence's."""
+    names = (TUNED, "openvino", "torch", "inductor")
+    heads = ["network", "tuned", "best sequence", *names[1:], "ONNX Runtime, ms", "tuned / best sequence", "which one"]
+    lines = [_line(heads), _line(["---"] * len(heads))]
+    for document in documents:
+        engines = document["engines"]
+        sequence = next(name for name in engines if name.startswith("tvm ") and name not in (TUNED, DEFAULT))
+        tuned, best, *others = (_multiple(engines.get(name), ONNXRUNTIME) for name in (TUNED, sequence, *names[1:]))
+        cells = [document["network"], tuned, best, *others, f"{1e3 * engines[ONNXRUNTIME]['median_s']:.1f}"]
+        lines.append(_line([*cells, _multiple(engines.get(TUNED), sequence), sequence.removeprefix("tvm ")]))
+    return "\n".join(lines)
+
+
+def _multiple(row: Mapping[str, Any] | None, anchor: str) -> str:
+    return _ratio_cell(row[f"throughput of {anchor}"]["by fastest"]) if row and "failure" not in row else ""
+
+
 def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
@@ -238,7 +256,7 @@ def main(argv: Sequence[str]) -> int:
         arguments.threads, arguments.processes, arguments.rounds, visit_s=arguments.visit, pause_s=arguments.pause
     )
     arguments.results.mkdir(parents=True, exist_ok=True)
-    is_complete = True
+    is_complete, shown = True, []
     for network in arguments.networks or NETWORKS:
         file = arguments.results / f"{network}.json"
         try:
@@ -248,7 +266,10 @@ def main(argv: Sequence[str]) -> int:
             _log.error("%s is not measured: %s", network, error)
             is_complete = False
         if file.exists():
-            print(table(json.loads(file.read_text())), end="\n\n")
+            shown.append(json.loads(file.read_text()))
+            print(table(shown[-1]), end="\n\n")
+    if arguments.table and shown:
+        print(summary(shown))
     return 0 if is_complete else 1
 
 
