@@ -201,6 +201,21 @@ def summary(documents: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def decisions(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Return the Markdown of what the searches decided between, and of the inference they predicted."""
+    heads = ["network", "kernels", "variants", "combinations", "seconds", "of these measuring"]
+    heads += ["predicted, ms", "fastest, ms"]
+    lines = [_line(heads), _line(["---", *["---:"] * (len(heads) - 1)])]
+    for document in documents:
+        search, tuned = document["search"] or {}, document["engines"].get(TUNED, {})
+        if (composed := search.get("composition")) and "fastest_s" in tuned:
+            counts = [str(composed["kernels"]), str(composed["variants"]), f"10^{composed['combinations_log10']:.0f}"]
+            seconds = [f"{search['seconds'][part]:.0f}" for part in ("total", "measure")]
+            times = [f"{1e3 * each:.2f}" for each in (composed["predicted_s"], tuned["fastest_s"])]
+            lines.append(_line([document["network"], *counts, *seconds, *times]))
+    return "\n".join(lines)
+
+
 def _multiple(row: Mapping[str, Any] | None, anchor: str) -> str:
     return _ratio_cell(row[f"throughput of {anchor}"]["by fastest"]) if row and "failure" not in row else ""
 
@@ -269,7 +284,7 @@ def main(argv: Sequence[str]) -> int:
             shown.append(json.loads(file.read_text()))
             print(table(shown[-1]), end="\n\n")
     if arguments.table and shown:
-        print(summary(shown))
+        print(summary(shown), decisions(shown), sep="\n\n")
     return 0 if is_complete else 1
 
 

@@ -34,8 +34,6 @@ from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import NetworkKernels, TimedArtifacts, TimingRequest, WorkerEvaluator
 
 RESULTS = Path(__file__).parent / "results" / "composition.json"
-COLOURS = ("#1f9d6c", "#c8663d", "#3f86c6", "#a06cd5", "#c23b4b", "#b08d2e")
-"""Colours of the networks in the picture, legible on white and on black."""
 NETWORKS = {
     "resnet18": "nhwc-schedule-cpu",
     "resnet50": "nhwc-schedule-cpu",
@@ -235,12 +233,12 @@ def shared_kernels(networks: Mapping[str, Mapping[str, Any]]) -> str:
 def picture(networks: Mapping[str, Mapping[str, Any]]) -> str:
     """Return predicted against measured times as SVG, as shares of the network's median measured time."""
     from passsearch.report.charts import Chart, chart_svg
-    from passsearch.report.charts.chart import Axis, Point, Series
+    from passsearch.report.charts.chart import DISTINCT, Axis, Point, Series
 
     rows = {name: [row for row in each["rows"] if row.get("alone_s")] for name, each in networks.items()}
     per_call_s = fitted_call_s([row for each in rows.values() for row in each])
     series = []
-    for (name, each), colour in zip(rows.items(), COLOURS, strict=False):
+    for (name, each), colour in zip(rows.items(), DISTINCT, strict=False):
         middle_s = median(median(row["measured_s"]) for row in each)
         points = []
         for row in each:

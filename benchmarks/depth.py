@@ -31,8 +31,6 @@ ENGINES = {
 """TVM's pipeline for each block; its default takes seconds an inference."""
 TVM = "TVM, catalog"
 OTHERS = ("onnxruntime", "openvino", "torch", "inductor")
-COLOURS = {TVM: "#1f9d6c", "onnxruntime": "#c8663d", "openvino": "#3f86c6", "torch": "#8391a5", "inductor": "#a06cd5"}
-"""Colours of the engines in pictures, legible on white and on black."""
 KEPT = ("engine", "process_fastest_s", "latency_s", "compile_s", "open_s", "memory_bytes", "deviation", "failure")
 
 
@@ -157,10 +155,10 @@ def _cost(networks: Mapping[int, Any], engine: str) -> list[str]:
 def picture(networks: Mapping[int, Any], block: str) -> str:
     """Return the blocks a second of every engine against depth, as SVG."""
     from passsearch.report.charts import Chart, chart_svg
-    from passsearch.report.charts.chart import Axis, Point, Series
+    from passsearch.report.charts.chart import DISTINCT, Axis, Point, Series
 
     lines = []
-    for engine, colour in COLOURS.items():
+    for engine, colour in zip((TVM, *OTHERS), DISTINCT, strict=False):
         points = []
         for depth, network in networks.items():
             row = network["rows"].get(engine, {"failure": "not measured"})

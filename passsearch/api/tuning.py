@@ -212,7 +212,7 @@ def tune(
             a pass that may change numerics; without it they are judged as strictly as all others.
         deadline: Seconds one request to a worker may take before its process group is killed. With ``timeout``, a pass
             may take a quarter of ``timeout``, and so may a build, or five times as long as the slowest one so far and
-            half of ``timeout`` at most. In a short run it is 20 s.
+            half of ``timeout`` at most. If a quarter is less than 20 s, it is 20 s.
         memory: Gigabytes that one compiler process may use, and each of its forks; three quarters of the machine's by
             default. A candidate that needs more fails with kind ``oom``.
         passes: The only passes to search, whatever the classes say.

@@ -27,7 +27,7 @@ class WeightedSeconds(float):
         return seconds
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """Return the arguments that make a copy, as `dataclasses.asdict` does."""
+        """Return the arguments from which a copy is made; `dataclasses.asdict` copies every value."""
         return self.parts, self.weights
 
 

@@ -29,10 +29,12 @@ STATES = "states"
 
 LIMIT_KEYS = frozenset({"trials", "timeout_s"})
 """Settings that may differ when a run is continued: they only limit how far it goes."""
+
 SEARCH_KEYS = LIMIT_KEYS | {
     *("objectives", "seed", "keep_throughput", "passes", "additional", "sampler", "repetitions", "plans"),
 }
-"""Settings of a search that say nothing about what its candidates are."""
+"""Settings of a search on which no build depends."""
+
 LATER_KEYS = frozenset({"device", "onnxscript"})
 """Settings that earlier versions did not write; a run without them takes over those of the call that continues it."""
 

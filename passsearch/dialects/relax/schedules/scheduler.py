@@ -171,7 +171,7 @@ class Scheduler:
             schedule.parallel(chunk)
 
     def _vectorize_last(self, block: Any, loops: list[Any]) -> tuple[Any, int]:
-        """Schedule the last axis of a block; return one loop around all that belongs together, and its size.
+        """Schedule the last axis of a block; return the loops around vectors or tiles as one loop, and its size.
 
         Padding or a transpose would differ between the elements of a vector that goes on in the next row.
         """
