@@ -1,9 +1,11 @@
 """Tables of compile times: what a search saves, what that is of, and the paper's own measure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from cells import Table, claim, share, source, span, unavailable
+from turns import compile_ratio
 
 from passsearch.dialects import dialect
 
@@ -57,6 +59,24 @@ def selection_alone(document: Mapping[str, Any]) -> str:
     # As a share of the profiled build, which took another time than the compiles that the ratio is of.
     constants = profile["passes"]["FoldConstant"] / (profile["build_s"] + profile["write_s"])
     return share(1 - quickest["best"]["compile_s"] / (quickest["baseline"]["compile_s"] * (1 - constants)))
+
+
+def attributed(machines: Sequence[Mapping[str, Any]]) -> Table:
+    """Return what the saved compile time is of: numpy as evaluator of constants, and selection and order of passes.
+
+    All were compiled in turns, so the ratios have intervals.
+    """
+    heads = ["device", "network", "-O3", "O3-numpy", "quickest sequence", "saved by both", "by numpy", "by selection"]
+    rows = []
+    for documents in machines:
+        for name, document in documents.items():
+            compiles = document.get("attribute", {}).get("compiles", {})
+            o3, numpy, best = (compiles.get(each) for each in ("O3", "O3-numpy", "AS-best"))
+            if o3 and numpy and best:
+                seconds = [f"{median(row['compile_s'] for row in each):.1f} s" for each in (o3, numpy, best)]
+                saved = [reduction(compile_ratio(a, b)) for a, b in ((o3, best), (o3, numpy), (numpy, best))]
+                rows.append([document["attribute"]["device"]["name"], name, *seconds, *saved])
+    return "attributed", heads, rows
 
 
 def reduction(ratio: Mapping[str, Any]) -> str:

@@ -8,24 +8,21 @@ file, or ``zoo:NAME``.
 """
 
 import argparse
-import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from math import log
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from cells import markdown, span
 from networks import NETWORKS
-from run import RESULTS, prepare
+from run import RESULTS, prepare, show
+from turns import compile_in_turns, compile_ratio
 
 import passsearch
-from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.core import BuildOptions, Candidate, Pipeline
 from passsearch.evaluate import WorkerEvaluator
-from passsearch.measure import mean_ratio
-from passsearch.search.document import ratio_document
 
 sys.path.insert(0, str(RESULTS.parent))
 
@@ -36,35 +33,9 @@ VARIANTS = {"neither": "", REGIONS: REGIONS, INFERENCE: INFERENCE, "both": f"{RE
 """Passes before the build, by the name of the variant; the first is the reference."""
 
 
-def measure(evaluator: WorkerEvaluator, *, compiles: int, level: int) -> dict[str, Any]:
-    """Return the compiles of every variant, made in turns.
-
-    Args:
-        evaluator: Compiles the network.
-        compiles: Number of fresh compiles of each variant.
-        level: Level of TVM's own build after the passes.
-    """
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in VARIANTS}
-    names = list(VARIANTS)
-    for turn in range(compiles):
-        # A machine that gets slower meanwhile favours the compile that comes first, so the first changes every time.
-        first = turn % len(names)
-        for name in (*names[first:], *names[:first]):
-            rows[name].append(compile_once(evaluator, name, turn=turn, level=level))
-        print(f"{turn + 1} of {compiles} compiles of each variant", file=sys.stderr, flush=True)
-    return {"level": level, "variants": rows}
-
-
-def compile_once(evaluator: WorkerEvaluator, name: str, *, turn: int, level: int) -> dict[str, Any]:
-    """Return time, parts and binary of one compile in a new process, or its failure."""
-    candidate = Candidate(Pipeline.parse(VARIANTS[name]), BuildOptions(opt_level=level))
-    compiled = evaluator.compile_fresh(f"{name}-{turn}", candidate, timing_key="", kinds=())
-    if isinstance(compiled, Failure):
-        return {"failure": compiled.to_json()}
-    # The folder can be as large as the network's parameters, and nothing is timed.
-    shutil.rmtree(compiled.folder, ignore_errors=True)
-    parts = {part: round(seconds, 4) for part, seconds in compiled.parts_s.items()}
-    return {"compile_s": compiled.compile_s, "apply_s": compiled.apply_s, "parts_s": parts, "binary": compiled.digest}
+def variants(level: int) -> dict[str, Candidate]:
+    """Return the candidates by name; ``level`` is that of TVM's own build after the passes."""
+    return {name: Candidate(Pipeline.parse(passes), BuildOptions(opt_level=level)) for name, passes in VARIANTS.items()}
 
 
 def table(networks: Mapping[str, Any]) -> str:
@@ -83,11 +54,10 @@ def cells(compiles: list[dict[str, Any]], reference: list[dict[str, Any]]) -> li
     failures = [row["failure"] for row in compiles if "failure" in row]
     if failures:
         return [f"{failures[0]['kind']}: {failures[0]['reason']}", "–", "–", "–", "–"]
-    pairs = [log(row["compile_s"] / other["compile_s"]) for row, other in zip(compiles, reference, strict=True)]
     parts = [f"{median(row['parts_s'][part] for row in compiles):.1f} s" for part in ("passes", "constants")]
     same = {row["binary"] for row in compiles} == {row["binary"] for row in reference}
     seconds = median(row["compile_s"] for row in compiles)
-    return [f"{seconds:.1f} s", span(ratio_document(mean_ratio(pairs))), *parts, "yes" if same else "no"]
+    return [f"{seconds:.1f} s", span(compile_ratio(compiles, reference)), *parts, "yes" if same else "no"]
 
 
 def open_network(name: str, options: argparse.Namespace) -> AbstractContextManager[WorkerEvaluator]:
@@ -113,7 +83,8 @@ def main() -> None:
     options = parser.parse_args()
     if not options.table:
         with open_network(options.network, options) as evaluator:
-            row = measure(evaluator, compiles=options.compiles, level=options.level)
+            rows = compile_in_turns(evaluator, variants(options.level), compiles=options.compiles, progress=show)
+            row = {"level": options.level, "variants": rows}
             name = evaluator.session.model.name
             write_row(options.results, "networks", name=name, row=row, session=evaluator.session)
     print(table(read_rows(options.results, "networks")))

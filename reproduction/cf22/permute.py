@@ -1,8 +1,8 @@
 """Several orders of each of the paper's selections, at both build levels: the paper reports the best of its orders.
 
-A build at level 3 spends three quarters of its time on evaluating constants. To find the best order, its passes are
-therefore written out behind the selection, with numpy as the evaluator of constants, and lowered only: orders that meet
-in one IR are built once, in a fraction of the time. The best order is then built as TVM does it.
+A build spends most of its time on evaluating constants (level 3) or on TVM's simplification (level 0). To find the best
+order, its passes are therefore written out behind the selection in their quick forms, and lowered only. Orders that
+meet in one IR are built once, in a fraction of the time. The best order is then built as TVM does it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from candidates import TOO_SLOW, build, one_process_row
-from selections import orders
+from selections import by_passes, orders
 
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.evaluate import WorkerEvaluator
@@ -20,8 +20,10 @@ LEVELS = (0, 3)
 """Levels of TVM's own build after a selection: mandatory lowering only, and TVM's default pipeline."""
 
 
-WRITTEN_OUT = "O3-passes"
-"""Sequence of the catalog with the passes of TVM's build at level 3."""
+SIMPLIFICATION = Pipeline.parse(
+    "SimplifyInference,SimplifyExpr{look_first=true},FlattenAtrousConv,SimplifyExprPostAlterOp{look_first=true}"
+)
+"""The passes of TVM's build at level 0 that lowering leaves out, and those between them."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def permute(
 
     Args:
         evaluator: Evaluates the candidates.
-        paper: The paper's selections.
+        paper: The paper's selections; those with the same passes, as AS-0 and AS-1, count as one.
         count: Number of orders of each.
         processes: Timing processes of the best ones.
         progress: Callback; gets the current step in words.
@@ -60,11 +62,11 @@ def permute(
     rows: dict[str, list[dict[str, Any]]] = {}
     best: list[Candidate] = []
     timed: dict[str, dict[str, Any]] = {}
-    for selection in paper:
-        variants = both_levels(evaluator, selection, count=count)
-        progress(f"{selection.name}: {len(variants)} orders and build levels")
-        rows[selection.name] = [row_of(evaluator, order, timed=timed) for order in variants]
-        best += best_of(variants, rows[selection.name])
+    for selection in by_passes(paper):
+        variants, name = both_levels(evaluator, selection, count=count), selection[0].name
+        progress(f"{name}: {len(variants)} orders and build levels")
+        rows[name] = [row_of(evaluator, order, timed=timed) for order in variants]
+        best += best_of(variants, rows[name])
     document = compare_candidates(
         [Side(evaluator, [evaluator.session.dialect.baseline, *best])],
         ComparisonOptions(processes=processes),
@@ -82,7 +84,7 @@ def permute(
     }
 
 
-def both_levels(evaluator: WorkerEvaluator, selection: Candidate, *, count: int) -> list[Order]:
+def both_levels(evaluator: WorkerEvaluator, selection: Sequence[Candidate], *, count: int) -> list[Order]:
     """Return the orders of a selection, each with the passes it needs, at both build levels."""
     session = evaluator.session
     analysis = analyze_network(session, evaluator.network.summary)
@@ -92,11 +94,9 @@ def both_levels(evaluator: WorkerEvaluator, selection: Candidate, *, count: int)
 
 
 def stand_in(evaluator: WorkerEvaluator, candidate: Candidate) -> Candidate:
-    """Return the candidate whose kernels are those of a build at level 3; a candidate of level 0 itself."""
-    if candidate.build.opt_level == 0:
-        return candidate
-    session = evaluator.session
-    passes = session.catalog.sequence(WRITTEN_OUT).pipeline.passes
+    """Return the candidate whose kernels are those of the candidate's build, with the build's passes written out."""
+    session, level = evaluator.session, candidate.build.opt_level
+    passes = session.catalog.sequence(f"O{level}-passes").pipeline.passes if level else SIMPLIFICATION.passes
     return Candidate(Pipeline((*candidate.pipeline.passes, *passes)), session.dialect.lowering)
 
 
@@ -123,9 +123,7 @@ def row_of(evaluator: WorkerEvaluator, order: Order, *, timed: dict[str, dict[st
         timed[built.digest] = one_process_row(evaluator, order.stand_in)
     row = timed[built.digest]
     measured = {"failure": row["failure"]} if "failure" in row else {"ratio": row["ratio"], "binary": row["binary"]}
-    # The stand-in of level 3 has another evaluator of constants, so its compile time is another quantity.
-    compile_s = evaluator.applier.apply_seconds(order.candidate.pipeline) + built.seconds
-    return {**own, **measured, "compile_s": compile_s if order.stand_in == order.candidate else None}
+    return {**own, **measured}
 
 
 def best_of(variants: Iterable[Order], rows: Iterable[Mapping[str, Any]]) -> list[Candidate]:

@@ -10,6 +10,8 @@ skipped, so the same command continues after an interruption:
 * ``profile``: time per pass and per kernel of -O3 and of the results of the searches,
 * ``compare``: the paper's selections and the results of the searches against -O3, interleaved,
 * ``permute``: several orders of each selection at both build levels, as the paper chose the best of several orders,
+* ``attribute``: fresh compiles of -O3, of -O3 with numpy as the evaluator of constants, and of the quickest sequence,
+  and the throughput of the catalog's other baselines, such as -O3 after ``ConvertLayout``,
 * ``acts``: how often each pass changed an IR in all of that.
 
 The interpreter ``--frameworks`` builds the networks. ``tables.py`` makes the tables. Everything here uses the public
@@ -31,6 +33,7 @@ from candidates import build, one_process_row, slow_row
 from networks import NETWORKS, edition
 from permute import permute
 from selections import paper_candidates
+from turns import compile_in_turns
 
 import passsearch
 from passsearch.catalog import PassDecision, insert_prerequisites, select_passes
@@ -43,6 +46,7 @@ from passsearch.search import (
     Side,
     analyze_network,
     compare_candidates,
+    named_candidate,
     with_prerequisites,
 )
 from passsearch.store import Log, read_result, write_json
@@ -117,7 +121,9 @@ def main() -> None:
     parser.add_argument("--protocol", choices=(PAIRED, CF22), default=PAIRED)
     parser.add_argument("--longest", type=float, default=300.0, help="seconds of -O3's runs by cf22 (%(default)s)")
     parser.add_argument("--orders", type=int, default=10, help="orders of each selection (%(default)s)")
+    parser.add_argument("--compiles", type=int, default=3, help="compiles of each by `attribute` (%(default)s)")
     parser.add_argument("--results", type=Path, help="folder of the results (benchmarks/results/DIALECT/cf22)")
+    parser.add_argument("--winners", type=Path, help="folder with the searches whose winners are measured (--results)")
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS))
     options = parser.parse_args()
     for name in options.names:
@@ -313,9 +319,30 @@ def permute_selections(subject: Subject) -> dict[str, Any]:
     return dict(without_samples(document))
 
 
+def attribute(subject: Subject) -> dict[str, Any]:
+    """Measure what stands between -O3 and the quickest sequence, and what the catalog's other baselines reach."""
+    session = subject.session
+    with subject.evaluator() as evaluator:
+        analysis = analyze_network(session, evaluator.network.summary)
+        found = search_results(subject)
+        o3, numpy = session.dialect.baseline, named_candidate(session, "O3-numpy")
+        others = session.catalog.baselines(analysis.fingerprint.present_features())
+        variants = {each.name: each for each in (o3, numpy, *others, *found) if each.name != SEARCHES["throughput"]}
+        compiles = compile_in_turns(evaluator, variants, compiles=subject.options.compiles, progress=show)
+        document: dict[str, Any] = {"compiles": compiles, "rows": {}}
+        if others:
+            options = ComparisonOptions(processes=PROCESSES)
+            compared = compare_candidates([Side(evaluator, [o3, *others, *found])], options, progress=show)
+            document |= {key: compared[key] for key in ("noise_floor", "processes")}
+            document["rows"] = {row["name"]: without_samples(row) for row in compared["rows"]}
+    return document
+
+
 def search_results(subject: Subject) -> list[Candidate]:
-    """Return the winners of the searches that have run."""
-    best = {name: subject.document[key]["best"] for key, name in SEARCHES.items() if key in subject.document}
+    """Return the winners of the searches that have run, here or in the folder ``--winners``."""
+    winners = subject.options.winners
+    searched = json.loads((winners / f"{subject.name}.json").read_text()) if winners else subject.document
+    best = {name: searched[key]["best"] for key, name in SEARCHES.items() if key in searched}
     return [
         Candidate(Pipeline.parse(row["pipeline"]), BuildOptions.from_json(row["build"]), name)
         for name, row in best.items()
@@ -380,6 +407,7 @@ STEPS: dict[str, Callable[[Subject], dict[str, Any]]] = {
     "profile": profile,
     "compare": compare,
     "permute": permute_selections,
+    "attribute": attribute,
     "acts": acts,
 }
 

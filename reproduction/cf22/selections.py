@@ -1,7 +1,7 @@
 """The paper's pass selections for one network: BL, AS-0, AS-1 and PO-0 to PO-3 (CF'22, section 5 and table 5)."""
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from passsearch.catalog import Catalog
@@ -42,15 +42,28 @@ def paper_candidates(name: str, classes: Collection[str], *, catalog: Catalog) -
     return [catalog.sequence("BL").candidate(), *random_candidates]
 
 
-def orders(selection: Candidate, *, count: int) -> list[Candidate]:
-    """Return a selection's own order and random others, all different; fewer than ``count`` where there are no more."""
-    generator = random.Random(f"{selection.name} orders {selection.pipeline}")
-    passes = selection.pipeline.passes
-    found = {passes: None}
+def orders(selection: Sequence[Candidate], *, count: int) -> list[Candidate]:
+    """Return a selection's own orders and random others, all different; fewer than ``count`` where there are no more.
+
+    Args:
+        selection: Candidates of the same passes, in the orders that are known.
+        count: Number of orders.
+    """
+    first = selection[0]
+    generator = random.Random(f"{first.name} orders {first.pipeline}")
+    found = dict.fromkeys(candidate.pipeline.passes for candidate in selection)
     for _ in range(20 * count):
         if len(found) < count:
-            found[tuple(generator.sample(passes, len(passes)))] = None
-    return [replace(selection, pipeline=Pipeline(order)) for order in found]
+            found[tuple(generator.sample(first.pipeline.passes, len(first.pipeline.passes)))] = None
+    return [replace(first, pipeline=Pipeline(order)) for order in found]
+
+
+def by_passes(candidates: Collection[Candidate]) -> list[list[Candidate]]:
+    """Group candidates that are orders of the same passes, as AS-0 and AS-1 are."""
+    groups: dict[frozenset[PassSpec], list[Candidate]] = {}
+    for candidate in candidates:
+        groups.setdefault(frozenset(candidate.pipeline.passes), []).append(candidate)
+    return list(groups.values())
 
 
 def passes_of_categories(catalog: Catalog, categories: Collection[str]) -> list[PassSpec]:

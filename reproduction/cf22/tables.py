@@ -9,13 +9,13 @@ import csv
 import json
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from cells import PAPER, Row, Table, markdown, share, span
-from compile_times import against_o3, floors, graph_passes, levels, passes
+from compile_times import against_o3, attributed, floors, graph_passes, levels, passes
 from figures import SELECTIONS, draw_figures
 from networks import NETWORKS
 from selections import paper_candidates
@@ -60,11 +60,13 @@ def main() -> None:
     parser.add_argument("--dialect", default="relay")
     parser.add_argument("--out", type=Path, help="folder for CSV files and figures; figures need matplotlib")
     arguments = parser.parse_args()
-    files = (RESULTS / arguments.dialect / "cf22" / f"{name}.json" for name in NETWORKS)
-    documents = {file.stem: json.loads(file.read_text()) for file in files if file.exists()}
-    graphs, runs = (fingerprints, effects, acts, contradictions), (against_o3, baselines, selections, cf22, permuted)
+    folder = RESULTS / arguments.dialect / "cf22"
+    documents = read(folder)
+    graphs, runs = (fingerprints, effects, acts, contradictions), (against_o3, baselines, selections)
     compiles = (graph_passes, levels, floors, passes)
     tables = [make(documents) for make in (table3, *graphs, *runs, *compiles, kernels, table5, table6)]
+    machines = [documents, *(read(each) for each in sorted(folder.iterdir()) if each.is_dir())]
+    tables += [make(machines) for make in (cf22, permuted, attributed, other_baselines)]
     for name, heads, rows in (each for each in tables if each[2]):
         print(f"\n<!-- {name} -->\n\n{markdown(heads, rows)}")
         if arguments.out:
@@ -73,6 +75,12 @@ def main() -> None:
                 csv.writer(sink, lineterminator="\n").writerows([heads, *rows])
     if arguments.out:
         draw_figures(documents, PAPER["claims"], arguments.out)
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """Return the results of one machine by network, in the order of the paper."""
+    files = (folder / f"{name}.json" for name in NETWORKS)
+    return {file.stem: json.loads(file.read_text()) for file in files if file.exists()}
 
 
 def fingerprints(documents: Mapping[str, Any]) -> Table:
@@ -194,30 +202,35 @@ def baselines(documents: Mapping[str, Any]) -> Table:
     return "baselines", heads, rows
 
 
-def cf22(documents: Mapping[str, Any]) -> Table:
+def steps_of(machines: Sequence[Mapping[str, Any]], step: str) -> Iterator[tuple[Row, Mapping[str, Any]]]:
+    """Yield device and network, as cells, with the result of one step, wherever it was measured."""
+    for documents in machines:
+        for name, document in documents.items():
+            if step in document:
+                yield [device_name(document[step]), name], document[step]
+
+
+def cf22(machines: Sequence[Mapping[str, Any]]) -> Table:
     """Return throughputs by the paper's protocol, which times each selection by itself, in one process.
 
     They have no interval: runs in sequence share every drift of the machine.
     """
     rows = []
-    for name, document in documents.items():
-        if "cf22" in document:
-            measured = document["cf22"]
-            ratios = [span(measured["rows"].get(each, {}).get("ratio")) for each in SELECTIONS]
-            rows.append([name, str(measured.get("runs", 1000)), *ratios])
-    return "cf22", ["network", "runs", *SELECTIONS], rows
+    for cells, measured in steps_of(machines, "cf22"):
+        ratios = [span(measured["rows"].get(each, {}).get("ratio")) for each in SELECTIONS]
+        rows.append([*cells, str(measured.get("runs", 1000)), *ratios])
+    return "cf22", ["device", "network", "runs", *SELECTIONS], rows
 
 
-def permuted(documents: Mapping[str, Any]) -> Table:
+def permuted(machines: Sequence[Mapping[str, Any]]) -> Table:
     """Return the spread of each selection over its orders and build levels, and its best one measured again."""
-    heads = ["network", "selection", "orders and levels", "failed", "binaries", "throughput / -O3, one process"]
-    heads += ["best, interleaved", "its level", "its passes, in order", "level 0 compiles in"]
+    heads = ["device", "network", "selection", "orders and levels", "failed", "binaries"]
+    heads += ["throughput / -O3, one process", "best, interleaved", "its level", "compiles in", "its passes, in order"]
     rows = []
-    for name, document in documents.items():
-        step = document.get("permute", {"rows": {}})
+    for cells, step in steps_of(machines, "permute"):
         for selection, tried in step["rows"].items():
             best = step["best"].get(f"{selection} best")
-            rows.append([name, selection, *spread_cells(tried), *best_cells(best), compile_span(tried)])
+            rows.append([*cells, selection, *spread_cells(tried), *best_cells(best)])
     return "permuted", heads, rows
 
 
@@ -230,16 +243,21 @@ def spread_cells(tried: Sequence[Mapping[str, Any]]) -> Row:
 
 
 def best_cells(best: Mapping[str, Any] | None) -> Row:
-    """Return ratio, build level and passes of the best order of a selection."""
+    """Return ratio, build level, compile time and passes of the best order of a selection."""
     if best is None:
-        return ["–", "–", "–"]
-    return [span(best["ratio"]), str(best["build"]["opt_level"]), best["pipeline"].replace(",", ", ")]
+        return ["–"] * 4
+    level, steps = str(best["build"]["opt_level"]), best["pipeline"].replace(",", ", ")
+    return [span(best["ratio"]), level, f"{best['compile_s']:.1f} s", steps]
 
 
-def compile_span(tried: Sequence[Mapping[str, Any]]) -> str:
-    """Return the shortest and the longest compile time at level 0."""
-    seconds = [row["compile_s"] for row in tried if row.get("compile_s") is not None]
-    return f"{min(seconds):.1f} to {max(seconds):.1f} s" if seconds else "–"
+def other_baselines(machines: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the throughput of the catalog's baselines that are not levels of TVM, beside the searches' winners."""
+    rows = [
+        [*cells, name, span(row["ratio"]), f"{1e3 * row['latency_s']['median']:.1f} ms"]
+        for cells, step in steps_of(machines, "attribute")
+        for name, row in step["rows"].items()
+    ]
+    return "other-baselines", ["device", "network", "pipeline", "throughput / -O3", "latency"], rows
 
 
 def put_in(name: str, document: Mapping[str, Any], selection: str) -> str:
