@@ -8,7 +8,9 @@ random on Winograd's algorithm and on cuts of fusion. For every pipeline there a
 * the sum over all calls, each of which was timed in its place in the network (what it corrects that with),
 * the network's, beside all others of the ten, in five processes.
 
-The difference of the second and the third is what calls themselves cost, fitted as seconds for each call.
+The difference of the second and the third is what calls themselves cost, fitted as seconds for each call. A search
+predicts a whole inference with an interval, from what inferences of the networks it has built took beside their
+kernels; here each pipeline is predicted from the others of its network in that way.
 ``benchmarks/results/composition.json`` gets all rows, and the kernels of each network's own sequence, which show how
 many of them other networks have too. ``--table`` prints Markdown from it, ``--draw FILE`` draws it.
 """
@@ -32,6 +34,7 @@ import passsearch
 from passsearch.core import BuildOptions, Candidate, Failure, Json, PassSpec, Pipeline
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import NetworkKernels, TimedArtifacts, TimingRequest, WorkerEvaluator
+from passsearch.measure import next_value_interval
 
 RESULTS = Path(__file__).parent / "results" / "composition.json"
 NETWORKS = {
@@ -156,8 +159,10 @@ def measure(evaluator: WorkerEvaluator, pipelines: Iterable[Pipeline]) -> list[d
             "pipeline": str(candidate.pipeline),
             "calls": calls,
             "alone_s": alone_s,
-            "places_s": math.fsum(places[number].values()),
+            "places_s": math.fsum(places[number].kernels.values()),
+            "whole_s": places[number].whole_s,
             "measured_s": [median(process[number]) for process in measured],
+            "fastest_s": [min(process[number]) for process in measured],
         }
         _log.info("%s", {name: value for name, value in row.items() if name != "pipeline"})
         rows.append(row)
@@ -202,8 +207,8 @@ def table(networks: Mapping[str, Mapping[str, Any]]) -> str:
         f"{1e6 * per_call_s:.1f} us for each call beside the kernel itself",
         "",
         "| network | pipelines | slowest / fastest | rank correlation alone | in places | one process | error alone "
-        "| in places |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| in places | in the interval |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, each in [*rows.items(), ("all", everything)]:
         measured = [median(row["measured_s"]) for row in each]
@@ -214,9 +219,24 @@ def table(networks: Mapping[str, Mapping[str, Any]]) -> str:
         several = is_one and all(len(row["measured_s"]) > 1 for row in each)
         ranks.append(f"{agreement(each):.3f}" if several else "")
         errors = [f"{100 * _median_error(predicted, measured):.1f} %" for predicted in sums]
-        cells = [name, str(len(each)), f"{max(measured) / min(measured):.2f}", *ranks, *errors]
+        cells = [name, str(len(each)), f"{max(measured) / min(measured):.2f}", *ranks, *errors, in_interval(each)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def in_interval(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many of the fastest inferences of new processes lie in the interval that was predicted for them."""
+    if not all("whole_s" in row for row in rows):
+        return ""
+    inside, number = 0, 0
+    for row in rows:
+        others = [other for other in rows if other is not row]
+        overheads = [math.log(whole_s / other["places_s"]) for other in others for whole_s in other["whole_s"]]
+        _, interval = next_value_interval(overheads)
+        errors = [math.log(seconds / row["places_s"]) for seconds in row["fastest_s"]]
+        inside += sum(interval.low <= error <= interval.high for error in errors)
+        number += len(errors)
+    return f"{inside} of {number}"
 
 
 def shared_kernels(networks: Mapping[str, Mapping[str, Any]]) -> str:

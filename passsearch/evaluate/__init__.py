@@ -25,11 +25,13 @@ from passsearch.evaluate.records import (
     FreshCompile,
     Network,
     NetworkProfile,
+    PlaceTimes,
     ProcessSamples,
     Samples,
     TimedArtifacts,
     TimedSamples,
     TimingRequest,
+    summarize_conditions,
 )
 from passsearch.evaluate.seal import is_sealed, seal
 from passsearch.evaluate.session import (
@@ -38,7 +40,6 @@ from passsearch.evaluate.session import (
     WorkerLimits,
     device_of,
     open_session,
-    physical_cores,
 )
 from passsearch.evaluate.state_graph import Edge, EdgeKey, StateGraph
 from passsearch.evaluate.summary_cache import keep_summary, recall_summary
@@ -72,6 +73,7 @@ __all__ = [
     "Network",
     "NetworkKernels",
     "NetworkProfile",
+    "PlaceTimes",
     "ProcessSamples",
     "RecordedEdge",
     "Region",
@@ -92,8 +94,8 @@ __all__ = [
     "keep_summary",
     "open_session",
     "options_key",
-    "physical_cores",
     "recall_summary",
     "recorded_edges",
     "seal",
+    "summarize_conditions",
 ]

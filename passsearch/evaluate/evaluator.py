@@ -26,6 +26,7 @@ from passsearch.evaluate.records import (
     Consumed,
     FreshCompile,
     NetworkProfile,
+    PlaceTimes,
     TimedSamples,
     TimingRequest,
 )
@@ -211,7 +212,7 @@ class WorkerEvaluator:
         """Time a kernel alone under several schedules; see ``KernelProfiler.variants``."""
         return {} if self.session.cannot_run_reason else self._kernels.variants(network, kernel, steps)
 
-    def in_places(self, candidates: Sequence[Candidate]) -> tuple[Mapping[str, float], ...]:
+    def in_places(self, candidates: Sequence[Candidate]) -> tuple[PlaceTimes, ...]:
         """Time all kernels of candidates where their network calls them; see ``KernelProfiler.in_places``."""
         if self.session.cannot_run_reason:
             return ()
@@ -223,8 +224,8 @@ class WorkerEvaluator:
         key = "|".join(artifact.digest for artifact in artifacts)
         folders = [str(artifact.folder) for artifact in artifacts]
         fact = self._facts.recall_or_record("places", key, lambda: self._timing.in_places(folders, self.plans.places))
-        times = read_fact(fact, lambda answer: tuple(answer["kernels"]))
-        return () if isinstance(times, Failure) or None in times else times
+        times = read_fact(fact, PlaceTimes.from_fact)
+        return () if isinstance(times, Failure) else times
 
     def profile(self, candidates: Sequence[Candidate]) -> tuple[NetworkProfile, ...] | Failure:
         """Build candidates, run them in turns in several new processes, and return the times of all their calls."""

@@ -89,33 +89,39 @@ class KernelStore:
         return read_fact(fact, lambda answer: tuple(Region(**region) for region in answer["regions"]))
 
     def variants(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> dict[PassSpec, float]:
-        """Return the seconds of one run of a kernel, by the pass that schedules it; failures are left out."""
+        """Return the seconds of one run of a kernel, by the pass that schedules it; failures are left out.
+
+        Outputs are compared with those of the first schedule.
+        """
         temperature = "cold" if network.constant_bytes > self._cache_bytes else "warm"
         keys = {step: f"{kernel.digest}|{temperature}|{step}" for step in steps}
         facts = {step: self._shared.recall("variant", key) for step, key in keys.items()}
         if missing := [step for step, fact in facts.items() if fact is None]:
-            for step, fact in zip(missing, self._time(network, kernel, missing), strict=True):
+            timed = self._time(network, kernel, missing, reference=steps[0])
+            for step, fact in zip(missing, timed, strict=True):
                 facts[step] = self._shared.record("variant", keys[step], fact=fact)
         return {step: fact["seconds"] for step, fact in facts.items() if fact and "seconds" in fact}
 
-    def _time(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> list[Fact]:
+    def _time(
+        self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec], *, reference: PassSpec
+    ) -> list[Fact]:
         _log.debug("timing %d variants of kernel %s", len(steps), kernel.name)
-        compiler = self._applier.compiler
+        compiler, request = self._applier.compiler, list(dict.fromkeys([reference, *steps]))
         answer = self._ask(
             "variants",
             network.state,
             kernel=kernel.name,
-            steps=[compiler.step_request(step) for step in steps],
+            steps=[compiler.step_request(step) for step in request],
             cold_bytes=min(network.constant_bytes, MOST_COLD_CACHES * self._cache_bytes),
             limit=self._session.plans.kernel_limit,
             plan=asdict(self._session.plans.variants),
         )
         if "failure" not in answer:
-            return list(answer["variants"])
-        # One variant that crashes ends the process of all.
-        if len(steps) > 1:
-            return [fact for step in steps for fact in self._time(network, kernel, [step])]
-        return [{"failure": answer["failure"]}]
+            return list(answer["variants"])[len(request) - len(steps) :]
+        # One variant that crashes ends the process of all. To split a request that took too long would take longer.
+        if len(steps) > 1 and answer["failure"]["kind"] == "crash":
+            return [fact for step in steps for fact in self._time(network, kernel, [step], reference=reference)]
+        return [{"failure": answer["failure"]}] * len(steps)
 
     def _ask(self, verb: str, state: str, **request: Any) -> dict[str, Any]:
         message: Mapping[str, Json] = {"verb": verb, "state": state, **request}

@@ -14,6 +14,7 @@ from passsearch.evaluate.records import (
     CandidateSamples,
     Consumed,
     FreshCompile,
+    PlaceTimes,
     TimedSamples,
     TimingRequest,
 )
@@ -104,13 +105,15 @@ class KernelProfiler(Protocol):
         """Return the regions of a state that the catalog's ``module:function`` lists."""
 
     def variants(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> Mapping[PassSpec, float]:
-        """Return the seconds of one run of a kernel alone, by the pass that schedules it; failures are left out."""
+        """Return the seconds of one run of a kernel alone, by the pass that schedules it; failures are left out.
 
-    def in_places(self, candidates: Sequence[Candidate]) -> tuple[Mapping[str, float], ...]:
-        """Build candidates, run them in turns, and return by candidate the seconds of each kernel, by name.
+        Outputs are compared with those of the first schedule.
+        """
 
-        The seconds are the sum over the kernel's calls in one inference. The result is empty if a candidate fails or
-        the runtime does not tell kernels apart.
+    def in_places(self, candidates: Sequence[Candidate]) -> tuple[PlaceTimes, ...]:
+        """Build candidates, run them in turns, and return the times of their kernels by candidate.
+
+        The result is empty if a candidate fails or the runtime does not tell kernels apart.
         """
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, TypeAlias
 
 from passsearch.core import BuildOptions, Case, Json, ModuleSummary, TensorType
@@ -15,11 +16,24 @@ from passsearch.store import Fact
 Conditions: TypeAlias = Mapping[str, Json]
 """Conditions of a measurement as the timing process reports them: threads, clocks, steal, load and others."""
 
+DISTURBANCES = ("steal_percent", "foreign_percent", "rounds_dropped")
+"""Conditions that differ from one process to the next."""
+
 Samples: TypeAlias = tuple[float, ...]
 """Seconds per inference, one value a round."""
 
 RECALLED = "recalled"
 """Key of facts in a run's log that an earlier run measured."""
+
+
+def summarize_conditions(processes: Sequence[Conditions]) -> Conditions:
+    """Return the conditions of several processes in one: those of the first, with the means of disturbances."""
+    if not processes:
+        return {}
+    # The first process alone would hide a disturbance of a later one.
+    rows: Any = processes
+    names = [name for name in DISTURBANCES if all(row.get(name) is not None for row in rows)]
+    return {**rows[0], **{name: round(fmean(row[name] for row in rows), 2) for name in names}}
 
 
 @dataclass(frozen=True)
@@ -317,6 +331,28 @@ class Consumed:
     def from_fact(cls, fact: Fact) -> "Consumed":
         """Read a fact of kind ``consumed``."""
         return cls(tuple(map(Consumption.from_json, fact["consumed"])), fact["wall_s"])
+
+
+@dataclass(frozen=True)
+class PlaceTimes:
+    """The times of an artifact's kernels in their places.
+
+    Attributes:
+        kernels: Seconds by name of the kernel: the sum over its calls in one inference.
+        whole_s: Seconds of one inference that nobody observed, by process: the fastest in each.
+    """
+
+    kernels: Mapping[str, float]
+    whole_s: tuple[float, ...]
+
+    @classmethod
+    def from_fact(cls, fact: Fact) -> "tuple[PlaceTimes, ...]":
+        """Read a fact of kind ``places``; empty if the runtime does not tell kernels apart."""
+        if None in fact["kernels"]:
+            return ()
+        # Facts of earlier versions have no times of whole inferences.
+        wholes = fact.get("whole_s") or [()] * len(fact["kernels"])
+        return tuple(cls(kernels, tuple(whole_s)) for kernels, whole_s in zip(fact["kernels"], wholes, strict=True))
 
 
 @dataclass(frozen=True)

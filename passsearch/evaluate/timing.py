@@ -83,12 +83,16 @@ class Timing:
         return {"consumed": consumed, "wall_s": answer["wall_s"]}
 
     def in_places(self, folders: Sequence[str], plan: PlacePlan) -> Fact:
-        """Return the time of every kernel of every artifact, the fastest of several new processes."""
-        answers = self._in_processes("places", folders, plan, of="kernels")
+        """Return by artifact the time of every kernel, the fastest of several new processes, and each whole time."""
+        answers = self._in_processes("places", folders, plan, of="places")
         if "failure" in answers[-1]:
             return answers[-1]
-        kernels = [_fastest(times) for times in zip(*(answer["kernels"] for answer in answers), strict=True)]
-        return {"kernels": kernels, "wall_s": sum(answer["wall_s"] for answer in answers)}
+        by_artifact = [*zip(*(answer["places"] for answer in answers), strict=True)]
+        return {
+            "kernels": [_fastest([each and each["kernels"] for each in places]) for places in by_artifact],
+            "whole_s": [[each and each["whole_s"] for each in places] for places in by_artifact],
+            "wall_s": sum(answer["wall_s"] for answer in answers),
+        }
 
     def profile(self, folders: Sequence[str], plan: PlacePlan) -> Fact:
         """Return the time of every call of every artifact, and of its whole inference, by process."""

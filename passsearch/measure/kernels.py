@@ -73,31 +73,42 @@ class PlacePlan:
     attempts: int = 3
 
 
+@dataclass(frozen=True)
+class Places:
+    """The times of one network's kernels in their places, and of the network.
+
+    Attributes:
+        kernels: Seconds by name of the kernel: the sum over its calls, weighed where there are several cases.
+        whole_s: Seconds of one inference that nobody observes; the mean by weights where there are several cases.
+    """
+
+    kernels: Mapping[str, float]
+    whole_s: float
+
+
 def time_places(
     executables: Sequence[Executable], plan: PlacePlan, *, types: Mapping[str, TensorType], cores: Sequence[int] = ()
-) -> list[dict[str, float] | None]:
-    """Run networks in turns and return the seconds of each one's kernels, by name: the sum over their calls.
+) -> list[Places | None]:
+    """Run networks in turns and return the times of their kernels and of their whole inferences.
 
-    Where a network is called in several cases, their calls are weighed.
-
-    A call's time is the fastest of all runs, as disturbances and cold caches only add time. The result is ``None`` for
-    a runtime that does not tell kernels apart.
+    The time of a call and that of an inference are the fastest of all runs, as disturbances and cold caches only add
+    time. The result is ``None`` for a runtime that does not tell kernels apart.
 
     Args:
         executables: The networks.
-        plan: The plan of one process.
+        plan: The plan of one process. In every run of a turn an inference is timed by its calls, another as a whole.
         types: Their inputs.
         cores: Cores that the process is pinned to. If others used them, all rounds run again.
     """
-    inputs = random_inputs(types, seed=0)
-    fastest = [executable.run_by_kernel(inputs) for executable in executables]
 
-    def visit(place: int) -> None:
-        fastest[place] = _faster_calls(fastest[place], executables[place].run_by_kernel(inputs))
+    def faster(_: Executable, first: KernelCalls, second: KernelCalls) -> KernelCalls:
+        return [(name, min(seconds, other_s)) for (name, seconds), (_, other_s) in zip(first, second, strict=True)]
 
-    _until_undisturbed(lambda: _run_in_turns(len(executables), plan, visit), plan.attempts, cores)
-    pairs = zip(executables, fastest, strict=True)
-    return [None if calls is None else _sums(calls, _call_weights(each, calls)) for each, calls in pairs]
+    times = _run_in_turns(executables, plan, faster, types=types, cores=cores, with_runtime=False)
+    return [
+        None if calls is None else Places(_sums(calls, _call_weights(each, calls)), whole_s)
+        for each, (calls, whole_s) in zip(executables, times, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -130,23 +141,14 @@ def profile_networks(
         types: Their inputs.
         cores: Cores that the process is pinned to. If others used them, all rounds run again.
     """
-    inputs = random_inputs(types, seed=0)
-    fastest: list[KernelCalls | None] = []
-    for executable in executables:
-        executable.run(inputs)  # ``run_repeatedly`` reads the inputs that are set here
-        fastest.append(executable.run_by_kernel(inputs, with_runtime=True))
-    whole_s = [math.inf] * len(executables)
 
-    def visit(place: int) -> None:
-        calls = executables[place].run_by_kernel(inputs, with_runtime=True)
-        fastest[place] = _faster_inference(executables[place], fastest[place], calls)
-        whole_s[place] = min(whole_s[place], _whole_s(executables[place]))
+    def faster(executable: Executable, *inferences: KernelCalls) -> KernelCalls:
+        return min(inferences, key=lambda calls: sum(_sums(calls, _call_weights(executable, calls)).values()))
 
-    _until_undisturbed(lambda: _run_in_turns(len(executables), plan, visit), plan.attempts, cores)
-    rows = zip(executables, fastest, whole_s, strict=True)
+    times = _run_in_turns(executables, plan, faster, types=types, cores=cores, with_runtime=True)
     return [
-        None if calls is None else Profile(calls, seconds, _call_weights(executable, calls))
-        for executable, calls, seconds in rows
+        None if calls is None else Profile(calls, whole_s, _call_weights(each, calls))
+        for each, (calls, whole_s) in zip(executables, times, strict=True)
     ]
 
 
@@ -164,31 +166,57 @@ def _call_weights(executable: Executable, calls: KernelCalls) -> Sequence[float]
     return list(executable.call_weights) if isinstance(executable, Mixture) else [1.0] * len(calls)
 
 
-def _run_in_turns(number: int, plan: PlacePlan, visit: Callable[[int], None]) -> None:
-    """Visit so many networks in turns, each several times in a row."""
-    begin = time.perf_counter()
-    for turn in range(plan.rounds):
-        if turn >= plan.least_rounds and time.perf_counter() - begin > plan.longest_s:
-            return
-        for place in range(number):
-            for _ in range(plan.runs):
-                visit(place)
+def _run_in_turns(
+    executables: Sequence[Executable],
+    plan: PlacePlan,
+    faster: Callable[[Executable, KernelCalls, KernelCalls], KernelCalls],
+    *,
+    types: Mapping[str, TensorType],
+    cores: Sequence[int],
+    with_runtime: bool,
+) -> list[tuple[KernelCalls | None, float]]:
+    """Run networks in turns and return by network its calls and the seconds of its fastest unobserved inference.
+
+    In every run of a turn an inference is timed by its calls, another as a whole.
+
+    Args:
+        executables: The networks.
+        plan: The plan of one process.
+        faster: Returns what is kept of a network's calls so far and of its calls in another inference. It is not asked
+            about inferences that called different kernels; the calls of such a network are ``None``.
+        types: Inputs of the networks.
+        cores: Cores that the process is pinned to. If others used them, all rounds run again.
+        with_runtime: True to time the calls of the runtime too.
+    """
+    inputs = random_inputs(types, seed=0)
+    fastest: list[KernelCalls | None] = []
+    for executable in executables:
+        executable.run(inputs)  # ``run_repeatedly`` reads the inputs that are set here
+        fastest.append(executable.run_by_kernel(inputs, with_runtime=with_runtime))
+    whole_s = [math.inf] * len(executables)
+
+    def visit(place: int) -> None:
+        executable, first = executables[place], fastest[place]
+        second = executable.run_by_kernel(inputs, with_runtime=with_runtime)
+        fastest[place] = faster(executable, first, second) if first and second and _are_same(first, second) else None
+        whole_s[place] = min(whole_s[place], _whole_s(executable))
+
+    def rounds() -> None:
+        begin = time.perf_counter()
+        for turn in range(plan.rounds):
+            if turn >= plan.least_rounds and time.perf_counter() - begin > plan.longest_s:
+                return
+            for place in range(len(executables)):
+                for _ in range(plan.runs):
+                    visit(place)
+
+    _until_undisturbed(rounds, plan.attempts, cores)
+    return list(zip(fastest, whole_s, strict=True))
 
 
-def _faster_calls(first: KernelCalls | None, second: KernelCalls | None) -> KernelCalls | None:
-    """Return the faster sample of every call; ``None`` if the two runs called different kernels."""
-    if first is None or second is None or [name for name, _ in first] != [name for name, _ in second]:
-        return None
-    return [(name, min(seconds, others)) for (name, seconds), (_, others) in zip(first, second, strict=True)]
-
-
-def _faster_inference(
-    executable: Executable, first: KernelCalls | None, second: KernelCalls | None
-) -> KernelCalls | None:
-    """Return the calls of the inference that took less in all; ``None`` if the two called different kernels."""
-    if first is None or second is None or [name for name, _ in first] != [name for name, _ in second]:
-        return None
-    return min(first, second, key=lambda calls: sum(_sums(calls, _call_weights(executable, calls)).values()))
+def _are_same(first: KernelCalls, second: KernelCalls) -> bool:
+    """Return whether two inferences called the same kernels."""
+    return [name for name, _ in first] == [name for name, _ in second]
 
 
 def _sums(calls: KernelCalls, weights: Sequence[float]) -> dict[str, float]:

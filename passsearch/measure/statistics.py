@@ -53,6 +53,11 @@ def log_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> float:
     return math.log(min(baseline[:rounds]) / min(candidate[:rounds]))
 
 
+def log_ratio_of_medians(baseline: Sequence[float], candidate: Sequence[float]) -> float:
+    """Return the log-ratio of the median samples of two artifacts in one process, an estimate beside ``log_ratio``."""
+    return math.log(median(baseline) / median(candidate))
+
+
 def one_process_ratio(baseline: Sequence[float], candidate: Sequence[float]) -> Ratio:
     """Return the ratio in one process, with an unlimited interval: one process says nothing about the next."""
     return Ratio(math.exp(log_ratio(baseline, candidate)), Interval(0.0, math.inf))
@@ -77,7 +82,7 @@ def ratio_of_medians(pairs: Sequence[SamplePair], *, level: float = LEVEL) -> Ra
         pairs: Samples of the reference and of the artifact, by process.
         level: Confidence level of the interval.
     """
-    return mean_ratio([math.log(median(reference) / median(artifact)) for reference, artifact in pairs], level=level)
+    return mean_ratio([log_ratio_of_medians(*pair) for pair in pairs], level=level)
 
 
 def cf22_ratio(pairs: Sequence[SamplePair]) -> Ratio:
@@ -124,6 +129,21 @@ def mean_interval(values: Sequence[float], *, level: float = LEVEL) -> tuple[flo
     if len(array) < 2:
         return mean, Interval(-math.inf, math.inf)
     half = float(stats.t.ppf((1 + level) / 2, len(array) - 1) * stats.sem(array))
+    return mean, Interval(mean - half, mean + half)
+
+
+def next_value_interval(values: Sequence[float], *, level: float = LEVEL) -> tuple[float, Interval]:
+    """Return the mean with the interval that holds the next value; that of one value is unlimited.
+
+    Source: prediction interval of a normal sample (Hahn and Meeker, Statistical Intervals, 1991, chapter 4).
+
+    Args:
+        values: One value per independent repetition.
+        level: Probability that the interval holds the value of one more repetition.
+    """
+    mean, interval = mean_interval(values, level=level)
+    # The next value differs from the mean by its own deviation too.
+    half = (interval.high - mean) * math.sqrt(len(values) + 1)
     return mean, Interval(mean - half, mean + half)
 
 

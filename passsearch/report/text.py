@@ -7,6 +7,7 @@ from passsearch.core import CONSTANTS
 from passsearch.report.formatting import (
     MISSING,
     format_count,
+    format_interval,
     format_latency_ms,
     format_number,
     format_percent,
@@ -211,10 +212,15 @@ def failure_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _composition(composition: Mapping[str, Any]) -> str:
     """Return what the times of kernels decided between, and what they predict."""
+    whole = ""
+    if inference := composition.get("inference_s"):  # results of earlier versions have none
+        ends_ms = [1e3 * end for end in inference["interval"]]
+        took = format_interval(1e3 * inference["value"], ends_ms, decimals=3)
+        whole = f", {took} ms with what lies between kernels"
     return (
         f"{composition['kernels']} kernels timed in {composition['variants']} variants, which decide between "
         f"10^{composition['combinations_log10']:.0f} combinations; predicted {1e3 * composition['predicted_s']:.3g} ms "
-        f"instead of {1e3 * composition['begin_s']:.3g} ms an inference"
+        f"instead of {1e3 * composition['begin_s']:.3g} ms an inference{whole}"
     )
 
 
@@ -227,7 +233,9 @@ def _certificate(document: Mapping[str, Any]) -> str:
     rest = format_percent(max(0.0, 1 - composition["bound_s"] / predicted_s))
     bound = "faster" if rest == format_percent(0.0) else f"more than {rest} faster"
     sentence = f"of these combinations none is predicted to be {bound}"
-    rows = [row for row in document.get("trials") or [] if row.get("pipeline") == composition["pipeline"]]
+    # By name too: a trial has the cheapest pipeline that leads to the composed state.
+    keys = (composition["pipeline"], "composed")
+    rows = [row for row in document.get("trials") or [] if row.get("pipeline") in keys or row.get("name") in keys]
     samples = [value for row in rows for value in lookup(row, "latency_s", "samples") or []]
     if not samples:
         return f"{sentence}; it was not measured as a whole"

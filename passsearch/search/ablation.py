@@ -231,7 +231,7 @@ class Ablation:
             return None
         if first.digest == second.digest:
             return self._minimal_document(shorter, same_binary=True, ratio=None)
-        if self.objective != "throughput":
+        if self.objective not in ("throughput", "latency"):
             return None  # only throughput is measured here
         contenders, indices = self._contenders({"winner": first, "shorter": second}, reference)
         compiles = CompileRounds(self.evaluator, [winner, shorter], 0, self.left_s)
@@ -268,7 +268,7 @@ class Ablation:
             return None
         self.progress("timing kernels", 0, 0)
         times = self.evaluator.in_places([self.baseline, winner])
-        return dict(zip(("baseline", "winner"), map(dict, times), strict=True)) if times else None
+        return {name: dict(each.kernels) for name, each in zip(("baseline", "winner"), times, strict=False)} or None
 
 
 def ablate_run(

@@ -7,7 +7,8 @@ same whatever is decided elsewhere, as long as no two decisions replace the same
 therefore a packing problem, which is solved exactly, with the default schedule of every kernel. Then the kernels that
 lose the most time get more schedules. A kernel alone finds other caches than in its network, so the composed network
 is built and its kernels are timed in their places; where these times differ, they replace the others, and all is
-decided again. The result is built, verified and timed like any other candidate.
+decided again. Whole inferences of these networks, timed in the same processes, tell how much longer an inference takes
+than its kernels. The result is built, verified and timed like any other candidate.
 """
 
 import logging
@@ -23,8 +24,9 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from passsearch.catalog import CatalogEntry
-from passsearch.core import BuildOptions, Candidate, Failure, Json, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, Interval, Json, PassSpec, Pipeline
 from passsearch.evaluate import KernelProfiler, NetworkKernels
+from passsearch.measure import next_value_interval
 from passsearch.search.kernel_times import KernelTimes, OutOfTime
 
 COMPOSED = "composed"
@@ -94,8 +96,11 @@ class Composition:
         pipeline: The pipeline, with the decisions as arguments of its passes.
         begin_s: Predicted seconds of the pipeline that it was made of, each kernel with its default schedule.
         predicted_s: Predicted seconds of the composed pipeline.
+        inference_s: Predicted seconds of its fastest whole inference in a new process, and the interval that holds
+            them; ``None`` if no inference was timed.
         bound_s: Lower bound of the prediction: no other schedules, and no other regions of a single pass, are predicted
-            to take less. It is below ``predicted_s`` because gains within the noise are not used.
+            to take less. It is below ``predicted_s`` because gains within the noise are not used, nor are schedules
+            that were timed alone only.
         kernels: Number of kernels that were timed.
         variants: Number of schedules of these kernels that were timed.
         combinations: Number of pipelines that the times decide between, as a power of ten.
@@ -105,6 +110,7 @@ class Composition:
     pipeline: Pipeline
     begin_s: float
     predicted_s: float
+    inference_s: tuple[float, Interval] | None
     bound_s: float
     kernels: int
     variants: int
@@ -117,6 +123,8 @@ class Composition:
             "pipeline": str(self.pipeline),
             "begin_s": self.begin_s,
             "predicted_s": self.predicted_s,
+            "inference_s": self.inference_s
+            and {"value": self.inference_s[0], "interval": self.inference_s[1].to_json()},
             "bound_s": self.bound_s,
             "kernels": self.kernels,
             "variants": self.variants,
@@ -158,6 +166,7 @@ class Composer:
         self._times = KernelTimes(profiler, is_over=is_over)
         self._combinations = 0.0
         self._unused_s = 0.0  # gains that were left out as too small
+        self._log_overheads: list[float] = []  # of whole inferences over the sums of their kernels, by process
 
     def compose(self, pipeline: Pipeline) -> Composition | None:
         """Return the best pipeline made of this one; ``None`` if no pass of it schedules kernels or time is up."""
@@ -195,11 +204,13 @@ class Composer:
     def _time_in_places(self, *pipelines: Pipeline) -> None:
         """Time the kernels of pipelines in their networks."""
         times = self._profiler.in_places([Candidate(pipeline, self._build) for pipeline in pipelines])
-        for pipeline, seconds in zip(pipelines, times, strict=False):
+        for pipeline, each in zip(pipelines, times, strict=False):
             network, step = self._kernels(pipeline)
             assert network
-            self._times.learn(network, partial(self._scheduling[step.name].kernel_schedule, step), seconds)
-            _log.info("kernels take %.3g s in their places", math.fsum(seconds.values()))
+            self._times.learn(network, partial(self._scheduling[step.name].kernel_schedule, step), each.kernels)
+            kernels_s = math.fsum(each.kernels.values())
+            self._log_overheads += [math.log(whole_s / kernels_s) for whole_s in each.whole_s]
+            _log.info("kernels take %.3g s in their places", kernels_s)
 
     def _compose(self, pipeline: Pipeline) -> Composition | None:
         begin, begin_pipeline = self.cost(pipeline), pipeline
@@ -220,6 +231,7 @@ class Composer:
             pipeline=self._schedule(pipeline, cost),
             begin_s=begin.default_s,
             predicted_s=cost.total_s,
+            inference_s=self._inference_s(cost.total_s),
             bound_s=cost.total_s - self._unused_s - self._unused_schedules_s(cost),
             kernels=len(self._times.alone),
             variants=sum(map(len, self._times.alone.values())),
@@ -235,13 +247,24 @@ class Composer:
         )
         return composition
 
+    def _inference_s(self, kernels_s: float) -> tuple[float, Interval] | None:
+        """Return the seconds of a whole inference whose kernels take that long."""
+        if len(self._log_overheads) < 2:
+            return None
+        mean, interval = next_value_interval(self._log_overheads)
+        value, low, high = (kernels_s * math.exp(each) for each in (mean, interval.low, interval.high))
+        return value, Interval(low, high)
+
     def _unused_schedules_s(self, cost: Cost) -> float:
-        """Return the seconds that schedules would save which are faster by no more than the noise."""
-        fastest = {digest: min(self._times.best_known(digest).values()) for digest in cost.calls}
+        """Return the seconds that other schedules would save by the table.
+
+        They are faster by no more than the noise, or were not timed in their places, where others proved to be slower.
+        """
+        fastest = {digest: min(self._times.predicted(digest).values()) for digest in cost.calls}
         return math.fsum(number * (cost.seconds[digest] - fastest[digest]) for digest, number in cost.calls.items())
 
     def cost(self, pipeline: Pipeline) -> Cost | None:
-        """Return the predicted time of a pipeline; ``None`` if it fails or a kernel has no schedule that runs.
+        """Return the predicted time of a pipeline; ``None`` if it fails or a kernel has no schedule that may be used.
 
         Raises:
             OutOfTime: Not all kernels could be timed.
@@ -252,10 +275,12 @@ class Composer:
         calls: defaultdict[str, float] = defaultdict(float)
         seconds, schedules, default_s = {}, {}, 0.0
         for kernel in network.kernels:
+            if not self._times.is_usable(kernel.digest):
+                return None
             if not self._times.take(network, kernel, [step]):
                 _log.info("kernel %s has no schedule that runs", kernel.name)
                 return None
-            times = self._times.best_known(kernel.digest)
+            times = self._times.usable(kernel.digest)
             fastest = _fastest(times, step)
             calls[kernel.digest] += kernel.calls
             seconds[kernel.digest], schedules[kernel.name] = times[fastest], fastest

@@ -8,6 +8,9 @@ from passsearch.core import PassSpec
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import KernelProfiler, NetworkKernels
 
+AT_ONCE = 16
+"""Number of schedules of a kernel that are timed before the clock is read again."""
+
 
 class OutOfTime(Exception):
     """The search ended before all kernels were timed."""
@@ -18,8 +21,9 @@ class KernelTimes:
 
     Attributes:
         alone: Times of kernels alone, by digest of the kernel; empty for a kernel without a schedule that runs.
-        are_corrected: True once no other schedule will be timed in its place. Those that were not timed there are then
-            out of the question: a prediction is good enough to try a schedule, and no reason to keep it.
+        are_corrected: True once no other schedule will be timed in its place. Schedules that were not timed there, and
+            kernels that no timed network had, are then out of the question: a prediction is good enough to try
+            something, and no reason to keep it.
     """
 
     def __init__(self, profiler: KernelProfiler, *, is_over: Callable[[], bool]) -> None:
@@ -33,21 +37,30 @@ class KernelTimes:
         self.alone: dict[str, dict[PassSpec, float]] = {}
         self._asked: defaultdict[str, set[PassSpec]] = defaultdict(set)  # schedules that fail have no time
         self._in_places: defaultdict[str, dict[PassSpec, float]] = defaultdict(dict)
+        self._met: set[str] = set()  # in networks that were timed; some of their kernels become views and take no time
         self.are_corrected = False
 
     def take(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> Mapping[PassSpec, float]:
-        """Return the times of a kernel alone, with these schedules among them if they run.
+        """Return the times of a kernel alone, with these schedules among them if they run and time is left.
+
+        Args:
+            network: The network that has the kernel.
+            kernel: The kernel.
+            steps: The passes that schedule it, the pipeline's own first: the others have to compute what it computes.
 
         Raises:
-            OutOfTime: A schedule was never tried and no time is left.
+            OutOfTime: No schedule was ever tried and no time is left.
         """
         times, asked = self.alone.setdefault(kernel.digest, {}), self._asked[kernel.digest]
         missing = [step for step in steps if step not in asked]
-        if missing:
+        for begin in range(0, len(missing), AT_ONCE):
             if self._is_over():
-                raise OutOfTime
-            times.update(self._profiler.variants(network, kernel, missing))
-            asked.update(missing)
+                if not asked:
+                    raise OutOfTime
+                break
+            part = missing[begin : begin + AT_ONCE]
+            times.update(self._profiler.variants(network, kernel, [steps[0], *part] if asked else part))
+            asked.update(part)
         return times
 
     def learn(self, network: NetworkKernels, schedule: Callable[[str], PassSpec], seconds: Mapping[str, float]) -> None:
@@ -58,19 +71,27 @@ class KernelTimes:
             schedule: Returns the pass that scheduled a kernel, by its name.
             seconds: Seconds of all calls by name of the kernel.
         """
+        self._met.update(kernel.digest for kernel in network.kernels)
         for kernel in network.kernels:
             if kernel.name in seconds:
                 times, step = self._in_places[kernel.digest], schedule(kernel.name)
                 times[step] = min(times.get(step, math.inf), seconds[kernel.name] / kernel.calls)
 
-    def best_known(self, digest: str) -> Mapping[PassSpec, float]:
-        """Return the times of a kernel, in its place where it was timed there.
+    def is_usable(self, digest: str) -> bool:
+        """Return whether a network may have a kernel now: once all is corrected, one that was met in a network."""
+        return not self.are_corrected or not self._met or digest in self._met
+
+    def usable(self, digest: str) -> Mapping[PassSpec, float]:
+        """Return the times of the schedules that a kernel may get."""
+        places = self._in_places.get(digest, {})
+        return places if places and self.are_corrected else self.predicted(digest)
+
+    def predicted(self, digest: str) -> Mapping[PassSpec, float]:
+        """Return the times of all schedules of a kernel, in its place where they were timed there.
 
         For a schedule not timed in its place, the time alone is multiplied by the smallest slowdown seen in this place.
         If that estimate is the fastest, the schedule is timed next.
         """
         alone, places = self.alone[digest], self._in_places.get(digest, {})
-        if places and self.are_corrected:
-            return places
         factor = min((seconds / alone[step] for step, seconds in places.items() if step in alone), default=1.0)
         return {step: places.get(step, factor * seconds) for step, seconds in alone.items()}

@@ -228,7 +228,8 @@ class Verbs:
         executables = [self._open(folder, request) for folder in request["folders"]]
         cores = pin_process(self._bridge.threads())
         plan, types = kernels.PlacePlan(**request["plan"]), _types(request["inputs"])
-        return {"kernels": kernels.time_places(executables, plan, types=types, cores=cores)}
+        places = kernels.time_places(executables, plan, types=types, cores=cores)
+        return {"places": [each and asdict(each) for each in places]}
 
     def do_profile(self, request: Request) -> Answer:
         """Time every call of artifacts, which run in turns, and their whole inferences."""

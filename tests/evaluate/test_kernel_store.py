@@ -2,15 +2,19 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from short_plans import SHORT
 
 import passsearch
-from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, FailureKind, PassSpec, Pipeline
+from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import NetworkKernels, WorkerEvaluator, open_session
+from passsearch.evaluate.kernel_store import KernelStore
 from passsearch.frontends import resolve
-from passsearch.store import Log
+from passsearch.store import Fact, Log
 from passsearch.toolchain import Toolchain
 
 DATA = Path(__file__).parents[1] / "data"
@@ -55,14 +59,45 @@ def test_every_run_of_a_kernel_and_the_time_of_its_build_are_kept(relax: Toolcha
     assert fact["seconds"] == seconds == pytest.approx(min(fact["samples_s"]), rel=1e-3)
 
 
+class RefusingPool:
+    """Answers every request with one failure, and notes the schedules that it is asked for."""
+
+    timer = None
+
+    def __init__(self, kind: FailureKind) -> None:
+        self.kind, self.asked = kind, list[list[str]]()
+
+    def ask(self, worker: object, stage: str, *, request: dict[str, Any]) -> Fact:
+        self.asked.append(request["steps"])
+        return {"failure": Failure(self.kind, "measure", "", "no answer").to_json()}
+
+
+@pytest.mark.parametrize(("kind", "requests"), [("crash", 4), ("timeout", 1)])
+def test_only_a_crash_is_looked_for_schedule_by_schedule_beside_the_pipelines_own(
+    kind: FailureKind, requests: int
+) -> None:
+    pool, kernel = RefusingPool(kind), Kernel("k", "digest", 1, 1000, 10)
+    applier = SimpleNamespace(compiler=SimpleNamespace(step_request=str))
+    facts: Any = SimpleNamespace(recall=lambda *_: None, record=lambda *_, fact: fact)
+    session = SimpleNamespace(plans=SHORT)
+    store = KernelStore(session, pool=pool, applier=applier, facts=facts, shared=facts)  # type: ignore[arg-type]
+    assert store.variants(NetworkKernels("state", (kernel,), 0), kernel, SCHEDULES) == {}
+    own, *others = map(str, SCHEDULES)
+    assert len(pool.asked) == requests and pool.asked[0] == [own, *others]
+    assert pool.asked[1:] == [[own], *([own, each] for each in others)][: requests - 1]
+
+
 def test_all_kernels_of_a_network_are_timed_in_their_places(relax: Toolchain) -> None:
     with passsearch.session("zoo:resnet_tiny", toolchain=relax.name, plans=SHORT) as evaluator:
         names = {kernel.name for kernel in kernels_of(evaluator, f"{BEFORE},{LOOPS}").kernels}
         pipeline = Pipeline.parse(f"{BEFORE},{LOOPS},ScheduleCPU,StaticPlanBlockMemory")
-        (seconds,) = evaluator.in_places([Candidate(pipeline, BuildOptions(opt_level=0))])
+        (times,) = evaluator.in_places([Candidate(pipeline, BuildOptions(opt_level=0))])
         # The build makes views of kernels that only reshape.
-        assert {name for name in names if "reshape" not in name} <= set(seconds) <= names
-        assert all(0 < value < 1 for value in seconds.values())
+        assert {name for name in names if "reshape" not in name} <= set(times.kernels) <= names
+        assert all(0 < value < 1 for value in times.kernels.values())
+        # An inference is its kernels, and the calls between them.
+        assert len(times.whole_s) == SHORT.places.processes
+        assert all(value > 0.5 * sum(times.kernels.values()) for value in times.whole_s)
 
 
 def test_a_schedule_that_fails_is_left_out(relax: Toolchain) -> None:

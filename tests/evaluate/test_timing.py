@@ -61,13 +61,14 @@ class PlacesPool:
     def ask_new(self, _: str, request: dict[str, Any], **__: object) -> Fact:
         self._processes += 1
         kernels = [{folder: 1.0 * self._processes, "add": 2.0 / self._processes} for folder in request["folders"]]
-        return {"kernels": kernels, "wall_s": 1.0}
+        return {"places": [{"kernels": each, "whole_s": 5.0 * self._processes} for each in kernels], "wall_s": 1.0}
 
 
 def test_a_kernel_in_its_place_has_the_time_of_the_fastest_process() -> None:
     timing = Timing(SESSION, network=NETWORK, pool=cast(WorkerPool, PlacesPool()))
     fact = timing.in_places(["a", "b"], PlacePlan(processes=2))
-    assert fact == {"kernels": [{"a": 1.0, "add": 1.0}, {"b": 1.0, "add": 1.0}], "wall_s": 2.0}
+    whole_s = [[5.0, 10.0], [5.0, 10.0]]
+    assert fact == {"kernels": [{"a": 1.0, "add": 1.0}, {"b": 1.0, "add": 1.0}], "whole_s": whole_s, "wall_s": 2.0}
 
 
 class CompilingEvaluator:

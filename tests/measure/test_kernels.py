@@ -3,7 +3,7 @@
 import pytest
 
 from passsearch.measure import kernels
-from passsearch.measure.kernels import PlacePlan, VariantPlan, profile_networks, time_places, time_variants
+from passsearch.measure.kernels import PlacePlan, Places, VariantPlan, profile_networks, time_places, time_variants
 
 
 class Clock:
@@ -51,60 +51,65 @@ def test_no_variant_is_no_time() -> None:
 
 
 class ScriptedNetwork:
-    """A network with two kernels; the first run of every turn finds cold caches."""
+    """A network with two kernels, whose whole inference takes longer than both.
 
-    def __init__(self, *, names: tuple[str, ...] = ("dense", "add"), runs_in_turn: int = 2) -> None:
-        self.names, self.runs_in_turn, self.runs = names, runs_in_turn, 0
+    The first run of every turn finds cold caches.
+    """
 
-    def run_by_kernel(self, _: object) -> list[tuple[str, float]]:
+    def __init__(self, clock: Clock, *, names: tuple[str, ...] = ("dense", "add"), runs_in_turn: int = 2) -> None:
+        self.clock, self.names, self.runs_in_turn, self.runs, self.inferences = clock, names, runs_in_turn, 0, 0
+
+    def run(self, _: object) -> list[object]:
+        return []
+
+    def run_by_kernel(self, _: object, *, with_runtime: bool) -> list[tuple[str, float]] | None:
+        assert not with_runtime
         self.runs += 1
         # The run before the first turn is cold as well.
         is_cold = self.runs == 1 or (self.runs - 2) % self.runs_in_turn == 0
         return [(name, 4.0 if is_cold else 1.0 + place) for place, name in enumerate(self.names)]
 
+    def run_repeatedly(self, number: int) -> None:
+        self.inferences += number
+        self.clock.now += 20.0 if self.inferences == 1 else 3.0 * len(self.names)
+
 
 PLAN = PlacePlan(rounds=3, least_rounds=3, runs=2, attempts=1)
 
 
-def test_a_kernel_in_its_place_is_timed_with_the_caches_that_its_own_network_leaves() -> None:
-    networks = [ScriptedNetwork(), ScriptedNetwork(names=("dense", "dense", "add"))]
+def test_a_kernel_in_its_place_is_timed_with_the_caches_that_its_own_network_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(kernels, "time", clock)
+    networks = [ScriptedNetwork(clock), ScriptedNetwork(clock, names=("dense", "dense", "add"))]
     assert time_places(networks, PLAN, types={}) == [  # type: ignore[arg-type]
-        {"dense": 1.0, "add": 2.0},
-        {"dense": 1.0 + 2.0, "add": 3.0},
+        Places({"dense": 1.0, "add": 2.0}, 6.0),
+        Places({"dense": 1.0 + 2.0, "add": 3.0}, 9.0),
     ]
     assert [network.runs for network in networks] == [1 + 3 * 2] * 2
 
 
 def test_a_runtime_that_does_not_tell_kernels_apart_has_no_times_in_places() -> None:
     class Whole(ScriptedNetwork):
-        def run_by_kernel(self, _: object) -> None:  # type: ignore[override]
+        def run_by_kernel(self, _: object, *, with_runtime: bool) -> None:
             return None
 
-    assert time_places([Whole()], PLAN, types={}) == [None]  # type: ignore[list-item]
+    assert time_places([Whole(Clock())], PLAN, types={}) == [None]  # type: ignore[list-item]
 
 
-class ObservedNetwork:
-    """A network of two calls, whose whole inference takes longer than both; its first run of each kind is cold.
+class ObservedNetwork(ScriptedNetwork):
+    """A network of two calls; its first run of each kind is cold.
 
     In its last run the first call is at its fastest, and the inference is not.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self.clock, self.inferences, self.observed = clock, 0, 0
-
-    def run(self, _: object) -> list[object]:
-        return []
-
     def run_by_kernel(self, _: object, *, with_runtime: bool) -> list[tuple[str, float]]:
         assert with_runtime
-        self.observed += 1
-        if self.observed == 1 + PLAN.rounds * PLAN.runs:
+        self.runs += 1
+        if self.runs == 1 + PLAN.rounds * PLAN.runs:
             return [("runtime.alloc", 0.25), ("dense", 4.0)]
-        return [("runtime.alloc", 0.5), ("dense", 9.0 if self.observed == 1 else 2.0)]
-
-    def run_repeatedly(self, number: int) -> None:
-        self.inferences += number
-        self.clock.now += 9.0 if self.inferences == 1 else 3.0
+        return [("runtime.alloc", 0.5), ("dense", 9.0 if self.runs == 1 else 2.0)]
 
 
 def test_a_profile_has_the_fastest_inference_observed_and_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,5 +119,5 @@ def test_a_profile_has_the_fastest_inference_observed_and_not(monkeypatch: pytes
     for profile in profile_networks(networks, PLAN, types={}):  # type: ignore[arg-type]
         assert profile is not None
         assert profile.calls == [("runtime.alloc", 0.5), ("dense", 2.0)]
-        assert profile.whole_s == pytest.approx(3.0)
-    assert [network.observed for network in networks] == [1 + 3 * 2] * 2
+        assert profile.whole_s == pytest.approx(6.0)
+    assert [network.runs for network in networks] == [1 + 3 * 2] * 2

@@ -370,6 +370,9 @@ def test_a_composition_says_what_decided_between_how_many_and_what_it_predicts(r
     expected = "kernels: 52 kernels timed in 372 variants, which decide between 10^17 combinations; predicted 9.76 ms"
     assert f"{expected} instead of 17.8 ms an inference" in text
     assert "kernels:" not in result_text({**result, "composition": None})
+    inference_s = {"value": 0.01, "interval": [0.0098, 0.0102]}
+    timed = result_text({**result, "composition": {**result["composition"], "inference_s": inference_s}}, width=400)
+    assert "an inference, 10.000 [9.800, 10.200] ms with what lies between kernels" in " ".join(timed.split())
 
 
 def test_a_certificate_says_how_far_other_combinations_are_and_how_well_the_prediction_holds(

@@ -9,7 +9,7 @@ import pytest
 from passsearch.catalog import load
 from passsearch.core import Candidate, Failure, PassSpec, Pipeline
 from passsearch.dialects.contract import Kernel
-from passsearch.evaluate import NetworkKernels, Region
+from passsearch.evaluate import NetworkKernels, PlaceTimes, Region
 from passsearch.search.composition import Composer, Decision, choose
 
 BEGIN = Pipeline.parse("ConvertLayout,LegalizeOps,FuseTIR,ScheduleCPU")
@@ -43,7 +43,7 @@ class TableProfiler:
         times = self.schedules.get(kernel.name, {})
         return {step: times[str(step)] for step in steps if str(step) in times}
 
-    def in_places(self, candidates: Sequence[Candidate]) -> tuple[Mapping[str, float], ...]:
+    def in_places(self, candidates: Sequence[Candidate]) -> tuple[PlaceTimes, ...]:
         return ()
 
 
@@ -55,9 +55,10 @@ class NetworkProfiler(TableProfiler):
         self.places = places
         self.built: list[str] = []
 
-    def in_places(self, candidates: Sequence[Candidate]) -> tuple[Mapping[str, float], ...]:
+    def in_places(self, candidates: Sequence[Candidate]) -> tuple[PlaceTimes, ...]:
         self.built += [str(candidate.pipeline) for candidate in candidates]
-        return tuple(self._times(candidate.pipeline) for candidate in candidates)
+        times = (self._times(candidate.pipeline) for candidate in candidates)
+        return tuple(PlaceTimes(each, (1.08 * sum(each.values()), 1.12 * sum(each.values()))) for each in times)
 
     def _times(self, pipeline: Pipeline) -> dict[str, float]:
         network = self.kernels(str(pipeline))
@@ -246,12 +247,44 @@ def test_the_prediction_is_compared_with_the_schedule_of_the_pipeline_before() -
     assert (composition.begin_s, composition.predicted_s) == (pytest.approx(12.0), pytest.approx(10.4))
 
 
+def test_a_whole_inference_is_predicted_from_what_those_of_the_timed_networks_took_beside_their_kernels() -> None:
+    profiler = NetworkProfiler(SCHEDULES, {"large0": {0: 5.0, 8: 4.2, 14: 4.4}, "small0": {0: 2.0}})
+    composition = Composer(profiler, ENTRIES, is_over=lambda: False).compose(BEGIN)  # type: ignore[arg-type]
+    assert composition is not None and composition.inference_s is not None
+    value, interval = composition.inference_s
+    assert value == pytest.approx(10.4 * (1.08 * 1.12) ** 0.5)
+    assert 10.4 < interval.low < 10.4 * 1.08 and 10.4 * 1.12 < interval.high < 10.4 * 1.2
+    untimed = Composer(TableProfiler(TIMES), ENTRIES, is_over=lambda: False).compose(BEGIN)  # type: ignore[arg-type]
+    assert untimed is not None and untimed.inference_s is None and untimed.to_json()["inference_s"] is None
+
+
 def test_only_schedules_that_were_timed_in_their_places_are_used() -> None:
     rows = (8, 14, 16)
     schedules = {f"ScheduleCPU{{keep_weights=true,rows={number}}}": 4.0 - 0.1 * number for number in rows}
     times = {"large0": {"ScheduleCPU": 5.0, **schedules}, "small0": {"ScheduleCPU": 2.0}}
     slow_in_its_place = {"large0": {0: 5.0, 8: 5.2, 14: 5.2, 16: 5.2}, "small0": {0: 2.0}}
-    assert compose(NetworkProfiler(times, slow_in_its_place)) == str(BEGIN)
+    profiler = NetworkProfiler(times, slow_in_its_place)
+    composition = Composer(profiler, ENTRIES, is_over=lambda: False).compose(BEGIN)  # type: ignore[arg-type]
+    assert composition is not None and composition.pipeline == BEGIN
+    # The third schedule was timed alone only, so it is not chosen, and nothing says that it is slower.
+    assert composition.bound_s < composition.predicted_s
+
+
+def test_a_value_of_a_region_that_was_never_timed_in_its_place_is_not_used() -> None:
+    first, second = "ScheduleCPU{keep_weights=true,rows=8}", "ScheduleCPU{keep_weights=true,rows=14}"
+    times = {
+        **{name: {"ScheduleCPU": seconds} for name, seconds in (("large0", 9.0), ("large2", 3.1))},
+        "large4": {"ScheduleCPU": 3.0, first: 2.0, second: 2.1},
+        **{name: {"ScheduleCPU": seconds} for name, seconds in (("small0", 1.0), ("small2", 1.5), ("small4", 2.0))},
+    }
+    places = {"large0": {0: 9.0}, "large2": {0: 6.0}, "large4": {0: 3.3, 8: 5.0, 14: 5.0}, "small0": {0: 1.0}}
+    profiler = NetworkProfiler(times, {**places, "small2": {0: 1.5}, "small4": {0: 2.0}})
+    begin = Pipeline.parse("ConvertLayout,Winograd{size=4},LegalizeOps,FuseTIR,ScheduleCPU")
+    composition = Composer(profiler, ENTRIES, is_over=lambda: False).compose(begin)  # type: ignore[arg-type]
+    assert composition is not None
+    # Alone, tiles of 2 are nearly as fast as those of 4, whose two schedules were slow in their places.
+    assert '"0":2' not in str(composition.pipeline)
+    assert composition.predicted_s == pytest.approx(sum(profiler._times(composition.pipeline).values()))
 
 
 def test_of_decisions_that_replace_the_same_call_the_best_set_is_chosen() -> None:
