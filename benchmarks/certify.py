@@ -101,7 +101,7 @@ def confirm_build(closure: Closure, row: Row, *, evaluator: WorkerEvaluator) -> 
         "measured": {key: row[key] for key in ("ratio", "interval", "apply_s", "build_s", "compile_s") if key in row},
         "throughput": ratio_document(confirmation.throughput),
         "compile_time": ratio_document(confirmation.compile_time),
-        "noise_floor": confirmation.noise_floor if math.isfinite(confirmation.noise_floor) else None,
+        "noise_floor": floor if math.isfinite(floor := confirmation.floor("throughput")) else None,
         "same_binary": confirmation.same_binary,
     }
 

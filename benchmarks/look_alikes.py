@@ -134,7 +134,7 @@ def measure(model: str, toolchain: str, seed: int) -> tuple[dict[str, Any], Work
                 "target": target,
                 "ratio": round(ratio.value, 5),
                 "interval": [round(ratio.interval.low, 5), round(ratio.interval.high, 5)],
-                "noise_floor": round(confirmation.noise_floor, 5),
+                "noise_floor": round(confirmation.floor("throughput"), 5),
                 "improved": confirmation.improves("throughput", keep_throughput=0.0),
                 "compiles": confirmation.repetitions,
                 "processes": confirmation.processes,

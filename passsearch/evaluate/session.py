@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-import psutil
-
 from passsearch.catalog import Catalog, load
-from passsearch.core import DEADLINE_S, Candidate, safe_file_name
+from passsearch.core import DEADLINE_S, Candidate, physical_cores, safe_file_name
 from passsearch.dialects import Dialect, dialect
 from passsearch.dialects.contract import SCALES
 from passsearch.errors import UserError
@@ -73,8 +71,8 @@ class WorkerLimits:
 
     def deadline_of(self, verb: str) -> float:
         """Return the longest time of a request in seconds, if nothing else is said with the request."""
-        # Only this verb: a run imports the network, builds the baseline and confirms the winner beyond its time limit.
-        return self.share_s if verb == "apply" else self.deadline_s
+        # Only these: a run imports the network, builds the baseline and confirms the winner beyond its time limit.
+        return self.share_s if verb in ("apply", "variants") else self.deadline_s
 
 
 @dataclass(frozen=True)
@@ -190,6 +188,7 @@ class Session:
             **self.model.calls,
             "catalogs": self.catalogs_sha256,
             "phases": {name: list(phases) for name, phases in self.phases_by_pass.items()},
+            **self._own_plans("search_rounds"),
         }
         # The folder keeps its old name, because users' caches are in it.
         return cache_folder() / "memory" / f"{safe_file_name(self.model.name)}-{_digest(identity)}.jsonl"
@@ -198,8 +197,16 @@ class Session:
     def kernel_cache_path(self) -> Path:
         """File of the times of kernels, which all networks share, with this compiler and own passes on this device."""
         # Only if there are own passes, so that caches of earlier versions stay valid.
-        own = {"catalogs": self.catalogs_sha256} if self.catalogs_sha256 else {}
+        own: dict[str, object] = {"catalogs": self.catalogs_sha256} if self.catalogs_sha256 else {}
+        own |= self._own_plans("variants", "kernel_limit")
         return cache_folder() / "kernels" / f"{self.toolchain.name}-{_digest({**self._compiler_identity, **own})}.jsonl"
+
+    def _own_plans(self, *names: str) -> dict[str, object]:
+        """Return those of the measurement plans that are not the usual ones: times by other plans are other facts."""
+        usual = MeasurementPlans()
+        plans = {name: getattr(self.plans, name) for name in names}
+        # Only these, so that caches of earlier versions stay valid.
+        return {name: repr(plan) for name, plan in plans.items() if plan != getattr(usual, name)}
 
     @property
     def _compiler_identity(self) -> dict[str, object]:
@@ -291,12 +298,6 @@ def open_session(
         plans=plans or MeasurementPlans(),
         probe_sensors=probe_sensors,
     )
-
-
-def physical_cores() -> int:
-    """Return the number of physical cores that this process may use."""
-    # TVM counts the same on x86: `MaxConcurrency` in src/runtime/threading_backend.cc leaves out hyper-threads.
-    return min(len(os.sched_getaffinity(0)), psutil.cpu_count(logical=False) or 1)
 
 
 def _complete(target: str, toolchain: Toolchain, probe_sensors: Callable[[str], Sensors]) -> str:

@@ -21,6 +21,7 @@ from passsearch.evaluate import (
     TimedArtifacts,
     TimingRequest,
     WorkerEvaluator,
+    summarize_conditions,
 )
 from passsearch.measure import (
     LEVEL,
@@ -221,7 +222,7 @@ def time_contenders(
         turns.append(_turn(jobs, plan, turn=turn))
         samples = ComparisonSamples(
             processes=[_merge(turn) for turn in turns],
-            conditions=_conditions(turns[0]),
+            conditions=[summarize_conditions(each) for each in zip(*map(_conditions, turns), strict=True)],
             protocol=options.protocol,
             level=level,
             baseline=reference.digest,

@@ -80,7 +80,7 @@ class ComparisonSamples:
 
     Attributes:
         processes: Samples by turn. One turn has one process of each toolchain; they count as one process here.
-        conditions: Conditions of each pipeline by index, in the first turn.
+        conditions: Conditions of each pipeline by index, of all turns together.
         protocol: One of ``PROTOCOLS``.
         level: Level of the intervals that decide verdicts, corrected for their number.
         baseline: Digest of the baseline's binary.

@@ -8,6 +8,7 @@ import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from zlib import crc32
@@ -15,6 +16,7 @@ from zlib import crc32
 from passsearch.core import Candidate, Failure
 from passsearch.errors import UserError
 from passsearch.evaluate import (
+    ACCIDENTS,
     Consumed,
     Evaluator,
     FreshCompile,
@@ -29,8 +31,8 @@ from passsearch.measure import (
     Ratio,
     level_of_looks,
     log_ratio,
+    log_ratio_of_medians,
     mean_ratio,
-    process_ratio,
 )
 from passsearch.search.confirmation import CaseGain, Confirmation, ConsumptionTurn
 
@@ -142,7 +144,10 @@ def confirm(
         result = _repeat(evaluator, pairing, turn=len(results), processes=processes, left_s=left_s)
         if isinstance(result, Failure):
             _log.info("the confirmation ends: %s in %s, %s", result.kind, result.stage, result.reason)
-            return result
+            # An accident of the machine says nothing about the candidate, so it is no bias to end with it.
+            if result.kind in ACCIDENTS and len(results) >= LEAST_REPETITIONS:
+                break
+            return replace(result, reason=f"{result.reason}; the same command continues") if results else result
         results.append(result)
         _log.debug("it took %.1f s in %d processes", result.seconds, len(result.timed.processes))
         confirmation = _summary(results, level=level)
@@ -264,11 +269,13 @@ def _summary(
     digests = {(result.baseline.digest, result.candidate.digest) for result in results}
     reproducible = len(digests) == 1
     processes = [process for result in results for process in result.timed.processes]
+    ratio = partial(_ratio, results, reproducible=reproducible, level=level)
     return Confirmation(
-        throughput=_ratio(results, lambda process: process.candidates[0], reproducible=reproducible, level=level),
+        throughput=ratio(_candidate),
+        throughput_of_medians=ratio(_candidate, log_ratio_of=log_ratio_of_medians),
         compile_time=_compile_ratio(baseline_s, candidate_s, level=level),
         compile_twin=_compile_ratio(baseline_s, twin_s, level=level) if twin_s else None,
-        twin=_ratio(results, lambda process: process.twin, reproducible=reproducible, level=level),
+        twin=ratio(lambda process: process.twin),
         repetitions=len(results),
         processes=len(processes),
         reproducible=reproducible,
@@ -288,6 +295,10 @@ def _summary(
     )
 
 
+def _candidate(process: ProcessSamples) -> Samples:
+    return process.candidates[0]
+
+
 def _case_gains(results: list[_Repetition], *, reproducible: bool, level: float) -> tuple[CaseGain, ...]:
     """Return the gain in each case; none for a network with one case."""
     number = min(len(process.cases) for result in results for process in result.timed.processes or [_NO_CASES])
@@ -296,9 +307,9 @@ def _case_gains(results: list[_Repetition], *, reproducible: bool, level: float)
         # The same processes, as if they had timed this case alone.
         own = [replace(result, timed=_only(result.timed, place)) for result in results]
         processes = [process for result in own for process in result.timed.processes]
-        ratio = _ratio(own, lambda process: process.candidates[0], reproducible=reproducible, level=level)
+        ratio = _ratio(own, _candidate, reproducible=reproducible, level=level)
         assert ratio is not None
-        latencies = (process.candidates[0] for process in processes), (process.baseline for process in processes)
+        latencies = map(_candidate, processes), (process.baseline for process in processes)
         gains.append(CaseGain(ratio, *map(tuple, latencies)))
     return tuple(gains)
 
@@ -319,7 +330,12 @@ def _compile_ratio(first_s: Sequence[float], second_s: Sequence[float], *, level
 
 
 def _ratio(
-    results: list[_Repetition], other: Callable[[ProcessSamples], Samples], *, reproducible: bool, level: float
+    results: list[_Repetition],
+    other: Callable[[ProcessSamples], Samples],
+    *,
+    reproducible: bool,
+    level: float,
+    log_ratio_of: Callable[[Samples, Samples], float] = log_ratio,
 ) -> Ratio | None:
     """Return a ratio over all processes where every compile made the same binary, else over the compiles.
 
@@ -328,7 +344,8 @@ def _ratio(
     """
     if not all(result.timed.processes for result in results):
         return None
-    pairs = [[(process.baseline, other(process)) for process in result.timed.processes] for result in results]
-    if reproducible:
-        return process_ratio([pair for repetition in pairs for pair in repetition], level=level)
-    return mean_ratio([fmean(log_ratio(*pair) for pair in repetition) for repetition in pairs], level=level)
+    values = [
+        [log_ratio_of(process.baseline, other(process)) for process in result.timed.processes] for result in results
+    ]
+    repetitions = [[value] for each in values for value in each] if reproducible else values
+    return mean_ratio([fmean(each) for each in repetitions], level=level)

@@ -3,10 +3,8 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
-from typing import Any
 
-from passsearch.evaluate import Conditions, Samples
+from passsearch.evaluate import Conditions, Samples, summarize_conditions
 from passsearch.measure import (
     CONSUMPTION_OBJECTIVES,
     MIN_GAIN,
@@ -15,7 +13,6 @@ from passsearch.measure import (
     is_improvement,
     mean_ratio,
     noise_floor,
-    ratio_of_medians,
 )
 
 CLEAR = 1.05
@@ -56,6 +53,7 @@ class Confirmation:
 
     Attributes:
         throughput: Throughput of the candidate over the baseline's; ``None`` where nothing runs.
+        throughput_of_medians: The same by the processes' median samples, beside that by their fastest ones.
         compile_time: Number of times the candidate compiles faster.
         compile_twin: Number of times another compile of the baseline is faster than the first; ``None`` where compile
             time is not the objective.
@@ -80,6 +78,7 @@ class Confirmation:
     """
 
     throughput: Ratio | None
+    throughput_of_medians: Ratio | None
     compile_time: Ratio
     compile_twin: Ratio | None
     twin: Ratio | None
@@ -172,24 +171,8 @@ class Confirmation:
 
     @property
     def summary(self) -> Conditions:
-        """Conditions of all processes in one: those of the first, with means of what changes from one to the next."""
-        if not self.conditions:
-            return {}
-        # The first process alone would hide a disturbance of a later one.
-        names = ("steal_percent", "foreign_percent", "rounds_dropped")
-        rows: Any = self.conditions
-        return {**rows[0], **{name: round(fmean(row[name] for row in rows), 2) for name in names}}
-
-    @property
-    def throughput_of_medians(self) -> Ratio | None:
-        """Throughput ratio by the processes' median samples, beside that by their fastest ones."""
-        pairs = list(zip(self.baseline_latency_s, self.latency_s, strict=True))
-        return ratio_of_medians(pairs) if pairs else None
-
-    @property
-    def noise_floor(self) -> float:
-        """Share by which the baseline may differ from itself; infinite where nothing runs."""
-        return noise_floor(self.twin) if self.twin else math.inf
+        """Conditions of all processes in one."""
+        return summarize_conditions(self.conditions)
 
 
 def _is_clear(compile_time: Ratio) -> bool:

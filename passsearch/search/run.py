@@ -233,7 +233,8 @@ class _Execution:
             interrupted=interrupted,
             measured_at=self._folder.measured_at,
         )
-        return {**document, "reproducers": [], "deployment": None}
+        limits = {"trials": self._options.trials, "timeout_s": self._options.timeout_s}
+        return {**document, "limits": limits, "reproducers": [], "deployment": None}
 
     def _make_search(self, analysis: NetworkAnalysis) -> Search:
         session, options, plans = self._session, self._options, self._session.plans
@@ -343,7 +344,8 @@ class _Execution:
     def _confirm(self, best: Scored, scoring: Scoring) -> Confirmation | Failure | None:
         if self._options.repetitions < 1:
             return None
-        two_s = LEAST_REPETITIONS * self._time_plan.compiles_s(scoring.baseline, best)
+        plan = self._time_plan
+        two_s = LEAST_REPETITIONS * (plan.compiles_s(scoring.baseline, best) + plan.windows_s())
         if two_s > self._left_s() + OVERTIME * self._timeout_s:
             reason = f"the time limit leaves no {duration(two_s)} to confirm; the same command with more time continues"
             return Failure("timeout", "measure", "", reason)

@@ -1,6 +1,7 @@
 """The shortlist: the best candidates of a search, measured again side by side in new processes; the winner first."""
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -147,7 +148,8 @@ def _with_samples(scored: Scored, timings: TimedSamples, number: int | None, *, 
         for process in timings.processes
     ]
     ratio = process_ratio(pairs)
-    interval = Interval(gain * ratio.interval.low, gain * ratio.interval.high)
+    # The gain of another reference than the baseline comes from one process, which says nothing about the next.
+    interval = ratio.interval if gain == 1.0 else Interval(0.0, math.inf)
     return replace(
         scored,
         ratio=Ratio(gain * ratio.value, interval),

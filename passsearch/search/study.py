@@ -356,7 +356,7 @@ class Search:
         state = self._evaluator.reach(candidate.pipeline)
         if isinstance(state, Failure):
             self.tally.invalid += 1
-            return self._failed_to_apply(candidate, state)
+            return self._failed_to_apply(candidate, state, is_baseline=is_baseline)
         key = _key(state, candidate.build)
         if key in self._outcomes:
             self.tally.duplicates += 1
@@ -379,7 +379,7 @@ class Search:
             longest_s=self._longest_s,
         )
         if isinstance(outcome, Failure):
-            self._count_failure(candidate, outcome)
+            self._count_failure(candidate, outcome, is_baseline=is_baseline)
             return outcome
         self._count(outcome, is_baseline=is_baseline)
         return outcome
@@ -433,20 +433,20 @@ class Search:
             if scored.built.key not in in_use:
                 self._evaluator.discard(scored.built)
 
-    def _failed_to_apply(self, candidate: Candidate, failure: Failure) -> Failure:
+    def _failed_to_apply(self, candidate: Candidate, failure: Failure, *, is_baseline: bool) -> Failure:
         """Count a failed edge once, however many sequences run into it."""
         _log.debug("%s fails: %s", candidate, failure.reason)
         edge = self._evaluator.graph.failed_edge(candidate.pipeline)
         if edge not in self._explored_edges and edge not in self._counted_edges:
             self._counted_edges.add(edge)
-            self._count_failure(candidate, failure)
+            self._count_failure(candidate, failure, is_baseline=is_baseline)
         return failure
 
-    def _count_failure(self, candidate: Candidate, failure: Failure) -> None:
-        """Count a failure as an evaluation, because it took time as well."""
+    def _count_failure(self, candidate: Candidate, failure: Failure, *, is_baseline: bool) -> None:
+        """Count a failure as an evaluation, because it took time as well; a baseline costs no trial."""
         _log.info("%s fails: %s in %s, %s", candidate, failure.kind, failure.stage, failure.reason)
         self.tally.failures.append((candidate, failure))
-        self.tally.evaluated += 1
+        self.tally.evaluated += not is_baseline
         self._progress(self.tally, None)
 
     def _is_deterministic(self, scored: Scored) -> bool:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from passsearch.evaluate import MeasurementPlans
+from passsearch.measure import CONSUMPTION_OBJECTIVES
 from passsearch.search.confirm import COMPILE_PAIRS, LEAST_REPETITIONS
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Scored
@@ -57,7 +58,16 @@ class TimePlan:
         compile_s = self.compiles_s(baseline, best)
         # Baseline and twin run twice in each process at least.
         process_s = FRESH_PROCESS_S + 4 * min(baseline.latency_s, default=0.0)
-        return compile_s + max(compile_s, self.plans.least_timing_s, self.plans.least_processes * process_s)
+        timing_s = max(compile_s, self.plans.least_timing_s, self.plans.least_processes * process_s)
+        return compile_s + timing_s + self.windows_s()
+
+    def windows_s(self) -> float:
+        """Return about how long the windows of one repetition take, if power or energy is an objective."""
+        if not any(objective.name in CONSUMPTION_OBJECTIVES for objective in self.options.objectives):
+            return 0.0
+        plan = self.plans.final_windows
+        # Baseline, candidate and twin; settling takes up to half as long again.
+        return 3 * plan.windows * (plan.window_s + 1.25 * plan.settle_s)
 
     def compiles_s(self, baseline: Scored, best: Scored) -> float:
         """Return about how long the compiles of one repetition take."""

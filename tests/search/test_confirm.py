@@ -97,6 +97,43 @@ def test_compiles_that_differ_are_the_repetitions(kind: type[SimulatedEvaluator]
     assert confirmation.throughput is not None
     assert confirmation.reproducible is reproducible and not confirmation.same_binary
     assert confirmation.throughput.interval.low < 1.1 < confirmation.throughput.interval.high
+    assert confirmation.throughput_of_medians is not None
+    widths = [
+        each.interval.high - each.interval.low for each in (confirmation.throughput, confirmation.throughput_of_medians)
+    ]
+    # Both are intervals over the same repetitions, at the same level.
+    assert 1 / 3 < widths[1] / widths[0] < 3
+
+
+class FailingCompile(SimulatedEvaluator):
+    """A machine on which one repetition meets a full disk."""
+
+    def __init__(self, *arguments: Any, turn: int) -> None:
+        super().__init__(*arguments)
+        self.turn = turn
+
+    def compile_fresh(
+        self, key: str, candidate: Candidate, *, timing_key: str, kinds: Sequence[str]
+    ) -> FreshCompile | Failure:
+        """Return a compile, or that the disk is full."""
+        if key.startswith(f"fresh-{self.turn}-"):
+            return Failure("infra", "build", "", "the disk is full")
+        return super().compile_fresh(key, candidate, timing_key=timing_key, kinds=kinds)
+
+
+def test_an_accident_of_the_machine_ends_the_repetitions_and_keeps_the_earlier_ones() -> None:
+    machine = Machine(Noise(), 3)
+    assert confirmed(FailingCompile(machine, {"Fast": 1.1}, turn=2)).repetitions == 2
+    failure = confirm(
+        FailingCompile(machine, {"Fast": 1.1}, turn=1),
+        FAST,
+        baseline=BASELINE,
+        twin=Path("root"),
+        repetitions=3,
+        objective="throughput",
+        progress=lambda _: None,
+    )
+    assert isinstance(failure, Failure) and failure.reason == "the disk is full; the same command continues"
 
 
 def test_a_large_gain_is_confirmed_in_the_fewest_repetitions_and_a_small_one_takes_more() -> None:
@@ -165,7 +202,7 @@ def test_processes_are_added_until_the_floor_would_not_hide_a_gain() -> None:
     equals = [noisy_equals(seed) for seed in range(10)]
     assert not any(each.improves("throughput", keep_throughput=0.0) for each in equals)
     hidden = [each for each in equals if each.throughput and each.throughput.interval.high > 1.01]
-    assert all(each.noise_floor < 0.01 or each.repetitions == PLANS.most_repetitions for each in hidden)
+    assert all(each.floor("throughput") < 0.01 or each.repetitions == PLANS.most_repetitions for each in hidden)
     assert max(each.repetitions for each in equals) > 3
 
 

@@ -147,6 +147,22 @@ def test_a_failed_edge_is_counted_once_however_many_sequences_run_into_it() -> N
     assert study.tally.invalid == 2 and study.tally.evaluated == 2, "one for the edge, one for the candidate"
 
 
+def test_a_level_that_fails_costs_no_trial() -> None:
+    study = Search(
+        FailingCandidates(Machine(Noise(), 0), {}),
+        Space(load("relay"), (), frozenset()),
+        options=RunOptions((Objective.parse("throughput"),), 1),
+        baselines=[BASELINE, Candidate(Pipeline.parse("Crash"), name="O9")],
+        default_baseline="O3",
+        first=[Candidate(Pipeline.parse("Equal"))],
+        elapsed_s=lambda: 0.0,
+        progress=lambda *_: None,
+    )
+    study.run()
+    assert [candidate.name for candidate, _ in study.tally.failures] == ["O9"]
+    assert study.tally.evaluated == 1 and len(study.scored) == 2, "the baseline and the candidate"
+
+
 class SlowBaseline(KnownCandidates):
     """A baseline that takes seconds; counts what every artifact is timed beside."""
 
@@ -181,6 +197,8 @@ def test_candidates_are_timed_beside_a_far_faster_one_and_compared_with_the_base
     assert str(ranked[0].candidate.pipeline) == "Quick"
     ratios = {str(each.candidate.pipeline): each.ratio.value for each in ranked if each.ratio}
     assert ratios == pytest.approx({"Fast": 120, "Quick": 150, "Equal": 130}, rel=0.1)
+    # How much faster than the baseline the reference is comes from one process, which has no interval.
+    assert {each.ratio.to_json()["interval"] for each in ranked if each.ratio} == {None}
 
 
 class Remembering(KnownCandidates):

@@ -20,8 +20,8 @@ def scored(latency_s: float, compile_s: float) -> Scored:
 SLOW, FAST = scored(1.7, 20.0), scored(0.02, 20.0)
 
 
-def plan(timeout_s: float, repetitions: int = 3) -> TimePlan:
-    options = RunOptions((Objective.parse("throughput"),), 40, timeout_s=timeout_s, repetitions=repetitions)
+def plan(timeout_s: float, repetitions: int = 3, objective: str = "throughput") -> TimePlan:
+    options = RunOptions((Objective.parse(objective),), 40, timeout_s=timeout_s, repetitions=repetitions)
     return TimePlan(MeasurementPlans(), options)
 
 
@@ -34,6 +34,11 @@ def test_a_far_faster_winner_gets_three_repetitions_where_time_allows() -> None:
     further_s = long.compiles_s(SLOW, FAST)  # a fourth compile, for the compile time only
     assert repetitions_in(long.reserve_s(SLOW, FAST) - further_s, long) == pytest.approx(3)
     assert repetitions_in(short.reserve_s(SLOW, FAST), short) == pytest.approx(2)
+
+
+def test_the_windows_of_energy_are_part_of_a_repetition() -> None:
+    windows_s = plan(1200.0, objective="energy").repetition_s(SLOW, FAST) - plan(1200.0).repetition_s(SLOW, FAST)
+    assert windows_s == pytest.approx(62, abs=1), "three windows of 5 s for each of three artifacts"
 
 
 def test_a_search_without_a_fast_winner_leaves_its_usual_share() -> None:
