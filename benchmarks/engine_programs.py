@@ -21,10 +21,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
 
+from passsearch.core import physical_cores
 from passsearch.engines import EngineSpec, declarations, engine_spec
 from passsearch.engines.client import EngineFailure, EngineProcess
 from passsearch.errors import EnvironmentFault
-from passsearch.evaluate import physical_cores
 from passsearch.frontends import OnnxNetwork, resolve_onnx
 from passsearch.measure import probe
 from passsearch.toolchain import cache_folder

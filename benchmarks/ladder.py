@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from passsearch.evaluate import physical_cores
+from passsearch.core import physical_cores
 from passsearch.measure import mean_interval, mean_ratio, probe
 from passsearch.toolchain import get_toolchain, host_target
 

@@ -89,7 +89,7 @@ def table(document: Mapping[str, Any]) -> str:
 
 def main() -> None:
     """Start the processes, write the JSON and print the table."""
-    from passsearch.evaluate import physical_cores
+    from passsearch.core import physical_cores
     from passsearch.measure import probe
     from passsearch.toolchain import get_toolchain, host_target
 

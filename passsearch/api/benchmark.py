@@ -23,7 +23,16 @@ from passsearch.api.common import (
 )
 from passsearch.api.engine_artifacts import compile_as_deployed
 from passsearch.api.results import EngineBenchmark
-from passsearch.core import DEADLINE_S, Candidate, InputTypes, TensorType, check_arguments, read_inputs, timestamp
+from passsearch.core import (
+    DEADLINE_S,
+    Candidate,
+    InputTypes,
+    TensorType,
+    check_arguments,
+    physical_cores,
+    read_inputs,
+    timestamp,
+)
 from passsearch.engines import (
     EngineFailure,
     EnginePlan,
@@ -36,7 +45,7 @@ from passsearch.engines import (
     unknown_engine_error,
 )
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.evaluate import WorkerLimits, open_session, physical_cores
+from passsearch.evaluate import WorkerLimits, open_session
 from passsearch.frontends import ModelFile, OnnxNetwork, resolve_onnx
 from passsearch.measure import probe
 from passsearch.search import analyze_network, with_prerequisites
@@ -279,7 +288,8 @@ def _check_samples(file: Path, types: Mapping[str, TensorType]) -> None:
     try:
         with file.open("rb") as opened:
             content = np.load(opened)
-            shapes = {name: content[name].shape for name in getattr(content, "files", ())}
+            arrays = {name: content[name] for name in getattr(content, "files", ())}
+            shapes = {name: array.shape for name, array in arrays.items()}
     except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise UserError(f"Cannot read `{file}` as a NumPy file (.npz): {error}") from error
     if missing := [name for name in ("labels", *types) if name not in shapes]:
@@ -293,6 +303,13 @@ def _check_samples(file: Path, types: Mapping[str, TensorType]) -> None:
                 f"`{name}` of `{file}` has the shape {shapes[name]}; the network takes {tuple(kind.shape)}, and there "
                 f"are {shapes['labels'][0] if shapes['labels'] else 0} labels."
             )
+        if arrays[name].dtype != kind.dtype:
+            raise UserError(
+                f"`{name}` of `{file}` is {arrays[name].dtype}; the network takes {kind.dtype}. Write it with "
+                f".astype('{kind.dtype}')."
+            )
+        if shapes[name][0] < kind.shape[0]:
+            raise UserError(f"`{file}` has {shapes[name][0]} samples, and the batch size is {kind.shape[0]}; add some.")
 
 
 def _reference_engines(file: ModelFile, python: Path | None) -> list[EngineSpec]:

@@ -23,7 +23,7 @@ from passsearch.core import (
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
 from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, WorkerLimits, open_session
-from passsearch.export import read_pipeline
+from passsearch.export import PIPELINE, read_pipeline
 from passsearch.frontends import ModelFile, resolve
 from passsearch.report import ProgressBar, in_ipython
 from passsearch.search import named_candidate, session_settings
@@ -187,7 +187,7 @@ def read_candidate(session: Session, text: str, *, trust: bool) -> Candidate:
     """
     if text.endswith(".json"):
         file = read_pipeline(Path(text))
-        candidate = Candidate(file.pipeline, file.build, Path(text).stem)
+        candidate = Candidate(file.pipeline, file.build, _file_name(Path(text), session))
         require_trust(text, find_folders(candidate.pipeline), trust=trust)
     elif run := _last_run(session) if text == TUNED else _run_folder(text, session):
         candidate = _winner(run, session)
@@ -199,10 +199,22 @@ def read_candidate(session: Session, text: str, *, trust: bool) -> Candidate:
     return candidate
 
 
+def _file_name(path: Path, session: Session) -> str:
+    """Return the name of a pipeline file's candidate: that of its folder if `export` named the file.
+
+    A file that is called like another pipeline keeps its path, so that nobody takes it for that one.
+    """
+    name = path.absolute().parent.name if path.name == PIPELINE else path.stem
+    return str(path) if name in _names(session) else name
+
+
+def _names(session: Session) -> set[str]:
+    return {*(baseline.name for baseline in session.dialect.baselines), *session.catalog.sequences}
+
+
 def _run_folder(text: str, session: Session) -> Path | None:
     """Return the run folder of this path; ``None`` if there is none, or a pipeline has this name."""
-    names = {*(baseline.name for baseline in session.dialect.baselines), *session.catalog.sequences}
-    if not text or text in names:
+    if not text or text in _names(session):
         return None
     try:
         return Path(text) if (Path(text) / RESULT).is_file() else None
@@ -234,7 +246,8 @@ def _winner(run: Path, session: Session) -> Candidate:
             f"The run `{run}` is of the dialect `{recorded}`, and the toolchain of `{session.dialect.name}`."
         )
     best = result["best"]
-    return Candidate(Pipeline.parse(best["pipeline"]), BuildOptions.from_json(best["build"]), run.name)
+    name = str(run) if run.name in _names(session) else run.name
+    return Candidate(Pipeline.parse(best["pipeline"]), BuildOptions.from_json(best["build"]), name)
 
 
 def refuse_unreadable(objectives: Sequence[Objective], session: Session) -> None:

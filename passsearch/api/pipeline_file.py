@@ -1,6 +1,7 @@
 """``load_pipeline``: the passes of an exported pipeline, for a module in the user's own process."""
 
 import logging
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -25,10 +26,12 @@ class LoadedPipeline:
     Attributes:
         deployment: The content of the file.
         factories: ``module:function`` that makes the pass, by pass name.
+        folders: Folders of the user's own catalogs, beside which their modules lie.
     """
 
     deployment: Deployment
     factories: dict[str, str]
+    folders: tuple[str, ...] = ()
 
     @property
     def pipeline(self) -> Pipeline:
@@ -55,6 +58,8 @@ class LoadedPipeline:
             )
         home, _, name = deployment.dialect.bridge.partition(":")
         bridge = getattr(import_module(home), name)(deployment.target)
+        # Behind the others, as in a worker: a file beside a catalog must not hide an installed module.
+        sys.path += [folder for folder in self.folders if folder not in sys.path]
         is_recorded = _hash(bridge, module) == deployment.ir_hashes[0].rstrip("+")
         _log.debug("the module is %s network of the pipeline", "the" if is_recorded else "not the")
         for place, step in enumerate(deployment.pipeline.passes, start=1):
@@ -62,6 +67,11 @@ class LoadedPipeline:
                 module = bridge.apply(module, step, factory=self.factories[step.name])
             except CompileError as error:
                 raise UserError(f"Pass {place}, {step}, fails on this module: {error}") from error
+            except ImportError as error:
+                raise UserError(
+                    f"Pass {place}, {step}, cannot be imported ({error}); name its catalog: "
+                    'load_pipeline(…, catalogs=["own.yaml"]).'
+                ) from error
             # A recorded hash ends with "+" if another IR of the search had the same hash.
             if is_recorded and _hash(bridge, module) != deployment.ir_hashes[place].rstrip("+"):
                 raise UserError(f"After pass {place}, {step}, the IR is not the recorded one; was TVM built otherwise?")
@@ -81,7 +91,8 @@ def load_pipeline(path: str | Path, *, catalogs: Sequence[str | Path] = (), trus
         UserError: The file cannot be read, or it names passes that are in no catalog.
     """
     deployment = read_pipeline(Path(path))
-    catalog = load(deployment.dialect.name, *catalog_paths(catalogs))
+    files = catalog_paths(catalogs)
+    catalog = load(deployment.dialect.name, *files)
     factories = check_factories(
         deployment.pipeline,
         deployment.factories,
@@ -89,7 +100,7 @@ def load_pipeline(path: str | Path, *, catalogs: Sequence[str | Path] = (), trus
         file=deployment.network.with_name("pipeline.json"),
         trust=trust,
     )
-    return LoadedPipeline(deployment, factories)
+    return LoadedPipeline(deployment, factories, tuple(sorted({str(file.resolve().parent) for file in files})))
 
 
 def _hash(bridge: Any, module: Any) -> str:

@@ -1,7 +1,7 @@
 """Batch jobs: many searches from one YAML file, on this machine or on the nodes of a Slurm cluster."""
 
 from passsearch.batch.collect import collect
-from passsearch.batch.cross import CrossJob, cross_jobs, cross_rows, write_pipelines
+from passsearch.batch.cross import CrossJob, cross_jobs, cross_rows
 from passsearch.batch.job import BatchJob, TuneJob, tune_jobs
 from passsearch.batch.jobs_file import EXECUTORS, Device, JobsFile, Network, read_jobs
 from passsearch.batch.queues import LocalQueue, Queue, QueueState, SlurmQueue, open_queue
@@ -35,5 +35,4 @@ __all__ = [
     "submit",
     "tune_jobs",
     "wait",
-    "write_pipelines",
 ]

@@ -1,22 +1,22 @@
 """Each device's winner on the other devices: does a sequence that was found on one help on another."""
 
-import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from passsearch.api import Progress, TuneResult, compare
+from passsearch.api import Progress, compare
 from passsearch.batch.job import BatchJob, TuneJob, digest, plain_name
 from passsearch.batch.records import RECORDS
-from passsearch.core import Json, parse_json, replace_durably, safe_file_name
-from passsearch.export import PIPELINE
+from passsearch.core import Json, parse_json, safe_file_name
 from passsearch.store import write_json
 
 CROSS = "cross"
 """Folder of the comparisons, among the records."""
+
+SHARED_OPTIONS = ("tolerance", "deadline", "memory", "catalogs", "trust")
+"""Options of a search that hold for a comparison of its winner too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class CrossJob(BatchJob):
 
     @property
     def folder(self) -> Path:
-        """Folder of the winners' pipeline files and of the comparison."""
+        """Folder of the comparison."""
         return self.runs / RECORDS / CROSS / self.name
 
     @property
@@ -55,10 +55,10 @@ class CrossJob(BatchJob):
     def run(self, progress: Progress) -> bool:
         """Compare; an interruption leaves nothing to go on with, so it begins anew then."""
         search, options = self.search, self.search.options
-        shared = {name: options[name] for name in ("tolerance", "deadline", "catalogs", "trust") if name in options}
+        shared = {name: options[name] for name in SHARED_OPTIONS if name in options}
         document = compare(
             search.network.model,
-            [self.baseline, *(str(self.folder / f"{place}.json") for place in self.winners)],
+            [self.baseline, *(str(self.runs / name) for name in self.winners.values())],
             batch=search.network.batch,
             inputs=list(search.network.inputs) or None,
             toolchain=search.toolchain,
@@ -66,6 +66,7 @@ class CrossJob(BatchJob):
             progress=progress,
             **shared,
         )
+        self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self.folder / "comparison.json", document)
         return True
 
@@ -79,20 +80,6 @@ def cross_jobs(jobs: Iterable[TuneJob]) -> list[CrossJob]:
             dialect = job.result["toolchain"]["dialect"]
             groups[job.network, job.objective, dialect].append(job)
     return [_cross_job(job, group) for group in groups.values() if len(group) > 1 for job in group]
-
-
-def write_pipelines(job: CrossJob) -> None:
-    """Write the pipeline files that a comparison needs, from the runs."""
-    job.folder.mkdir(parents=True, exist_ok=True)
-    allowed = {name: job.search.options[name] for name in ("catalogs", "trust") if name in job.search.options}
-    # The name of the job has a digest of the winners, so a file that is there is the right one.
-    missing = {place: name for place, name in job.winners.items() if not (job.folder / f"{place}.json").exists()}
-    for place, name in missing.items():
-        result = TuneResult.read(job.runs / name, **allowed)
-        with TemporaryDirectory() as folder:
-            partial = job.folder / f"{place}.partial"
-            shutil.copy(result.export(Path(folder) / "deploy") / PIPELINE, partial)
-            replace_durably(partial, job.folder / f"{place}.json")
 
 
 def cross_rows(jobs: Iterable[CrossJob]) -> list[dict[str, Json]]:
@@ -127,7 +114,7 @@ def _places(group: Sequence[TuneJob]) -> dict[str, str]:
 
 
 def _rows(job: CrossJob, comparison: Mapping[str, Any]) -> list[dict[str, Json]]:
-    own = next(place for place, name in job.winners.items() if name == job.search.name)
+    place_of = {name: place for place, name in job.winners.items()}
     rows = {row["name"]: row for row in comparison["rows"]}
     pairs = {(pair["first"], pair["second"]): pair for pair in comparison["pairs"]}
     baseline = rows[job.baseline]
@@ -136,16 +123,16 @@ def _rows(job: CrossJob, comparison: Mapping[str, Any]) -> list[dict[str, Json]]
             "network": job.search.network.text,
             "objective": job.search.objective,
             "found_on": place,
-            "measured_on": own,
-            "pipeline": rows[place]["pipeline"],
+            "measured_on": place_of[job.search.name],
+            "pipeline": rows[name]["pipeline"],
             "baseline": job.baseline,
-            **_against(pairs, job.baseline, place, prefix="baseline"),
-            **_against(pairs, own, place, prefix="own"),
+            **_against(pairs, job.baseline, name, prefix="baseline"),
+            **_against(pairs, job.search.name, name, prefix="own"),
             "baseline_compile_s": baseline.get("compile_s"),
-            "compile_s": rows[place].get("compile_s"),
-            "failure": (rows[place].get("failure") or {}).get("reason"),
+            "compile_s": rows[name].get("compile_s"),
+            "failure": (rows[name].get("failure") or {}).get("reason"),
         }
-        for place in job.winners
+        for name, place in place_of.items()
     ]
 
 

@@ -100,7 +100,8 @@ class TuneJob(BatchJob):
     @property
     def is_finished(self) -> bool:
         """True if the run has a result by these limits; larger limits continue it."""
-        return self.result is not None and not self._limits_grew()
+        result = self.result
+        return result is not None and not self._limits_grew(result)
 
     def run(self, progress: Progress) -> bool:
         """Search; return False if it was interrupted."""
@@ -117,15 +118,22 @@ class TuneJob(BatchJob):
         )
         return not result.document["interrupted"]
 
-    def _limits_grew(self) -> bool:
-        try:
-            settings = parse_json((self.folder / "run.json").read_text())
-        except (FileNotFoundError, ValueError):
-            return False  # the result is there, and nothing says by which limits
-        timeout, earlier = self.options.get("timeout"), settings.get("timeout_s")
+    def _limits_grew(self, result: Mapping[str, Any]) -> bool:
+        # Not those of `run.json`, which are of the newest start: that one may have been cut off.
+        limits = result.get("limits") or self._limits_of_earlier_versions()
+        if limits is None:
+            return False  # nothing says by which limits the result was made
+        timeout, earlier = self.options.get("timeout"), limits.get("timeout_s")
         # No time limit is the largest one.
         longer = earlier is not None and (timeout is None or timeout > earlier)
-        return bool(longer or self.options.get("trials", USUAL_TRIALS) > settings.get("trials", 0))
+        return bool(longer or self.options.get("trials", USUAL_TRIALS) > limits.get("trials", 0))
+
+    def _limits_of_earlier_versions(self) -> Mapping[str, Any] | None:
+        try:
+            settings: Mapping[str, Any] = parse_json((self.folder / "run.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return settings
 
 
 def tune_jobs(file: JobsFile) -> list[TuneJob]:

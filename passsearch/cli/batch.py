@@ -98,9 +98,6 @@ def cross(file: JobsPath, *, executor: Executor = None, wait: Wait = False, as_j
 
     content = batch.read_jobs(file)
     jobs = batch.cross_jobs(batch.tune_jobs(content))
-    for job in jobs:
-        if not job.is_finished:
-            batch.write_pipelines(job)
     name = executor or content.executor
     if name == "local":
         _require_toolchains([job.search for job in jobs])

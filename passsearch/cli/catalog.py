@@ -107,7 +107,8 @@ def learn(
     By class: passes that change nothing, and pairs of passes whose order does not matter.
     """
     from passsearch.catalog import format_proposal, summarize_spaces
-    from passsearch.cli.explore import read_certificate, write_text
+    from passsearch.cli.explore import read_certificate
+    from passsearch.cli.output import write_text
 
     documents = [read_certificate(path) for path in certificates]
     text = format_proposal(documents)

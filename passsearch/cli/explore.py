@@ -1,7 +1,6 @@
 """``explore``: the whole space of a network's pipelines."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +25,7 @@ from passsearch.cli.options import (
     Trust,
     number_option,
 )
-from passsearch.cli.output import NEGATIVE, print_note, print_result, split_names
+from passsearch.cli.output import NEGATIVE, print_result, require_writable, split_names, write_text
 from passsearch.core import DEADLINE_S, parse_json, read_inputs
 from passsearch.errors import UserError
 
@@ -91,6 +90,16 @@ def explore(
     network |= {"catalogs": catalogs or (), "trust": trust, "deadline": deadline, "memory": memory}
     check_environment(toolchain)
     if check is not None:
+        given: dict[str, object] = {
+            "--passes": passes,
+            "--additional": additional,
+            "--every": every or None,
+            "--depth": depth,
+        }
+        given |= {"--states": states, "--timeout": timeout, "--out": out, "--picture": picture}
+        given |= {"--fresh": fresh or None, "--target": target}
+        if unused := [name for name, value in given.items() if value is not None]:
+            raise UserError(f"`--check` explores nothing, so {unused[0]} says nothing; leave it out.")
         return _check_certificate(check, model, sample=sample, seed=seed, network=network, as_json=as_json)
     # Before the exploration, which can take hours: a file that cannot be written must not be noticed only then.
     require_writable(*(path for path in (out, picture) if path is not None))
@@ -150,30 +159,3 @@ def read_certificate(path: Path) -> Mapping[str, Any]:
     if not isinstance(document, dict) or not set(document) >= CERTIFICATE_KEYS:
         raise UserError(f"`{path}` holds no explored space; make one with: {command}")
     return document
-
-
-def require_writable(*paths: Path) -> None:
-    """Raise an error if one of the files cannot be written."""
-    for path in paths:
-        folder = path.absolute().parent
-        if path.is_dir():
-            raise UserError(f"Cannot write `{path}`: it is a folder; name a file in it.")
-        if not folder.is_dir():
-            raise UserError(
-                f"Cannot write `{path}`: there is no folder `{path.parent}`; make it or choose another file."
-            )
-        if not os.access(path if path.exists() else folder, os.W_OK):
-            raise UserError(f"Cannot write `{path}`: permission denied; choose another file.")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file and print a note about it.
-
-    Raises:
-        UserError: The file cannot be written.
-    """
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"Cannot write `{path}`: {error.strerror}; choose another file.") from None
-    print_note(f"wrote {path}")

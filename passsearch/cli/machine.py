@@ -104,9 +104,12 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Register a Python interpreter that has its own TVM."""
+    from passsearch.engines import engine_environments
     from passsearch.report import toolchains_text
     from passsearch.toolchain import add_toolchain
 
+    if name in engine_environments():
+        raise UserError(f"`{name}` is the name of an engine; choose another name for the toolchain.")
     row = add_toolchain(name, python).to_json()
     print_result({"toolchain": row}, toolchains_text([row]), as_json=as_json)
 
@@ -121,10 +124,11 @@ def remove(
     Deletes its environment too, if `toolchain install` made it.
     """
     from passsearch.engines import engine_environments
-    from passsearch.toolchain import remove_engine, remove_toolchain
+    from passsearch.toolchain import list_toolchains, remove_engine, remove_toolchain
 
     environment = engine_environments().get(name)
-    if environment is not None:
+    # Earlier versions allowed a toolchain with the name of an engine.
+    if environment is not None and all(toolchain.name != name for toolchain in list_toolchains()):
         remove_engine(environment)
         print_result({"engine": {"name": name}}, f"Removed the environment of engine {name}.", as_json=as_json)
         return

@@ -17,7 +17,7 @@ from passsearch.cli.options import (
     ToolchainName,
     Trust,
 )
-from passsearch.cli.output import print_note, print_result, split_names
+from passsearch.cli.output import print_result, require_writable, split_names, write_text
 from passsearch.core import DEADLINE_S, read_inputs
 
 
@@ -50,6 +50,8 @@ def profile(
 ) -> None:
     """Show the time of every kernel in its place, by block, and what bounds it."""
     types = read_inputs(inputs)
+    if svg is not None:
+        require_writable(svg)
     from passsearch import api
     from passsearch.report import ProgressBar, chart_svg, profile_chart, profile_text
 
@@ -68,7 +70,7 @@ def profile(
             trust=trust,
             progress=progress,
         )
-    if svg is not None:
-        svg.write_text(chart_svg(profile_chart(document, "roofline")) + "\n")
-        print_note(f"Wrote {svg}")
     print_result(document, profile_text(document), as_json=as_json)
+    if svg is not None:
+        # After the result, which has taken minutes: some profiles have no roofline.
+        write_text(svg, chart_svg(profile_chart(document, "roofline")) + "\n")

@@ -54,9 +54,13 @@ def audit(
     ] = False,
     toolchain: ToolchainName = None,
     confirm: Annotated[
-        int,
-        number_option("confirm", metavar="N", text="Fewest fresh compiles; more if the verdict is unclear."),
-    ] = USUAL_REPETITIONS,
+        int | None,
+        number_option(
+            "confirm",
+            metavar="N",
+            text=f"Fewest fresh compiles ({USUAL_REPETITIONS}); more if the verdict is unclear.",
+        ),
+    ] = None,
     deadline: Deadline = DEADLINE_S,
     memory: Memory = None,
     catalogs: Catalogs = None,
@@ -67,6 +71,8 @@ def audit(
 
     Exits 1 if the run's claim does not hold.
     """
+    if aa and confirm is not None:
+        raise UserError("`--aa` compares the baseline with itself and confirms nothing; leave out `--confirm`.")
     from passsearch import api
     from passsearch.report import ProgressBar, audit_text, comparison_text
 
@@ -88,7 +94,7 @@ def audit(
             document = api.audit(
                 subject,
                 toolchain=toolchain,
-                confirm=confirm,
+                confirm=USUAL_REPETITIONS if confirm is None else confirm,
                 deadline=deadline,
                 memory=memory,
                 catalogs=catalogs or (),

@@ -4,6 +4,7 @@ from passsearch.core.architecture import UNKNOWN_CLASS, ArchitectureClass, Featu
 from passsearch.core.arguments import NUMBERS, RULES, check_arguments
 from passsearch.core.candidate import BuildOptions, Candidate
 from passsearch.core.cases import MAIN, Calls, Case, read_calls
+from passsearch.core.child_environment import child_environment
 from passsearch.core.durable import replace_durably
 from passsearch.core.file_name import safe_file_name
 from passsearch.core.folder_size import folder_bytes
@@ -44,6 +45,7 @@ from passsearch.core.measurement import (
 from passsearch.core.notice import NOTICE_LOG
 from passsearch.core.passes import Json, PassSpec, Pipeline, parse_json
 from passsearch.core.printable import printable
+from passsearch.core.processors import physical_cores, usable_processors
 from passsearch.core.step import Step
 from passsearch.core.suggestion import suggest_name
 from passsearch.core.summary import ModuleSummary, Operator, TensorType
@@ -95,12 +97,14 @@ __all__ = [
     "TensorType",
     "bind_inputs",
     "check_arguments",
+    "child_environment",
     "folder_bytes",
     "format_input",
     "interruptible",
     "parse_input",
     "parse_json",
     "parse_objectives",
+    "physical_cores",
     "printable",
     "read_calls",
     "read_inputs",
@@ -111,4 +115,5 @@ __all__ = [
     "strict_limit",
     "suggest_name",
     "timestamp",
+    "usable_processors",
 ]

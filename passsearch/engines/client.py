@@ -11,7 +11,8 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
-from passsearch.worker import bootstrap_code, child_environment
+from passsearch.core import child_environment
+from passsearch.worker import bootstrap_code
 
 OPEN_DEADLINE_S, RUN_DEADLINE_S = 1800.0, 900.0
 

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from passsearch.core import TensorType, safe_file_name
+from passsearch.core import TensorType, safe_file_name, usable_processors
 from passsearch.dialects.contract import random_inputs
 from passsearch.engines.client import OPEN_DEADLINE_S, EngineFailure, EngineProcess, EngineSpec
 from passsearch.engines.contract import Array
@@ -77,7 +76,8 @@ class EngineRecord:
         energy_j: Joules of one inference, by process and round; empty where there is no meter.
         power_w: Mean power of a visit in watts, by process and round.
         artifact_bytes: Size of the files that the engine loads.
-        accuracy: Share of labelled samples that it classifies right, with their numbers; ``None`` without labels.
+        accuracy: Share of labelled samples that it classifies right, with their numbers, or the reason why it is not
+            known; ``None`` without labels.
         kernels: Name and seconds of each kernel of one inference, by the engine's own profiler.
         no_kernels: Reason why there are none; empty if none were asked for.
         idle_share: Largest share of a core that the process used between its visits; 0 if its threads sleep then.
@@ -314,9 +314,9 @@ class Visitor:
         try:
             answer = self._process.ask("classify", file=str(samples))
         except EngineFailure as error:
-            self.record.failure = str(error)
+            self.record.accuracy = {"unavailable": str(error)}  # what the engine's speed is does not depend on it
             return
-        self.record.accuracy = {"value": answer["correct"] / max(1, answer["count"]), **answer}
+        self.record.accuracy = {"value": answer["correct"] / answer["count"], **answer}
 
     def list_kernels(self) -> None:
         """Ask the engine's profiler for the kernels of one inference; after the rounds, as it may slow the engine."""
@@ -395,7 +395,7 @@ class Visitor:
     def _timed(self, verb: str, **request: Any) -> tuple[dict[str, Any], Visit]:
         """Return the answer to a request that runs inferences, and the times of the cores meanwhile."""
         time.sleep(self._plan.pause_s)
-        usable = sorted(os.sched_getaffinity(0))
+        usable = usable_processors()
         cores = usable if self.record.spec.own_threads else usable[: self._plan.threads]
         before, energy_before_j = CpuTimes.read(cores), self._energy_j()
         answer = self._process.ask(verb, **request)

@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from passsearch.core import usable_processors
 from passsearch.engines.contract import Engine, Inputs
 from passsearch.engines.lanes import Lanes
 
@@ -152,7 +153,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what engines print goes to the log
     if threads := int(sys.argv[1]):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+        os.sched_setaffinity(0, usable_processors()[:threads])
     server = Server()
     for line in sys.stdin:
         request = json.loads(line)

@@ -266,6 +266,9 @@ def _check_replaceable(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise UserError(f"`{folder}` is a file; a folder is needed. Choose another with --to.")
+    if Path.cwd().is_relative_to(folder.resolve()):
+        # It is replaced as a whole, so the shell would be left in a folder that is deleted.
+        raise UserError(f"`{folder}` holds the working folder; export from another one, or choose another with --to.")
     present = {entry.name for entry in folder.iterdir()}
     if not present:
         return

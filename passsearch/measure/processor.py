@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from passsearch.core import usable_processors
+
 _CPU = "/sys/devices/system/cpu/cpu{}/"
 _CLOCK, _THROTTLES = _CPU + "cpufreq/scaling_cur_freq", _CPU + "thermal_throttle/core_throttle_count"
 
@@ -60,8 +62,8 @@ def _stat_rows(cores: Sequence[int]) -> list[list[int]]:
 
 
 def pin_process(threads: int) -> list[int]:
-    """Pin this process to the first ``threads`` of its cores and return these cores."""
-    cores = sorted(os.sched_getaffinity(0))[:threads]
+    """Pin this process to one processor for each of ``threads`` and return them: on as many cores as there are."""
+    cores = usable_processors()[:threads]
     # Affinity belongs to a thread: those that already run must be pinned one by one.
     for task in Path("/proc/self/task").iterdir():
         os.sched_setaffinity(int(task.name), cores)

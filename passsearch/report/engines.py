@@ -96,7 +96,7 @@ def further_table(
     columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
         **{f"items/s, {count} at once": partial(_together, str(count)) for count in counts},
         "own threads": lambda row: _own_threads(row.get("own_threads")),
-        "accuracy": lambda row: MISSING if "accuracy" not in row else f"{100 * row['accuracy']['value']:.2f} %",
+        "accuracy": lambda row: _accuracy(row.get("accuracy")),
         "J": lambda row: format_number(row.get("energy_j")),
         "W": lambda row: format_number(row.get("power_w")),
         "file MB": lambda row: format_megabytes(row.get("artifact_bytes")),
@@ -131,6 +131,12 @@ def _together(count: str, row: Mapping[str, Any]) -> str:
     low, high = rate["interval"] or (None, None)
     ends = None if low is None else [row["batch"] * low, row["batch"] * high]
     return format_interval(row["batch"] * rate["median"], ends, decimals=1)
+
+
+def _accuracy(accuracy: Mapping[str, Any] | None) -> str:
+    if accuracy is None:
+        return MISSING
+    return "failed" if "unavailable" in accuracy else f"{100 * accuracy['value']:.2f} %"
 
 
 def _own_threads(row: Mapping[str, Any] | None) -> str:

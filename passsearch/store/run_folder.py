@@ -97,16 +97,20 @@ class RunFolder:
 
     def abandon(self) -> None:
         """Close the folder and, if its log is empty, remove it: a mistaken command must not block the corrected one."""
-        self.close()
         if self.log.latest:
+            self.close()
             return
         _log.debug("removing %s: nothing was measured", self.path)
-        shutil.rmtree(self.artifacts, ignore_errors=True)
-        for name in ("run.json", "log.jsonl", ".lock"):
-            (self.path / name).unlink(missing_ok=True)
-        # The folder may hold files of others; then it stays.
-        with contextlib.suppress(OSError):
-            self.path.rmdir()
+        try:
+            self.log.close()
+            shutil.rmtree(self.artifacts, ignore_errors=True)
+            for name in ("run.json", "log.jsonl", ".lock"):
+                (self.path / name).unlink(missing_ok=True)
+            # The folder may hold files of others; then it stays.
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+        finally:
+            self._lock.release()  # last: what another process writes after it has opened the folder must stay
 
     def close(self) -> None:
         """Close the log and release the lock."""

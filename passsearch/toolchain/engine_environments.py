@@ -61,12 +61,13 @@ def install_engine(
         raise UserError(f"`{find_links}` is not a folder; give one that holds the wheels.")
     folder = _folder(environment)
     with hold_lock(f"install-{environment.name}", timeout_s=INSTALL_TIMEOUT_S):
-        host = describe(absolute(python or Path(sys.executable)))
+        host, installed = describe(absolute(python or Path(sys.executable))), engine_python(environment)
+        # Unless the user asks for a Python, an environment of another one will do.
+        if installed is not None:
+            own = host if python else describe(installed)
+            if _read_marker(folder) == _marker(environment, own):
+                return installed
         lock = _lock(environment, host)
-        marker = {"digest": _digest(environment, lock), "python": host.version_text}
-        installed = engine_python(environment)
-        if installed is not None and _read_marker(folder) == marker:
-            return installed
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             delete_leftovers(folder)
@@ -77,7 +78,7 @@ def install_engine(
                 pip = make_pip(python=interpreter, install_arguments=environment.name, find_links=find_links)
                 _install_packages(environment, pip, lock=lock, progress=progress)
                 _check_import(environment, interpreter)
-                (partial / _MARKER).write_text(json.dumps(marker))
+                (partial / _MARKER).write_text(json.dumps(_marker(environment, host)))
                 replace_folder(folder, partial)
         except OSError as error:
             raise write_error(folder, error) from None
@@ -118,8 +119,10 @@ def _lock(environment: EngineEnvironment, host: HostPython) -> Path:
     return lock
 
 
-def _digest(environment: EngineEnvironment, lock: Path) -> str:
-    return sha256(lock.read_bytes() + environment.requirement.encode()).hexdigest()
+def _marker(environment: EngineEnvironment, host: HostPython) -> dict[str, str]:
+    """Return what tells an up-to-date environment from one of another Python or of other packages."""
+    content = _lock(environment, host).read_bytes() + environment.requirement.encode()
+    return {"digest": sha256(content).hexdigest(), "python": host.version_text}
 
 
 def _read_marker(folder: Path) -> object:

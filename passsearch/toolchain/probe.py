@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from passsearch.core import child_environment
 from passsearch.dialects import dialect_for_version
 from passsearch.errors import UserError
 from passsearch.toolchain.record import Toolchain
@@ -77,7 +78,12 @@ def probe(python: Path, *, timeout_s: float = TIMEOUT_S) -> ProbeResult:
     _log.info("Probing the TVM of `%s`.", python)
     try:
         process = subprocess.run(
-            [str(python), str(_SCRIPT)], capture_output=True, text=True, errors="replace", timeout=timeout_s
+            [str(python), str(_SCRIPT)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            env=child_environment(),  # that of the workers, which have to find TVM too
         )
     except subprocess.TimeoutExpired:
         raise UserError(f"`{python}` did not answer in {timeout_s:.0f} s; does TVM import there?") from None
@@ -107,5 +113,6 @@ def _describe_failure(process: "subprocess.CompletedProcess[str]", python: Path)
     lines = process.stderr.strip().splitlines()
     last = lines[-1] if lines else f"it answered nothing and exited {process.returncode}"
     if "No module named 'tvm'" in last:
-        return f"`{python}` has no TVM; install one there or name another interpreter."
+        hint = " (PYTHONPATH is not used: add its folders by a .pth file or pip install)" * ("PYTHONPATH" in os.environ)
+        return f"`{python}` has no TVM; install one there{hint} or name another interpreter."
     return f"TVM does not import in `{python}`: {last[:300]}"

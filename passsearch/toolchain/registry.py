@@ -96,8 +96,8 @@ def remove_toolchain(name: str) -> Toolchain:
 def register(toolchain: Toolchain) -> None:
     """Write a toolchain to the registry; it replaces one of the same name."""
     with hold_lock("toolchains.json"):
-        others = tuple(other for other in _read() if other.name != toolchain.name)
-        _write((*others, toolchain))
+        # In the place of the other one: the first toolchain is the default.
+        _write(tuple({**{other.name: other for other in _read()}, toolchain.name: toolchain}.values()))
 
 
 def missing_toolchain_error(dialect: str | None) -> EnvironmentFault:

@@ -4,7 +4,7 @@
 import this package, so it must not import anything but the standard library.
 """
 
-from passsearch.worker.bootstrap import bootstrap_code, child_environment
+from passsearch.worker.bootstrap import bootstrap_code
 from passsearch.worker.client import MOST_LOG_BYTES, Worker, shorten_log
 from passsearch.worker.limits import free_disk_bytes, machine_memory_bytes
 from passsearch.worker.peaks import MOST_THREADS, Peaks, best_peaks, measure_peaks
@@ -19,7 +19,6 @@ __all__ = [
     "Worker",
     "best_peaks",
     "bootstrap_code",
-    "child_environment",
     "free_disk_bytes",
     "machine_memory_bytes",
     "measure_peaks",

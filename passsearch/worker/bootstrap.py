@@ -1,6 +1,5 @@
 """Starts a module of this package in an interpreter that does not have the package."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,10 +35,3 @@ def bootstrap_code(module: str, *, paths: Sequence[str] = ()) -> str:
     """
     folder = Path(__file__).parents[1]
     return _BOOTSTRAP.format(init=str(folder / "__init__.py"), folder=str(folder), paths=list(paths), module=module)
-
-
-def child_environment() -> dict[str, str]:
-    """Return this process's environment variables, without those that describe its own interpreter."""
-    # A child with another interpreter would import from the wrong environment.
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
-    return {**environment, "PYTHONDONTWRITEBYTECODE": "1"}

@@ -14,8 +14,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from passsearch.core import child_environment
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
-from passsearch.worker.bootstrap import bootstrap_code, child_environment
+from passsearch.worker.bootstrap import bootstrap_code
 from passsearch.worker.limits import DISK_SHARE, MEMORY_SHARE, free_disk_bytes, machine_memory_bytes
 from passsearch.worker.scratch import MARK, ScratchFolder
 

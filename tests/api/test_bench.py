@@ -58,6 +58,12 @@ def test_accuracy_on_labels(onnxruntime_python: Path, tmp_path: Path) -> None:
     np.savez(file, x=np.zeros((9, 5), "float32"), labels=labels)
     with pytest.raises(UserError, match=r"`x` of `.*samples.npz` has the shape \(9, 5\); the network takes \(2, 4\)"):
         passsearch.bench(network, ["onnxruntime"], labels=file, **options)  # type: ignore[arg-type]
+    np.savez(file, x=np.zeros((9, 4)), labels=labels)
+    with pytest.raises(UserError, match=r"is float64; the network takes float32. Write it with .astype\('float32'\)"):
+        passsearch.bench(network, ["onnxruntime"], labels=file, **options)  # type: ignore[arg-type]
+    np.savez(file, x=np.zeros((1, 4), "float32"), labels=labels[:1])
+    with pytest.raises(UserError, match="has 1 samples, and the batch size is 2"):
+        passsearch.bench(network, ["onnxruntime"], labels=file, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

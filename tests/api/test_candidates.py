@@ -64,3 +64,13 @@ def test_a_folder_with_the_name_of_a_baseline_is_not_the_baseline(
     shutil.copytree(tuned.run, tmp_path / baseline.name)
     monkeypatch.chdir(tmp_path)
     assert read_candidate(session, baseline.name, trust=False) == baseline
+    path = str(tmp_path / baseline.name)
+    assert read_candidate(session, path, trust=False).name == path, "named by its path, it is not taken for it either"
+
+
+def test_exported_files_are_named_by_their_folders(
+    tuned: passsearch.TuneResult, session: Session, tmp_path: Path
+) -> None:
+    folders = [tuned.export(tmp_path / name) for name in ("first", "second", session.dialect.baseline.name)]
+    files = [str(folder / "pipeline.json") for folder in folders]
+    assert [read_candidate(session, file, trust=False).name for file in files] == ["first", "second", files[2]]

@@ -71,6 +71,19 @@ def test_larger_limits_make_a_finished_run_unfinished(file: Path, option: str) -
     assert [state.state for state in job_states(tune_jobs(read_jobs(file)))] == ["new", "new", "new"]
 
 
+def test_a_run_with_larger_limits_that_was_cut_off_is_still_unfinished(file: Path) -> None:
+    [job, *_] = tune_jobs(read_jobs(file))
+    _edit(job.folder / "result.json", lambda result: result.update(limits={"trials": 8, "timeout_s": None}))
+    assert job.is_finished
+    file.write_text(file.read_text().replace("trials: 8", "trials: 60"))
+    # What a start with the larger limits writes first.
+    _edit(job.folder / "run.json", lambda settings: settings.update(trials=60))
+    [job, *_] = tune_jobs(read_jobs(file))
+    assert not job.is_finished
+    _edit(job.folder / "result.json", lambda result: result["limits"].update(trials=60))
+    assert job.is_finished
+
+
 def test_an_interrupted_run_is_no_result(file: Path) -> None:
     [job, other, _] = tune_jobs(read_jobs(file))
     _edit(job.folder / "result.json", lambda result: result.update(interrupted=True))
@@ -101,9 +114,10 @@ def test_winners_of_two_dialects_are_not_compared(file: Path) -> None:
 
 def test_ratios_are_read_from_the_pair_whichever_comes_first(file: Path) -> None:
     [job, _] = cross_jobs(tune_jobs(read_jobs(file)))
-    pairs = [("O3", "big", 1.25, "faster"), ("O3", "small", 0.5, "slower"), ("big", "small", 0.4, "slower")]
+    big, small = job.winners["big"], job.winners["small"]  # a row is named like the run folder
+    pairs = [("O3", big, 1.25, "faster"), ("O3", small, 0.5, "slower"), (big, small, 0.4, "slower")]
     comparison = {
-        "rows": [{"name": name, "pipeline": "FuseOps", "compile_s": 2.0} for name in ("O3", "big", "small")],
+        "rows": [{"name": name, "pipeline": "FuseOps", "compile_s": 2.0} for name in ("O3", big, small)],
         "pairs": [
             {"first": a, "second": b, "ratio": ratio, "interval": [ratio / 2, ratio * 2], "verdict": verdict}
             for a, b, ratio, verdict in pairs

@@ -222,6 +222,15 @@ def test_an_earlier_export_is_replaced(
     assert caplog.messages[-1] == f"replaced the earlier export in {folder}"
 
 
+def test_the_working_folder_is_not_replaced(
+    tmp_path: Path, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deploy").mkdir()
+    monkeypatch.chdir(tmp_path / "deploy")
+    with pytest.raises(UserError, match="holds the working folder; export from another one"):
+        write_deployment(Path(), deployment)
+
+
 def test_other_files_are_never_replaced(tmp_path: Path, deployment: Deployment) -> None:
     folder = tmp_path / "deploy"
     folder.mkdir()

@@ -11,7 +11,7 @@ import pytest
 from passsearch.core.engine_environment import EngineEnvironment
 from passsearch.dialects import Version
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.toolchain import engine_python, install_engine, remove_engine
+from passsearch.toolchain import engine_environments, engine_python, install_engine, remove_engine
 from passsearch.toolchain.host_python import describe
 from passsearch.toolchain.pip import Pip
 
@@ -66,6 +66,19 @@ def test_an_environment_is_installed_once_and_removed(environment: EngineEnviron
     assert engine_python(environment) is None
     with pytest.raises(UserError, match="`quick` is not installed"):
         remove_engine(environment)
+
+
+def test_an_environment_of_another_python_stays_unless_the_user_names_one(
+    environment: EngineEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = describe(Path(sys.executable))
+    python, packages = install(environment), list[str]()
+    newer = replace(here, version=(*here.version[:2], 99))
+    monkeypatch.setattr(engine_environments, "describe", lambda path: here if path == python else newer)
+    assert install(environment, packages) == python and packages == []
+    make_pip = partial(FakePip, packages=packages)
+    install_engine(environment, python=Path(sys.executable), create_environment=link_python, make_pip=make_pip)
+    assert len(packages) == 2
 
 
 def test_an_engine_that_does_not_import_is_not_installed(environment: EngineEnvironment) -> None:

@@ -13,6 +13,16 @@ def test_python_without_tvm(programs: Path, monkeypatch: pytest.MonkeyPatch) -> 
         probe(programs / "has_no_tvm.sh")
 
 
+def test_a_tvm_that_only_pythonpath_finds_is_no_tvm_because_workers_do_not_use_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tvm").mkdir()
+    (tmp_path / "tvm" / "__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(UserError, match=r"has no TVM; install one there \(PYTHONPATH is not used"):
+        probe(Path(sys.executable))
+
+
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not an executable file"):
         probe(tmp_path / "python")
@@ -42,9 +52,9 @@ def test_compiler_that_hangs(programs: Path) -> None:
 
 
 def test_compiler_that_does_not_import(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(programs / "broken_tvm"))
+    monkeypatch.setenv("PYTHON_UNDER_TEST", sys.executable)
     with pytest.raises(UserError, match=r"does not import .*libtvm\.so: undefined symbol"):
-        probe(Path(sys.executable))
+        probe(programs / "has_broken_tvm.sh")
 
 
 def test_old_or_unrelated_tvm_is_refused(programs: Path) -> None:

@@ -18,6 +18,13 @@ def test_a_registered_toolchain_is_listed_and_returned(data_folder: Path, toolch
     assert get_toolchain() == get_toolchain("mine") == get_toolchain(dialect="relay") == toolchain
 
 
+def test_a_toolchain_that_is_installed_again_keeps_its_place(data_folder: Path, toolchain: Toolchain) -> None:
+    other = replace(toolchain, name="other")
+    for each in (toolchain, other, toolchain):
+        register(each)
+    assert list_toolchains() == (toolchain, other), "the first one is the default"
+
+
 def test_removing_keeps_the_interpreter_of_the_user(data_folder: Path, toolchain: Toolchain) -> None:
     register(toolchain)
     assert remove_toolchain("mine") == toolchain
