@@ -87,6 +87,32 @@ def test_only_a_crash_is_looked_for_schedule_by_schedule_beside_the_pipelines_ow
     assert pool.asked[1:] == [[own], *([own, each] for each in others)][: requests - 1]
 
 
+class DriftingPool:
+    """Answers the schedules of a request with 1, 2, … seconds, all twice as slow as in the request before."""
+
+    timer, slowness = None, 0.5
+
+    def ask(self, worker: object, stage: str, *, request: dict[str, Any]) -> Fact:
+        self.slowness *= 2
+        return {"variants": [{"seconds": self.slowness * (1 + place)} for place, _ in enumerate(request["steps"])]}
+
+
+def test_schedules_of_different_requests_are_compared_by_what_the_first_one_took_beside_them() -> None:
+    recorded: dict[str, Fact] = {}
+    facts: Any = SimpleNamespace(
+        recall=lambda _, key: recorded.get(key), record=lambda _, key, fact: recorded.setdefault(key, fact)
+    )
+    pool, kernel = DriftingPool(), Kernel("k", "digest", 1, 1000, 10)
+    applier = SimpleNamespace(compiler=SimpleNamespace(step_request=str))
+    store = KernelStore(SimpleNamespace(plans=SHORT), pool=pool, applier=applier, facts=facts, shared=facts)  # type: ignore[arg-type]
+    network = NetworkKernels("state", (kernel,), 0)
+    assert store.variants(network, kernel, SCHEDULES[:1]) == {SCHEDULES[0]: 1.0}
+    assert store.variants(network, kernel, SCHEDULES[:2]) == {SCHEDULES[0]: 1.0, SCHEDULES[1]: 2.0}
+    assert store.variants(network, kernel, SCHEDULES) == dict(zip(SCHEDULES, (1.0, 2.0, 2.0), strict=True))
+    # Beside another one, its own time counts.
+    assert store.variants(network, kernel, SCHEDULES[1:]) == {SCHEDULES[1]: 4.0, SCHEDULES[2]: 8.0}
+
+
 def test_all_kernels_of_a_network_are_timed_in_their_places(relax: Toolchain) -> None:
     with passsearch.session("zoo:resnet_tiny", toolchain=relax.name, plans=SHORT) as evaluator:
         names = {kernel.name for kernel in kernels_of(evaluator, f"{BEFORE},{LOOPS}").kernels}
