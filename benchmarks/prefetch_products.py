@@ -1,8 +1,8 @@
-"""Measures products whose weights come from memory, with and without prefetches, by their number of rows.
+"""Measures products and convolutions whose weights come from memory, by prefetches and by the width of tiles.
 
-``python benchmarks/prefetch_products.py`` starts new processes of the toolchain's interpreter. Each makes two networks
-of 16 pairs of products (768 by 3,072 and 3,072 by 768, 302 MB of weights), one with prefetches, and runs them in turns.
-``--table`` prints the JSON and measures nothing.
+``python benchmarks/prefetch_products.py`` starts new processes of the toolchain's interpreter. Each makes a network of
+16 pairs of products (768 by 3,072 and 3,072 by 768, 302 MB of weights) or of several equal convolutions (3 by 3) for
+every kind of schedule, and runs these networks in turns. ``--table`` prints the JSON and measures nothing.
 """
 
 import argparse
@@ -11,79 +11,93 @@ import math
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+import schedule_timing
+from schedule_timing import ANSWER, ROOT, TARGET
+
 RESULTS = ROOT / "benchmarks" / "results" / "prefetch_products.json"
 ROWS, LAYERS, SIZES, TURNS = (1, 4, 8, 16, 32, 64, 128, 256), 16, (768, 3072), 8
+CONVOLUTIONS = {"28 by 28, 128 channels": (28, 128, 24), "14 by 14, 256": (14, 256, 16), "7 by 7, 512": (7, 512, 8)}
+"""Size of the map, channels, and number of convolutions."""
+
+KINDS: dict[str, dict[str, Any]] = {
+    "without": {"prefetch": 0},
+    "one vector": {"prefetch": 0, "vectors": 1},
+    "two vectors": {"prefetch": 0, "vectors": 2},
+    "default": {},
+    "every 8 steps, one vector": {"prefetch": 8, "vectors": 1},
+    "every 8 steps, two vectors": {"prefetch": 8, "vectors": 2},
+    "every 64 steps, two vectors": {"prefetch": 64, "vectors": 2},
+}
+"""Arguments of ``ScheduleCPU``. The first kind is the reference."""
 
 
 def measure() -> dict[str, Any]:
-    """Return the fastest run of every network in seconds, by rows and kind, in this process with TVM."""
+    """Return the fastest run of every network in seconds, by case and kind, in this process with TVM."""
     from passsearch.measure.processor import pin_process
 
     pin_process(int(os.environ["TVM_NUM_THREADS"]))
-    seconds: dict[str, dict[str, float]] = {}
-    for rows in ROWS:
-        networks = {"without": _network(rows, prefetch=0), "with": _network(rows, prefetch=None)}
-        fastest = dict.fromkeys(networks, math.inf)
-        for _ in range(TURNS):
-            for name, run in networks.items():
-                run()  # the weights of the network before are in the caches
-                begin = time.perf_counter()
-                run()
-                fastest[name] = min(fastest[name], time.perf_counter() - begin)
-        seconds[str(rows)] = fastest
-    return seconds
+    cases: dict[str, tuple[tuple[int, ...], Callable[[Any, Any], Any]]] = {
+        str(rows): ((rows, SIZES[0]), _products) for rows in ROWS
+    }
+    for name, (size, channels, number) in CONVOLUTIONS.items():
+        cases[name] = (1, size, size, channels), lambda builder, value, number=number: _convolve(builder, value, number)
+    return {
+        name: schedule_timing.fastest(
+            {kind: schedule_timing.timed(shape, body, **settings) for kind, settings in KINDS.items()}, turns=TURNS
+        )
+        for name, (shape, body) in cases.items()
+    }
 
 
-def _network(rows: int, *, prefetch: int | None) -> Callable[[], object]:
+def _products(builder: Any, value: Any) -> Any:
+    from tvm.relax import op
+
+    for layer in range(LAYERS):
+        for place, shape in enumerate((SIZES, SIZES[::-1])):
+            value = builder.emit(op.matmul(value, _weights(shape, seed=2 * layer + place)))
+    return value
+
+
+def _convolve(builder: Any, value: Any, number: int) -> Any:
+    from tvm.relax import op
+
+    channels = int(value.ty.shape[3])
+    for layer in range(number):
+        weights = _weights((3, 3, channels, channels), seed=layer)
+        layouts = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
+        value = builder.emit(op.nn.conv2d(value, weights, padding=(1, 1), **layouts))
+    return value
+
+
+def _weights(shape: tuple[int, ...], *, seed: int) -> Any:
     import numpy as np
-    import tvm
     from tvm import relax
-    from tvm.relax import op, transform
 
-    from passsearch.dialects.relax.lowering import ZERO, lower, target_options
-    from passsearch.dialects.relax.schedules import ScheduleCPU
-
-    random = np.random.default_rng(0)
-    builder = relax.BlockBuilder()
-    value = data = relax.Var("x", relax.TensorType((rows, SIZES[0]), "float32"))
-    with builder.function("main", [data]):
-        with builder.dataflow():
-            for _ in range(LAYERS):
-                for shape in (SIZES, SIZES[::-1]):
-                    weights = relax.const(random.standard_normal(shape, dtype="float32") / 50)
-                    value = builder.emit(op.matmul(value, weights))
-            output = builder.emit_output(value)
-        builder.emit_func_output(output)
-    target = tvm.target.Target(target_options(os.environ["PREFETCH_TARGET"]))
-    passes = (transform.LegalizeOps(), ScheduleCPU(prefetch=prefetch))
-    with target:
-        module = lower(tvm.transform.Sequential(passes)(builder.get()), level=ZERO, target=target)
-        machine = relax.VirtualMachine(relax.build(module, target, relax_pipeline=None), tvm.cpu())
-    inputs = tvm.runtime.tensor(random.standard_normal((rows, SIZES[0]), dtype="float32"))
-    machine.save_function("main", "timed", inputs, include_return=False)
-    return machine["timed"]  # type: ignore[no-any-return]
+    # Small enough that no chain of products overflows.
+    scale = math.prod(shape[:-1]) ** -0.5
+    return relax.const(scale * np.random.default_rng(seed).standard_normal(shape, dtype="float32"))
 
 
 def table(document: Mapping[str, Any]) -> str:
-    """Return Markdown: milliseconds of a pair of products, and what prefetches give."""
+    """Return Markdown: milliseconds of one pair of products or one convolution, and what each kind gives."""
     from passsearch.measure import mean_ratio
 
-    lines = ["| rows | without, ms | with, ms | with / without | weights, GB/s |", "|---:|---:|---:|---|---:|"]
-    gigabytes = 2 * 4 * math.prod(SIZES) / 1e9
-    for rows in map(str, ROWS):
-        runs = [process[rows] for process in document["processes"]]
-        before, after = (min(run[name] for run in runs) / LAYERS for name in ("without", "with"))
-        gain = mean_ratio([math.log(run["without"] / run["with"]) for run in runs])
-        ratio = f"{gain.value:.2f} [{gain.interval.low:.2f}, {gain.interval.high:.2f}]"
-        lines.append(f"| {rows} | {1e3 * before:.3f} | {1e3 * after:.3f} | {ratio} | {gigabytes / after:.1f} |")
+    reference, *others = KINDS
+    lines = [f"| rows, or map | {reference}, ms | {' | '.join(others)} |", "|---|---:|" + "---|" * len(others)]
+    for name in document["processes"][0]:
+        number = CONVOLUTIONS[name][2] if name in CONVOLUTIONS else LAYERS
+        runs = [process[name] for process in document["processes"]]
+        cells = [name, f"{1e3 * min(run[reference] for run in runs) / number:.3f}"]
+        for kind in others:
+            gain = mean_ratio([math.log(run[reference] / run[kind]) for run in runs])
+            cells.append(f"{gain.value:.2f} [{gain.interval.low:.2f}, {gain.interval.high:.2f}]")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -104,7 +118,7 @@ def main() -> None:
         device = dict(probe("cpu").device)
         document = {"date": date.today().isoformat(), "device": device, "threads": threads, "target": target}
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "TVM_NUM_THREADS": str(threads)}
-        environment["PREFETCH_TARGET"] = target
+        environment[TARGET] = target
         answers = [_answer(toolchain.python, environment) for _ in range(options.processes)]
         options.out.write_text(json.dumps({**document, "processes": answers}, indent=1) + "\n")
     print(table(json.loads(options.out.read_text())))
@@ -115,13 +129,13 @@ def _answer(python: Path, environment: Mapping[str, str]) -> dict[str, Any]:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "answer.json"
         command = [str(python), __file__]
-        subprocess.run(command, env={**environment, "PREFETCH_ANSWER": str(file)}, stdout=sys.stderr, check=True)
+        subprocess.run(command, env={**environment, ANSWER: str(file)}, stdout=sys.stderr, check=True)
         answer: dict[str, Any] = json.loads(file.read_text())
         return answer
 
 
 if __name__ == "__main__":
-    if answer_file := os.environ.get("PREFETCH_ANSWER"):
+    if answer_file := os.environ.get(ANSWER):
         Path(answer_file).write_text(json.dumps(measure()))
     else:
         main()
