@@ -9,7 +9,7 @@ from typing import Any
 
 from .accesses import BYTE, Access, Packing, element_bits
 from .registers import Registers
-from .sizes import largest_divisor, part_count, vector_lanes
+from .sizes import MIN_CHUNKS, largest_divisor, part_count, vector_lanes
 
 MIN_LANES = 4
 """Least elements of a vector; with fewer, loops are not vectorised."""
@@ -117,6 +117,7 @@ class Tiling:
             steps=math.prod(summing),
             vector_bytes=lanes * element_bits(operand.buffer.dtype) // BYTE,
             cached_rows=_cached_rows(row, data) if data is not None else 1,
+            others=math.prod(each.dom for each in block.iters if each.kind == "S") // (row_count * vector.dom),
         )
         dimension = operand.dimension(vector)
         return cls(
@@ -198,6 +199,7 @@ def _tile_size(
     steps: int,
     vector_bytes: int,
     cached_rows: int,
+    others: int,
 ) -> tuple[int, int]:
     """Return the rows of a tile and the vectors in each row.
 
@@ -210,6 +212,7 @@ def _tile_size(
         steps: Number of products in a sum.
         vector_bytes: Size of a vector.
         cached_rows: Number of rows from which data are evicted from the nearest cache before they are used again.
+        others: Number of parts that the output's other axes make, which have the same tiles.
     """
     assert settings.rows is not None
     most = min(settings.rows, settings.vectors or settings.rows)
@@ -222,9 +225,14 @@ def _tile_size(
         if height * width <= settings.rows and height * width + width < registers.number
     ]
 
-    def cost(size: tuple[int, int]) -> float:
-        """Return the time for one product, as a multiple of that of an instruction."""
+    def cost(size: tuple[int, int]) -> tuple[bool, float]:
+        """Return whether threads have too few tiles, and the time of a product as a multiple of an instruction's.
+
+        The first counts with one row only: with more rows, a wider tile reads the data less often.
+        """
         height, width = size
+        tiles = others * part_count(row_count, height) * part_count(columns, width * lanes)
+        is_uneven = row_count == 1 and tiles < MIN_CHUNKS
         sums = height * width
         # For every step a tile loads one value for each row and the vectors of the weights.
         loads = (registers.load_of_data * height + LOAD_OF_WEIGHTS * width) / sums
@@ -237,7 +245,7 @@ def _tile_size(
         computed = _covered(row_count, height) * _covered(columns, width * lanes) / (row_count * columns)
         overlap = computed * OVERLAP_COST if computed > 1 else 1
         stalls = max(1, SUMS_IN_FLIGHT / sums, registers.stream_of_weights / height)
-        return overlap * (stalls + loads + copies + evictions)
+        return is_uneven, overlap * (stalls + loads + copies + evictions)
 
     return min(sizes, key=cost)
 
