@@ -1,0 +1,114 @@
+"""Times a network as this version and another build it: ``python benchmarks/two_versions.py NETWORK --other TREE``.
+
+A change of a schedule's default cannot be asked for by a pipeline, so two versions of passsearch build one sequence,
+and this one times both builds side by side, in several processes. ``TREE`` is a checkout of the other version (``git
+worktree add TREE COMMIT``). ``benchmarks/results/relax/two_versions.json`` gets the ratios; ``--table`` prints it.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from provenance import read_rows, write_row
+
+import passsearch
+from passsearch.core import Failure
+from passsearch.evaluate import TimedArtifacts, TimingRequest
+from passsearch.measure import process_ratio
+from passsearch.search import analyze_network, named_candidate, with_prerequisites
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "relax" / "two_versions.json"
+NETWORKS = {
+    **dict.fromkeys(("resnet18", "resnet50", "mobilenet_v2", "ssd_mobilenet"), "nhwc-schedule-cpu"),
+    **dict.fromkeys(("vgg19", "unet"), "winograd-schedule-cpu"),
+    **dict.fromkeys(("bert_base", "bert_base_16", "gpt2", "vit"), "schedule-cpu"),
+}
+"""A sequence of the catalog by network."""
+
+
+def build(network: str, folder: Path) -> None:
+    """Build a network by the version that runs this, and print the folder of the artifact."""
+    with passsearch.session(f"zoo:{network}", toolchain="relax", folder=folder, remember=False) as evaluator:
+        session = evaluator.session
+        analysis = analyze_network(session, evaluator.network.summary)
+        candidate = with_prerequisites(session, analysis, named_candidate(session, NETWORKS[network]))
+        state = evaluator.reach(candidate.pipeline)
+        built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
+        if isinstance(built, Failure):
+            raise SystemExit(f"{network}: {built.reason}")
+        kept = folder.with_suffix(".artifact")
+        built.folder.rename(kept)  # the session deletes its artifacts
+        print(kept)
+
+
+def measure(network: str, other: Path, *, processes: int) -> tuple[dict[str, Any], Any]:
+    """Return the ratio of this version's throughput to the other's, and the session."""
+    with TemporaryDirectory() as folder:
+        places = [_built_by(tree, network, Path(folder) / name) for name, tree in (("other", other), ("this", ROOT))]
+        with passsearch.session(f"zoo:{network}", toolchain="relax", remember=False) as evaluator:
+            artifacts = TimedArtifacts(places[0], (places[1],))
+            timed = evaluator.time_fresh(
+                TimingRequest("two versions", artifacts, evaluator.plans.final_rounds, processes)
+            )
+            if isinstance(timed, Failure):
+                raise SystemExit(f"{network}: {timed.reason}")
+            ratio = process_ratio([(process.baseline, process.candidates[0]) for process in timed.processes])
+            commit = subprocess.run(
+                ["git", "-C", str(other), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+            )
+            row = {
+                "sequence": NETWORKS[network],
+                "other": commit.stdout.strip(),
+                **ratio.to_json(),
+                "fastest_s": [
+                    min(min(process.baseline) for process in timed.processes),
+                    min(min(process.candidates[0]) for process in timed.processes),
+                ],
+                "processes": processes,
+                "threads": evaluator.session.threads,
+            }
+            return row, evaluator.session
+
+
+def _built_by(tree: Path, network: str, folder: Path) -> Path:
+    command = [sys.executable, __file__, network, "--build", str(folder)]
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, cwd=folder.parent)
+    return Path(done.stdout.splitlines()[-1])
+
+
+def table(rows: dict[str, Any]) -> str:
+    """Return Markdown."""
+    lines = ["| network | before, ms | now, ms | now / before | threads |", "|---|---:|---:|---|---:|"]
+    for name, row in rows.items():
+        before, now = (f"{1e3 * seconds:.2f}" for seconds in row["fastest_s"])
+        low, high = row["interval"]
+        lines.append(f"| {name} | {before} | {now} | {row['ratio']:.3f} [{low:.3f}, {high:.3f}] | {row['threads']} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure networks, or build one for another process, or print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("networks", nargs="*", help=f"of {', '.join(NETWORKS)}")
+    parser.add_argument("--other", type=Path, help="checkout of the other version")
+    parser.add_argument("--processes", type=int, default=5)
+    parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--table", action="store_true", help="print the Markdown from the JSON")
+    options = parser.parse_args()
+    if options.build:
+        build(options.networks[0], options.build)
+        return
+    for network in [] if options.table else options.networks:
+        row, session = measure(network, options.other.resolve(), processes=options.processes)
+        write_row(RESULTS, "networks", name=network, row=row, session=session)
+    print(table(read_rows(RESULTS, "networks")))
+
+
+if __name__ == "__main__":
+    main()
