@@ -83,9 +83,9 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
         best = [min(map(math.log, ratios.values())) for ratios in own]
         for values, name in sorted(by_logs.items(), key=lambda item: sum(item[0]))[:SHOWN]:
             lines.append(
-                f"| {len(own)} with {kind} | `{name[len(DEFAULT) :].strip('{}') or 'default'}` | {_cells(values)} |"
+                f"| {kind} ({len(own)}) | `{name[len(DEFAULT) :].strip('{}') or 'default'}` | {_cells(values)} |"
             )
-        lines.append(f"| {len(own)} with {kind} | the best for each | {_cells(best)} |")
+        lines.append(f"| {kind} ({len(own)}) | the best for each | {_cells(best)} |")
     return "\n".join(lines)
 
 

@@ -34,7 +34,7 @@ def int64(*shape):
     [
         ("image:float32[1,3,224,224]", "image", (1, 3, 224, 224), "float32"),
         (" ids:int64[ 1, 128 ] ", "ids", (1, 128), "int64"),
-        ("scale:bfloat16[]", "scale", (), "bfloat16"),
+        ("scale:float16[]", "scale", (), "float16"),
         ("image:0:float16[2]", "image:0", (2,), "float16"),
         ("onnx::x[0]:bool[4]", "onnx::x[0]", (4,), "bool"),
     ],
@@ -122,7 +122,7 @@ def test_all_inputs_have_types_in_the_order_of_the_file():
             [DeclaredInput("words", (1, 4), "string")],
             {},
             None,
-            "Input `words:string.1,4.` is of a dtype that compilers do not take; they take: float32",
+            "Input `words:string.1,4.` is of a dtype that is not taken; these are: float32",
         ),
         (
             [DeclaredInput("x", ("N", 3), "float32")],
