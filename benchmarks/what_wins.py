@@ -2,8 +2,8 @@
 
 A search on Relax times the kernels that lose the most time under 96 settings of ``ScheduleCPU``, and its run folder
 keeps the times. Here each setting is compared with the default over all kernels of a kind, so that what wins on many
-can become the default. The default is the setting that made the same schedule in the same process: times of two
-processes are no comparison. ``benchmarks/results/relax/what_wins.json`` gets the ratios; ``--table`` prints it.
+can become the default. Times are those of one process, in which the default ran too: times of two processes are no
+comparison. ``benchmarks/results/relax/what_wins.json`` gets the ratios; ``--table`` prints it.
 """
 
 import argparse
@@ -46,15 +46,26 @@ def kernels(run: Path) -> Iterator[dict[str, Any]]:
         ratios = _ratios(variants)
         if ratios and digest in described:
             row = described[digest]
-            yield {"network": network, "kernel": row["name"], "kind": _kind(row, variants), "ratios": ratios}
+            yield {
+                "digest": digest,
+                "network": network,
+                "kernel": row["name"],
+                "kind": _kind(row, variants),
+                "ratios": ratios,
+            }
 
 
 def _ratios(variants: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     """Return the time of each setting as a multiple of the default's; empty where they have no process in common."""
     own = variants.get(DEFAULT)
     rest = {step: fact for step, fact in variants.items() if step != DEFAULT}
+    # Earlier versions timed all settings in one process, without noting what the default took there.
     same = [fact["seconds"] for fact in rest.values() if own and fact["digest"] == own["digest"]]
-    return {step: round(fact["seconds"] / same[0], 4) for step, fact in rest.items()} if same else {}
+    beside = {
+        step: fact["reference_s"] if fact.get("reference") == DEFAULT else next(iter(same), None)
+        for step, fact in rest.items()
+    }
+    return {step: round(fact["seconds"] / beside[step], 4) for step, fact in rest.items() if beside[step]}
 
 
 def _kind(row: Mapping[str, Any], variants: Mapping[str, Mapping[str, Any]]) -> str:
@@ -104,7 +115,8 @@ def main() -> None:
     options = parser.parse_args()
     if not options.table:
         devices = [read_result(run)["device"] for run in options.runs]
-        rows = [row for run in options.runs for row in kernels(run)]
+        # Runs share the times of a kernel that their networks share.
+        rows = list({row["digest"]: row for run in options.runs for row in kernels(run)}.values())
         settings = sorted({setting for row in rows for setting in row["ratios"]})
         # One list of settings for all kernels: their names are longer than the numbers.
         packed = [{**row, "ratios": [row["ratios"].get(setting) for setting in settings]} for row in rows]

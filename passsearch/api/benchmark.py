@@ -288,8 +288,8 @@ def _check_samples(file: Path, types: Mapping[str, TensorType]) -> None:
     try:
         with file.open("rb") as opened:
             content = np.load(opened)
-            arrays = {name: content[name] for name in getattr(content, "files", ())}
-            shapes = {name: array.shape for name, array in arrays.items()}
+            types_there = {name: (content[name].dtype, content[name].shape) for name in getattr(content, "files", ())}
+            shapes = {name: shape for name, (_, shape) in types_there.items()}
     except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise UserError(f"Cannot read `{file}` as a NumPy file (.npz): {error}") from error
     if missing := [name for name in ("labels", *types) if name not in shapes]:
@@ -303,9 +303,9 @@ def _check_samples(file: Path, types: Mapping[str, TensorType]) -> None:
                 f"`{name}` of `{file}` has the shape {shapes[name]}; the network takes {tuple(kind.shape)}, and there "
                 f"are {shapes['labels'][0] if shapes['labels'] else 0} labels."
             )
-        if arrays[name].dtype != kind.dtype:
+        if types_there[name][0] != kind.dtype:
             raise UserError(
-                f"`{name}` of `{file}` is {arrays[name].dtype}; the network takes {kind.dtype}. Write it with "
+                f"`{name}` of `{file}` is {types_there[name][0]}; the network takes {kind.dtype}. Write it with "
                 f".astype('{kind.dtype}')."
             )
         if shapes[name][0] < kind.shape[0]:

@@ -68,10 +68,9 @@ class LoadedPipeline:
             except CompileError as error:
                 raise UserError(f"Pass {place}, {step}, fails on this module: {error}") from error
             except ImportError as error:
-                raise UserError(
-                    f"Pass {place}, {step}, cannot be imported ({error}); name its catalog: "
-                    'load_pipeline(…, catalogs=["own.yaml"]).'
-                ) from error
+                named = "is what it imports installed here?"
+                hint = named if self.folders else 'name its catalog: load_pipeline(…, catalogs=["own.yaml"]).'
+                raise UserError(f"Pass {place}, {step}, cannot be imported ({error}); {hint}") from error
             # A recorded hash ends with "+" if another IR of the search had the same hash.
             if is_recorded and _hash(bridge, module) != deployment.ir_hashes[place].rstrip("+"):
                 raise UserError(f"After pass {place}, {step}, the IR is not the recorded one; was TVM built otherwise?")

@@ -93,7 +93,8 @@ def _cross_job(search: TuneJob, group: Sequence[TuneJob]) -> CrossJob:
     bests = [[name, result["best"]["pipeline"], result["best"]["build"]] for name, result in results.items()]
     words = [CROSS, Path(search.network.text.removeprefix("zoo:")).stem, search.objective, places[search.name]]
     return CrossJob(
-        name=f"{plain_name(words)}-{digest([search.name, bests])}",
+        # "runs": rows are named by runs; comparisons of earlier versions, by places, are made anew.
+        name=f"{plain_name(words)}-{digest(['runs', search.name, bests])}",
         device=search.device,
         runs=search.runs,
         search=search,

@@ -99,7 +99,7 @@ def explore(
         given |= {"--states": states, "--timeout": timeout, "--out": out, "--picture": picture}
         given |= {"--fresh": fresh or None, "--target": target}
         if unused := [name for name, value in given.items() if value is not None]:
-            raise UserError(f"`--check` explores nothing, so {unused[0]} says nothing; leave it out.")
+            raise UserError(f"`--check` explores nothing, so `{unused[0]}` has no effect; leave it out.")
         return _check_certificate(check, model, sample=sample, seed=seed, network=network, as_json=as_json)
     # Before the exploration, which can take hours: a file that cannot be written must not be noticed only then.
     require_writable(*(path for path in (out, picture) if path is not None))

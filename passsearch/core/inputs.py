@@ -207,7 +207,7 @@ def _check_type(declared: DeclaredInput, kind: TensorType) -> None:
 def _check_dtype(declared: DeclaredInput) -> None:
     if declared.dtype not in DTYPES:
         raise UserError(
-            f"Input `{declared}` is of a dtype that is not taken; these are: {', '.join(DTYPES)}. "
+            f"Input `{declared}` has a dtype that passsearch does not support; supported are: {', '.join(DTYPES)}. "
             "Export the network with a cast to one of them, or without the operators that read it."
         )
 

@@ -314,7 +314,7 @@ class Visitor:
         try:
             answer = self._process.ask("classify", file=str(samples))
         except EngineFailure as error:
-            self.record.accuracy = {"unavailable": str(error)}  # what the engine's speed is does not depend on it
+            self.record.accuracy = {"unavailable": str(error)}  # the engine's speed does not depend on it
             return
         self.record.accuracy = {"value": answer["correct"] / answer["count"], **answer}
 

@@ -23,6 +23,9 @@ LASTING_FAILURES = frozenset({None, "compile_error", "crash", "wrong_result"})
 ACCIDENTS = frozenset({"infra", "oom", "unstable"})
 """Kinds of failures that hold for one start of a run only; the next start tries again."""
 
+VERBS = {"edge": "apply", "variant": "variants"}
+"""Verbs of the requests that facts answer, where a fact's kind has another name."""
+
 Record = TypeVar("Record")
 
 _log = logging.getLogger(__name__)
@@ -122,7 +125,7 @@ class FactStore:
         return (kind, key) in times and times[kind, key] <= times["explored", ""]
 
     def _deadline_s(self, kind: str) -> float:
-        return self._session.limits.deadline_of("apply" if kind == "edge" else kind)
+        return self._session.limits.deadline_of(VERBS.get(kind, kind))
 
     @property
     def _spent(self) -> dict[str, float]:

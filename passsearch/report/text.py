@@ -216,7 +216,7 @@ def _composition(composition: Mapping[str, Any]) -> str:
     if inference := composition.get("inference_s"):  # results of earlier versions have none
         ends_ms = [1e3 * end for end in inference["interval"]]
         took = format_interval(1e3 * inference["value"], ends_ms, decimals=3)
-        whole = f", {took} ms with what lies between kernels"
+        whole = f"; a whole inference is predicted to take {took} ms"
     return (
         f"{composition['kernels']} kernels timed in {composition['variants']} variants, which decide between "
         f"10^{composition['combinations_log10']:.0f} combinations; predicted {1e3 * composition['predicted_s']:.3g} ms "

@@ -14,7 +14,7 @@ than its kernels. The result is built, verified and timed like any other candida
 import logging
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -79,6 +79,7 @@ class Decision:
         value: The value.
         saved_s: Predicted seconds that it saves.
         replaced: Number of calls that it replaces, by digest of the kernel.
+        added: Digests of the kernels that are called more often with it.
     """
 
     step: str
@@ -86,6 +87,7 @@ class Decision:
     value: Json
     saved_s: float
     replaced: Mapping[str, float]
+    added: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,7 @@ class Composer:
         return math.fsum(number * (cost.seconds[digest] - fastest[digest]) for digest, number in cost.calls.items())
 
     def cost(self, pipeline: Pipeline) -> Cost | None:
-        """Return the predicted time of a pipeline; ``None`` if it fails or a kernel has no schedule that may be used.
+        """Return the predicted time of a pipeline; ``None`` if it fails or a kernel has no schedule that runs.
 
         Raises:
             OutOfTime: Not all kernels could be timed.
@@ -275,8 +277,6 @@ class Composer:
         calls: defaultdict[str, float] = defaultdict(float)
         seconds, schedules, default_s = {}, {}, 0.0
         for kernel in network.kernels:
-            if not self._times.is_usable(kernel.digest):
-                return None
             if not self._times.take(network, kernel, [step]):
                 _log.info("kernel %s has no schedule that runs", kernel.name)
                 return None
@@ -365,15 +365,22 @@ class Composer:
             _log.info("no time is left for more regions of %s; %d values were timed", entry.name, len(decisions))
         timed = Counter(each.regions for each in decisions)
         self._combinations += sum(math.log10(1 + number) for number in timed.values())
-        chosen = choose([each for each in decisions if each.saved_s > LEAST_SHARE * begin.total_s], begin.calls)
+        plain_s = begin.total_s if self._is_usable(begin.calls) else math.inf
+        worthwhile = [each for each in decisions if each.saved_s > LEAST_SHARE * begin.total_s]
+        chosen = choose([each for each in worthwhile if self._is_usable(each.added)], begin.calls)
         together = entry.decide(plain, {key: each.value for each in chosen for key in each.regions})
         cost = self.cost(together) if chosen else None
         # Alone each of them saved time; together they may fail, or kernels may be fused in another way.
-        made = chosen if cost is not None and cost.total_s <= min(begin.total_s, whole.total_s) else []
+        is_better = cost is not None and self._is_usable(cost.calls) and cost.total_s <= min(plain_s, whole.total_s)
+        made = chosen if is_better else []
         saving = choose([each for each in decisions if each.saved_s > 0], begin.calls)
         self._unused_s += math.fsum(each.saved_s for each in saving) - math.fsum(each.saved_s for each in made)
-        rest = pipeline if whole.total_s <= begin.total_s else plain
+        rest = pipeline if whole.total_s <= plain_s else plain
         return (together if made else rest), made
+
+    def _is_usable(self, digests: Iterable[str]) -> bool:
+        """Return whether a network may have all of these kernels."""
+        return all(map(self._times.is_usable, digests))
 
     def _schedule(self, pipeline: Pipeline, cost: Cost) -> Pipeline:
         """Return the pipeline whose scheduling pass has the fastest schedule of every kernel as an argument."""
@@ -427,7 +434,8 @@ def _decision(step: str, regions: tuple[str, ...], value: Json, *, begin: Cost, 
         for digest, number in begin.calls.items()
         if number > cost.calls.get(digest, 0)
     }
-    return Decision(step, regions, value, begin.total_s - cost.total_s, replaced)
+    added = frozenset(digest for digest, number in cost.calls.items() if number > begin.calls.get(digest, 0))
+    return Decision(step, regions, value, begin.total_s - cost.total_s, replaced, added)
 
 
 def _fastest(times: Mapping[PassSpec, float], default: PassSpec) -> PassSpec:

@@ -144,10 +144,12 @@ def confirm(
         result = _repeat(evaluator, pairing, turn=len(results), processes=processes, left_s=left_s)
         if isinstance(result, Failure):
             _log.info("the confirmation ends: %s in %s, %s", result.kind, result.stage, result.reason)
+            if result.kind not in ACCIDENTS or not results:
+                return result
             # An accident of the machine says nothing about the candidate, so it is no bias to end with it.
-            if result.kind in ACCIDENTS and len(results) >= LEAST_REPETITIONS:
+            if len(results) >= LEAST_REPETITIONS:
                 break
-            return replace(result, reason=f"{result.reason}; the same command continues") if results else result
+            return replace(result, reason=f"{result.reason}; the same command continues")
         results.append(result)
         _log.debug("it took %.1f s in %d processes", result.seconds, len(result.timed.processes))
         confirmation = _summary(results, level=level)

@@ -63,10 +63,8 @@ def install_engine(
     with hold_lock(f"install-{environment.name}", timeout_s=INSTALL_TIMEOUT_S):
         host, installed = describe(absolute(python or Path(sys.executable))), engine_python(environment)
         # Unless the user asks for a Python, an environment of another one will do.
-        if installed is not None:
-            own = host if python else describe(installed)
-            if _read_marker(folder) == _marker(environment, own):
-                return installed
+        if installed is not None and _is_current(environment, installed, host=host if python else None):
+            return installed
         lock = _lock(environment, host)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -117,6 +115,14 @@ def _lock(environment: EngineEnvironment, host: HostPython) -> Path:
             f"{host.version_text}; run: passsearch toolchain install {environment.name} --python PATH"
         )
     return lock
+
+
+def _is_current(environment: EngineEnvironment, installed: Path, *, host: HostPython | None) -> bool:
+    """Return whether an environment has the packages of today, made with ``host`` if that is given."""
+    try:
+        return _read_marker(_folder(environment)) == _marker(environment, host or describe(installed))
+    except (UserError, EnvironmentFault):  # its Python does not start any more, or has no lock file any more
+        return False
 
 
 def _marker(environment: EngineEnvironment, host: HostPython) -> dict[str, str]:

@@ -73,7 +73,8 @@ def attributed(machines: Sequence[Mapping[str, Any]]) -> Table:
         for name, document in documents.items():
             compiles = document.get("attribute", {}).get("compiles", {})
             o3, numpy, best = (compiles.get(each, ()) for each in ("O3", "O3-numpy", "AS-best"))
-            if o3 and numpy and best:
+            failed = any("failure" in row for row in (*o3, *numpy, *best))
+            if o3 and numpy and best and not failed:
                 seconds = [_median_s(o3), _constants_s(o3), _median_s(numpy), _median_s(best), _constants_s(best)]
                 saved = [
                     reduction(compile_ratio(o3, best)),

@@ -65,7 +65,7 @@ def main() -> None:
     graphs, runs = (fingerprints, effects, acts, contradictions), (against_o3, baselines, selections)
     compiles = (graph_passes, levels, floors, passes)
     tables = [make(documents) for make in (table3, *graphs, *runs, *compiles, kernels, table5, table6)]
-    machines = [documents, *(read(each) for each in sorted(folder.iterdir()) if each.is_dir())]
+    machines = [documents, *(read(each) for each in sorted(folder.glob("*/")) if each.is_dir())]
     tables += [make(machines) for make in (cf22, permuted, attributed, other_baselines)]
     for name, heads, rows in (each for each in tables if each[2]):
         print(f"\n<!-- {name} -->\n\n{markdown(heads, rows)}")

@@ -53,7 +53,10 @@ def test_explore_writes_draws_checks_and_learns(
         (("--passes", "FoldConst"), "Unknown pass `FoldConst` in dialect `relay`; did you mean `FoldConstant`?"),
         (("--passes", "FuseOps{level=1}"), "Unknown parameter `level` of pass `FuseOps`"),
         (("--out", "no/such/folder/space.json"), "Cannot write `no/such/folder/space.json`: there is no folder"),
-        (("--check", "a.json", "--out", "b.json"), "`--check` explores nothing, so --out says nothing; leave it out."),
+        (
+            ("--check", "a.json", "--out", "b.json"),
+            "`--check` explores nothing, so `--out` has no effect",
+        ),
         (("--check", "nowhere.json"), "Cannot read the certificate `nowhere.json`"),
     ],
 )

@@ -122,7 +122,7 @@ def test_all_inputs_have_types_in_the_order_of_the_file():
             [DeclaredInput("words", (1, 4), "string")],
             {},
             None,
-            "Input `words:string.1,4.` is of a dtype that is not taken; these are: float32",
+            "Input `words:string.1,4.` has a dtype that passsearch does not support; supported are: float32",
         ),
         (
             [DeclaredInput("x", ("N", 3), "float32")],

@@ -372,7 +372,7 @@ def test_a_composition_says_what_decided_between_how_many_and_what_it_predicts(r
     assert "kernels:" not in result_text({**result, "composition": None})
     inference_s = {"value": 0.01, "interval": [0.0098, 0.0102]}
     timed = result_text({**result, "composition": {**result["composition"], "inference_s": inference_s}}, width=400)
-    assert "an inference, 10.000 [9.800, 10.200] ms with what lies between kernels" in " ".join(timed.split())
+    assert "an inference; a whole inference is predicted to take 10.000 [9.800, 10.200] ms" in " ".join(timed.split())
 
 
 def test_a_certificate_says_how_far_other_combinations_are_and_how_well_the_prediction_holds(

@@ -285,6 +285,19 @@ def test_a_value_of_a_region_that_was_never_timed_in_its_place_is_not_used() -> 
     # Alone, tiles of 2 are nearly as fast as those of 4, whose two schedules were slow in their places.
     assert '"0":2' not in str(composition.pipeline)
     assert composition.predicted_s == pytest.approx(sum(profiler._times(composition.pipeline).values()))
+    assert composition.bound_s < composition.predicted_s, "nothing says that they are slower"
+
+
+def test_values_that_were_timed_in_their_places_are_used_though_those_of_the_plain_pipeline_were_not() -> None:
+    seconds = {"large0": 9.0, "large2": 5.0, "large4": 3.0, "small0": 4.0, "small2": 1.0, "small4": 2.0}
+    profiler = NetworkProfiler(
+        {name: {"ScheduleCPU": value} for name, value in seconds.items()},
+        {name: {0: value} for name, value in seconds.items()},
+    )
+    begin = Pipeline.parse("ConvertLayout,Winograd{size=4},LegalizeOps,FuseTIR,ScheduleCPU")
+    composition = Composer(profiler, ENTRIES, is_over=lambda: False).compose(begin)  # type: ignore[arg-type]
+    assert composition is not None and '{"0":4,"1":4,"2":2}' in str(composition.pipeline)
+    assert composition.predicted_s == composition.bound_s == pytest.approx(7.0)
 
 
 def test_of_decisions_that_replace_the_same_call_the_best_set_is_chosen() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, FailureKind, PassSpec, Pipeline
 from passsearch.dialects import dialect
 from passsearch.evaluate import Consumed, FreshCompile, MeasurementPlans
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
@@ -108,32 +108,32 @@ def test_compiles_that_differ_are_the_repetitions(kind: type[SimulatedEvaluator]
 class FailingCompile(SimulatedEvaluator):
     """A machine on which one repetition meets a full disk."""
 
-    def __init__(self, *arguments: Any, turn: int) -> None:
+    def __init__(self, *arguments: Any, turn: int, kind: FailureKind = "infra") -> None:
         super().__init__(*arguments)
-        self.turn = turn
+        self.turn, self.kind = turn, kind
 
     def compile_fresh(
         self, key: str, candidate: Candidate, *, timing_key: str, kinds: Sequence[str]
     ) -> FreshCompile | Failure:
         """Return a compile, or that the disk is full."""
         if key.startswith(f"fresh-{self.turn}-"):
-            return Failure("infra", "build", "", "the disk is full")
+            return Failure(self.kind, "build", "", "the disk is full")
         return super().compile_fresh(key, candidate, timing_key=timing_key, kinds=kinds)
 
 
 def test_an_accident_of_the_machine_ends_the_repetitions_and_keeps_the_earlier_ones() -> None:
     machine = Machine(Noise(), 3)
     assert confirmed(FailingCompile(machine, {"Fast": 1.1}, turn=2)).repetitions == 2
-    failure = confirm(
-        FailingCompile(machine, {"Fast": 1.1}, turn=1),
-        FAST,
-        baseline=BASELINE,
-        twin=Path("root"),
-        repetitions=3,
-        objective="throughput",
-        progress=lambda _: None,
-    )
-    assert isinstance(failure, Failure) and failure.reason == "the disk is full; the same command continues"
+
+    def reason(kind: FailureKind) -> str:
+        evaluator = FailingCompile(machine, {"Fast": 1.1}, turn=1, kind=kind)
+        options = {"baseline": BASELINE, "twin": Path("root"), "repetitions": 3, "objective": "throughput"}
+        failure = confirm(evaluator, FAST, progress=lambda _: None, **options)  # type: ignore[arg-type]
+        assert isinstance(failure, Failure)
+        return failure.reason
+
+    assert reason("infra") == "the disk is full; the same command continues"
+    assert reason("crash") == "the disk is full", "which would come again"
 
 
 def test_a_large_gain_is_confirmed_in_the_fewest_repetitions_and_a_small_one_takes_more() -> None:

@@ -1,0 +1,33 @@
+"""Which processors are used first where cores have hyper-threads."""
+
+from pathlib import Path
+
+import pytest
+
+from passsearch.core import physical_cores, processors, usable_processors
+
+
+@pytest.mark.parametrize(
+    ("affinity", "siblings", "order", "cores"),
+    [
+        ({0, 1, 2, 3}, {0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"}, [0, 2, 1, 3], 2),
+        ({0, 1, 2, 3}, {0: "0,2", 1: "1,3", 2: "0,2", 3: "1,3"}, [0, 1, 2, 3], 2),
+        ({1, 3}, {1: "0-1", 3: "2-3"}, [1, 3], 2),
+        ({0, 1}, {0: "0-1", 1: "0-1"}, [0, 1], 1),
+        ({0, 1}, {}, [0, 1], 2),
+    ],
+    ids=["neighbours", "halves", "one of each", "both of one", "not told"],
+)
+def test_one_processor_of_every_core_comes_first(
+    affinity: set[int],
+    siblings: dict[int, str],
+    order: list[int],
+    cores: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for processor, text in siblings.items():
+        (tmp_path / str(processor)).write_text(f"{text}\n")
+    monkeypatch.setattr(processors, "_SIBLINGS", f"{tmp_path}/{{}}")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: affinity)
+    assert usable_processors() == order and physical_cores() == cores
