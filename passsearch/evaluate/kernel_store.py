@@ -94,7 +94,8 @@ class KernelStore:
         Outputs are compared with those of the first schedule, and so are times: it runs in turns with every other one.
         """
         temperature = "cold" if network.constant_bytes > self._cache_bytes else "warm"
-        keys = {step: f"{kernel.digest}|{temperature}|{step}" for step in steps}
+        measured = f"{temperature}{self._session.plans_key('variants', 'kernel_limit')}"
+        keys = {step: f"{kernel.digest}|{measured}|{step}" for step in steps}
         facts = {step: self._shared.recall("variant", key) for step, key in keys.items()}
         if missing := [step for step, fact in facts.items() if fact is None]:
             answers = self._time(network, kernel, missing, reference=steps[0])

@@ -188,7 +188,6 @@ class Session:
             **self.model.calls,
             "catalogs": self.catalogs_sha256,
             "phases": {name: list(phases) for name, phases in self.phases_by_pass.items()},
-            **self._own_plans("search_rounds"),
         }
         # The folder keeps its old name, because users' caches are in it.
         return cache_folder() / "memory" / f"{safe_file_name(self.model.name)}-{_digest(identity)}.jsonl"
@@ -197,16 +196,18 @@ class Session:
     def kernel_cache_path(self) -> Path:
         """File of the times of kernels, which all networks share, with this compiler and own passes on this device."""
         # Only if there are own passes, so that caches of earlier versions stay valid.
-        own: dict[str, object] = {"catalogs": self.catalogs_sha256} if self.catalogs_sha256 else {}
-        own |= self._own_plans("variants", "kernel_limit")
+        own = {"catalogs": self.catalogs_sha256} if self.catalogs_sha256 else {}
         return cache_folder() / "kernels" / f"{self.toolchain.name}-{_digest({**self._compiler_identity, **own})}.jsonl"
 
-    def _own_plans(self, *names: str) -> dict[str, object]:
-        """Return those of the measurement plans that are not the usual ones: times by other plans are other facts."""
+    def plans_key(self, *names: str) -> str:
+        """Return what keys of measured facts end with where these plans are not the usual ones, else an empty text.
+
+        Times by other plans are other facts. The usual ones are not named, so facts of earlier versions stay valid.
+        """
         usual = MeasurementPlans()
         plans = {name: getattr(self.plans, name) for name in names}
-        # Only these, so that caches of earlier versions stay valid.
-        return {name: repr(plan) for name, plan in plans.items() if plan != getattr(usual, name)}
+        unusual = {name: repr(plan) for name, plan in plans.items() if plan != getattr(usual, name)}
+        return f" {_digest(unusual)}" if unusual else ""
 
     @property
     def _compiler_identity(self) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Kernels of a real network are listed, timed alone, and remembered for every network that has them."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ from short_plans import SHORT
 import passsearch
 from passsearch.core import BuildOptions, Candidate, Failure, FailureKind, PassSpec, Pipeline
 from passsearch.dialects.contract import Kernel
-from passsearch.evaluate import NetworkKernels, WorkerEvaluator, open_session
+from passsearch.evaluate import MeasurementPlans, NetworkKernels, WorkerEvaluator, open_session
 from passsearch.evaluate.kernel_store import KernelStore
 from passsearch.frontends import resolve
 from passsearch.store import Fact, Log
@@ -59,6 +60,17 @@ def test_every_run_of_a_kernel_and_the_time_of_its_build_are_kept(relax: Toolcha
     assert fact["seconds"] == seconds == pytest.approx(min(fact["samples_s"]), rel=1e-3)
 
 
+def test_times_by_unusual_plans_are_other_facts(relax: Toolchain, tmp_path: Path) -> None:
+    network = resolve("zoo:resnet_tiny", folder=tmp_path)
+
+    def key(plans: MeasurementPlans | None) -> str:
+        session = open_session(network, toolchain=relax.name, target=None, plans=plans)
+        return session.plans_key("variants", "kernel_limit")
+
+    assert key(None) == key(MeasurementPlans()) == ""
+    assert key(SHORT) != key(replace(SHORT, kernel_limit=1.0)) != ""
+
+
 class RefusingPool:
     """Answers every request with one failure, and notes the schedules that it is asked for."""
 
@@ -79,7 +91,7 @@ def test_only_a_crash_is_looked_for_schedule_by_schedule_beside_the_pipelines_ow
     pool, kernel = RefusingPool(kind), Kernel("k", "digest", 1, 1000, 10)
     applier = SimpleNamespace(compiler=SimpleNamespace(step_request=str))
     facts: Any = SimpleNamespace(recall=lambda *_: None, record=lambda *_, fact: fact)
-    session = SimpleNamespace(plans=SHORT)
+    session = SimpleNamespace(plans=SHORT, plans_key=lambda *_: "")
     store = KernelStore(session, pool=pool, applier=applier, facts=facts, shared=facts)  # type: ignore[arg-type]
     assert store.variants(NetworkKernels("state", (kernel,), 0), kernel, SCHEDULES) == {}
     own, *others = map(str, SCHEDULES)
@@ -104,7 +116,8 @@ def test_schedules_of_different_requests_are_compared_by_what_the_first_one_took
     )
     pool, kernel = DriftingPool(), Kernel("k", "digest", 1, 1000, 10)
     applier = SimpleNamespace(compiler=SimpleNamespace(step_request=str))
-    store = KernelStore(SimpleNamespace(plans=SHORT), pool=pool, applier=applier, facts=facts, shared=facts)  # type: ignore[arg-type]
+    session = SimpleNamespace(plans=SHORT, plans_key=lambda *_: "")
+    store = KernelStore(session, pool=pool, applier=applier, facts=facts, shared=facts)  # type: ignore[arg-type]
     network = NetworkKernels("state", (kernel,), 0)
     assert store.variants(network, kernel, SCHEDULES[:1]) == {SCHEDULES[0]: 1.0}
     assert store.variants(network, kernel, SCHEDULES[:2]) == {SCHEDULES[0]: 1.0, SCHEDULES[1]: 2.0}
