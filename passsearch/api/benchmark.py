@@ -288,10 +288,11 @@ def _check_samples(file: Path, types: Mapping[str, TensorType]) -> None:
     try:
         with file.open("rb") as opened:
             content = np.load(opened)
-            types_there = {name: (content[name].dtype, content[name].shape) for name in getattr(content, "files", ())}
-            shapes = {name: shape for name, (_, shape) in types_there.items()}
+            arrays = ((name, content[name]) for name in getattr(content, "files", ()))
+            kinds = {name: (array.shape, array.dtype) for name, array in arrays}
     except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise UserError(f"Cannot read `{file}` as a NumPy file (.npz): {error}") from error
+    shapes = {name: shape for name, (shape, _) in kinds.items()}
     if missing := [name for name in ("labels", *types) if name not in shapes]:
         raise UserError(
             f"`{file}` needs an array `{missing[0]}`; it has {', '.join(shapes) or 'none'}. Write it with numpy.savez: "
@@ -303,12 +304,12 @@ def _check_samples(file: Path, types: Mapping[str, TensorType]) -> None:
                 f"`{name}` of `{file}` has the shape {shapes[name]}; the network takes {tuple(kind.shape)}, and there "
                 f"are {shapes['labels'][0] if shapes['labels'] else 0} labels."
             )
-        if types_there[name][0] != kind.dtype:
+        if (dtype := kinds[name][1]) != kind.dtype:
             raise UserError(
-                f"`{name}` of `{file}` is {types_there[name][0]}; the network takes {kind.dtype}. Write it with "
+                f"`{name}` of `{file}` is {dtype}; the network takes {kind.dtype}. Write it with "
                 f".astype('{kind.dtype}')."
             )
-        if shapes[name][0] < kind.shape[0]:
+        if shapes[name][:1] < tuple(kind.shape[:1]):  # both are empty for a scalar
             raise UserError(f"`{file}` has {shapes[name][0]} samples, and the batch size is {kind.shape[0]}; add some.")
 
 

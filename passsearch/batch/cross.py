@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.api import Progress, compare
-from passsearch.batch.job import BatchJob, TuneJob, digest, plain_name
+from passsearch.batch.job import BatchJob, TuneJob, digest, plain_name, read_document
 from passsearch.batch.records import RECORDS
-from passsearch.core import Json, parse_json, safe_file_name
+from passsearch.core import Json, safe_file_name
 from passsearch.store import write_json
 
 CROSS = "cross"
@@ -41,11 +41,7 @@ class CrossJob(BatchJob):
     @property
     def comparison(self) -> Mapping[str, Any] | None:
         """The comparison; ``None`` if it is not there yet, or damaged."""
-        try:
-            document: Mapping[str, Any] = parse_json((self.folder / "comparison.json").read_text())
-        except (FileNotFoundError, ValueError):
-            return None
-        return document
+        return read_document(self.folder / "comparison.json")
 
     @property
     def is_finished(self) -> bool:

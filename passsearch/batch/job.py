@@ -119,8 +119,8 @@ class TuneJob(BatchJob):
         return not result.document["interrupted"]
 
     def _limits_grew(self, result: Mapping[str, Any]) -> bool:
-        # Not those of `run.json`, which are of the newest start: that one may have been cut off.
-        limits = result.get("limits") or self._limits_of_earlier_versions()
+        # Those of `run.json`, for results of earlier versions, are of the newest start, which may have been cut off.
+        limits = result.get("limits") or read_document(self.folder / "run.json")
         if limits is None:
             return False  # nothing says by which limits the result was made
         timeout, earlier = self.options.get("timeout"), limits.get("timeout_s")
@@ -128,12 +128,14 @@ class TuneJob(BatchJob):
         longer = earlier is not None and (timeout is None or timeout > earlier)
         return bool(longer or self.options.get("trials", USUAL_TRIALS) > limits.get("trials", 0))
 
-    def _limits_of_earlier_versions(self) -> Mapping[str, Any] | None:
-        try:
-            settings: Mapping[str, Any] = parse_json((self.folder / "run.json").read_text())
-        except (FileNotFoundError, ValueError):
-            return None
-        return settings
+
+def read_document(file: Path) -> Mapping[str, Any] | None:
+    """Return a JSON document; ``None`` if it is not there yet, or damaged."""
+    try:
+        document: Mapping[str, Any] = parse_json(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return document
 
 
 def tune_jobs(file: JobsFile) -> list[TuneJob]:

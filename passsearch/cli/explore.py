@@ -90,15 +90,19 @@ def explore(
     network |= {"catalogs": catalogs or (), "trust": trust, "deadline": deadline, "memory": memory}
     check_environment(toolchain)
     if check is not None:
-        given: dict[str, object] = {
+        others: dict[str, object] = {
             "--passes": passes,
             "--additional": additional,
             "--every": every or None,
             "--depth": depth,
+            "--states": states,
+            "--timeout": timeout,
+            "--out": out,
+            "--picture": picture,
+            "--fresh": fresh or None,
+            "--target": target,
         }
-        given |= {"--states": states, "--timeout": timeout, "--out": out, "--picture": picture}
-        given |= {"--fresh": fresh or None, "--target": target}
-        if unused := [name for name, value in given.items() if value is not None]:
+        if unused := [name for name, value in others.items() if value is not None]:
             raise UserError(f"`--check` explores nothing, so `{unused[0]}` has no effect; leave it out.")
         return _check_certificate(check, model, sample=sample, seed=seed, network=network, as_json=as_json)
     # Before the exploration, which can take hours: a file that cannot be written must not be noticed only then.

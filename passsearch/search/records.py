@@ -7,7 +7,7 @@ from typing import TypeAlias
 from passsearch.core import Candidate, Failure
 from passsearch.evaluate import Built, Conditions, Samples
 from passsearch.measure import Consumption, Ratio
-from passsearch.search.composition import Composition
+from passsearch.search.composition_records import Composition
 
 Pair: TypeAlias = tuple[Consumption, Consumption]
 """Consumption of the baseline and of the candidate that ran in turns with it."""

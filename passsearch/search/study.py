@@ -10,7 +10,8 @@ import optuna
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.evaluate import EdgeKey, Evaluator, Exploration, Explorer, KernelProfiler, Limits
 from passsearch.search.candidate_measurement import FAR_SLOWER, LEAST_LONG_S, measure_candidate
-from passsearch.search.composition import COMPOSED, Composer, Composition
+from passsearch.search.composition import COMPOSED, Composer
+from passsearch.search.composition_records import Composition
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.options import RunOptions
 from passsearch.search.records import TIME_LIMIT, Reference, Scored, SearchOutcome, SpaceCoverage, Tally

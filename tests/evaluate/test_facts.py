@@ -40,6 +40,13 @@ def test_a_pass_that_took_all_of_a_short_run_is_tried_again_in_a_longer_one(
         assert (store(log, 600.0, run_s=run_s).recall("edge", "root|Hang") is not None) is is_known
 
 
+@pytest.mark.parametrize("kind", ["edge", "variant"])
+def test_a_timeout_is_written_with_the_limit_of_its_verb(kind: str, tmp_path: Path) -> None:
+    with Log(tmp_path / "log.jsonl") as log:
+        fact = store(log, 600.0, run_s=400.0).record(kind, "key", fact={"failure": TIMEOUT.to_json()})
+        assert fact["deadline_s"] == 100.0
+
+
 @pytest.mark.parametrize(("limit_s", "is_known"), [(15.0, True), (20.0, True), (30.0, False)])
 def test_a_timeout_has_the_limit_of_its_own_request(limit_s: float, is_known: bool, tmp_path: Path) -> None:
     with Log(tmp_path / "log.jsonl") as log:
@@ -62,6 +69,7 @@ def test_accidents_of_the_machine_stay_in_the_run(kind: str, is_shared: bool, tm
 @pytest.mark.parametrize(("run_s", "deadline_s"), [(400.0, 100.0), (60.0, 20.0), (5.0, 5.0), (math.inf, 600.0)])
 def test_a_pass_takes_at_most_a_part_of_the_run(run_s, deadline_s):
     assert WorkerLimits(600.0, run_s=run_s).deadline_of("apply") == deadline_s
+    assert WorkerLimits(600.0, run_s=run_s).deadline_of("variants") == deadline_s
     assert WorkerLimits(600.0, run_s=run_s).deadline_of("verify") == 600.0
 
 

@@ -24,7 +24,12 @@ def test_a_benchmark_as_text() -> None:
         "artifact_bytes": 4_000_000,
         "energy_j": None,
     }
-    wide = {**good, "engine": "openvino", "latency_s": {"median": 0.01, "interval": [1e-20, 1e20]}}
+    wide = {
+        **good,
+        "engine": "openvino",
+        "accuracy": {"unavailable": "other dtype"},
+        "latency_s": {"median": 0.01, "interval": [1e-20, 1e20]},
+    }
     document = {
         "model": {"name": "net", "source": "net.onnx"},
         "batches": [2],
@@ -57,5 +62,6 @@ def test_a_benchmark_as_text() -> None:
         *("onnxruntime", "220.0", "[200.0,", "240.0]", "4:", "20.00", "[10.00,", "30.00]", "ms", "97.50", "%", "4.00")
     ]
     assert "onnxruntime: no throughput with 4 at once: one inference takes more than 1 s" in text
+    assert any("openvino" in line and "failed" in line for line in text.splitlines()), "its classification"
     assert "energy_j: not measured: no permission" in text
     assert "versions: onnxruntime 1.32.0" in text

@@ -10,7 +10,8 @@ from passsearch.catalog import load
 from passsearch.core import Candidate, Failure, PassSpec, Pipeline
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import NetworkKernels, PlaceTimes, Region
-from passsearch.search.composition import Composer, Decision, choose
+from passsearch.search.composition import Composer, choose
+from passsearch.search.composition_records import Decision
 
 BEGIN = Pipeline.parse("ConvertLayout,LegalizeOps,FuseTIR,ScheduleCPU")
 ENTRIES = [load("relax").entry(name) for name in ("Winograd", "ScheduleCPU")]

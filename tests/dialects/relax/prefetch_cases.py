@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from small_modules import network, run
 from tvm import relax
 from tvm.relax import op, transform
@@ -71,6 +72,30 @@ def case(name: str) -> dict[str, Any]:
     }
 
 
+def depthwise(size: int, channels: int) -> tuple[tuple[int, ...], tuple[int, ...], Callable[..., Any]]:
+    def body(data: Any, weights: Any) -> Any:
+        layouts = {"data_layout": "NHWC", "kernel_layout": "HWIO"}
+        return op.nn.conv2d(data, weights, padding=1, groups=channels, **layouts)
+
+    return (1, size, size, channels), (3, 3, 1, channels), body
+
+
+DEFAULTS: dict[str, tuple[Any, list[dict[str, int]]]] = {
+    "product": (product(128, 512, 512), [{"prefetch": 64, "vectors": 2}, {"prefetch": 8, "vectors": 2}]),
+    "convolution": (convolution(14, 3, 3, 256, 256), [{"prefetch": 8, "vectors": 2}, {"prefetch": 64, "vectors": 2}]),
+    "depthwise": (depthwise(28, 192), [{"vectors": 2}, {"vectors": 1}]),
+    "one row": (product(1, 512, 1008), [{"vectors": 4}, {"vectors": 1}]),  # 63 vectors: 3 in a row, and not 21
+}
+"""Kernels that searches had found other defaults for, each with settings that make that schedule and another one."""
+
+
+def like_default(name: str) -> list[bool]:
+    """Return whether the default makes the schedule of each of the two settings."""
+    CASES[name], settings = DEFAULTS[name]
+    default = scheduled(name, AVX512)
+    return [bool(tvm_ffi.structural_equal(default, scheduled(name, AVX512, **each))) for each in settings]
+
+
 def missed(prefetch: Prefetch, *, count: int) -> int:
     """Return how many vectors of the next tiles the tiles on the same weights do not prefetch."""
     prefetched: set[int] = set()
@@ -83,6 +108,8 @@ def missed(prefetch: Prefetch, *, count: int) -> int:
 if __name__ == "__main__":
     for name in CASES:
         print(json.dumps({"case": name, **case(name)}), flush=True)
+    for name in DEFAULTS:
+        print(json.dumps({"case": f"default of {name}", "default": like_default(name)}), flush=True)
     for uses, vectors, steps, line in itertools.product((1, 2, 7, 64), (1, 2, 3), (4, 8, 64), (1, 2)):
         prefetch = Prefetch(place=0, uses=uses, vectors=vectors, steps=steps, line=line)
         print(json.dumps({"case": repr(prefetch), "missed": missed(prefetch, count=256)}), flush=True)
