@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,11 @@ RUNTIME = "tvm_runtime_cuda"
 
 MEND = "Run: passsearch toolchain install relax --with cuda"
 
+FAST_MATH = b"--use_fast_math"
+"""Option with which TVM compiles CUDA code. It makes the power of a negative number NaN, and so every layer norm that
+squares by `Pow`; tanh and exp lose more digits than outputs may deviate by.
+"""
+
 _BINDINGS_MODE, _COMPILER_MODE = "nvrtc", "nvcc"
 _MISSING = re.compile(r"(\S+): cannot open shared object file")
 _STAND_IN = "int {0}(void) {{ return 100; }}\n"
@@ -30,7 +36,7 @@ _STAND_IN = "int {0}(void) {{ return 100; }}\n"
 
 
 def prepare(compiler: str) -> None:
-    """Make this process able to compile CUDA code, on a machine without a device too.
+    """Make this process able to compile CUDA code, on a machine without a device too, and without fast math.
 
     TVM hands the source of kernels to NVRTC or nvcc only where its CUDA runtime is loaded; elsewhere it stores the
     source, which is then compiled on every start. The runtime needs the driver's library. On a machine without one, a
@@ -43,6 +49,7 @@ def prepare(compiler: str) -> None:
         OSError: A library is missing or does not fit; the message is one line with the next step.
     """
     _set_paths()
+    os.environ.setdefault("TVM_CUDA_NVCC_NO_FAST_MATH", "1")
     mode = os.environ.setdefault("TVM_CUDA_COMPILE_MODE", _BINDINGS_MODE if _has_bindings() else _COMPILER_MODE)
     if mode == _BINDINGS_MODE:
         _load_nvrtc()
@@ -164,11 +171,21 @@ def _load_nvrtc() -> None:
         from cuda.bindings import nvrtc
 
         nvrtc.nvrtcVersion()
+        if not isinstance(nvrtc.nvrtcCompileProgram, partial):
+            # NVRTC has no option that undoes this one, and TVM has no variable that leaves it out.
+            nvrtc.nvrtcCompileProgram = partial(_compile_precisely, nvrtc.nvrtcCompileProgram)
     except (ImportError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise OSError(f"CUDA code cannot be compiled: NVRTC does not load ({reason}). {MEND}") from error
     if _find("include", "cccl") is None:
         raise OSError(f"CUDA code cannot be compiled: the headers of nvidia-cuda-cccl are missing. {MEND}")
+
+
+def _compile_precisely(compile_program: Any, program: Any, number: int, options: list[bytes]) -> Any:
+    """Compile a program of NVRTC without fast math."""
+    del number
+    kept = [option for option in options if option != FAST_MATH]
+    return compile_program(program, len(kept), kept)
 
 
 def _provide(name: str, runtime: Path, compiler: str) -> None:

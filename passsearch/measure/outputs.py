@@ -60,10 +60,17 @@ def verify(
         ``run_s`` (seconds of the first run), ``cases`` (number of cases that ran), ``is_cut`` (whether cases that the
         reference has were left out), ``deviation`` (the largest, see ``relative_deviation``), its ``case``,
         ``deviations`` (by case), ``changes`` (by edge case, see ``_changes``), ``mismatch`` (a difference in number,
-        shape or type; empty without one) and ``leads`` (see ``_leads``; ``None`` after a mismatch).
+        shape or type, or why these outputs can be no reference; empty without one) and ``leads`` (see ``_leads``;
+        ``None`` after a mismatch).
     """
     if reference is None:
         results, run, run_s = _run_cases(executable, types, cases=cases, longest_s=math.inf, total_s=reference_s)
+        lost = next((key for key in results if key.partition("_")[0].isdigit() and _is_lost(results[key])), "")
+        if lost:
+            case, _, index = lost.partition("_")
+            reason = f"output {index} has no finite value on inputs of seed {case}, so no other output can be compared"
+            common = {"run_s": run_s, "cases": len(run), "is_cut": False, "case": int(case), "mismatch": reason}
+            return {**common, "deviation": math.inf, "leads": None, "deviations": {}, "changes": {}}
         edges = [case for case in run if isinstance(case, str)]
         changes = _changes(executable, types, expected=results, cases=edges, total_s=reference_s)
         change_arrays = {f"{CHANGE}{case}": np.asarray(change) for case, change in changes.items()}
@@ -156,6 +163,11 @@ def _run_cases(
         if seconds[-1] > longest_s or sum(seconds) > total_s:
             break
     return results, cases[: len(seconds)], seconds[0]
+
+
+def _is_lost(output: Array) -> bool:
+    """Return whether an output has floats, and none of them is finite: it would agree with any other such output."""
+    return output.dtype.kind == "f" and output.size > 0 and not np.isfinite(output).any()
 
 
 def _save(path: Path, results: Mapping[str, Array]) -> None:

@@ -9,7 +9,10 @@ import pytest
 
 from passsearch.dialects import cuda_libraries
 from passsearch.dialects.linker import find_linker
+from passsearch.toolchain import Toolchain
 from passsearch.toolchain.doctor import check_cuda
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -71,6 +74,21 @@ def test_the_stand_in_reports_no_device(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "100", done.stderr
+
+
+@pytest.mark.toolchain
+def test_powers_of_negative_numbers_are_numbers(cuda_relax: Toolchain) -> None:
+    """Fast math computes a power by the logarithm of its base, which is NaN for a negative one."""
+    kernel = 'extern "C" __global__ void square(float* x) { x[0] = powf(x[0], 2.0f); }'
+    code = (
+        "from passsearch.dialects import cuda_libraries; from tvm.support.nvcc import compile_cuda;"
+        f"compile = lambda: compile_cuda({kernel!r}, target_format='ptx', arch='compute_90').decode();"
+        "cuda_libraries._load_nvrtc, load = lambda: None, cuda_libraries._load_nvrtc;"
+        f"cuda_libraries.prepare({find_linker()!r}); fast = compile(); load(); load();"
+        "print('lg2.approx' in fast, 'lg2.approx' in compile())"
+    )
+    done = subprocess.run([str(cuda_relax.python), "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.split() == ["True", "False"], done.stderr
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,26 @@ def test_values_that_are_not_finite_in_both_agree() -> None:
     assert relative_deviation(np.full(2, np.nan), np.full(2, np.nan)) == 0.0
 
 
+class Overflowing:
+    """Is NaN on all inputs, or on large ones only."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+
+    def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+        is_large = np.abs(inputs["x"]).max() > self.limit
+        return [np.ones(3, "float32"), np.full(3, np.nan if is_large else 1.0, "float32")]
+
+
+def test_outputs_without_a_finite_value_are_no_reference(tmp_path: Path) -> None:
+    types, file = {"x": TensorType((2, 3), "float32")}, tmp_path / "reference.npz"
+    answer = verify(Overflowing(0.0), types=types, cases=(1, 2, "large"), outputs=file, reference=None)
+    assert "output 1 has no finite value on inputs of seed 1" in answer["mismatch"] and math.isinf(answer["deviation"])
+    assert not file.exists()
+    stable = verify(Overflowing(50.0), types=types, cases=(1, 2, "large"), outputs=file, reference=None)
+    assert (stable["mismatch"], stable["deviation"]) == ("", 0.0) and file.exists()
+
+
 TYPES = {"x": TensorType((2, 3), "float16"), "ids": TensorType((4,), "int64"), "mask": TensorType((4,), "bool")}
 
 
