@@ -198,12 +198,15 @@ def unpack(pack: Path, folder: Path) -> list[Path]:
 
 def install(pack: Path, environment: Path) -> Path:
     """Make an environment with the packages of a pack alone, and return its interpreter."""
-    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    # This interpreter's pip installs, because Debian's Python cannot put one into an environment.
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     python = environment / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--quiet"]
     with tempfile.TemporaryDirectory(prefix="passsearch-") as folder:
         wheels = [str(wheel) for wheel in unpack(pack, Path(folder))]
-        options = ["--quiet", "--no-index", "--no-deps", "--disable-pip-version-check"]
-        subprocess.run([str(python), "-m", "pip", "install", *options, *wheels], check=True)
+        subprocess.run([*pip, "install", "--no-index", "--no-deps", "--no-compile", *wheels], check=True)
+    # On all cores; pip compiles on one, and the first processes of a session would compile the same files each.
+    subprocess.run([str(python), "-m", "compileall", "-q", "-j", "0", str(environment)], check=False)
     return python
 
 

@@ -1,10 +1,12 @@
 """Makes all measurements on a GPU machine in ten minutes: ``python benchmarks/gpu_session.py --wheels FOLDER``.
 
-The plan (``--plan`` prints it) has the most valuable step first and a time for each. For each network it searches, then
-measures TVM's default, the catalog's best sequence and the search's winner side by side, and times PyTorch beside them
-where it is installed. After the first network come the tests marked ``gpu`` and each scheduling rule alone. Every step
-is a process that is ended when its time is over, and time that a step leaves goes to the later ones. The JSON is
-written after every step: a session that is cut off loses its current step only.
+The plan (``--plan`` prints it) has a time for each step. For each network it searches, then measures TVM's default, the
+catalog's best sequence and the search's winner side by side, and times PyTorch beside them where it is installed.
+Further steps are the tests marked ``gpu`` and each scheduling rule alone. With eight cores or more, every network has
+a lane of its own, because compilers use one core each and a lock gives the GPU to one lane at a time; otherwise one
+lane has all steps, the most valuable first. Every step is a process that is ended when its time is over, and time that
+a step leaves goes to the later ones of its lane. The JSON is written after every step: a session that is cut off loses
+its current steps only.
 
 Needs a checkout, an NVIDIA driver and a C compiler, and no internet. With ``--wheels`` it makes an environment from the
 folder that ``gpu_pack.py`` wrote and the packages of this interpreter; without, it uses ``--toolchain``. ``--target
@@ -22,8 +24,9 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -46,6 +49,8 @@ ROOT = Path(__file__).parents[1]
 NETWORKS = ("resnet50", "bert_base", "mobilenet_v2")
 LEAST_S = 3.0
 """Shortest time in which a step can do anything."""
+LANE_CORES = 8
+"""Number of cores from which on several lanes run at once."""
 
 Work: TypeAlias = Callable[[Settings, float], Row]
 
@@ -70,19 +75,21 @@ class Step:
         return " ".join(self.place)
 
 
-def make_plan(networks: Sequence[str]) -> list[Step]:
-    """Return the steps, most valuable first."""
+def make_plan(networks: Sequence[str], *, at_once: bool) -> list[list[Step]]:
+    """Return the lanes, each with its steps in their order; a single lane unless several run at once."""
     begin = [Step(("machine",), 15, describe_machine), Step(("small",), 30, run_small)]
-    first, *others = [_network_steps(name) for name in networks]
-    middle = [Step(("tests",), 30, run_tests), Step(("rules",), 30, try_rules)]
-    return [*begin, *first, *middle, *(step for steps in others for step in steps)]
+    first, *others = lanes = [_network_steps(name) for name in networks]
+    end = [Step(("tests",), 30, run_tests), Step(("rules",), 30, try_rules)]
+    return (
+        [[*begin, *end], *lanes] if at_once else [[*begin, *first, *end, *(step for lane in others for step in lane)]]
+    )
 
 
 def _network_steps(name: str) -> list[Step]:
     return [
-        Step(("networks", name, "search"), 70, partial(search, name)),
-        Step(("networks", name, "measure"), 60, partial(measure, name)),
-        Step(("networks", name, "pytorch"), 35, partial(time_pytorch, name)),
+        Step(("networks", name, "search"), 80, partial(search, name)),
+        Step(("networks", name, "measure"), 55, partial(measure, name)),
+        Step(("networks", name, "pytorch"), 30, partial(time_pytorch, name)),
     ]
 
 
@@ -90,13 +97,14 @@ def main() -> None:
     """Measure everything, in a new environment if there are wheels."""
     options = _parse()
     end_s = time.monotonic() + 60 * options.minutes
-    plan = make_plan(options.networks)
+    lanes = make_plan(options.networks, at_once=(os.cpu_count() or 1) >= LANE_CORES)
     if options.plan:
-        print("\n".join(f"{60 * options.minutes * share:4.0f} s  {step.name}" for step, share in _shares(plan)))
+        for lane in lanes:
+            print("\n".join(f"{60 * options.minutes * share:4.0f} s  {step.name}" for step, share in _shares(lane)))
     elif options.wheels:
         sys.exit(run_in_environment(options))
     else:
-        document = run_session(plan, options, end_s=end_s)
+        document = run_session(lanes, options, end_s=end_s)
         print(json.dumps(document, indent=1), tables(document), sep="\n")
 
 
@@ -120,18 +128,26 @@ def _shares(steps: Sequence[Step]) -> list[tuple[Step, float]]:
     return [(step, step.seconds / total_s) for step in steps]
 
 
-def run_session(plan: Sequence[Step], options: argparse.Namespace, *, end_s: float) -> dict[str, Any]:
-    """Run the steps one by one and write the JSON after each."""
+def run_session(lanes: Sequence[Sequence[Step]], options: argparse.Namespace, *, end_s: float) -> dict[str, Any]:
+    """Run the steps of every lane one by one, all lanes at once, and write the JSON after each step."""
     sys.path.insert(0, str(ROOT))  # passsearch of this checkout, whatever is installed
-    document: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "minutes": options.minutes}
+    document: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "minutes": options.minutes, "lanes": len(lanes)}
     with tempfile.TemporaryDirectory(prefix="passsearch-", ignore_cleanup_errors=True) as folder:
         target = None if options.target == "host" else options.target
         python = options.pytorch or Path(sys.executable)
         settings = Settings(options.toolchain, target, Path(folder), options.out.absolute(), python)
-        for place, step in enumerate(plan):
-            _, share = _shares(plan[place:])[0]
-            _add(document, step.place, run_step(step, settings, seconds=share * (end_s - time.monotonic())))
-            write(options.out, document)
+        left = {number: list(lane) for number, lane in enumerate(lanes)}
+        running: dict[int, Running] = {}
+        while running or any(left.values()):
+            for number in (number for number, steps in left.items() if steps and number not in running):
+                _, share = _shares(left[number])[0]
+                seconds = share * (end_s - time.monotonic())
+                running[number] = start(left[number].pop(0), replace(settings, lane=number), seconds=seconds)
+            wait([each.process.sentinel for each in running.values()], min(each.left_s for each in running.values()))
+            for number, each in [*running.items()]:
+                if each.left_s <= 0 or not each.process.is_alive():
+                    _add(document, each.step.place, running.pop(number).end())
+                    write(options.out, document)
     return document
 
 
@@ -141,24 +157,50 @@ def _add(document: dict[str, Any], place: tuple[str, ...], row: Row) -> None:
     document[place[-1]] = row
 
 
-def run_step(step: Step, settings: Settings, *, seconds: float) -> Row:
-    """Return the row of a step, or the reason why there is none; the step's processes are ended after its time."""
+@dataclass(frozen=True)
+class Running:
+    """A step that runs.
+
+    Attributes:
+        step: The step.
+        settings: Its settings.
+        seconds: Time that it may take.
+        start_s: When it started, on the monotonic clock.
+        process: Its process.
+    """
+
+    step: Step
+    settings: Settings
+    seconds: float
+    start_s: float
+    process: multiprocessing.process.BaseProcess
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until it is ended."""
+        return max(0.0, self.start_s + self.seconds - time.monotonic())
+
+    def end(self) -> Row:
+        """End the step's processes; return its row, or the reason why there is none."""
+        is_late = self.process.is_alive()
+        _end(self.process)
+        row: Row = json.loads(self.settings.row.read_text()) if self.settings.row.exists() else {}
+        if is_late and self.seconds < LEAST_S:
+            return {"unavailable": f"{max(self.seconds, 0.0):.0f} s were left for it"}
+        if is_late or self.process.exitcode:
+            status = f"ended with status {self.process.exitcode}"
+            row |= {"unavailable": f"its process {f'was ended after {self.seconds:.0f} s' if is_late else status}"}
+        return {**row, "step_s": round(time.monotonic() - self.start_s, 1)}
+
+
+def start(step: Step, settings: Settings, *, seconds: float) -> Running:
+    """Start a step in a process of its own."""
     print(f"{step.name}: {seconds:.0f} s", file=sys.stderr, flush=True)
-    if seconds < LEAST_S:
-        return {"unavailable": f"{max(seconds, 0.0):.0f} s were left for it"}
-    start_s = time.monotonic()
     settings.row.unlink(missing_ok=True)
     # A fork, because imports take seconds; no thread runs here, and no driver is in use.
     process = multiprocessing.get_context("fork").Process(target=_work, args=(step, settings, seconds))
     process.start()
-    process.join(seconds)
-    is_late = process.is_alive()
-    _end(process)
-    row: Row = json.loads(settings.row.read_text()) if settings.row.exists() else {}
-    if is_late or process.exitcode:
-        reason = f"was ended after {seconds:.0f} s" if is_late else f"ended with status {process.exitcode}"
-        row |= {"unavailable": f"its process {reason}"}
-    return {**row, "step_s": round(time.monotonic() - start_s, 1)}
+    return Running(step, settings, seconds, time.monotonic(), process)
 
 
 def _work(step: Step, settings: Settings, seconds: float) -> None:

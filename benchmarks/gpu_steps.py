@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -58,6 +58,7 @@ class Settings:
         folder: Folder for files that later steps read.
         out: File of the results.
         pytorch: Interpreter that may have PyTorch.
+        lane: Number of the lane that a step belongs to.
     """
 
     toolchain: str
@@ -65,11 +66,12 @@ class Settings:
     folder: Path
     out: Path
     pytorch: Path
+    lane: int = 0
 
     @property
     def row(self) -> Path:
-        """File of the row that the current step makes."""
-        return self.folder / "row.json"
+        """File of the row that the current step of the lane makes."""
+        return self.folder / f"row-{self.lane}.json"
 
     def keep(self, row: Row) -> None:
         """Write the row so far, which counts if the step is ended before it has made all of it."""
@@ -90,7 +92,7 @@ def write(file: Path, document: Mapping[str, Any]) -> None:
 
 
 def describe_machine(settings: Settings, seconds: float) -> Row:
-    """Return the device, its sensors, and what is missing on this machine."""
+    """Return the device, its sensors, and what is missing on this machine or unknown."""
     del seconds
     from passsearch.measure import probe
     from passsearch.toolchain import diagnose
@@ -98,7 +100,7 @@ def describe_machine(settings: Settings, seconds: float) -> Row:
     sensors = probe(settings.device)
     row = {"device": dict(sensors.device), "unavailable_metrics": dict(sensors.unavailable)}
     settings.keep(row)
-    return {**row, "doctor": [finding.to_json() for finding in diagnose()]}
+    return {**row, "doctor": [finding.to_json() for finding in diagnose() if not finding.ok]}
 
 
 def run_small(settings: Settings, seconds: float) -> Row:
@@ -128,7 +130,7 @@ def try_rules(settings: Settings, seconds: float) -> Row:
     from passsearch.core import Failure
 
     rows: Row = {}
-    with _open(SMALL, settings, 60) as evaluator:
+    with _open(SMALL, settings, 60, run="rules") as evaluator:
         for name, candidate in _one_rule_each(evaluator.session, GPU_SEQUENCES if settings.target else CPU_SEQUENCES):
             state = evaluator.reach(candidate.pipeline)
             built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
@@ -208,8 +210,8 @@ def measure(network: str, settings: Settings, seconds: float) -> Row:
 
 
 @contextmanager
-def _open(network: str, settings: Settings, seconds: float) -> Iterator[Any]:
-    """Yield the evaluator of a network in the folder of its search, which has the builds of baseline and winner."""
+def _open(network: str, settings: Settings, seconds: float, *, run: str = RUN) -> Iterator[Any]:
+    """Yield the evaluator of a network, by default in the folder of its search, which has the winner's build."""
     import passsearch
     from passsearch.evaluate import MeasurementPlans
     from passsearch.measure import WindowPlan
@@ -221,7 +223,7 @@ def _open(network: str, settings: Settings, seconds: float) -> Iterator[Any]:
         toolchain=settings.toolchain,
         target=settings.target,
         plans=MeasurementPlans(final_windows=windows),
-        folder=settings.folder / network / RUN,
+        folder=settings.folder / network / run,
         remember=False,
     ) as evaluator:
         yield evaluator
@@ -286,6 +288,7 @@ def time_pytorch(network: str, settings: Settings, seconds: float) -> Row:
     if not _has_pytorch(settings.pytorch):
         return {"unavailable": f"{settings.pytorch} has no PyTorch; see --pytorch"}
     from against_engines import rows
+    from filelock import FileLock
 
     from passsearch.api.engine_artifacts import artifact_engine, visible_gpu
     from passsearch.engines import EnginePlan, EngineSpec, compare, engine_spec
@@ -318,7 +321,8 @@ def time_pytorch(network: str, settings: Settings, seconds: float) -> Row:
         folder, types = settings.folder / network / "engines", evaluator.network.inputs
 
         def compare_with(others: list[EngineSpec]) -> Row:
-            comparison = compare([*others, eager], reference=eager, types=types, plan=plan, folder=folder)
+            with nullcontext() if session.device_lock is None else FileLock(session.device_lock):
+                comparison = compare([*others, eager], reference=eager, types=types, plan=plan, folder=folder)
             table = rows(comparison, plan=plan, sequence=eager.name)
             return {name: {key: row[key] for key in row if key != "visits"} for name, row in table.items()}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results" / "gpu_session.json"
+RESULTS = Path(__file__).parent / "results" / "gpu" / "h200-2.json"
 METRICS = (
     "network",
     "build",
@@ -23,11 +23,12 @@ METRICS = (
 
 
 def tables(document: Mapping[str, Any]) -> str:
-    """Return the table of all metrics, that of the catalog's sequences, and the paper's table 6 beside this device."""
+    """Return the tables of all metrics, of TVM beside PyTorch, of the catalog's sequences, and the paper's table 6."""
     networks = document.get("networks", {})
     return "\n\n".join(
         [
             _table(METRICS, _metric_rows(networks)),
+            _table(("network", "engine", "latency ms", "throughput / PyTorch's"), _engine_rows(networks)),
             _table(("network", "sequence", "throughput / default", "compile time / default"), _sequence_rows(networks)),
             _table(("device", "network", "build", "power W", "temperature °C", "memory MiB"), _table6(document)),
         ]
@@ -59,11 +60,18 @@ def _metric_rows(networks: Mapping[str, Any]) -> Iterator[list[str]]:
             _number(row["compile_s"]),
             *_consumed(row),
         ]
+
+
+def _engine_rows(networks: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Yield TVM's builds and PyTorch, which were timed in turns."""
     for network, steps in networks.items():
         for label, row in steps.get("pytorch", {}).get("rows", {}).items():
-            if not label.startswith("tvm") and "failure" not in row:
-                times = [_number(1e3 * row["median_s"]), _number(1 / row["median_s"]), "", _number(row["compile_s"])]
-                yield [network, label, *times, *[""] * (len(METRICS) - 6)]
+            if "failure" in row:
+                yield [network, label, row["failure"], ""]
+                continue
+            ratio = row["throughput of torch"]["by medians"]
+            interval = " [{:.3g}, {:.3g}]".format(*ratio["interval"]) if ratio["interval"] else ""
+            yield [network, label, _number(1e3 * row["median_s"]), _number(ratio["ratio"]) + interval]
 
 
 def _consumed(row: Mapping[str, Any]) -> list[str]:

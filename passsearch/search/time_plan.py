@@ -8,8 +8,8 @@ from passsearch.search.confirm import COMPILE_PAIRS, LEAST_REPETITIONS
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Scored
 
-FRESH_PROCESS_S, SHORTLIST_S = 3.0, 30.0
-"""Time to start a compiler process and to import a network, and time of a shortlist, roughly."""
+FRESH_PROCESS_S, SHORTLIST_PROCESS_S = 3.0, 10.0
+"""Time to start a compiler process and to import a network, and time of one process of a shortlist, roughly."""
 
 FURTHER_SHARE = 0.1
 """Largest share of a time limit that is kept for compiles whose only purpose is the compile time."""
@@ -41,17 +41,18 @@ class TimePlan:
         timeout_s, plans = self.options.timeout_s, self.plans
         repetition_s = self.repetition_s(baseline, fastest)
         confirm_s = self.options.repetitions * repetition_s
+        shortlist_s = plans.processes * SHORTLIST_PROCESS_S
         usual_s = min(plans.confirm_s, plans.confirm_share * timeout_s) if self.options.repetitions else 0.0
         if fastest is not baseline:
             # A large gain is certain after the fewest repetitions, a small one takes all the time there is. Two say
             # that it is faster, but nothing about its compile time, so two are planned only where the time is short.
             fewest = min(self.options.repetitions, LEAST_REPETITIONS)
-            repetitions = self.options.repetitions if SHORTLIST_S + confirm_s <= usual_s else fewest
+            repetitions = self.options.repetitions if shortlist_s + confirm_s <= usual_s else fewest
             further_s = max(0, COMPILE_PAIRS - repetitions) * self.compiles_s(baseline, fastest)
             is_compile_time = self.options.objectives[0].name == "compile_time"  # its repetitions are compiles
             has_further = repetitions and not is_compile_time and further_s <= FURTHER_SHARE * timeout_s
             confirm_s, usual_s = repetitions * repetition_s + (further_s if has_further else 0.0), 0.0
-        return min(max(usual_s, SHORTLIST_S + confirm_s), MOST_RESERVE * timeout_s)
+        return min(max(usual_s, shortlist_s + confirm_s), MOST_RESERVE * timeout_s)
 
     def repetition_s(self, baseline: Scored, best: Scored) -> float:
         """Return about how long one repetition of the confirmation takes."""

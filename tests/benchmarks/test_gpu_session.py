@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def test_a_step_that_dies_hangs_or_fails_costs_its_own_row_only(module: Any, tmp
     plan = [module.Step(("steps", name), 1.0 if work is hang else 10.0, work) for name, work in works.items()]
     out = tmp_path / "session.json"
     options = argparse.Namespace(minutes=1.0, target="host", toolchain="this", out=out, pytorch=None)
-    module.run_session(plan, options, end_s=time.monotonic() + 40.0)
+    module.run_session([plan], options, end_s=time.monotonic() + 40.0)
     steps = json.loads(out.read_text())["steps"]
     assert steps["first"]["answer"] == steps["last"]["answer"] == 42
     assert "ended with status -9" in steps["died"]["unavailable"]
@@ -76,12 +77,35 @@ def test_results_are_written_after_every_step(module: Any, tmp_path: Path) -> No
 
     plan = [module.Step(("machine",), 1.0, answer), module.Step(("look",), 1.0, look)]
     options = argparse.Namespace(minutes=1.0, target="host", toolchain="this", out=out, pytorch=None)
-    module.run_session(plan, options, end_s=time.monotonic() + 60.0)
+    module.run_session([plan], options, end_s=time.monotonic() + 60.0)
     assert json.loads(seen.read_text())["machine"]["answer"] == 42
 
 
+def test_lanes_run_at_once_and_each_keeps_its_order(module: Any, tmp_path: Path) -> None:
+    out, here, there = (tmp_path / name for name in ("session.json", "here", "there"))
+
+    def meet(settings: Any, seconds: float, own: Path, other: Path) -> dict[str, Any]:
+        own.touch()
+        while not other.exists():
+            time.sleep(0.01)
+        return {"lane": settings.lane}
+
+    lanes = [
+        [module.Step(("here",), 1.0, partial(meet, own=here, other=there)), module.Step(("last",), 1.0, answer)],
+        [module.Step(("there",), 1.0, partial(meet, own=there, other=here))],
+    ]
+    options = argparse.Namespace(minutes=1.0, target="host", toolchain="this", out=out, pytorch=None)
+    document = module.run_session(lanes, options, end_s=time.monotonic() + 60.0)
+    assert (document["here"]["lane"], document["there"]["lane"], document["last"]["answer"]) == (0, 1, 42)
+
+
+def test_a_network_has_a_lane_of_its_own_on_many_cores(module: Any) -> None:
+    lanes = module.make_plan(["resnet50", "bert_base"], at_once=True)
+    assert [lane[0].name for lane in lanes] == ["machine", "networks resnet50 search", "networks bert_base search"]
+
+
 def test_the_plan_begins_with_the_machine_and_takes_ten_minutes_in_all(module: Any) -> None:
-    plan = module.make_plan(["resnet50", "bert_base", "mobilenet_v2"])
+    [plan] = module.make_plan(["resnet50", "bert_base", "mobilenet_v2"], at_once=False)
     assert [step.name for step in plan[:3]] == ["machine", "small", "networks resnet50 search"]
     assert plan.index(next(step for step in plan if step.name == "tests")) < 7
     assert sum(step.seconds for step in plan) <= 600

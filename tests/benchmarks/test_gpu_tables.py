@@ -34,6 +34,11 @@ def timed(latency_s: float, ratio: float | None, **consumed: Any) -> dict[str, A
     return {**times, "ratio": ratio and {"ratio": ratio}, "utilisation": None, **UNREAD, **consumed}
 
 
+def engine(median_s: float, ratio: float) -> dict[str, Any]:
+    interval = None if ratio == 1.0 else [ratio - 0.01, ratio + 0.01]
+    return {"median_s": median_s, "throughput of torch": {"by medians": {"ratio": ratio, "interval": interval}}}
+
+
 def test_all_metrics_and_the_papers_values_stand_beside_each_other(steps: Any, tables: Any) -> None:
     rows = {
         "default": timed(0.004, 1.0),
@@ -45,13 +50,16 @@ def test_all_metrics_and_the_papers_values_stand_beside_each_other(steps: Any, t
         "default": {"throughput": 1.0, "compile_s": 8.0},
         "nhwc-gpu": {"throughput": 1.5, "compile_s": 4.0},
     }
-    pytorch = {"rows": {"torch": {"median_s": 0.001, "compile_s": 3.0}, "tvm default": {"median_s": 1.0}}}
+    pytorch = {
+        "rows": {"torch": engine(0.001, 1.0), "tvm default": engine(0.004, 0.25), "tvm tuned": {"failure": "NaN"}}
+    }
     network = {"search": {"sequences": sequences}, "measure": measured, "pytorch": pytorch}
     text = tables({"networks": {"resnet50": network}})
     assert "| resnet50 | default | 4 | 250 | 1 | 4 | – | – | – | – | – |" in text
     assert "| resnet50 | tuned | 2 | 500 | 2 | 4 | 301 | 0.25 | 100 | 61 | 97 |" in text
     assert "| resnet50 | sequence | does not compile |" in text
-    assert "| resnet50 | torch | 1 | 1000 |" in text and "tvm default" not in text
+    assert "| resnet50 | torch | 1 | 1 |" in text and "| resnet50 | tvm tuned | NaN |" in text
+    assert "| resnet50 | tvm default | 4 | 0.25 [0.24, 0.26] |" in text
     assert "| resnet50 | nhwc-gpu | 1.5 | 0.5 |" in text
     assert "| resnet50 | best (paper, of -O3's) | 1.32 | 0.85 |" in text
     assert "| A Fine GPU | resnet50 | tuned | 301, 350 | 61, 64 | 100 |" in text

@@ -7,7 +7,7 @@ import pytest
 from passsearch.core import BuildOptions, Candidate, Objective
 from passsearch.evaluate import Built, MeasurementPlans
 from passsearch.search import RunOptions, Scored
-from passsearch.search.time_plan import SHORTLIST_S, TimePlan
+from passsearch.search.time_plan import SHORTLIST_PROCESS_S, TimePlan
 
 BUILD = BuildOptions(opt_level=3)
 
@@ -17,6 +17,7 @@ def scored(latency_s: float, compile_s: float) -> Scored:
     return Scored(Candidate(build=BUILD), built, None, (latency_s,), compile_s, 0.0)
 
 
+SHORTLIST_S = MeasurementPlans().processes * SHORTLIST_PROCESS_S
 SLOW, FAST = scored(1.7, 20.0), scored(0.02, 20.0)
 
 
