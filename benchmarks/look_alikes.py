@@ -132,6 +132,7 @@ def measure(model: str, toolchain: str, seed: int) -> tuple[dict[str, Any], Work
             ratio = confirmation.throughput
             row = {
                 "target": target,
+                "threads": evaluator.session.threads,
                 "ratio": round(ratio.value, 5),
                 "interval": [round(ratio.interval.low, 5), round(ratio.interval.high, 5)],
                 "noise_floor": round(confirmation.floor("throughput"), 5),
