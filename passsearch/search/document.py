@@ -284,10 +284,15 @@ def _front(outcome: SearchOutcome, scoring: Scoring, *, best: Scored) -> list[Sc
     # In one objective several candidates may be equal, and a front of equals tells a user nothing.
     if len(scoring.options.objectives) == 1:
         return [best]
-    values = {key: scoring.values(scored) for key, scored in outcome.scored.items()}
+    offered = {
+        key: scored
+        for key, scored in outcome.scored.items()
+        if key not in outcome.unsteady and scoring.is_admissible(scored)
+    }
+    values = {key: scoring.values(scored) for key, scored in offered.items()}
     return [
         scored
-        for key, scored in outcome.scored.items()
+        for key, scored in offered.items()
         if not any(_dominates(other, values[key]) for name, other in values.items() if name != key)
     ]
 

@@ -117,6 +117,7 @@ class SearchOutcome:
         tally: Counts.
         coverage: The part of the space that was seen.
         composition: The pipeline composed of decisions on regions and kernels; ``None`` if none was composed.
+        unsteady: Keys of candidates with a pass that was found nondeterministic after they were evaluated.
     """
 
     baseline: Scored
@@ -124,3 +125,4 @@ class SearchOutcome:
     tally: Tally
     coverage: SpaceCoverage
     composition: Composition | None = None
+    unsteady: frozenset[str] = frozenset()

@@ -149,7 +149,8 @@ class Search:
             idle=tuple(sorted(graph.idle_passes(), key=lambda name: name not in requested)),
             untried=tuple(name for name in requested if name not in graph.tried_passes()),
         )
-        return SearchOutcome(self.scoring.baseline, self.scored, self.tally, coverage, self.composition)
+        unsteady = frozenset(key for key, scored in self.scored.items() if not self._is_deterministic(scored))
+        return SearchOutcome(self.scoring.baseline, self.scored, self.tally, coverage, self.composition, unsteady)
 
     def ranked(self) -> list[Scored]:
         """Return the admissible candidates whose pipelines still lead to a state, the best first."""

@@ -12,7 +12,7 @@ from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpe
 from passsearch.evaluate import Built, CandidateSamples, Consumed, TimedSamples, TimingRequest
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption
-from passsearch.search import RunOptions, Scored, Search, Space, shortlist
+from passsearch.search import RunOptions, Scored, Search, Space, document, shortlist
 from passsearch.search.records import Reference
 from passsearch.search.shortlist import SHORTLIST
 
@@ -145,6 +145,22 @@ def test_a_failed_edge_is_counted_once_however_many_sequences_run_into_it() -> N
     study.run()
     assert [failure.kind for _, failure in study.tally.failures] == ["crash"]
     assert study.tally.invalid == 2 and study.tally.evaluated == 2, "one for the edge, one for the candidate"
+
+
+def test_what_a_nondeterministic_pass_gave_is_neither_ranked_nor_on_the_front() -> None:
+    evaluator = KnownCandidates(Machine(Noise(), 0), {"Fast": 1.1, "Near": 1.05})
+    study = make_search(evaluator, ["Near", "Fast"])
+    study.run()
+    evaluator.graph.forbid(PassSpec.of("Fast"), Failure("unstable", "apply", "Fast", "it gave another IR"))
+    [unsteady] = study.outcome.unsteady
+    assert str(study.scored[unsteady].candidate.pipeline) == "Fast"
+    assert study.scoring is not None
+    both = (Objective.parse("throughput"), Objective.parse("compile_time"))
+    scoring = replace(study.scoring, options=replace(study.scoring.options, objectives=both))
+    front = [
+        str(scored.candidate.pipeline) for scored in document._front(study.outcome, scoring, best=study.ranked()[0])
+    ]
+    assert "Fast" not in front and "Near" in front
 
 
 def test_a_level_that_fails_costs_no_trial() -> None:

@@ -137,10 +137,13 @@ class SimulatedEvaluator:
         self.graph, self.batch, self.plans = StateGraph("root"), 1, plans or MeasurementPlans()
 
     def reach(self, pipeline: Pipeline) -> str | Failure:
-        """Return a state of its own for every pipeline."""
+        """Return a state of its own for every pipeline, unless its first pass is forbidden."""
         if not pipeline.passes:
             return self.graph.root
-        if self.graph.edge(self.graph.root, pipeline.passes[0]) is None:
+        edge = self.graph.edge(self.graph.root, pipeline.passes[0])
+        if edge is not None and isinstance(edge.target, Failure):
+            return edge.target
+        if edge is None:
             self.graph.add(self.graph.root, pipeline.passes[0], edge=Edge(str(pipeline), APPLY_S))
         return str(pipeline)
 
