@@ -198,23 +198,28 @@ def unpack(pack: Path, folder: Path) -> list[Path]:
 
 def install(pack: Path, environment: Path) -> Path:
     """Make an environment with the packages of a pack alone, and return its interpreter."""
-    # This interpreter's pip installs, because Debian's Python cannot put one into an environment.
+    # No pip: Debian's Python cannot put one into an environment, and that of the machine may be too old or missing.
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     python = environment / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--quiet"]
+    packages = _packages(python)
     with tempfile.TemporaryDirectory(prefix="passsearch-") as folder:
-        wheels = [str(wheel) for wheel in unpack(pack, Path(folder))]
-        subprocess.run([*pip, "install", "--no-index", "--no-deps", "--no-compile", *wheels], check=True)
-    # On all cores; pip compiles on one, and the first processes of a session would compile the same files each.
-    subprocess.run([str(python), "-m", "compileall", "-q", "-j", "0", str(environment)], check=False)
+        for wheel in unpack(pack, Path(folder)):
+            with ZipFile(wheel) as archive:
+                archive.extractall(packages)
+    # On all cores; the first processes of a session would compile the same files each.
+    subprocess.run([str(python), "-m", "compileall", "-q", "-j", "0", str(packages)], check=False)
     return python
 
 
 def add_to_path(python: Path, *folders: str) -> None:
     """Let an environment import from further folders."""
+    (_packages(python) / "beside.pth").write_text("\n".join(folders) + "\n")
+
+
+def _packages(python: Path) -> Path:
+    """Return the folder of an environment's packages."""
     query = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    packages = Path(subprocess.check_output([str(python), "-c", query], text=True).strip())
-    (packages / "beside.pth").write_text("\n".join(folders) + "\n")
+    return Path(subprocess.check_output([str(python), "-c", query], text=True).strip())
 
 
 PROOF = """

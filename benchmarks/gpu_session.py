@@ -97,7 +97,7 @@ def main() -> None:
     """Measure everything, in a new environment if there are wheels."""
     options = _parse()
     end_s = time.monotonic() + 60 * options.minutes
-    lanes = make_plan(options.networks, at_once=(os.cpu_count() or 1) >= LANE_CORES)
+    lanes = make_plan(options.networks, at_once=len(os.sched_getaffinity(0)) >= LANE_CORES)
     if options.plan:
         for lane in lanes:
             print("\n".join(f"{60 * options.minutes * share:4.0f} s  {step.name}" for step, share in _shares(lane)))

@@ -4,14 +4,16 @@ import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from filelock import FileLock
 
 from passsearch.api.common import (
     Progress,
@@ -45,15 +47,17 @@ from passsearch.engines import (
     unknown_engine_error,
 )
 from passsearch.errors import EnvironmentFault, UserError
-from passsearch.evaluate import WorkerLimits, open_session
+from passsearch.evaluate import WorkerLimits, device_lock, device_of, open_session
 from passsearch.frontends import ModelFile, OnnxNetwork, resolve_onnx
-from passsearch.measure import probe
+from passsearch.measure import Sensors, probe
 from passsearch.search import analyze_network, with_prerequisites
 from passsearch.toolchain import cache_folder, get_toolchain
 
 SCHEMA = "passsearch-bench/1"
 KERNEL_RUNS = 10
 """Number of inferences for which the profiler of an engine runs."""
+SHORT_VISITS = "a visit is shorter than the interval of a GPU's sensor; `passsearch compare` has longer ones"
+"""Why the energy and the power of engines on a GPU are not read."""
 OWN_THREADS = ", own threads"
 """End of the name of an engine that chooses its number of threads."""
 # Neither a pipeline nor the name of an engine has a colon before its first brace.
@@ -115,7 +119,18 @@ class _Settings:
     @property
     def device(self) -> str:
         """Kind of the device that all engines run on."""
-        return "cuda" if (self.target or "").startswith("cuda") else "cpu"
+        return device_of(self.target or "").partition(":")[0]
+
+    @cached_property
+    def sensors(self) -> Sensors:
+        """Sensors of that device."""
+        return probe(self.device)
+
+    @property
+    def gpu(self) -> str | None:
+        """UUID of the GPU that is measured."""
+        uuid = self.sensors.device.get("uuid")
+        return None if uuid is None else str(uuid)
 
 
 @check_arguments
@@ -268,8 +283,10 @@ def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None,
     entry.references += _reference_engines(network.file, python)
     for toolchain in dict.fromkeys(request.toolchain for request in settings.requests if request.toolchain):
         _compile(entry, toolchain, settings, folder=folder / toolchain)
-    # Inductor's cache is empty at the first process.
+    # Inductor's cache is empty at the first process. All engines get the GPU that is measured: CUDA's first one is the
+    # fastest, NVML's the first by bus id.
     variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
+    variables |= {"CUDA_VISIBLE_DEVICES": settings.gpu} if settings.gpu else {}
     others = [request.name for request in settings.requests if not request.toolchain]
     options = {} if settings.device == "cpu" else {"device": settings.device}
     entry.specs += [engine_spec(name, path, python=python, environment=variables, **options) for name in others]
@@ -359,7 +376,10 @@ def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path
 
 def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report: Progress) -> list[EngineTiming]:
     """Measure all batch sizes in turns, so that a slow change of the machine affects all of them."""
-    meter = probe(settings.device).meter
+    # A visit lasts milliseconds, and the energy of a GPU is read every 20 to 100 ms: most visits would read 0.
+    meter = None if settings.device == "cuda" else settings.sensors.meter
+    lock = device_lock(settings.gpu)
+    device_turn: AbstractContextManager[object] = nullcontext() if lock is None else FileLock(lock)
     timings = [
         EngineTiming(
             entry.specs,
@@ -377,7 +397,8 @@ def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report
         for number, timing in enumerate(timings):
             report("measuring", turn * len(timings) + number, total)
             try:
-                timing.run_turn()
+                with device_turn:
+                    timing.run_turn()
             except EngineFailure as error:
                 raise UserError(
                     f"No reference takes this network, the last one failed: {error}. Install another one: passsearch "
@@ -395,7 +416,9 @@ def _document(
         records = {record.spec.name: record for record in timing.comparison.records}
         measured = {**rows_by_engine(records, baseline=baseline, plan=settings.plan), **entry.failures}
         rows += [{"engine": name, "batch": entry.batch, **measured[name], **_own(measured, name)} for name in order]
-    sensors, file = probe(settings.device), entries[0].network.file
+    sensors, file = settings.sensors, entries[0].network.file
+    is_short = dict.fromkeys(("energy_j", "power_w"), SHORT_VISITS) if settings.device == "cuda" else {}
+    unavailable = {**sensors.unavailable, **is_short}
     return {
         "schema": SCHEMA,
         "measured_at": timestamp(),
@@ -403,7 +426,7 @@ def _document(
         "batches": [entry.batch for entry in entries],
         "inputs": [_inputs_document(entry.network.types) for entry in entries],
         "device": sensors.device,
-        "unavailable": {name: sensors.unavailable.get(name) for name in ("energy_j", "power_w")},
+        "unavailable": {name: unavailable.get(name) for name in ("energy_j", "power_w")},
         "threads": settings.plan.threads,
         "plan": {**asdict(settings.plan), "limit": [entry.limit for entry in entries]},
         "references": [timing.reference.name for timing in timings],

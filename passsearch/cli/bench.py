@@ -113,7 +113,8 @@ def _read_engines(text: str) -> list[str]:
     """Return the engines of ``A,B``; the passes of a pipeline that is written out have commas between them too."""
     engines: list[str] = []
     for part in split_names(text) or []:
-        continues = part[:1].isupper() or any(sign in part for sign in "{}=")
+        # Passes are in capitals, in a module (`dlight.gpu.Matmul`), or have arguments; no engine is.
+        continues = part[:1].isupper() or any(sign in part for sign in "{}=.")
         if engines and ":" in engines[-1] and ":" not in part and continues:
             engines[-1] += f",{part}"
         else:

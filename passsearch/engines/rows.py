@@ -15,7 +15,9 @@ def engine_row(record: EngineRecord, *, plan: EnginePlan) -> dict[str, Any]:
     spec = record.spec
     common = {"adapter": spec.adapter.rpartition(".")[2], **(record.opened[0] if record.opened else {}), **spec.about}
     common |= {} if record.opened else {"settings": dict(spec.settings)}
-    common["deviation"] = max(record.deviations, default=None)
+    # Outputs of another shape, or with NaN, deviate infinitely; JSON has no such number, and `failure` says it.
+    deviation = max(record.deviations, default=math.inf)
+    common["deviation"] = deviation if math.isfinite(deviation) else None
     if record.failure:
         return {**common, "failure": record.failure}
     open_s = [answer["open_s"] for answer in record.opened]

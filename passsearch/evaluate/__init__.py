@@ -38,6 +38,7 @@ from passsearch.evaluate.session import (
     OUTPUT_CASES,
     Session,
     WorkerLimits,
+    device_lock,
     device_of,
     open_session,
 )
@@ -87,6 +88,7 @@ __all__ = [
     "WorkerLimits",
     "check_entries",
     "check_saved_network",
+    "device_lock",
     "device_of",
     "dialect_digest",
     "find_options",

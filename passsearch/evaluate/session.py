@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from passsearch.catalog import Catalog, load
-from passsearch.core import DEADLINE_S, Candidate, physical_cores, safe_file_name
+from passsearch.core import DEADLINE_S, Candidate, Json, physical_cores, safe_file_name
 from passsearch.dialects import Dialect, dialect
 from passsearch.dialects.contract import SCALES
 from passsearch.errors import UserError
@@ -137,7 +137,7 @@ class Session:
     @property
     def device_lock(self) -> Path | None:
         """File that is locked while kernels run on the device, so that searches take turns; ``None`` for a CPU."""
-        return cache_folder() / "locks" / f"{self.gpu}.lock" if self.gpu else None
+        return device_lock(self.gpu)
 
     @property
     def cannot_run_reason(self) -> str:
@@ -146,8 +146,9 @@ class Session:
         Where it is set, outputs are not compared and nothing is timed: a candidate only has a compile time.
         """
         if self.device != "cpu":
-            # An empty variable is the usual way to hide all GPUs from a program.
-            hidden = os.environ.get("CUDA_VISIBLE_DEVICES") == ""
+            # CUDA ends its list at the first name of no device, so an empty variable or -1 hides all GPUs.
+            first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0].strip()
+            hidden = not (first.isdecimal() or first.startswith(("GPU-", "MIG-")))
             # NVML does not list every GPU that CUDA can use, for example a MIG slice. The toolchain saw the device when
             # it was added.
             usable = self.gpu is not None or (self.toolchain.cuda_device and not hidden)
@@ -234,10 +235,26 @@ class Session:
         return strict
 
 
+def device_lock(gpu: str | None) -> Path | None:
+    """Return the lock file of the GPU with this UUID; ``None`` without one."""
+    return cache_folder() / "locks" / f"{gpu}.lock" if gpu else None
+
+
 def device_of(target: str) -> str:
     """Return the device that runs what is compiled for a target, from the target's kind."""
     # TVM has names for whole cards as well, such as `nvidia/nvidia-a100`.
-    return "cuda:0" if target.startswith(("cuda", "nvidia/")) else "cpu"
+    kind = str(_options(target).get("kind", target))
+    return "cuda:0" if kind.startswith(("cuda", "nvidia/")) else "cpu"
+
+
+def _options(target: str) -> dict[str, Json]:
+    """Return the options of a target that is JSON; empty for one that is not. TVM says what is wrong with others."""
+    if not target.lstrip().startswith("{"):
+        return {}
+    try:
+        return dict(json.loads(target))
+    except ValueError:
+        return {}
 
 
 def open_session(
@@ -309,16 +326,19 @@ def _complete(target: str, toolchain: Toolchain, probe_sensors: Callable[[str], 
 def _with_architecture(target: str, probe_sensors: Callable[[str], Sensors]) -> str:
     """Return the target; one of CUDA that names no architecture gets the architecture of the GPU that will run it."""
     # TVM would ask the driver for it, in a process whose forks could not use CUDA from then on.
-    if target.split()[0] != "cuda" or re.search(r"\s-+arch[=\s]", target):
+    options = _options(target)
+    is_complete = "arch" in options if options else re.search(r"\s-+arch[=\s]", target)
+    if options.get("kind", target.split()[0]) != "cuda" or is_complete:
         return target
     sensors = probe_sensors(device_of(target))
     if "arch" not in sensors.device:
         raise UserError(
             f"Target `{target}` names no architecture, and no GPU here reports one "
-            f"({sensors.unavailable['power_w']}). Give it, for example: {target} -arch=sm_80"
+            f"({sensors.unavailable['power_w']}). Give it, for example: cuda -arch=sm_80"
         )
     _log.debug("target `%s` names no architecture; the GPU reports %s", target, sensors.device["arch"])
-    return f"{target} -arch={sensors.device['arch']}"
+    arch = sensors.device["arch"]
+    return json.dumps({**options, "arch": arch}) if options else f"{target} -arch={arch}"
 
 
 def _catalogs_digest(catalogs: Sequence[Path]) -> str:

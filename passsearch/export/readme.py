@@ -67,7 +67,7 @@ Passes, in order:
 `python` is an interpreter with this TVM. From a read-only folder, give another place: `build_model.py --out FOLDER`,
 `run_model.py FOLDER`, `./run_model FOLDER`. `built/examples` holds the example inputs and the outputs that the checked
 build gave for them, as files of numpy. In your own program, `run_model.load(folder)` returns the network as a function
-of arrays by name. The loaders run networks for processors; `run_model.load(folder, "cuda")` those for a GPU.
+of arrays by name; a network for a GPU is loaded by `run_model.load(folder, "cuda")`. `run_model.cc` is for processors.
 {container}
 ## Files
 

@@ -129,20 +129,30 @@ class NvmlMeter:
 
 
 def list_gpus() -> list[Mapping[str, Json]]:
-    """Return name, UUID, memory, architecture (``sm_80``) and driver of every GPU, in NVML's order (by bus id).
+    """Return name, UUID, memory, architecture (``sm_80``), driver and card of every GPU, in NVML's order (by bus id).
 
-    A GPU that is divided into slices stands for its slices: CUDA cannot use it as a whole.
+    A GPU that is divided into slices stands for its slices: CUDA cannot use it as a whole. ``card`` is the number of
+    the card. Cards that this process may not use, or that are lost, are left out.
 
     Raises:
-        EnvironmentFault: The driver does not respond.
+        EnvironmentFault: The driver does not respond, or every card refuses.
     """
     return _call_driver(_describe_gpus)
 
 
 def _describe_gpus() -> list[Mapping[str, Json]]:
     pynvml.nvmlInit()
-    cards = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    return [_describe_gpu(gpu, card) for card in cards for gpu in (_slices(card) or [card])]
+    gpus: list[Mapping[str, Json]] = []
+    refusal = None
+    for number in range(pynvml.nvmlDeviceGetCount()):
+        try:
+            card = pynvml.nvmlDeviceGetHandleByIndex(number)
+            gpus += [{**_describe_gpu(gpu, card), "card": number} for gpu in (_slices(card) or [card])]
+        except pynvml.NVMLError as error:  # noqa: PERF203 -- a machine has a few cards
+            refusal = error
+    if refusal is not None and not gpus:
+        raise refusal
+    return gpus
 
 
 def _slices(card: Any) -> list[Any]:

@@ -65,7 +65,7 @@ def _probe_gpu(index: int) -> Sensors:
         meter = nvml.NvmlMeter(str(gpu["uuid"]))
     except EnvironmentFault as error:
         return Sensors({"name": f"cuda:{index}"}, dict.fromkeys(METRICS, str(error)))
-    return Sensors(gpu, meter.unavailable, meter)
+    return Sensors({key: value for key, value in gpu.items() if key != "card"}, meter.unavailable, meter)
 
 
 def _select_gpu(gpus: Sequence[Mapping[str, Json]], index: int) -> Mapping[str, Json]:
@@ -75,11 +75,11 @@ def _select_gpu(gpus: Sequence[Mapping[str, Json]], index: int) -> Mapping[str, 
         EnvironmentFault: CUDA has no GPU of this index.
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    names = [name.strip() for name in visible.split(",")] if visible is not None else [str(n) for n in range(len(gpus))]
+    names = [str(gpu["uuid"]) for gpu in gpus] if visible is None else [name.strip() for name in visible.split(",")]
     name = names[index] if index < len(names) else ""
-    for place, gpu in enumerate(gpus):
-        # CUDA accepts the beginning of a UUID, too.
-        if name == str(place) or (name.startswith(("GPU-", "MIG-")) and str(gpu["uuid"]).startswith(name)):
+    for gpu in gpus:
+        # CUDA takes the first slice of a divided card, and accepts the beginning of a UUID, too.
+        if name == str(gpu["card"]) or (name.startswith(("GPU-", "MIG-")) and str(gpu["uuid"]).startswith(name)):
             return gpu
     raise EnvironmentFault(
         f"There is no GPU {index}: NVML sees {len(gpus)}, CUDA_VISIBLE_DEVICES is `{visible or ''}`. "

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from passsearch import __version__, cli
+from passsearch.cli.bench import _read_engines
 from passsearch.dialects import DIALECTS
 from passsearch.errors import EnvironmentFault
 
@@ -317,6 +318,11 @@ def test_doctor_and_bench_name_the_command_that_installs_an_engine(passsearch: R
 )
 def test_mistakes_with_engines(passsearch: Run, words: tuple[str, ...], message: str) -> None:
     assert_refused(passsearch(*words), 2, message)
+
+
+def test_a_pipeline_for_a_gpu_is_one_engine() -> None:
+    pipeline = "relax:LegalizeOps,FuseOps{fuse_opt_level=2},dlight.gpu.Matmul,StaticPlanBlockMemory"
+    assert _read_engines(f"{pipeline},torch") == [pipeline, "torch"]
 
 
 def test_doctor_without_toolchain_is_a_negative_answer(passsearch: Run) -> None:

@@ -1,5 +1,7 @@
 """Engines run in interpreters of their own, and one that fails is a row with the reason."""
 
+import json
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -221,3 +223,6 @@ def test_outputs_that_deviate_are_a_failure(onnxruntime_python: Path, small_netw
     comparison = compare([spec], reference=reference, types=TYPES, plan=strict, folder=tmp_path / "rounds")
     assert comparison.records[0].failure.startswith("outputs deviate by ")
     assert not any(comparison.records[0].visits)
+    comparison.records[0].deviations.append(math.inf)
+    row = engine_row(comparison.records[0], plan=strict)
+    assert row["deviation"] is None and json.dumps(row, allow_nan=False)

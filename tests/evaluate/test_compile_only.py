@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,15 +76,30 @@ def test_cuda_is_the_architecture_of_the_gpu_that_will_run_it(relax: Toolchain, 
         return gpu if device == "cuda:0" else Sensors({}, {})
 
     network = resolve(small_network, folder=small_network.parent)
-    targets = ("cuda", "cuda -max_num_threads=512", A100, "llvm")
+    targets = ("cuda", "cuda -max_num_threads=512", '{"kind": "cuda"}', A100, "llvm")
     sessions = [open_session(network, toolchain=relax.name, target=each, probe_sensors=probe) for each in targets]
     assert [each.target for each in sessions] == [
         "cuda -arch=sm_90",
         "cuda -max_num_threads=512 -arch=sm_90",
+        '{"kind": "cuda", "arch": "sm_90"}',
         A100,
         f"llvm -mtriple={relax.host_triple}",
     ]
-    assert [each.gpu for each in sessions] == ["GPU-1"] * 3 + [None]
+    assert [each.gpu for each in sessions] == ["GPU-1"] * 4 + [None]
+
+
+@pytest.mark.parametrize(("visible", "runs"), [(None, True), ("0", True), ("", False), ("-1", False)])
+def test_a_variable_that_hides_all_gpus_hides_the_one_that_the_toolchain_saw(
+    relax: Toolchain, small_network: Path, monkeypatch: pytest.MonkeyPatch, visible: str | None, runs: bool
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    network = resolve(small_network, folder=small_network.parent)
+    unseen = Sensors({}, {"power_w": "NVML lists none"})
+    session = open_session(network, toolchain=relax.name, target=A100, probe_sensors=lambda _: unseen)
+    with_device = replace(session, toolchain=replace(session.toolchain, cuda_device=True))
+    assert (with_device.cannot_run_reason == "") is runs
 
 
 @pytest.mark.usefixtures("blind")

@@ -157,6 +157,23 @@ def test_the_power_of_a_card_is_not_the_power_of_a_slice(sliced: Any) -> None:
     sliced.nvmlDeviceGetComputeRunningProcesses.assert_called_with(20)
 
 
+def test_a_number_beside_a_divided_card_is_that_of_a_card(sliced: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sliced.nvmlDeviceGetCount.return_value = 3
+    sliced.nvmlDeviceGetUUID.side_effect = {0: UUIDS[0], 1: UUIDS[1], 2: "GPU-3", 20: SLICE}.__getitem__
+    sliced.nvmlDeviceGetHandleByUUID.side_effect = {UUIDS[0]: 0, "GPU-3": 2, SLICE: 20}.__getitem__
+    for visible, uuid in (("2", "GPU-3"), ("1", SLICE)):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert probe("cuda:0").device["uuid"] == uuid
+
+
+def test_a_card_without_permission_hides_no_other(nvml_library: Any) -> None:
+    refusal = pynvml.NVMLError(pynvml.NVML_ERROR_NO_PERMISSION)
+    nvml_library.nvmlDeviceGetHandleByIndex.side_effect = [refusal, 1]
+    assert probe("cuda:0").device["uuid"] == UUIDS[1]
+    nvml_library.nvmlDeviceGetHandleByIndex.side_effect = [refusal, refusal]
+    assert "Insufficient Permissions" in probe("cuda:0").unavailable["power_w"]
+
+
 @pytest.mark.usefixtures("nvml_library")
 @pytest.mark.parametrize(
     ("visible", "index", "uuid"),

@@ -31,6 +31,20 @@ def test_a_state_that_is_not_cached_is_an_answer(verb: str) -> None:
     assert _answer(Verbs(states), {"verb": verb, "state": "abc"}) == {"missing": "abc"}
 
 
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("CUDA Runtime Error: cudaErrorMemoryAllocation (2): out of memory", "oom"),
+        ("CUDALaunch Error: CUDA_ERROR_ILLEGAL_ADDRESS\n grid=(1,1,1),  block=(32,1,1)", "crash"),
+        ("NVRTC compilation failed: identifier is undefined", "compile_error"),
+    ],
+)
+def test_an_error_of_a_gpu_has_its_own_kind(message: str, kind: str) -> None:
+    verbs = create_autospec(Verbs, instance=True)
+    verbs.do_verify.side_effect = RuntimeError(message)
+    assert _answer(verbs, {"verb": "verify"})["error"]["kind"] == kind
+
+
 def test_the_parents_side_needs_the_standard_library_only() -> None:
     code = "import sys; sys.modules['numpy'] = None; import passsearch.worker"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,6 +10,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from passsearch.dialects import cuda_libraries
 from passsearch.dialects.relax.executable import NETWORK
 from passsearch.dialects.shared import parse_device
 
@@ -23,6 +24,8 @@ def open_network(folder: Path, device: str) -> Callable[..., Any]:
     Inputs and outputs are not copied (DLPack), except inputs that are not aligned to ``ALIGNMENT_BYTES``. The function
     returns PyTorch tensors if an input is one, else numpy arrays; several outputs are a tuple.
     """
+    if device != "cpu":
+        cuda_libraries.load_runtime("cc")  # called only where there is no driver
     library = tvm.runtime.load_module(str(folder / NETWORK))
     machine = relax.VirtualMachine(library, tvm.device(*parse_device(device)))
     main = machine["main"]

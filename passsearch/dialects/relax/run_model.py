@@ -1,14 +1,18 @@
 """Load the network that build_model.py has built, and run it on the example inputs.
 
-``load(folder)`` is for your own program: it returns a function of arrays by name. Needs TVM and numpy, and
-loader_command.py beside this file; ``--compile FILE`` compiles run_model.cc, which does the same in C++.
+``load(folder)`` is for your own program: it returns a function of arrays by name. Needs TVM and numpy, and beside this
+file loader_command.py and, for a GPU, cuda_libraries.py; ``--compile FILE`` compiles run_model.cc, which does the same
+in C++ for processors.
 """
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import cuda_libraries
 import loader_command
 import tvm
 import tvm_ffi
@@ -19,6 +23,8 @@ NETWORK = "network.so"
 
 def load(folder: str | Path, device: str = "cpu", function: str = "main") -> Any:
     """Return one function of the network as a function of arrays by name, which returns a list of arrays."""
+    if device != "cpu":
+        cuda_libraries.load_runtime("cc")
     place = tvm.device(device, 0)
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(Path(folder) / NETWORK)), place)
     names = [machine._get_function_param_name(function, at) for at in range(machine._get_function_arity(function))]
@@ -27,6 +33,12 @@ def load(folder: str | Path, device: str = "cpu", function: str = "main") -> Any
         return flatten(machine[function](*[tvm.runtime.tensor(inputs[name], place) for name in names]))
 
     return run
+
+
+def own_device() -> str:
+    """Return the device that the pipeline beside this file builds for."""
+    target = str(json.loads((loader_command.HERE / "pipeline.json").read_text())["target"])
+    return "cuda" if "cuda" in target or "nvidia/" in target else "cpu"
 
 
 def flatten(outputs: Any) -> list[Any]:
@@ -44,4 +56,4 @@ def compile_options() -> list[str]:
 
 
 if __name__ == "__main__":
-    loader_command.main(load, compile_options)
+    loader_command.main(partial(load, device=own_device()), compile_options)

@@ -31,7 +31,7 @@ class Torch:
         if threads:
             torch.set_num_threads(threads)
         # TVM computes convolutions in float32 too; PyTorch's default on a GPU rounds their operands to TF32.
-        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
         dtype = torch.float64 if float64 else torch.float32
         module = convert(onnx.load(model), dtype=dtype).eval().to(device)
         self._device, self._is_float64, self._is_compiled = device, float64, inductor

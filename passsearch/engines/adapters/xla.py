@@ -20,6 +20,8 @@ class Xla:
 
         from passsearch.engines.onnx_to_jax import convert
 
+        # The other engines beside it run on the CPU; by itself JAX takes a GPU where there is one.
+        jax.config.update("jax_platforms", "cpu")
         # Without it, JAX makes 32-bit integers of the inputs.
         jax.config.update("jax_enable_x64", True)
         self._jax = jax
