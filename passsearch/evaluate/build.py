@@ -5,6 +5,7 @@ import logging
 import math
 import shutil
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,10 @@ class Builder:
         fact = self._facts.recall("build", key, limit_s=self._longest_build_s(state, candidate.build))
         # A failure of the imported network itself would end every later run, so it is not taken from the log or cache.
         if fact is not None and "failure" in fact and state == self._applier.graph.root and key not in self._attempts:
+            fact = None
+        # A run on a machine without the device compared no outputs.
+        runs = not self._session.cannot_run_reason
+        if runs and fact is not None and "failure" not in fact and fact.get("deviation") is None:
             fact = None
         self._attempts.add(key)
         # An earlier search may have given this build up because its reference was faster than today's.
@@ -198,7 +203,10 @@ class Builder:
         if runs and not self.reference.exists() and (state, options) != (root, BuildOptions()):
             reference = self._build(root, BuildOptions(), folder=self._folder / "reference")
             if "failure" in reference:
-                return reference
+                # Not the candidate's failure, and no run began with a reference that fails.
+                failure = Failure.from_json(reference["failure"])
+                reason = f"the build that outputs are compared with failed: {failure.reason}"
+                return {"failure": replace(failure, kind="infra", reason=reason).to_json()}
         _log.info("building state %s with %s", state, options_key(options))
         # An interrupted build leaves a `.partial` folder, which no later start takes for an artifact.
         unfinished = folder.with_name(folder.name + ".partial")

@@ -151,11 +151,12 @@ class Session:
             hidden = not (first.isdecimal() or first.startswith(("GPU-", "MIG-")))
             # NVML does not list every GPU that CUDA can use, for example a MIG slice. The toolchain saw the device when
             # it was added.
-            usable = self.gpu is not None or (self.toolchain.cuda_device and not hidden)
+            # The toolchain may have been added on another machine that shares this folder.
+            usable = self.gpu is not None or (self.toolchain.cuda_device and has_driver() and not hidden)
             return "" if usable else f"no GPU here: {self.sensors.unavailable['power_w']}"
         # Kernels for another CPU family cannot run here. Those for a newer CPU of the same family are the user's
         # choice.
-        triple = re.search(r"-mtriple=([^-\s]+)", self.target)
+        triple = re.search(r"-?mtriple\"?[=:]\s*\"?([^-\s\"]+)", self.target)
         host = self.toolchain.host_triple.partition("-")[0]
         return "" if triple is None or triple[1] == host else f"this machine is {host}, the target is {triple[1]}"
 
@@ -235,6 +236,11 @@ class Session:
         return strict
 
 
+def has_driver() -> bool:
+    """Return whether this machine has NVIDIA's driver, natively or in WSL."""
+    return any(Path(file).exists() for file in ("/dev/nvidiactl", "/dev/dxg"))
+
+
 def device_lock(gpu: str | None) -> Path | None:
     """Return the lock file of the GPU with this UUID; ``None`` without one."""
     return cache_folder() / "locks" / f"{gpu}.lock" if gpu else None
@@ -243,7 +249,8 @@ def device_lock(gpu: str | None) -> Path | None:
 def device_of(target: str) -> str:
     """Return the device that runs what is compiled for a target, from the target's kind."""
     # TVM has names for whole cards as well, such as `nvidia/nvidia-a100`.
-    kind = str(_options(target).get("kind", target))
+    options = _options(target)
+    kind = str(options.get("kind") or options.get("tag") or target)
     return "cuda:0" if kind.startswith(("cuda", "nvidia/")) else "cpu"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.store import write_json
 
 REPORT = "report.json"
+MOST_NAME = 80
+"""Longest part of a folder's name that names passes, in characters."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +43,10 @@ class FaultyPasses:
     @property
     def reproducer_folder(self) -> str:
         """Path of the reproducer's folder, relative to the run folder."""
-        return "reproducers/" + "-".join(step.name for step in self.steps)
+        names = "-".join(step.name for step in self.steps)
+        # The same passes may go wrong with other arguments, or on another state.
+        digest = crc32("|".join((*map(str, self.steps), self.before, self.after)).encode())
+        return f"reproducers/{names[:MOST_NAME]}-{digest:08x}"
 
 
 def bisect_wrong_result(

@@ -15,6 +15,7 @@ import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import cast
@@ -166,8 +167,12 @@ class Composer:
 
         They are faster by no more than the noise, or were not timed in their places, where others proved to be slower.
         """
-        fastest = {digest: min(self._times.predicted(digest).values()) for digest in cost.calls}
-        return math.fsum(number * (cost.seconds[digest] - fastest[digest]) for digest, number in cost.calls.items())
+        return cost.total_s - self._least_s(cost)
+
+    def _least_s(self, cost: Cost) -> float:
+        """Return the seconds of the kernels by the fastest schedules of the table, whether they are used or not."""
+        predicted = self._times.predicted
+        return math.fsum(number * min(predicted(digest).values()) for digest, number in cost.calls.items())
 
     def cost(self, pipeline: Pipeline) -> Cost | None:
         """Return the predicted time of a pipeline; ``None`` if it fails or a kernel has no schedule that runs.
@@ -260,11 +265,13 @@ class Composer:
         if whole is None or begin is None:
             return pipeline, []
         decisions: list[Decision] = []
+        by_table: list[Decision] = []  # the same, with schedules that are not used
         try:
             for keys, value in product(kinds.values(), parameter.region_values[1:]):
                 cost = self.cost(entry.decide(plain, dict.fromkeys(keys, value)))
                 if cost is not None:
                     decisions.append(_decision(entry.name, tuple(keys), value, begin=begin, cost=cost))
+                    by_table.append(replace(decisions[-1], saved_s=self._least_s(begin) - self._least_s(cost)))
         except OutOfTime:
             _log.info("no time is left for more regions of %s; %d values were timed", entry.name, len(decisions))
         timed = Counter(each.regions for each in decisions)
@@ -277,8 +284,9 @@ class Composer:
         # Alone each of them saved time; together they may fail, or kernels may be fused in another way.
         is_better = cost is not None and self._is_usable(cost.calls) and cost.total_s <= min(plain_s, whole.total_s)
         made = chosen if is_better else []
-        saving = choose([each for each in decisions if each.saved_s > 0], begin.calls)
-        self._unused_s += math.fsum(each.saved_s for each in saving) - math.fsum(each.saved_s for each in made)
+        saving = choose([each for each in by_table if each.saved_s > 0], begin.calls)
+        used_s = math.fsum(each.saved_s for each, own in zip(by_table, decisions, strict=True) if own in made)
+        self._unused_s += math.fsum(each.saved_s for each in saving) - used_s
         rest = pipeline if whole.total_s <= plain_s else plain
         return (together if made else rest), made
 
@@ -321,8 +329,10 @@ def choose(decisions: Sequence[Decision], calls: Mapping[str, float]) -> list[De
     ]
     rows += [[each.replaced.get(digest, 0) for each in decisions] for digest in kernels]
     limits = [1.0] * len(regions) + [calls[digest] for digest in kernels]
+    savings = np.array([each.saved_s for each in decisions])
     solution = milp(
-        -np.array([each.saved_s for each in decisions]),
+        # The solver's tolerances are absolute, and savings may be microseconds.
+        -savings / np.abs(savings).max(),
         integrality=np.ones(len(decisions)),
         bounds=Bounds(0, 1),
         constraints=LinearConstraint(np.array(rows, dtype=float), ub=np.array(limits, dtype=float)),

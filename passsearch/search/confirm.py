@@ -86,13 +86,22 @@ class _Pairing:
     @property
     def slug(self) -> str:
         """Name of the candidate in the log."""
-        # Part of folder names too, for which pipelines are too long.
-        return f"{crc32(f'{self.candidate.pipeline}|{self.candidate.build.to_json()}'.encode()):08x}"
+        return _slug(self.candidate)
 
     @property
     def is_consumed(self) -> bool:
         """True if power or energy is the objective, so that it is read in every repetition."""
         return self.objective in CONSUMPTION_OBJECTIVES
+
+
+def _slug(candidate: Candidate) -> str:
+    # Part of folder names too, for which pipelines are too long.
+    return f"{crc32(f'{candidate.pipeline}|{candidate.build.to_json()}'.encode()):08x}"
+
+
+def timing_key(candidate: Candidate, turn: int) -> str:
+    """Return the key in the log of one repetition's times."""
+    return f"{turn}-{_slug(candidate)}"
 
 
 def require_repetitions(repetitions: int) -> None:
@@ -116,6 +125,7 @@ def confirm(
     progress: Callable[[str], None],
     keep_throughput: float = 0.0,
     left_s: Callable[[], float] = lambda: math.inf,
+    is_recorded: Callable[[str], bool] = lambda key: False,
 ) -> Confirmation | Failure:
     """Compile baseline and candidate, each in a process of its own, and time them in other processes; repeat.
 
@@ -132,6 +142,7 @@ def confirm(
         progress: Callback; gets the current repetition in words.
         keep_throughput: Least throughput, as a share of the baseline's, where throughput is not the objective.
         left_s: Returns the seconds until the run's time limit. Two repetitions are made in any case.
+        is_recorded: Returns whether the repetition with this ``timing_key`` is in the log, and so takes no time.
     """
     pairing = _Pairing(baseline, candidate, twin, objective)
     results: list[_Repetition] = []
@@ -144,7 +155,8 @@ def confirm(
         result = _repeat(evaluator, pairing, turn=len(results), processes=processes, left_s=left_s)
         if isinstance(result, Failure):
             _log.info("the confirmation ends: %s in %s, %s", result.kind, result.stage, result.reason)
-            if result.kind not in ACCIDENTS or not results:
+            # A compile that reached another IR says that the candidate is not reproducible.
+            if result.kind not in ACCIDENTS - {"unstable"} or not results:
                 return result
             # An accident of the machine says nothing about the candidate, so it is no bias to end with it.
             if len(results) >= LEAST_REPETITIONS:
@@ -157,7 +169,8 @@ def confirm(
         decided = confirmation.is_decided(objective, keep_throughput=keep_throughput, least_floor=least_floor)
         if decided and len(results) >= repetitions:
             break
-        if left_s() < result.seconds and len(results) >= LEAST_REPETITIONS:
+        is_free = is_recorded(timing_key(candidate, len(results)))
+        if left_s() < result.seconds and len(results) >= LEAST_REPETITIONS and not is_free:
             _log.info("no time is left for a further repetition")
             break
     further = _compile_further(evaluator, pairing, results, progress=progress, left_s=left_s)
@@ -212,7 +225,7 @@ def _repeat(
     most_s = (left_s() - further * compile_s) / (further + 1)
     # Other orders of visits and depths of the stack than those of the shortlist, whose seed is that of the run plus 1.
     plan = replace(evaluator.plans.final_rounds, seed=1000 + turn)
-    key = f"{turn}-{pairing.slug}"
+    key = timing_key(pairing.candidate, turn)
     request = TimingRequest(key, artifacts, plan, number, least_s=compile_s, most_s=most_s, turn=processes)
     timed = evaluator.time_fresh(request)
     consumed = _measure_consumption(evaluator, pairing, artifacts=artifacts, turn=turn)
@@ -267,9 +280,11 @@ def _summary(
     """Return the confirmation; ``further`` are pairs of compiles that were not timed."""
     pairs = [*((result.baseline, result.candidate) for result in results), *further]
     baseline_s, candidate_s = (tuple(pair[role].compile_s for pair in pairs) for role in (0, 1))
-    twin_s = [result.compile_twin.compile_s for result in results if result.compile_twin is not None]
-    digests = {(result.baseline.digest, result.candidate.digest) for result in results}
-    reproducible = len(digests) == 1
+    twins = [result.compile_twin for result in results if result.compile_twin is not None]
+    twin_s = [twin.compile_s for twin in twins]
+    baselines = {each.digest for each in (*(baseline for baseline, _ in pairs), *twins)}
+    candidates = {candidate.digest for _, candidate in pairs}
+    reproducible = len(baselines) == len(candidates) == 1
     processes = [process for result in results for process in result.timed.processes]
     ratio = partial(_ratio, results, reproducible=reproducible, level=level)
     return Confirmation(
@@ -281,7 +296,7 @@ def _summary(
         repetitions=len(results),
         processes=len(processes),
         reproducible=reproducible,
-        same_binary=len({digest for pair in digests for digest in pair}) == 1,
+        same_binary=reproducible and baselines == candidates,
         compile_s=candidate_s,
         baseline_compile_s=baseline_s,
         parts_s=_median_parts([candidate for _, candidate in pairs]),

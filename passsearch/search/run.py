@@ -16,7 +16,7 @@ from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, MeasurementPlans, Session, WorkerEvaluator, dialect_digest
 from passsearch.frontends import simplifier_version
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
-from passsearch.search.confirm import LEAST_REPETITIONS, confirm, require_repetitions
+from passsearch.search.confirm import LEAST_REPETITIONS, confirm, require_repetitions, timing_key
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, result_document
 from passsearch.search.options import RunOptions
@@ -344,9 +344,15 @@ class _Execution:
     def _confirm(self, best: Scored, scoring: Scoring) -> Confirmation | Failure | None:
         if self._options.repetitions < 1:
             return None
-        plan = self._time_plan
+        candidate, plan = Candidate(best.candidate.pipeline, best.candidate.build), self._time_plan
+
+        def is_recorded(key: str) -> bool:
+            return ("timed", key) in self._folder.log.times
+
         two_s = LEAST_REPETITIONS * (plan.compiles_s(scoring.baseline, best) + plan.windows_s())
-        if two_s > self._left_s() + OVERTIME * self._timeout_s:
+        # What an earlier start has confirmed takes no time, however long the search took since.
+        has_begun = is_recorded(timing_key(candidate, LEAST_REPETITIONS - 1))
+        if two_s > self._left_s() + OVERTIME * self._timeout_s and not has_begun:
             reason = f"the time limit leaves no {duration(two_s)} to confirm; the same command with more time continues"
             return Failure("timeout", "measure", "", reason)
         twin = self._evaluator.restore(scoring.baseline.built)
@@ -354,7 +360,7 @@ class _Execution:
             return twin
         return confirm(
             self._evaluator,
-            Candidate(best.candidate.pipeline, best.candidate.build),
+            candidate,
             baseline=scoring.baseline.candidate,
             twin=twin.folder,
             repetitions=self._options.repetitions,
@@ -362,6 +368,7 @@ class _Execution:
             progress=lambda text: self._report(text, self._search.tally.evaluated),
             keep_throughput=self._options.keep_throughput,
             left_s=self._left_s,
+            is_recorded=is_recorded,
         )
 
     def _reproducers(self, document: Document) -> list[Document]:

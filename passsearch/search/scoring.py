@@ -64,15 +64,23 @@ class Scoring:
         return built.digest == self.baseline.built.digest
 
     def is_admissible(self, scored: Scored) -> bool:
-        """Return whether a candidate keeps enough throughput, where that is a condition and not the objective."""
+        """Return whether a candidate keeps enough throughput, where that is a condition and not the objective.
+
+        One that was far too slow to be timed does not, however little is enough: its outputs were compared once only.
+        """
+        if "not_timed" in scored.conditions:
+            return False
         # The ratio and not its interval: one process has no interval. The confirmation decides whether it is certain.
         least = self.options.keep_throughput
         return not self.is_constrained or (scored.ratio is not None and scored.ratio.value >= least)
 
     def rank(self, candidates: Iterable[Scored]) -> list[Scored]:
-        """Return the admissible candidates, the best by the first objective first."""
+        """Return the admissible candidates, the best by the first objective first; further ones decide between equals.
+
+        Without them an equal could win that the Pareto front does not have.
+        """
         admissible = [scored for scored in candidates if self.is_admissible(scored)]
-        return sorted(admissible, key=lambda scored: -self.gain(self.objective, scored))
+        return sorted(admissible, key=self.values, reverse=True)
 
     def trial_values(self, outcome: Scored | Failure) -> tuple[list[float], Mapping[str, float]]:
         """Return the values and the attributes of an Optuna trial."""

@@ -1,5 +1,6 @@
 """TVM's target string for the CPU of this machine."""
 
+import json
 import re
 
 import archspec.cpu
@@ -21,10 +22,22 @@ def host_target(toolchain: Toolchain) -> str:
 def with_triple(target: str, toolchain: Toolchain) -> str:
     """Return a target; one of LLVM that names no triple gets that of this machine."""
     # LLVM would take the default triple of the TVM build, and code for another machine ends the process that loads it.
+    if target.lstrip().startswith("{"):
+        return _json_with_triple(target, toolchain)
     if target.split()[:1] != ["llvm"] or re.search(r"\s-+mtriple[=\s]", target):
         return target
     kind, options = target.split()[0], target.split()[1:]
     return " ".join((kind, f"-mtriple={toolchain.host_triple}", *options))
+
+
+def _json_with_triple(target: str, toolchain: Toolchain) -> str:
+    try:
+        options = dict(json.loads(target))
+    except ValueError:  # TVM says what is wrong
+        return target
+    if options.get("kind") != "llvm" or "mtriple" in options:
+        return target
+    return json.dumps({**options, "mtriple": toolchain.host_triple})
 
 
 def llvm_cpu(cpu: Microarchitecture, llvm_version: str) -> str:

@@ -95,11 +95,24 @@ def test_a_variable_that_hides_all_gpus_hides_the_one_that_the_toolchain_saw(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr("passsearch.evaluate.session.has_driver", lambda: True)
     network = resolve(small_network, folder=small_network.parent)
     unseen = Sensors({}, {"power_w": "NVML lists none"})
     session = open_session(network, toolchain=relax.name, target=A100, probe_sensors=lambda _: unseen)
     with_device = replace(session, toolchain=replace(session.toolchain, cuda_device=True))
     assert (with_device.cannot_run_reason == "") is runs
+    monkeypatch.setattr("passsearch.evaluate.session.has_driver", lambda: False)
+    assert with_device.cannot_run_reason
+
+
+def test_a_json_target_of_another_processor_runs_nothing(relax: Toolchain, small_network: Path) -> None:
+    network = resolve(small_network, folder=small_network.parent)
+
+    def reason(target: str) -> str:
+        return open_session(network, toolchain=relax.name, target=target).cannot_run_reason
+
+    assert "the target is aarch64" in reason('{"kind": "llvm", "mtriple": "aarch64-linux-gnu"}')
+    assert not reason('{"kind": "llvm"}')
 
 
 @pytest.mark.usefixtures("blind")

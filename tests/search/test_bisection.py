@@ -7,7 +7,7 @@ import pytest
 
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
 from passsearch.evaluate import Built
-from passsearch.search.bisection import bisect_wrong_result
+from passsearch.search.bisection import FaultyPasses, bisect_wrong_result
 
 PASSES = tuple(PassSpec.of(f"P{number}") for number in range(8))
 
@@ -31,7 +31,11 @@ class Prefixes:
 def faulty(prefixes: Prefixes) -> tuple[str, str, str] | None:
     states = [str(number) for number in range(len(PASSES) + 1)]
     result = bisect_wrong_result(Candidate(Pipeline(PASSES), BuildOptions()), states, prefixes.build)
-    return result and (result.reproducer_folder.removeprefix("reproducers/"), result.before, result.after)
+    return result and (
+        result.reproducer_folder.removeprefix("reproducers/").rpartition("-")[0],
+        result.before,
+        result.after,
+    )
 
 
 @pytest.mark.parametrize("broken_from", range(1, 9))
@@ -47,3 +51,14 @@ def test_states_that_do_not_build_are_passed_over() -> None:
 
 def test_a_build_that_is_wrong_before_any_pass_blames_no_pass() -> None:
     assert faulty(Prefixes(0)) is None
+
+
+def test_the_same_passes_with_other_arguments_have_another_folder() -> None:
+    def folder(text: str, before: str) -> str:
+        steps = Pipeline.parse(text).passes
+        failure = Failure("wrong_result", "measure", "", "outputs deviate")
+        return FaultyPasses(Candidate(Pipeline(steps)), steps, before, "2", failure).reproducer_folder
+
+    half, full = 'ToMixedPrecision{out_dtype="float16"}', 'ToMixedPrecision{out_dtype="float32"}'
+    assert len({folder(half, "0"), folder(full, "0"), folder(half, "1")}) == 3
+    assert len(folder(",".join(f"APassWithALongName{number}" for number in range(30)), "0")) < 120

@@ -308,6 +308,12 @@ def test_of_decisions_that_replace_the_same_call_the_best_set_is_chosen() -> Non
     assert choose([both, first, second], {"k": 2, "l": 2}) == [both, first, second]
 
 
+def test_savings_of_nanoseconds_are_chosen_as_those_of_seconds_are() -> None:
+    both = decision("a", 5e-9, {"k": 1, "l": 1})
+    first, second = decision("b", 3e-9, {"k": 1}), decision("c", 3e-9, {"l": 1})
+    assert choose([both, first, second], {"k": 1, "l": 1}) == [first, second]
+
+
 def test_a_region_gets_one_value() -> None:
     small, large = decision("a", 1.0, {"k": 1}, value=2), decision("a", 2.0, {"k": 1}, value=4)
     assert choose([small, large], {"k": 9}) == [large]

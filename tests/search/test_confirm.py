@@ -16,6 +16,7 @@ from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption, mean_ratio
 from passsearch.search import Confirmation, confirm
 from passsearch.search.audit import _confirm_again
+from passsearch.search.confirm import timing_key
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
 FAST = Candidate(Pipeline((PassSpec.of("Fast"),)))
@@ -72,6 +73,7 @@ def confirmed(
     objective: str = "throughput",
     repetitions: int = 3,
     left_s: Callable[[], float] = lambda: math.inf,
+    is_recorded: Callable[[str], bool] = lambda _: False,
 ) -> Confirmation:
     confirmation = confirm(
         evaluator,
@@ -82,6 +84,7 @@ def confirmed(
         objective=objective,
         progress=lambda _: None,
         left_s=left_s,
+        is_recorded=is_recorded,
     )
     assert isinstance(confirmation, Confirmation)
     return confirmation
@@ -125,8 +128,8 @@ def test_an_accident_of_the_machine_ends_the_repetitions_and_keeps_the_earlier_o
     machine = Machine(Noise(), 3)
     assert confirmed(FailingCompile(machine, {"Fast": 1.1}, turn=2)).repetitions == 2
 
-    def reason(kind: FailureKind) -> str:
-        evaluator = FailingCompile(machine, {"Fast": 1.1}, turn=1, kind=kind)
+    def reason(kind: FailureKind, turn: int = 1) -> str:
+        evaluator = FailingCompile(machine, {"Fast": 1.1}, turn=turn, kind=kind)
         options = {"baseline": BASELINE, "twin": Path("root"), "repetitions": 3, "objective": "throughput"}
         failure = confirm(evaluator, FAST, progress=lambda _: None, **options)  # type: ignore[arg-type]
         assert isinstance(failure, Failure)
@@ -134,6 +137,7 @@ def test_an_accident_of_the_machine_ends_the_repetitions_and_keeps_the_earlier_o
 
     assert reason("infra") == "the disk is full; the same command continues"
     assert reason("crash") == "the disk is full", "which would come again"
+    assert reason("unstable", turn=2) == "the disk is full", "a compile that reaches another IR is no accident"
 
 
 def test_a_large_gain_is_confirmed_in_the_fewest_repetitions_and_a_small_one_takes_more() -> None:
@@ -214,6 +218,28 @@ def test_a_floor_that_stays_large_ends_with_the_most_repetitions() -> None:
 def test_a_confirmation_ends_with_the_time_limit_but_has_an_interval() -> None:
     confirmation = confirmation_of(1.02, left_s=lambda: -1.0)
     assert confirmation.repetitions == 2 and math.isfinite(confirmation.compile_time.interval.high)
+
+
+def test_repetitions_of_an_earlier_start_count_though_no_time_is_left() -> None:
+    turns = [timing_key(FAST, turn) for turn in range(3)]
+    assert confirmation_of(1.02, left_s=lambda: -1.0, is_recorded=turns.__contains__).repetitions == 3
+
+
+class OtherLater(SimulatedEvaluator):
+    """A machine on which the fourth compile of the candidate gives another binary."""
+
+    def compile_fresh(
+        self, key: str, candidate: Candidate, *, timing_key: str, kinds: Sequence[str]
+    ) -> FreshCompile | Failure:
+        """Return a compile."""
+        fresh = super().compile_fresh(key, candidate, timing_key=timing_key, kinds=kinds)
+        assert isinstance(fresh, FreshCompile)
+        return replace(fresh, digest="another") if key.startswith("fresh-3-") and key.endswith("-best") else fresh
+
+
+def test_a_compile_that_was_not_timed_counts_for_reproducibility() -> None:
+    confirmation = confirmed(OtherLater(Machine(Noise(), 3), {"Fast": 2.0}), repetitions=2)
+    assert confirmation.repetitions < 4 == len(confirmation.compile_s) and not confirmation.reproducible
 
 
 def test_one_binary_is_timed_in_the_fewest_processes() -> None:
