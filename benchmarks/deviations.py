@@ -35,9 +35,14 @@ def builds(value: Any) -> Iterator[Mapping[str, Any]]:
             yield from builds(item)
 
 
+def files() -> list[Path]:
+    """Return the committed results, without those of GPUs: their code was compiled with fast math."""
+    return sorted(file for file in RESULTS.rglob("*.json") if file.parent.name != "gpu")
+
+
 def from_unoptimised() -> Iterator[tuple[str, str, float, str]]:
     """Yield file, number of builds, largest deviation and the build that has it."""
-    for file in sorted(RESULTS.rglob("*.json")):
+    for file in files():
         document = json.loads(file.read_text())
         # One file has the runs of several networks.
         for network, part in document.get("runs", {"": document}).items() if isinstance(document, dict) else ():
@@ -52,7 +57,7 @@ def from_unoptimised() -> Iterator[tuple[str, str, float, str]]:
 
 def beside_engines() -> Iterator[tuple[str, str, dict[str, float]]]:
     """Yield file, reference and the deviation of every engine or pipeline of TVM."""
-    for file in sorted(RESULTS.rglob("*.json")):
+    for file in files():
         document = json.loads(file.read_text())
         name = str(file.relative_to(RESULTS).with_suffix(""))
         if isinstance(document, dict) and "engines" in document:

@@ -36,7 +36,7 @@ def timed(latency_s: float, ratio: float | None, **consumed: Any) -> dict[str, A
 
 def engine(median_s: float, ratio: float) -> dict[str, Any]:
     interval = None if ratio == 1.0 else [ratio - 0.01, ratio + 0.01]
-    return {"median_s": median_s, "throughput of torch": {"by medians": {"ratio": ratio, "interval": interval}}}
+    return {"median_s": median_s, "throughput of torch": {"by fastest": {"ratio": ratio, "interval": interval}}}
 
 
 def test_all_metrics_and_the_papers_values_stand_beside_each_other(steps: Any, tables: Any) -> None:
