@@ -135,8 +135,8 @@ class KernelStore:
         message: Mapping[str, Json] = {"verb": verb, "state": state, **request}
         answer = self._pool.ask(self._pool.timer, "measure", request=message)
         if "missing" in answer:
-            # The compiling process writes a state to the folder of states when it reaches it.
-            self._applier.compiler.ask("apply", "census", state=state)
+            # The compiling process writes the states that it reaches, as far as the disk's share for them suffices.
+            self._applier.compiler.ask("apply", "share", state=state)
             answer = self._pool.ask(self._pool.timer, "measure", request=message)
         if "missing" in answer:
             return {"failure": Failure("infra", "measure", "", f"state {state} was lost").to_json()}

@@ -169,6 +169,12 @@ class Verbs:
         """Answer the operator counts of one state."""
         return {"counts": dict(self._bridge.op_counts(self._module(request)))}
 
+    def do_share(self, request: Request) -> Answer:
+        """Write one state for the other workers."""
+        self._module(request)
+        self._states.share(request["state"])
+        return {}
+
     def do_hash(self, request: Request) -> Answer:
         """Answer the compiler's own hash of one state, constants included; a deployment can compute the same hash."""
         return {"hash": self._bridge.structural_hash(self._module(request))}

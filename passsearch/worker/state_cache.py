@@ -99,6 +99,12 @@ class StateCache:
         self._insert(identity, state, module=module)
         return identity, match is None
 
+    def share(self, identity: str) -> None:
+        """Write a state that another worker needs now, beyond the limit of the disk too."""
+        state = self._find(identity)
+        if state is not None and self._path(identity) is None:
+            self._write(identity, state, is_needed=True)
+
     def identity(self, module: Module) -> str:
         """Return the identity of a module without caching it."""
         return self.bridge.identity(self.bridge.constants.strip(module)[0])
@@ -134,8 +140,8 @@ class StateCache:
             assert self._folder is not None
             self.bridge.constants.put(digest, np.load(self._folder / "constants" / f"{digest}.npy"))
 
-    def _write(self, identity: str, state: _State) -> None:
-        if self._folder is None or self._disk_bytes <= 0:
+    def _write(self, identity: str, state: _State, *, is_needed: bool = False) -> None:
+        if self._folder is None or (self._disk_bytes <= 0 and not is_needed):
             return
         for digest in state.constants:
             path = self._folder / "constants" / f"{digest}.npy"

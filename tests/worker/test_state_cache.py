@@ -84,6 +84,15 @@ def test_a_folder_brings_states_back_and_shares_them_with_other_workers(tmp_path
     assert other.add("c three") == ("ct", False), "another worker has it"
 
 
+def test_a_state_that_another_worker_needs_is_written_beyond_the_limit(tmp_path: Path) -> None:
+    full = StateCache(Initials(), budget_bytes=1 << 60, folder=tmp_path, disk_bytes=0)  # type: ignore[arg-type]
+    identity, _ = full.add("some words")
+    assert not cache(tmp_path).has(identity)
+    full.share(identity)
+    assert cache(tmp_path).has(identity)
+    full.share("unknown")
+
+
 def test_states_beyond_the_limit_of_the_disk_stay_in_memory(tmp_path: Path) -> None:
     cache = StateCache(Initials(), budget_bytes=1 << 60, folder=tmp_path, disk_bytes=1)  # type: ignore[arg-type]
     first, second = cache.add("apple")[0], cache.add("banana cherry")[0]
