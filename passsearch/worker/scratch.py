@@ -76,8 +76,8 @@ def _make_locked() -> tuple[Path, int | None]:
         folder = Path(mkdtemp(prefix=PREFIX))
         try:
             lock = _lock(folder)
-        except BlockingIOError:
-            continue  # another process is about to delete it, because it was not locked yet
+        except (BlockingIOError, FileNotFoundError):
+            continue  # another process is deleting it, or has, because it was not locked yet
         except OSError:
             return folder, None
         if folder.exists():
