@@ -80,9 +80,10 @@ def make_plan(networks: Sequence[str], *, at_once: bool) -> list[list[Step]]:
     begin = [Step(("machine",), 15, describe_machine), Step(("small",), 30, run_small)]
     first, *others = lanes = [_network_steps(name) for name in networks]
     end = [Step(("tests",), 30, run_tests), Step(("rules",), 30, try_rules)]
-    return (
-        [[*begin, *end], *lanes] if at_once else [[*begin, *first, *end, *(step for lane in others for step in lane)]]
-    )
+    if at_once:
+        return [[*begin, *end], *lanes]
+    rest = [step for lane in others for step in lane]
+    return [[*begin, *first, *end, *rest]]
 
 
 def _network_steps(name: str) -> list[Step]:
@@ -187,9 +188,10 @@ class Running:
         row: Row = json.loads(self.settings.row.read_text()) if self.settings.row.exists() else {}
         if is_late and self.seconds < LEAST_S:
             return {"unavailable": f"{max(self.seconds, 0.0):.0f} s were left for it"}
-        if is_late or self.process.exitcode:
-            status = f"ended with status {self.process.exitcode}"
-            row |= {"unavailable": f"its process {f'was ended after {self.seconds:.0f} s' if is_late else status}"}
+        if is_late:
+            row |= {"unavailable": f"its process was ended after {self.seconds:.0f} s"}
+        elif self.process.exitcode:
+            row |= {"unavailable": f"its process ended with status {self.process.exitcode}"}
         return {**row, "step_s": round(time.monotonic() - self.start_s, 1)}
 
 

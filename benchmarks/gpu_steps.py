@@ -295,7 +295,7 @@ def time_pytorch(network: str, settings: Settings, seconds: float) -> Row:
 
     with _open(network, settings, seconds) as evaluator:
         session = evaluator.session
-        variables = {"TORCHINDUCTOR_CACHE_DIR": str(settings.folder / network / "inductor"), **visible_gpu(session)}
+        variables = {"TORCHINDUCTOR_CACHE_DIR": str(settings.folder / network / "inductor"), **visible_gpu(session.gpu)}
         eager, compiled = (
             engine_spec(
                 name,

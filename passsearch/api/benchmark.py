@@ -23,7 +23,7 @@ from passsearch.api.common import (
     read_candidate,
     worker_limits,
 )
-from passsearch.api.engine_artifacts import compile_as_deployed
+from passsearch.api.engine_artifacts import compile_as_deployed, visible_gpu
 from passsearch.api.results import EngineBenchmark
 from passsearch.core import (
     DEADLINE_S,
@@ -285,8 +285,7 @@ def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None,
         _compile(entry, toolchain, settings, folder=folder / toolchain)
     # Inductor's cache is empty at the first process. All engines get the GPU that is measured: CUDA's first one is the
     # fastest, NVML's the first by bus id.
-    variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
-    variables |= {"CUDA_VISIBLE_DEVICES": settings.gpu} if settings.gpu else {}
+    variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), **visible_gpu(settings.gpu)}
     others = [request.name for request in settings.requests if not request.toolchain]
     options = {} if settings.device == "cpu" else {"device": settings.device}
     entry.specs += [engine_spec(name, path, python=python, environment=variables, **options) for name in others]

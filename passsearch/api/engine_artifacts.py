@@ -6,16 +6,16 @@ from typing import Any
 
 from passsearch.core import Candidate, Failure
 from passsearch.engines import EngineFailure, EngineSpec
-from passsearch.evaluate import Session, WorkerEvaluator
+from passsearch.evaluate import WorkerEvaluator
 
 _ADAPTER = "passsearch.engines.artifact"
 
 _log = logging.getLogger(__name__)
 
 
-def visible_gpu(session: Session) -> dict[str, str]:
-    """Return the environment variable that leaves the session's GPU alone visible; empty without a GPU."""
-    return {"CUDA_VISIBLE_DEVICES": session.gpu} if session.gpu else {}
+def visible_gpu(gpu: str | None) -> dict[str, str]:
+    """Return the environment variable that leaves the GPU of this UUID alone visible; empty without one."""
+    return {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}
 
 
 def artifact_engine(
@@ -40,7 +40,7 @@ def artifact_engine(
         folder,
         settings={"bridge": bridge, "target": session.target, "device": device, "version": version},
         modules=(bridge.partition(":")[0],),
-        environment=visible_gpu(session),
+        environment=visible_gpu(session.gpu),
         about={"pipeline": str(candidate.pipeline), "build": candidate.build.to_json(), **about},
     )
 

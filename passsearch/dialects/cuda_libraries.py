@@ -26,7 +26,7 @@ MEND = "Run: passsearch toolchain install relax --with cuda"
 
 FAST_MATH = b"--use_fast_math"
 """Option with which TVM compiles CUDA code. It makes the power of a negative number NaN, and so every layer norm that
-squares by `Pow`; tanh and exp lose more digits than outputs may deviate by.
+squares by ``Pow``; tanh becomes an instruction with a larger error than outputs may have.
 """
 
 _BINDINGS_MODE, _COMPILER_MODE = "nvrtc", "nvcc"

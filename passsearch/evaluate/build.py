@@ -94,7 +94,7 @@ class Builder:
         # A failure of the imported network itself would end every later run, so it is not taken from the log or cache.
         if fact is not None and "failure" in fact and state == self._applier.graph.root and key not in self._attempts:
             fact = None
-        # A run on a machine without the device compared no outputs.
+        # A fact of a run on a machine without the device says nothing about outputs.
         runs = not self._session.cannot_run_reason
         if runs and fact is not None and "failure" not in fact and fact.get("deviation") is None:
             fact = None
@@ -203,7 +203,7 @@ class Builder:
         if runs and not self.reference.exists() and (state, options) != (root, BuildOptions()):
             reference = self._build(root, BuildOptions(), folder=self._folder / "reference")
             if "failure" in reference:
-                # Not the candidate's failure, and no run began with a reference that fails.
+                # Not the candidate's failure. The reference was built before, so something else went wrong this time.
                 failure = Failure.from_json(reference["failure"])
                 reason = f"the build that outputs are compared with failed: {failure.reason}"
                 return {"failure": replace(failure, kind="infra", reason=reason).to_json()}

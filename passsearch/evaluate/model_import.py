@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import NOTICE_LOG, parse_json, replace_durably, require_trust
+from passsearch.core import NOTICE_LOG, replace_durably, require_trust
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.compiler import load_request
@@ -31,6 +31,7 @@ from passsearch.frontends import (
     temporary_subfolder,
 )
 from passsearch.store import NETWORK, Fact
+from passsearch.toolchain import target_options
 from passsearch.worker import Worker
 
 ADVICE = "run: passsearch toolchain install {dialect} --with {name} (or install it beside your own TVM)"
@@ -194,11 +195,8 @@ def check_saved_network(network: Path, *, target: str, trust: bool) -> None:
 
 def find_options(target: str) -> list[str]:
     """Return, in words, the options of LLVM in a target that a file describes: some of them write files."""
-    try:
-        # A target may be JSON, where letters can be written as numbers.
-        text = str(parse_json(target)) if target.lstrip().startswith("{") else target
-    except ValueError:
-        text = target
+    # A target may be JSON, where letters can be written as numbers.
+    text = str(target_options(target) or target)
     return [f"options of LLVM in the target `{target}`"] if "cl-opt" in text else []
 
 

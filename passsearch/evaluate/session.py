@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from passsearch.catalog import Catalog, load
-from passsearch.core import DEADLINE_S, Candidate, Json, physical_cores, safe_file_name
+from passsearch.core import DEADLINE_S, Candidate, physical_cores, safe_file_name
 from passsearch.dialects import Dialect, dialect
 from passsearch.dialects.contract import SCALES
 from passsearch.errors import UserError
@@ -20,7 +20,15 @@ from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.plans import MeasurementPlans
 from passsearch.frontends import ModelFile, simplifier_version
 from passsearch.measure import Sensors, probe
-from passsearch.toolchain import Toolchain, cache_folder, get_toolchain, host_target, with_triple
+from passsearch.toolchain import (
+    Toolchain,
+    cache_folder,
+    get_toolchain,
+    host_target,
+    target_options,
+    target_triple,
+    with_triple,
+)
 
 # Every compiler holds the network's weights, and together they may fill 40 % of the machine's memory with states
 # (`STATE_MEMORY_SHARE` of `worker.client`).
@@ -150,15 +158,13 @@ class Session:
             first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0].strip()
             hidden = not (first.isdecimal() or first.startswith(("GPU-", "MIG-")))
             # NVML does not list every GPU that CUDA can use, for example a MIG slice. The toolchain saw the device when
-            # it was added.
-            # The toolchain may have been added on another machine that shares this folder.
+            # it was added, perhaps on another machine that shares its folder: this one must have a driver, too.
             usable = self.gpu is not None or (self.toolchain.cuda_device and has_driver() and not hidden)
             return "" if usable else f"no GPU here: {self.sensors.unavailable['power_w']}"
         # Kernels for another CPU family cannot run here. Those for a newer CPU of the same family are the user's
         # choice.
-        triple = re.search(r"-?mtriple\"?[=:]\s*\"?([^-\s\"]+)", self.target)
-        host = self.toolchain.host_triple.partition("-")[0]
-        return "" if triple is None or triple[1] == host else f"this machine is {host}, the target is {triple[1]}"
+        family, host = (triple.partition("-")[0] for triple in (target_triple(self.target), self.toolchain.host_triple))
+        return "" if family in ("", host) else f"this machine is {host}, the target is {family}"
 
     @property
     def threads(self) -> int:
@@ -249,19 +255,9 @@ def device_lock(gpu: str | None) -> Path | None:
 def device_of(target: str) -> str:
     """Return the device that runs what is compiled for a target, from the target's kind."""
     # TVM has names for whole cards as well, such as `nvidia/nvidia-a100`.
-    options = _options(target)
+    options = target_options(target)
     kind = str(options.get("kind") or options.get("tag") or target)
     return "cuda:0" if kind.startswith(("cuda", "nvidia/")) else "cpu"
-
-
-def _options(target: str) -> dict[str, Json]:
-    """Return the options of a target that is JSON; empty for one that is not. TVM says what is wrong with others."""
-    if not target.lstrip().startswith("{"):
-        return {}
-    try:
-        return dict(json.loads(target))
-    except ValueError:
-        return {}
 
 
 def open_session(
@@ -333,7 +329,7 @@ def _complete(target: str, toolchain: Toolchain, probe_sensors: Callable[[str], 
 def _with_architecture(target: str, probe_sensors: Callable[[str], Sensors]) -> str:
     """Return the target; one of CUDA that names no architecture gets the architecture of the GPU that will run it."""
     # TVM would ask the driver for it, in a process whose forks could not use CUDA from then on.
-    options = _options(target)
+    options = target_options(target)
     is_complete = "arch" in options if options else re.search(r"\s-+arch[=\s]", target)
     if options.get("kind", target.split()[0]) != "cuda" or is_complete:
         return target

@@ -3,7 +3,7 @@
 from passsearch.toolchain.doctor import Finding, diagnose, require_c_compiler
 from passsearch.toolchain.engine_environments import engine_python, install_engine, remove_engine
 from passsearch.toolchain.folders import RUN_VARIABLE, cache_folder, cache_limit_bytes, data_folder, run_limit_bytes
-from passsearch.toolchain.host import host_target, with_triple
+from passsearch.toolchain.host import host_target, target_options, target_triple, with_triple
 from passsearch.toolchain.install import install, is_current
 from passsearch.toolchain.probe import ProbeResult, probe
 from passsearch.toolchain.record import Toolchain
@@ -31,5 +31,7 @@ __all__ = [
     "remove_toolchain",
     "require_c_compiler",
     "run_limit_bytes",
+    "target_options",
+    "target_triple",
     "with_triple",
 ]

@@ -6,6 +6,7 @@ import re
 import archspec.cpu
 from archspec.cpu import Microarchitecture, UnsupportedMicroarchitecture
 
+from passsearch.core import Json, parse_json
 from passsearch.toolchain.record import Toolchain
 
 _OLDEST_LLVM = "11.0.0"
@@ -19,25 +20,30 @@ def host_target(toolchain: Toolchain) -> str:
     return f"llvm -mtriple={toolchain.host_triple} -mcpu={cpu}"
 
 
+def target_options(target: str) -> dict[str, Json]:
+    """Return the options of a target that is written as JSON; empty for one that is not. TVM refuses what is wrong."""
+    try:
+        return dict(parse_json(target)) if target.lstrip().startswith("{") else {}
+    except ValueError:
+        return {}
+
+
+def target_triple(target: str) -> str:
+    """Return the triple of a target; empty where it names none."""
+    found = re.search(r"\s-+mtriple[=\s]\s*(\S+)", target)
+    return found[1] if found else str(target_options(target).get("mtriple", ""))
+
+
 def with_triple(target: str, toolchain: Toolchain) -> str:
     """Return a target; one of LLVM that names no triple gets that of this machine."""
     # LLVM would take the default triple of the TVM build, and code for another machine ends the process that loads it.
-    if target.lstrip().startswith("{"):
-        return _json_with_triple(target, toolchain)
-    if target.split()[:1] != ["llvm"] or re.search(r"\s-+mtriple[=\s]", target):
+    kind, *options = target.split()
+    written = target_options(target)
+    if written.get("kind", kind) != "llvm" or target_triple(target):
         return target
-    kind, options = target.split()[0], target.split()[1:]
+    if written:
+        return json.dumps({**written, "mtriple": toolchain.host_triple})
     return " ".join((kind, f"-mtriple={toolchain.host_triple}", *options))
-
-
-def _json_with_triple(target: str, toolchain: Toolchain) -> str:
-    try:
-        options = dict(json.loads(target))
-    except ValueError:  # TVM says what is wrong
-        return target
-    if options.get("kind") != "llvm" or "mtriple" in options:
-        return target
-    return json.dumps({**options, "mtriple": toolchain.host_triple})
 
 
 def llvm_cpu(cpu: Microarchitecture, llvm_version: str) -> str:

@@ -51,6 +51,7 @@ from passsearch.errors import EnvironmentFault, UserError
 from passsearch.measure import kernels, outputs, rounds, windows
 from passsearch.measure.mixture import Mixture
 from passsearch.measure.processor import pin_process
+from passsearch.worker.failure_kinds import failure_kind
 from passsearch.worker.state_cache import StateCache, resident_bytes
 
 Request: TypeAlias = Mapping[str, Any]
@@ -64,15 +65,6 @@ HAS_ANSWERED = 83
 
 MOST_REASON = 300
 """Longest reason of a failure, in characters; a compiler may print a whole module."""
-
-SIGNS = {
-    "oom": ("bad_alloc", "cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY"),
-    "crash": ("CUDA Runtime Error", "CUDALaunch Error", "failed with error: CUDA_ERROR"),
-}
-"""Parts of messages by kind of failure, in the order in which they count; others are errors of the compiler.
-
-A GPU that another process has filled is an accident, and kernels that end its context are what a crash is on a CPU.
-"""
 
 FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check", "variants", "places", "profile"})
 """Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
@@ -388,14 +380,8 @@ def _answer(verbs: Verbs, request: Request) -> Answer:
         # The compiler prefixes its message with a C++ backtrace; the cause is the last line.
         lines = [line for line in str(error).splitlines() if line.strip()]
         reason = f"{type(error).__name__}: {lines[-1].strip() if lines else ''}"
-        return {"error": {"kind": _kind_of(str(error)), "reason": reason[:MOST_REASON]}}
+        return {"error": {"kind": failure_kind(str(error)), "reason": reason[:MOST_REASON]}}
     return answer
-
-
-def _kind_of(message: str) -> str:
-    """Return the kind of failure that an error of the compiler or of its runtime is, by its message."""
-    kinds = (kind for kind, signs in SIGNS.items() if any(sign in message for sign in signs))
-    return next(kinds, "compile_error")
 
 
 def _answer_in_fork(verbs: Verbs, request: Request, *, pipe: TextIO) -> Answer | None:

@@ -1,13 +1,16 @@
 """``passsearch.bench`` measures TVM beside other engines; mistakes are answered before anything is built."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
 import passsearch
+from passsearch.api import benchmark
 from passsearch.errors import EnvironmentFault, UserError
+from passsearch.measure import Sensors
 from passsearch.toolchain import Toolchain
 
 
@@ -125,3 +128,14 @@ def test_an_engine_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("PASSSEARCH_DATA_DIR", str(tmp_path))
     with pytest.raises(EnvironmentFault, match=r"Run: passsearch toolchain install openvino$"):
         passsearch.bench("zoo:resnet_tiny", ["openvino"])
+
+
+@pytest.mark.parametrize("target", ["cuda", "nvidia/nvidia-a100", '{"kind": "cuda", "arch": "sm_80"}'])
+def test_all_engines_run_on_the_card_of_the_target(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cards = {"cuda": Sensors({"uuid": "GPU-1"}, {}), "cpu": Sensors({}, {})}
+    monkeypatch.setattr(benchmark, "probe", cards.__getitem__)
+    names = ("requests", "plan", "tolerance", "limits", "catalogs", "trust", "python", "own_threads", "labels")
+    others: dict[str, Any] = dict.fromkeys(names)
+    settings = benchmark._Settings(target=target, **others)
+    assert (settings.device, settings.gpu) == ("cuda", "GPU-1")
+    assert benchmark._Settings(target=None, **others).gpu is None

@@ -1,4 +1,4 @@
-"""Builds that do not end cost a search a part of its time."""
+"""Builds that do not end, and what a build is remembered as."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from passsearch.api.common import open_evaluator
-from passsearch.core import Candidate, Failure, Pipeline
-from passsearch.evaluate import WorkerLimits, open_session
+from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.evaluate import Built, WorkerLimits, open_session
 from passsearch.evaluate.build import Builder
 from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore
@@ -66,6 +66,59 @@ def test_a_build_that_does_not_end_is_given_up_before_the_deadline(
             waited_s.append(evaluator.seconds["build"] - before_s)
     assert limits.share_s <= waited_s[0] < 5 * limits.share_s
     assert waited_s[1] == 0.0
+
+
+CRASH = {"failure": Failure("crash", "measure", "", "killed by SIGSEGV").to_json()}
+RIGHT = {"run_s": 0.1, "cases": 1, "is_cut": False, "case": 1, "mismatch": "", "deviation": 0.0, "leads": None}
+
+
+class Compiler:
+    """Compiles every state into a folder, and makes its digest of its name."""
+
+    def ask(self, *_: object, state: str, folder: str, **__: object) -> dict[str, Any]:
+        Path(folder).mkdir()
+        return {"digest": state, "kernels": state, "seconds": 1.0, "bytes": 1, "plan_bytes": 0}
+
+
+def make_builder(folder: Path, answer: dict[str, Any], *, cache: Log, log: Log, cannot_run_reason: str = "") -> Builder:
+    """Return a builder whose verifications have this answer."""
+    folder.mkdir(exist_ok=True)
+    dialect = SimpleNamespace(baseline=Candidate(build=BuildOptions(opt_level=3)))
+    session: Any = SimpleNamespace(
+        limits=WorkerLimits(600.0),
+        cannot_run_reason=cannot_run_reason,
+        device="cpu",
+        output_cases=(1,),
+        dialect=dialect,
+        deviation_limit=lambda _, strict: strict,
+    )
+    network: Any = SimpleNamespace(summary=SimpleNamespace(computed_types=("float32",), quantizes=False), request=dict)
+    applier: Any = SimpleNamespace(graph=SimpleNamespace(root="imported"), compiler=Compiler())
+    pool: Any = SimpleNamespace(ask=lambda *_, **__: answer, timer=None)
+    facts = FactStore(session, log, cache=cache, seconds={})
+    disk = DiskLimit(folder, log)
+    return Builder(session, network=network, facts=facts, pool=pool, applier=applier, folder=folder, disk=disk)
+
+
+def test_a_reference_that_fails_is_not_remembered_as_the_candidates_failure(tmp_path: Path) -> None:
+    with Log(tmp_path / "log.jsonl") as log, Log(tmp_path / "cache.jsonl") as cache:
+        failure = make_builder(tmp_path / "a", CRASH, cache=cache, log=log).build("state", Candidate())
+        assert isinstance(failure, Failure) and failure.kind == "infra"
+        assert "the build that outputs are compared with failed: killed by SIGSEGV" in failure.reason
+        assert cache.recall("build", "state|O0") is None
+
+
+def test_a_build_whose_outputs_were_not_compared_is_made_again_where_it_runs(tmp_path: Path) -> None:
+    with Log(tmp_path / "cache.jsonl") as cache:
+        with Log(tmp_path / "first.jsonl") as log:
+            blind = make_builder(tmp_path / "a", RIGHT, cache=cache, log=log, cannot_run_reason="no GPU here")
+            unseen = blind.build("state", Candidate())
+            assert isinstance(unseen, Built) and unseen.agreement is not None and unseen.agreement.deviation is None
+        with Log(tmp_path / "second.jsonl") as log:
+            seeing = make_builder(tmp_path / "b", RIGHT, cache=cache, log=log)
+            seeing.reference.touch()
+            seen = seeing.build("state", Candidate())
+            assert isinstance(seen, Built) and seen.agreement is not None and seen.agreement.deviation == 0.0
 
 
 @pytest.mark.parametrize(("is_built", "deadline_s"), [(False, 25.0), (True, 600.0)])
