@@ -31,6 +31,9 @@ TESTS = ("tests/measure/test_nvml.py", "tests/conformance/test_bridge.py", "test
 RUN = "run"
 """Folder of a network's search."""
 
+PROCESSES = 5
+"""Number of processes that measure side by side; an interval of two says nothing."""
+
 SEARCH_SHARE = 0.8
 """Share of its time after which a search ends; reporting takes the rest."""
 
@@ -193,12 +196,12 @@ def _sequences(document: Mapping[str, Any]) -> Row:
 
 
 def measure(network: str, settings: Settings, seconds: float) -> Row:
-    """Measure the default, the catalog's best sequence and the search's winner side by side, in two processes."""
+    """Measure the default, the catalog's best sequence and the search's winner side by side, in several processes."""
     from passsearch.search import ComparisonOptions, Side, compare_candidates
 
     with _open(network, settings, seconds) as evaluator:
         candidates = _candidates(network, settings, evaluator.session)
-        options = ComparisonOptions(processes=2)
+        options = ComparisonOptions(processes=PROCESSES)
 
         def report(text: str, done: int, total: int) -> None:
             print(f"{network}: {text} {done}/{total}", file=sys.stderr, flush=True)
@@ -216,8 +219,8 @@ def _open(network: str, settings: Settings, seconds: float, *, run: str = RUN) -
     from passsearch.evaluate import MeasurementPlans
     from passsearch.measure import WindowPlan
 
-    # One window for each of four artifacts, in less than half of the step.
-    windows = WindowPlan(windows=1, window_s=min(5.0, seconds / 15))
+    # One window for each of three artifacts in a process: a fifth of the step, because lanes share the GPU.
+    windows = WindowPlan(windows=1, window_s=min(5.0, seconds / (15 * PROCESSES)))
     with passsearch.session(
         f"zoo:{network}",
         toolchain=settings.toolchain,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results" / "gpu" / "h200-2.json"
+RESULTS = Path(__file__).parent / "results" / "gpu" / "h100-1.json"
 METRICS = (
     "network",
     "build",

@@ -13,7 +13,7 @@ NOT_READ = "read over long windows, of the baseline and the winner only"
 NOT_RUN = ("latency_s", "throughput_per_s", "memory_bytes.peak_rss")
 """Metrics that need a process which runs the artifact."""
 
-NOT_COUNTED = "this TVM does not report the free memory of the device"
+NOT_COUNTED = "this TVM does not report the device's free memory, or another program gave back memory meanwhile"
 NOT_REPORTED = "the device did not report it while the windows ran"
 
 

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 START_DEADLINE_S = 120.0
 EXIT_REPORT_DEADLINE_S = 10.0
-"""Time in which a worker must report that the fork that was just killed has ended."""
+"""Time in which a fork that was killed must be reported to have ended, or one that has answered must end."""
 
 OWN_SIGNALS = (signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGBUS)
 """Signals that a program brings on itself."""
@@ -219,6 +219,7 @@ class Worker:
             error = self._death(answer["died"], peak_bytes=answer["peak_bytes"])
             _log.info("Worker %d: its fork has ended: %s.", self._process.pid, error)
             raise error
+        _wait_for_end(fork)
         return answer
 
     def _kill_fork(self, fork: int) -> None:
@@ -257,6 +258,18 @@ class Worker:
             used, limit = (f"{value / 1e9:.1f} GB" for value in (peak_bytes, self._memory_bytes))
             return WorkerDied(f"used {used} of memory, the limit is {limit} (--memory)", kind="oom")
         return WorkerDied(_describe_exit(signal_number), kind=_failure_kind(signal_number))
+
+
+def _wait_for_end(fork: int) -> None:
+    """Wait until a fork that has answered has ended, because it gives back memory, that of a GPU too, only then."""
+    with contextlib.suppress(OSError):  # it has ended already, or this system has no such descriptors
+        descriptor = os.pidfd_open(fork)
+        try:
+            with selectors.DefaultSelector() as selector:
+                selector.register(descriptor, selectors.EVENT_READ)
+                selector.select(EXIT_REPORT_DEADLINE_S)
+        finally:
+            os.close(descriptor)
 
 
 def _start_process(

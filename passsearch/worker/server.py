@@ -191,7 +191,9 @@ class Verbs:
         peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts it in KiB
         # The executable still holds the memory that it ran in: TVM's allocator returns none.
         left_bytes = self._bridge.free_device_bytes(request["device"])
-        device_bytes = None if free_bytes is None or left_bytes is None else max(0, free_bytes - left_bytes)
+        taken_bytes = 0 if free_bytes is None or left_bytes is None else free_bytes - left_bytes
+        # Less than none was taken where another program gave back memory meanwhile.
+        device_bytes = taken_bytes if taken_bytes > 0 else None
         return {**answer, "peak_rss": max(0, peak_bytes - before_bytes), "device_bytes": device_bytes}
 
     def do_measure(self, request: Request) -> Answer:

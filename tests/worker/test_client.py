@@ -45,6 +45,11 @@ def test_an_exception_is_an_answer_with_its_last_line(worker: Worker) -> None:
     assert answer == {"error": {"kind": "compile_error", "reason": "ValueError: the cause"}}
 
 
+def test_a_fork_has_given_back_its_memory_when_its_answer_arrives(worker: Worker) -> None:
+    (fork,) = worker.ask(check("slow-end"), deadline_s=30)["problems"]
+    assert not Path("/proc", fork).exists() or "zombie" in Path("/proc", fork, "status").read_text()
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "reason"),
     [("crash", "crash", "killed by SIGSEGV"), ("out-of-memory", "oom", "killed by SIGKILL")],

@@ -80,7 +80,21 @@ def check(behaviour):
         sys.exit(0)
     if behaviour == "processes":
         leave_processes()
+    if behaviour == "slow-end":
+        return [end_slowly()]
     return [str(Path.cwd()) if behaviour == "folder" else behaviour]
+
+
+def end_slowly():
+    """Let this process end half a second after its answer, as one does that holds much memory; return its id."""
+    end = os._exit
+
+    def end_late(status):
+        time.sleep(0.5)
+        end(status)
+
+    os._exit = end_late
+    return str(os.getpid())
 
 
 def write_large_file():
