@@ -208,7 +208,8 @@ def decisions(documents: Sequence[Mapping[str, Any]]) -> str:
     lines = [_line(heads), _line(["---", *["---:"] * (len(heads) - 1)])]
     for document in documents:
         search, tuned = document["search"] or {}, document["engines"].get(TUNED, {})
-        if (composed := search.get("composition")) and "fastest_s" in tuned:
+        composed = search.get("composition") or {}
+        if "kernels" in composed and "fastest_s" in tuned:
             counts = [str(composed["kernels"]), str(composed["variants"]), f"10^{composed['combinations_log10']:.0f}"]
             seconds = [f"{search['seconds'][part]:.0f}" for part in ("total", "measure")]
             times = [f"{1e3 * each:.2f}" for each in (composed["predicted_s"], tuned["fastest_s"])]

@@ -191,16 +191,24 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if lookup(document, "space", "untried"):
         names = ", ".join(document["space"]["untried"])
         yield "passes not tried", f"{names} (the search ended before; give it more --trials or --timeout)"
-    if document.get("composition"):
-        yield "kernels", _composition(document["composition"])
-        if certificate := _certificate(document):
-            yield "certificate", certificate
+    yield from _kernel_lines(document)
     yield from failure_lines(document)
     if document.get("seconds"):
         yield "seconds", _seconds(document["seconds"])
     yield from _unavailable(lookup(document, "best", "unavailable") or {})
     if document.get("interrupted"):
         yield "interrupted", "this is the result so far; the same command continues the run"
+
+
+def _kernel_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what the times of kernels decided, or why they decided nothing."""
+    composition = document.get("composition") or {}
+    if "failure" in composition:
+        yield "kernels", f"nothing was composed of single kernels: {composition['failure']['reason']}"
+    elif composition:
+        yield "kernels", _composition(composition)
+        if certificate := _certificate(document):
+            yield "certificate", certificate
 
 
 def failure_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -15,10 +15,10 @@ import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import cast
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -45,6 +45,9 @@ LEAST_SHARE = 1e-3
 MOST_CORRECTIONS = 2
 """Number of times that all is decided again by times of kernels in their places."""
 
+CORRECTION_SHARE = 0.3
+"""Share of the time left that no schedule is tried in, so that kernels can be timed in their places."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -56,7 +59,7 @@ class Composer:
         profiler: KernelProfiler,
         entries: Sequence[CatalogEntry],
         *,
-        is_over: Callable[[], bool],
+        left_s: Callable[[], float],
         build: BuildOptions | None = None,
     ) -> None:
         """Prepare a composer.
@@ -64,27 +67,40 @@ class Composer:
         Args:
             profiler: Lists and times kernels.
             entries: Candidate passes.
-            is_over: Returns True once no more time is left.
+            left_s: Returns the seconds until the search ends.
             build: Options by which composed networks are built.
         """
-        self._profiler, self._is_over, self._build = profiler, is_over, build or BuildOptions()
+        self._profiler, self._left_s, self._build = profiler, left_s, build or BuildOptions()
         self._scheduling = {entry.name: entry for entry in entries if entry.kernel_parameter}
         self._regional = [entry for entry in entries if entry.regional_parameter]
-        self._times = KernelTimes(profiler, is_over=is_over)
+        self._times = KernelTimes(profiler, is_over=self._is_over)
+        self._kept_s = 0.0  # time that is kept for what comes later
         self._combinations = 0.0
         self._unused_s = 0.0  # gains that were left out as too small
         self._log_overheads: list[float] = []  # of whole inferences over the sums of their kernels, by process
 
-    def compose(self, pipeline: Pipeline) -> Composition | None:
-        """Return the best pipeline made of this one; ``None`` if no pass of it schedules kernels or time is up."""
+    def compose(self, pipeline: Pipeline) -> Composition | Failure | None:
+        """Return the best pipeline made of this one; ``None`` if no pass of it schedules kernels."""
         if self._scheduling_place(pipeline) is None:
             return None
         try:
             composition = self._compose(pipeline)
         except OutOfTime:
-            _log.info("no time is left to time all kernels of %s", pipeline)
-            return None
-        return composition and self._corrected(pipeline, composition)
+            return Failure("timeout", "measure", "", "the search ended before all kernels were timed once")
+        return composition if isinstance(composition, Failure) else self._corrected(pipeline, composition)
+
+    def _is_over(self) -> bool:
+        left_s = self._left_s()
+        return left_s <= 0 or left_s < self._kept_s
+
+    @contextmanager
+    def _keeping_time(self) -> Iterator[None]:
+        """Leave time to time kernels in their places: times alone are not enough to choose by."""
+        self._kept_s = CORRECTION_SHARE * self._left_s()
+        try:
+            yield
+        finally:
+            self._kept_s = 0.0
 
     def _corrected(self, begin: Pipeline, composition: Composition) -> Composition:
         """Return the composition of schedules that are the fastest in their places.
@@ -100,39 +116,45 @@ class Composer:
                     break
                 self._time_in_places(begin, composition.pipeline)
                 timed.add(composition.pipeline)
-                composition = self._compose(begin) or composition
+                composition = self._composed_again(begin, composition)
             # A prediction for another place is good enough to try a schedule, and no reason to keep it.
             self._times.are_corrected = True
-            return self._compose(begin) or composition
+            return self._composed_again(begin, composition)
         except OutOfTime:
             _log.info("no time is left for kernels of other decisions on regions")
             return composition
+
+    def _composed_again(self, begin: Pipeline, composition: Composition) -> Composition:
+        """Return what is best by the times known now; the composition so far if that fails."""
+        again = self._compose(begin)
+        return composition if isinstance(again, Failure) else again
 
     def _time_in_places(self, *pipelines: Pipeline) -> None:
         """Time the kernels of pipelines in their networks."""
         times = self._profiler.in_places([Candidate(pipeline, self._build) for pipeline in pipelines])
         for pipeline, each in zip(pipelines, times, strict=False):
             network, step = self._kernels(pipeline)
-            assert network
+            assert not isinstance(network, Failure)
             self._times.learn(network, partial(self._scheduling[step.name].kernel_schedule, step), each.kernels)
             kernels_s = math.fsum(each.kernels.values())
             self._log_overheads += [math.log(whole_s / kernels_s) for whole_s in each.whole_s]
             _log.info("kernels take %.3g s in their places", kernels_s)
 
-    def _compose(self, pipeline: Pipeline) -> Composition | None:
+    def _compose(self, pipeline: Pipeline) -> Composition | Failure:
         begin, begin_pipeline = self.cost(pipeline), pipeline
         self._combinations = self._unused_s = 0.0
-        if begin is None:
-            return None
+        if isinstance(begin, Failure):
+            return begin
         decisions: list[Decision] = []
         # In the order of the pipeline: what a pass finds depends on the decisions before it.
         for entry in sorted(self._regional, key=lambda entry: entry.place_in(begin_pipeline) or 0):
             pipeline, made = self._decide_regions(pipeline, entry)
             decisions += made
-        self._tune(pipeline)
+        with self._keeping_time():
+            self._tune(pipeline)
         cost = self.cost(pipeline)
-        if cost is None:
-            return None
+        if isinstance(cost, Failure):
+            return cost
         self._combinations += sum(math.log10(len(self._times.alone[digest])) for digest in cost.calls)
         composition = Composition(
             pipeline=self._schedule(pipeline, cost),
@@ -174,21 +196,20 @@ class Composer:
         predicted = self._times.predicted
         return math.fsum(number * min(predicted(digest).values()) for digest, number in cost.calls.items())
 
-    def cost(self, pipeline: Pipeline) -> Cost | None:
-        """Return the predicted time of a pipeline; ``None`` if it fails or a kernel has no schedule that runs.
+    def cost(self, pipeline: Pipeline) -> Cost | Failure:
+        """Return the predicted time of a pipeline, which fails if a kernel has no schedule that runs.
 
         Raises:
             OutOfTime: Not all kernels could be timed.
         """
         network, step = self._kernels(pipeline)
-        if network is None:
-            return None
+        if isinstance(network, Failure):
+            return network
         calls: defaultdict[str, float] = defaultdict(float)
         seconds, schedules, default_s = {}, {}, 0.0
         for kernel in network.kernels:
             if not self._times.take(network, kernel, [step]):
-                _log.info("kernel %s has no schedule that runs", kernel.name)
-                return None
+                return Failure("compile_error", "build", step.name, f"kernel `{kernel.name}` has no schedule that runs")
             times = self._times.usable(kernel.digest)
             fastest = _fastest(times, step)
             calls[kernel.digest] += kernel.calls
@@ -200,19 +221,20 @@ class Composer:
         """Return the place of the pass that schedules kernels."""
         return next((place for place, step in enumerate(pipeline.passes) if step.name in self._scheduling), None)
 
-    def _kernels(self, pipeline: Pipeline) -> tuple[NetworkKernels | None, PassSpec]:
+    def _kernels(self, pipeline: Pipeline) -> tuple[NetworkKernels | Failure, PassSpec]:
         """Return the kernels of a pipeline before the pass that schedules them, and this pass."""
         place = self._scheduling_place(pipeline)
         assert place is not None
         state = self._profiler.reach(Pipeline(pipeline.passes[:place]))
         network = state if isinstance(state, Failure) else self._profiler.kernels(state)
-        has_kernels = not isinstance(network, Failure) and network.kernels
-        return (cast("NetworkKernels", network) if has_kernels else None), pipeline.passes[place]
+        if not isinstance(network, Failure) and not network.kernels:
+            network = Failure("compile_error", "build", pipeline.passes[place].name, "the network has no kernels")
+        return network, pipeline.passes[place]
 
     def _tune(self, pipeline: Pipeline) -> None:
         """Time more schedules of the kernels that lose the most time against the fastest arithmetic of any kernel."""
         network, step = self._kernels(pipeline)
-        if network is None:
+        if isinstance(network, Failure):
             return
         steps = list(self._steps(step))
         alone = self._times.alone
@@ -262,16 +284,17 @@ class Composer:
         present = pipeline.passes[place]
         plain = entry.decide(pipeline, {}) if present.name == entry.name and present.argument_values else pipeline
         whole, begin = self.cost(pipeline), self.cost(plain)
-        if whole is None or begin is None:
+        if isinstance(whole, Failure) or isinstance(begin, Failure):
             return pipeline, []
         decisions: list[Decision] = []
         by_table: list[Decision] = []  # the same, with schedules that are not used
         try:
-            for keys, value in product(kinds.values(), parameter.region_values[1:]):
-                cost = self.cost(entry.decide(plain, dict.fromkeys(keys, value)))
-                if cost is not None:
-                    decisions.append(_decision(entry.name, tuple(keys), value, begin=begin, cost=cost))
-                    by_table.append(replace(decisions[-1], saved_s=self._least_s(begin) - self._least_s(cost)))
+            with self._keeping_time():
+                for keys, value in product(kinds.values(), parameter.region_values[1:]):
+                    cost = self.cost(entry.decide(plain, dict.fromkeys(keys, value)))
+                    if not isinstance(cost, Failure):
+                        decisions.append(_decision(entry.name, tuple(keys), value, begin=begin, cost=cost))
+                        by_table.append(replace(decisions[-1], saved_s=self._least_s(begin) - self._least_s(cost)))
         except OutOfTime:
             _log.info("no time is left for more regions of %s; %d values were timed", entry.name, len(decisions))
         timed = Counter(each.regions for each in decisions)
@@ -280,9 +303,13 @@ class Composer:
         worthwhile = [each for each in decisions if each.saved_s > LEAST_SHARE * begin.total_s]
         chosen = choose([each for each in worthwhile if self._is_usable(each.added)], begin.calls)
         together = entry.decide(plain, {key: each.value for each in chosen for key in each.regions})
-        cost = self.cost(together) if chosen else None
+        cost = self.cost(together) if chosen else begin
         # Alone each of them saved time; together they may fail, or kernels may be fused in another way.
-        is_better = cost is not None and self._is_usable(cost.calls) and cost.total_s <= min(plain_s, whole.total_s)
+        is_better = (
+            not isinstance(cost, Failure)
+            and self._is_usable(cost.calls)
+            and cost.total_s <= min(plain_s, whole.total_s)
+        )
         made = chosen if is_better else []
         saving = choose([each for each in by_table if each.saved_s > 0], begin.calls)
         used_s = math.fsum(each.saved_s for each, own in zip(by_table, decisions, strict=True) if own in made)

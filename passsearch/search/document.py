@@ -46,7 +46,7 @@ def result_document(
         "fingerprint": analysis.fingerprint.to_json(),
         "classes": [label.to_json() for label in analysis.classes],
         "space": _space_document(outcome, analysis),
-        "composition": outcome.composition.to_json() if outcome.composition else None,
+        "composition": _composition(outcome),
         "baseline": _candidate_document(outcome.baseline, session, confirmation=confirmation, is_baseline=True),
         "baselines": [scored_document(scored, session) for scored in _baselines(outcome, names)],
         "best": {
@@ -63,6 +63,14 @@ def result_document(
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "interrupted": interrupted,
     }
+
+
+def _composition(outcome: SearchOutcome) -> Document | None:
+    """Return what was composed of single kernels, or why nothing was."""
+    composition = outcome.composition
+    if isinstance(composition, Failure):
+        return {"failure": composition.to_json()}
+    return None if composition is None else composition.to_json()
 
 
 def _source(best: Scored, outcome: SearchOutcome, *, baseline_names: Collection[str]) -> Document:

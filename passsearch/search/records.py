@@ -116,7 +116,8 @@ class SearchOutcome:
         scored: Evaluated candidates and baselines by key of the build.
         tally: Counts.
         coverage: The part of the space that was seen.
-        composition: The pipeline composed of decisions on regions and kernels; ``None`` if none was composed.
+        composition: The pipeline composed of decisions on regions and kernels, or why there is none; ``None`` where
+            nothing could be decided on.
         unsteady: Keys of candidates with a pass that was found nondeterministic after they were evaluated.
     """
 
@@ -124,5 +125,5 @@ class SearchOutcome:
     scored: Mapping[str, Scored]
     tally: Tally
     coverage: SpaceCoverage
-    composition: Composition | None = None
+    composition: Composition | Failure | None = None
     unsteady: frozenset[str] = frozenset()

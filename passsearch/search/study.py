@@ -99,7 +99,7 @@ class Search:
         self.scored: dict[str, Scored] = {}
         self.scoring: Scoring | None = None
         self.reference: Reference | None = None
-        self.composition: Composition | None = None
+        self.composition: Composition | Failure | None = None
         self.phase = "searching"
         self._outcomes: dict[str, Scored | Failure] = {}  # by state and build
         self._counted_edges: set[EdgeKey] = set()  # failed edges that some candidate ran into
@@ -206,8 +206,11 @@ class Search:
             return []
         self._begin("timing kernels one by one")
         build = best.candidate.build
-        composer = Composer(self._profiler, self._space.entries, is_over=self._time_is_up, build=build)
+        composer = Composer(self._profiler, self._space.entries, left_s=self._left_s, build=build)
         self.composition = composer.compose(best.candidate.pipeline)
+        if isinstance(self.composition, Failure):
+            _log.warning("nothing was composed of single kernels: %s", self.composition.reason)
+            return []
         if self.composition is None or self.composition.pipeline == best.candidate.pipeline:
             return []
         # Whatever number of trials is left: all that came before it was timed for this candidate.
@@ -348,7 +351,10 @@ class Search:
         return self._time_is_up() or self._trials_are_done()
 
     def _time_is_up(self) -> bool:
-        return self._elapsed_s() >= self._ends_s
+        return self._left_s() <= 0
+
+    def _left_s(self) -> float:
+        return self._ends_s - self._elapsed_s()
 
     def _trials_are_done(self) -> bool:
         return self.tally.evaluated >= self._options.trials

@@ -370,6 +370,10 @@ def test_a_composition_says_what_decided_between_how_many_and_what_it_predicts(r
     expected = "kernels: 52 kernels timed in 372 variants, which decide between 10^17 combinations; predicted 9.76 ms"
     assert f"{expected} instead of 17.8 ms an inference" in text
     assert "kernels:" not in result_text({**result, "composition": None})
+    failure = {"kind": "timeout", "stage": "measure", "step": "", "reason": "the search ended"}
+    assert "nothing was composed of single kernels: the search ended" in " ".join(
+        result_text({**result, "composition": {"failure": failure}}).split()
+    )
     inference_s = {"value": 0.01, "interval": [0.0098, 0.0102]}
     timed = result_text({**result, "composition": {**result["composition"], "inference_s": inference_s}}, width=400)
     assert "an inference; a whole inference is predicted to take 10.000 [9.800, 10.200] ms" in " ".join(timed.split())

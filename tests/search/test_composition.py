@@ -1,6 +1,7 @@
 """Regions and kernels get what they run fastest with, and the sum over kernels decides."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -11,7 +12,7 @@ from passsearch.core import Candidate, Failure, PassSpec, Pipeline
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import NetworkKernels, PlaceTimes, Region
 from passsearch.search.composition import Composer, choose
-from passsearch.search.composition_records import Decision
+from passsearch.search.composition_records import Composition, Decision
 
 BEGIN = Pipeline.parse("ConvertLayout,LegalizeOps,FuseTIR,ScheduleCPU")
 ENTRIES = [load("relax").entry(name) for name in ("Winograd", "ScheduleCPU")]
@@ -69,9 +70,16 @@ class NetworkProfiler(TableProfiler):
         return {kernel.name: kernel.calls * self.places[kernel.name][rows[kernel.name]] for kernel in network.kernels}
 
 
-def compose(profiler: TableProfiler, *, is_over: bool = False) -> str | None:
-    composition = Composer(profiler, ENTRIES, is_over=lambda: is_over).compose(BEGIN)  # type: ignore[arg-type]
-    return str(composition.pipeline) if composition else None
+def composition_of(
+    profiler: TableProfiler, begin: Pipeline = BEGIN, *, left_s: Callable[[], float] = lambda: math.inf
+) -> Composition:
+    composition = Composer(profiler, ENTRIES, left_s=left_s).compose(begin)  # type: ignore[arg-type]
+    assert isinstance(composition, Composition)
+    return composition
+
+
+def compose(profiler: TableProfiler) -> str:
+    return str(composition_of(profiler).pipeline)
 
 
 TIMES = {
@@ -91,22 +99,19 @@ def test_regions_of_one_kind_share_the_value_that_saves_most_and_others_stay_as_
 
 def test_a_sequence_that_decides_on_all_regions_alike_is_decided_on_again_one_by_one() -> None:
     alike = Pipeline.parse("ConvertLayout,Winograd{size=4},LegalizeOps,FuseTIR,ScheduleCPU")
-    composer = Composer(TableProfiler(TIMES), ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
-    composition = composer.compose(alike)
+    composition = composition_of(TableProfiler(TIMES), alike)
     expected = 'ConvertLayout,Winograd{convolutions={"0":4,"1":4}},LegalizeOps,FuseTIR,ScheduleCPU'
-    assert composition is not None and str(composition.pipeline) == expected
+    assert str(composition.pipeline) == expected
     slow = {**TIMES, "small0": {"ScheduleCPU": 9.0}, "small2": {}, "large0": {}}
-    composer = Composer(TableProfiler(slow), ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
-    kept = composer.compose(alike)
-    assert kept is not None and kept.pipeline == alike
+    kept = composition_of(TableProfiler(slow), alike)
+    assert kept.pipeline == alike
 
 
 def test_a_sequence_that_decides_on_all_regions_alike_to_their_loss_gives_way_to_none() -> None:
     alike = Pipeline.parse("ConvertLayout,Winograd{size=4},LegalizeOps,FuseTIR,ScheduleCPU")
     losing = {**TIMES, "large2": {}, "large4": {"ScheduleCPU": 6.0}}
-    composer = Composer(TableProfiler(losing), ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
-    composition = composer.compose(alike)
-    assert composition is not None and composition.decisions == ()
+    composition = composition_of(TableProfiler(losing), alike)
+    assert composition.decisions == ()
     assert composition.predicted_s == composition.bound_s == 2 * 5.0 + 2.0
 
 
@@ -114,7 +119,6 @@ def test_every_kernel_gets_its_fastest_schedule_and_differences_within_the_noise
     schedules = {"ScheduleCPU": 3.0, "ScheduleCPU{rows=8}": 2.99, "ScheduleCPU{keep_weights=true,rows=8}": 1.5}
     small = {"ScheduleCPU": 2.0, "ScheduleCPU{vectors=1}": 1.97}
     composed = compose(TableProfiler({**TIMES, "large4": schedules, "small0": small}))
-    assert composed is not None
     assert composed.endswith('ScheduleCPU{kernels={"large4":{"keep_weights":true,"rows":8}}}')
 
 
@@ -127,29 +131,47 @@ def test_schedules_are_timed_for_kernels_that_lose_time_against_the_fastest_arit
 
 def test_a_value_that_fails_on_a_region_is_not_used() -> None:
     composed = compose(TableProfiler({**TIMES, "large4": {}}))
-    assert composed is not None and '{"0":2,"1":2}' in composed
+    assert '{"0":2,"1":2}' in composed
 
 
-def test_nothing_is_composed_without_time_or_without_a_pass_that_schedules() -> None:
-    assert compose(TableProfiler(TIMES), is_over=True) is None
-    composer = Composer(TableProfiler(TIMES), ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
+def test_nothing_is_composed_without_time_and_the_reason_is_an_outcome() -> None:
+    composer = Composer(TableProfiler(TIMES), ENTRIES, left_s=lambda: 0)  # type: ignore[arg-type]
+    failure = composer.compose(BEGIN)
+    assert isinstance(failure, Failure)
+    assert (failure.kind, failure.reason) == ("timeout", "the search ended before all kernels were timed once")
+
+
+def test_a_kernel_without_a_schedule_that_runs_is_named() -> None:
+    profiler = TableProfiler({**TIMES, "large0": {}})
+    failure = Composer(profiler, ENTRIES, left_s=lambda: math.inf).compose(BEGIN)  # type: ignore[arg-type]
+    assert isinstance(failure, Failure) and "`large0`" in failure.reason
+
+
+def test_nothing_is_composed_without_a_pass_that_schedules() -> None:
+    composer = Composer(TableProfiler(TIMES), ENTRIES, left_s=lambda: math.inf)  # type: ignore[arg-type]
     assert composer.compose(Pipeline.parse("LegalizeOps")) is None
+
+
+def test_schedules_leave_time_to_time_kernels_in_their_places() -> None:
+    profiler = NetworkProfiler(TIMES, {name: {0: seconds["ScheduleCPU"]} for name, seconds in TIMES.items()})
+    # Less than the schedules of one kernel take.
+    composition = composition_of(profiler, left_s=lambda: 60 - len(profiler.timed))
+    assert len(profiler.timed) > 30
+    assert profiler.built and composition.inference_s is not None
 
 
 def test_values_that_were_timed_before_the_time_is_up_are_used() -> None:
     profiler = TableProfiler(TIMES)
-    composer = Composer(profiler, ENTRIES, is_over=lambda: len(profiler.timed) >= 4)  # type: ignore[arg-type]
-    composition = composer.compose(BEGIN)
-    assert composition is not None and '{"0":4,"1":4}' in str(composition.pipeline)
+    composition = composition_of(profiler, left_s=lambda: 4 - len(profiler.timed))
+    assert '{"0":4,"1":4}' in str(composition.pipeline)
     assert "small2" not in {name for name, _ in profiler.timed}
 
 
 def test_a_value_that_failed_needs_no_time_again() -> None:
     times = {**TIMES, "large4": {}, "small4": {"ScheduleCPU": 1.0}}
     profiler = NetworkProfiler(times, {name: {0: seconds["ScheduleCPU"]} for name, seconds in times.items() if seconds})
-    composer = Composer(profiler, ENTRIES, is_over=lambda: bool(profiler.built))  # type: ignore[arg-type]
-    composition = composer.compose(BEGIN)
-    assert composition is not None and '{"0":2,"1":2,"2":4}' in str(composition.pipeline)
+    composition = composition_of(profiler, left_s=lambda: 0 if profiler.built else math.inf)
+    assert '{"0":2,"1":2,"2":4}' in str(composition.pipeline)
     assert profiler.built, "the time ended after the first kernels were timed in their places"
 
 
@@ -176,16 +198,13 @@ def test_where_the_time_ends_after_kernels_were_timed_in_their_places_the_compos
 
     places = {"large0": {0: 5.0}, "large4": {0: 3.0}, "small0": {0: 9.0}}
     profiler = InterferingNetwork({**TIMES, "joined": {"ScheduleCPU": 0.1}}, places)
-    composer = Composer(profiler, ENTRIES, is_over=lambda: bool(profiler.built))  # type: ignore[arg-type]
-    composition = composer.compose(BEGIN)
-    assert composition is not None and '{"0":4,"1":4}' in str(composition.pipeline)
+    composition = composition_of(profiler, left_s=lambda: 0 if profiler.built else math.inf)
+    assert '{"0":4,"1":4}' in str(composition.pipeline)
     assert profiler.built and "joined" not in {name for name, _ in profiler.timed}
 
 
 def test_the_prediction_is_the_sum_over_calls() -> None:
-    composer = Composer(TableProfiler(TIMES), ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
-    composition = composer.compose(BEGIN)
-    assert composition is not None
+    composition = composition_of(TableProfiler(TIMES))
     assert (composition.begin_s, composition.predicted_s) == (pytest.approx(12.0), pytest.approx(8.0))
     assert composition.kernels == 6
     # Three values for each of two kinds, and one schedule that runs for each of the two kernels.
@@ -203,9 +222,7 @@ def test_a_prediction_counts_calls_by_the_weight_of_their_case() -> None:
             kernels = zip(network.kernels, weights, strict=True)
             return NetworkKernels(state, tuple(replace(each, calls=weight * each.calls) for each, weight in kernels), 0)
 
-    composer = Composer(Weighted(TIMES), ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
-    composition = composer.compose(BEGIN)
-    assert composition is not None
+    composition = composition_of(Weighted(TIMES))
     assert composition.begin_s == pytest.approx(0.1 * 2 * 5.0 + 0.9 * 2.0)
     assert composition.predicted_s == pytest.approx(0.1 * 2 * 3.0 + 0.9 * 2.0)
 
@@ -242,21 +259,19 @@ def test_a_value_of_a_region_that_is_slow_in_its_place_is_not_used() -> None:
 
 def test_the_prediction_is_compared_with_the_schedule_of_the_pipeline_before() -> None:
     profiler = NetworkProfiler(SCHEDULES, {"large0": {0: 5.0, 8: 4.2, 14: 4.4}, "small0": {0: 2.0}})
-    composer = Composer(profiler, ENTRIES, is_over=lambda: False)  # type: ignore[arg-type]
-    composition = composer.compose(BEGIN)
-    assert composition is not None
+    composition = composition_of(profiler)
     assert (composition.begin_s, composition.predicted_s) == (pytest.approx(12.0), pytest.approx(10.4))
 
 
 def test_a_whole_inference_is_predicted_from_what_those_of_the_timed_networks_took_beside_their_kernels() -> None:
     profiler = NetworkProfiler(SCHEDULES, {"large0": {0: 5.0, 8: 4.2, 14: 4.4}, "small0": {0: 2.0}})
-    composition = Composer(profiler, ENTRIES, is_over=lambda: False).compose(BEGIN)  # type: ignore[arg-type]
-    assert composition is not None and composition.inference_s is not None
+    composition = composition_of(profiler)
+    assert composition.inference_s is not None
     value, interval = composition.inference_s
     assert value == pytest.approx(10.4 * (1.08 * 1.12) ** 0.5)
     assert 10.4 < interval.low < 10.4 * 1.08 and 10.4 * 1.12 < interval.high < 10.4 * 1.2
-    untimed = Composer(TableProfiler(TIMES), ENTRIES, is_over=lambda: False).compose(BEGIN)  # type: ignore[arg-type]
-    assert untimed is not None and untimed.inference_s is None and untimed.to_json()["inference_s"] is None
+    untimed = composition_of(TableProfiler(TIMES))
+    assert untimed.inference_s is None and untimed.to_json()["inference_s"] is None
 
 
 def test_only_schedules_that_were_timed_in_their_places_are_used() -> None:
@@ -265,8 +280,8 @@ def test_only_schedules_that_were_timed_in_their_places_are_used() -> None:
     times = {"large0": {"ScheduleCPU": 5.0, **schedules}, "small0": {"ScheduleCPU": 2.0}}
     slow_in_its_place = {"large0": {0: 5.0, 8: 5.2, 14: 5.2, 16: 5.2}, "small0": {0: 2.0}}
     profiler = NetworkProfiler(times, slow_in_its_place)
-    composition = Composer(profiler, ENTRIES, is_over=lambda: False).compose(BEGIN)  # type: ignore[arg-type]
-    assert composition is not None and composition.pipeline == BEGIN
+    composition = composition_of(profiler)
+    assert composition.pipeline == BEGIN
     # The third schedule was timed alone only, so it is not chosen, and nothing says that it is slower.
     assert composition.bound_s < composition.predicted_s
 
@@ -281,8 +296,7 @@ def test_a_value_of_a_region_that_was_never_timed_in_its_place_is_not_used() -> 
     places = {"large0": {0: 9.0}, "large2": {0: 6.0}, "large4": {0: 3.3, 8: 5.0, 14: 5.0}, "small0": {0: 1.0}}
     profiler = NetworkProfiler(times, {**places, "small2": {0: 1.5}, "small4": {0: 2.0}})
     begin = Pipeline.parse("ConvertLayout,Winograd{size=4},LegalizeOps,FuseTIR,ScheduleCPU")
-    composition = Composer(profiler, ENTRIES, is_over=lambda: False).compose(begin)  # type: ignore[arg-type]
-    assert composition is not None
+    composition = composition_of(profiler, begin)
     # Alone, tiles of 2 are nearly as fast as those of 4, whose two schedules were slow in their places.
     assert '"0":2' not in str(composition.pipeline)
     assert composition.predicted_s == pytest.approx(sum(profiler._times(composition.pipeline).values()))
@@ -296,8 +310,8 @@ def test_values_that_were_timed_in_their_places_are_used_though_those_of_the_pla
         {name: {0: value} for name, value in seconds.items()},
     )
     begin = Pipeline.parse("ConvertLayout,Winograd{size=4},LegalizeOps,FuseTIR,ScheduleCPU")
-    composition = Composer(profiler, ENTRIES, is_over=lambda: False).compose(begin)  # type: ignore[arg-type]
-    assert composition is not None and '{"0":4,"1":4,"2":2}' in str(composition.pipeline)
+    composition = composition_of(profiler, begin)
+    assert '{"0":4,"1":4,"2":2}' in str(composition.pipeline)
     assert composition.predicted_s == composition.bound_s == pytest.approx(7.0)
 
 
@@ -323,7 +337,6 @@ def test_a_region_gets_one_value() -> None:
 def test_the_bound_is_lower_than_the_prediction_by_the_gains_that_are_left_out_as_noise() -> None:
     schedules = {"ScheduleCPU": 3.0, "ScheduleCPU{keep_weights=true,rows=8}": 2.99}  # 0.3 %, called twice
     profiler = TableProfiler({**TIMES, "large4": schedules, "small4": {"ScheduleCPU": 1.9995}})  # 0.0005 of 8 saved
-    composition = Composer(profiler, ENTRIES, is_over=lambda: False).compose(BEGIN)  # type: ignore[arg-type]
-    assert composition is not None
+    composition = composition_of(profiler)
     assert composition.predicted_s == pytest.approx(8.0)
     assert composition.predicted_s - composition.bound_s == pytest.approx(2 * 0.01 + 0.0005)
