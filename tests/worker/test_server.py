@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from passsearch.dialects.contract import Artifact
-from passsearch.worker.server import Verbs, _answer
+from passsearch.worker.server import _answer
 from passsearch.worker.state_cache import StateCache
+from passsearch.worker.verbs import Verbs
 
 PROGRAMS = Path(__file__).parent / "programs"
 

@@ -1,0 +1,339 @@
+"""The requests that a worker serves. Needs the standard library, numpy and the dialect's bridge."""
+
+import json
+import math
+import resource
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from passsearch.core import (
+    COMPILE_PARTS,
+    CONSTANTS,
+    FOLDING,
+    MAIN,
+    PASSES,
+    BuildOptions,
+    Case,
+    DeclaredInput,
+    PassSpec,
+    TensorType,
+    resolve_inputs,
+)
+from passsearch.dialects.contract import (
+    KERNEL_COSTS,
+    KERNEL_HASHES,
+    ArgumentCopies,
+    Artifact,
+    CompileError,
+    Executable,
+    KernelExecutable,
+    ModelSource,
+    Module,
+    random_inputs,
+)
+from passsearch.measure import kernels, outputs, rounds, windows
+from passsearch.measure.mixture import Mixture
+from passsearch.measure.processor import pin_process
+from passsearch.worker.state_cache import StateCache, resident_bytes
+
+Request: TypeAlias = Mapping[str, Any]
+Answer: TypeAlias = dict[str, Any]
+
+FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check", "variants", "places", "profile"})
+"""Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
+
+
+class StateMissing(Exception):
+    """A request names a state that is neither in memory nor on disk; the caller reaches it again by its passes."""
+
+    def __init__(self, identity: str) -> None:
+        super().__init__(identity)
+        self.identity = identity
+
+
+class Verbs:
+    """The requests that a worker serves. Every method named ``do_…`` is one verb."""
+
+    def __init__(self, states: StateCache) -> None:
+        self._states = states
+        self._bridge = states.bridge
+
+    def do_load(self, request: Request) -> Answer:
+        """Import a model file; answers its state, inputs and, on demand, its summary."""
+        start = time.perf_counter()
+        source = _source(request["source"])
+        module = self._bridge.load(source)
+        seconds = time.perf_counter() - start
+        answer = {"seconds": seconds, "summary": None, **self._calls(module, source)}
+        if request.get("summary"):
+            searched = [case.function or MAIN for case in source.cases] or [source.function or MAIN]
+            others = [name for name in self._bridge.functions(source) if name not in searched]
+            answer |= {"summary": self._bridge.summarize(module).to_json(), "other_functions": others}
+        state, _ = self._states.add(module)
+        return {"state": state, **answer}
+
+    def _calls(self, module: Module, source: ModelSource) -> Answer:
+        """Return the inputs of a network, and its cases where it has several.
+
+        Raises:
+            UserError: A case does not state all sizes that stay symbolic.
+        """
+        if not source.cases:
+            return {"inputs": _types_to_json(self._bridge.inputs(module))}
+        typed = [replace(case, inputs=self._inputs(module, case, batch=source.batch)) for case in source.cases]
+        inputs = {case.full_name(name): kind for case in typed for name, kind in case.inputs.items()}
+        return {"inputs": _types_to_json(inputs), "cases": [case.to_json() for case in typed]}
+
+    def _inputs(self, module: Module, case: Case, *, batch: int | None) -> Mapping[str, TensorType]:
+        inputs = self._bridge.inputs(module, case.entry)
+        if not case.is_symbolic:
+            return inputs
+        declared = [DeclaredInput(name, kind.shape, kind.dtype) for name, kind in inputs.items()]
+        return resolve_inputs(declared, types=case.inputs, batch=batch)
+
+    def do_import(self, request: Request) -> Answer:
+        """Import a model file and write it in the compiler's own format, which every other worker loads."""
+        self._bridge.save_with_external_weights(self._bridge.load(_source(request["source"])), Path(request["path"]))
+        return {}
+
+    def do_hold(self, request: Request) -> Answer:
+        """Answer whether this worker can return a state without applying passes."""
+        return {"held": self._states.has(request["state"])}
+
+    def do_apply(self, request: Request) -> Answer:
+        """Apply one pass to one state; answers the resulting state, with operator counts if it is new here."""
+        module = self._module(request)
+        after, seconds = self._apply(module, _pass(request["pass"]), request=request)
+        # Hashing takes much longer than this comparison, and most passes change nothing. `identify` forces hashing.
+        if not request.get("identify") and (after is module or self._bridge.is_same_state(module, after)):
+            return {"state": request["state"], "seconds": seconds}
+        state, is_new = self._states.add(after)
+        # Recorded runs have the operator counts under the key `census`.
+        return {
+            "state": state,
+            "seconds": seconds,
+            **({"census": dict(self._bridge.op_counts(after))} if is_new else {}),
+        }
+
+    def do_build(self, request: Request) -> Answer:
+        """Build one state into a folder."""
+        return self._build(self._module(request), request)
+
+    def do_compile(self, request: Request) -> Answer:
+        """Import, apply a whole pipeline and build, as a deployment does; answers the final state."""
+        module, apply_s = self._bridge.load(_source(request["source"])), dict.fromkeys(COMPILE_PARTS, 0.0)
+        for step in request["passes"]:
+            module, seconds = self._apply(module, _pass(step), request=step)
+            apply_s[CONSTANTS if step["name"] == FOLDING else PASSES] += seconds
+        built = self._build(module, request)
+        parts_s = {part: seconds + built["parts_s"].get(part, 0.0) for part, seconds in apply_s.items()}
+        state = self._states.identity(module)
+        return {"state": state, "apply_s": sum(apply_s.values()), **built, "parts_s": parts_s}
+
+    def do_census(self, request: Request) -> Answer:
+        """Answer the operator counts of one state."""
+        return {"counts": dict(self._bridge.op_counts(self._module(request)))}
+
+    def do_share(self, request: Request) -> Answer:
+        """Write one state for the other workers."""
+        self._module(request)
+        self._states.share(request["state"])
+        return {}
+
+    def do_hash(self, request: Request) -> Answer:
+        """Answer the compiler's own hash of one state, constants included; a deployment can compute the same hash."""
+        return {"hash": self._bridge.structural_hash(self._module(request))}
+
+    def do_save(self, request: Request) -> Answer:
+        """Write one state to a file, constants included."""
+        self._bridge.save(self._module(request), Path(request["path"]))
+        return {"bytes": Path(request["path"]).stat().st_size}
+
+    def do_verify(self, request: Request) -> Answer:
+        """Compare one artifact's outputs with the reference; answers also the memory it adds here and on the device."""
+        before_bytes, free_bytes = resident_bytes(), self._bridge.free_device_bytes(request["device"])
+        executable = self._open(request["folder"], request)
+        answer = outputs.verify(
+            executable,
+            types=_types(request["inputs"]),
+            cases=request["cases"],
+            outputs=Path(request["outputs"]),
+            reference=Path(request["reference"]) if request.get("reference") else None,
+            longest_s=request.get("longest_s") or math.inf,
+        )
+        peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts it in KiB
+        # The executable still holds the memory that it ran in: TVM's allocator returns none.
+        left_bytes = self._bridge.free_device_bytes(request["device"])
+        taken_bytes = 0 if free_bytes is None or left_bytes is None else free_bytes - left_bytes
+        # Less than none was taken where another program gave back memory meanwhile.
+        device_bytes = taken_bytes if taken_bytes > 0 else None
+        return {**answer, "peak_rss": max(0, peak_bytes - before_bytes), "device_bytes": device_bytes}
+
+    def do_measure(self, request: Request) -> Answer:
+        """Time all artifacts by a plan."""
+        plan, types = rounds.plan_from_json(request["plan"]), _types(request["inputs"])
+        executables = [self._open(folder, request) for folder in request["folders"]]
+        return rounds.measure(executables, types=types, plan=plan, cores=pin_process(self._bridge.threads()))
+
+    def do_kernels(self, request: Request) -> Answer:
+        """List the kernels of a state that are not scheduled yet, and the size of its constants."""
+        # Not in a fork: the next request is about the same state, which is then in memory.
+        module = self._module(request)
+        kernels_of_state = [asdict(kernel) for kernel in self._bridge.kernels(module, request["weights"])]
+        return {"kernels": kernels_of_state, "constant_bytes": self._bridge.constant_bytes(module)}
+
+    def do_regions(self, request: Request) -> Answer:
+        """List the regions of a state that one pass decides on one by one."""
+        return {"regions": _function(request["function"])(self._module(request))}
+
+    def do_variants(self, request: Request) -> Answer:
+        """Schedule one kernel of a state in several ways, and time each that computes what the first one computes."""
+        cores = pin_process(self._bridge.threads())
+        kernel = self._bridge.isolate(self._module(request), request["kernel"])
+        copies = self._bridge.argument_copies(request["cold_bytes"])
+        answers = [self._variant(kernel, step, copies) for step in request["steps"]]
+        # Many settings lead to one schedule, which is built and timed once.
+        distinct = {answer.digest: answer for answer in answers if not isinstance(answer, str)}
+        build_s = {digest: _seconds_of(executable.build) for digest, executable in distinct.items()}
+        expected = next(iter(distinct.values())).outputs() if distinct else []
+        agreeing = [
+            executable
+            for executable in distinct.values()
+            if outputs.largest_deviation(executable.outputs(), expected) <= request["limit"]
+        ]
+        samples = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
+        times = {executable.digest: runs for executable, runs in zip(agreeing, samples, strict=True)}
+        return {"variants": [_variant_answer(answer, times, build_s) for answer in answers]}
+
+    def do_places(self, request: Request) -> Answer:
+        """Time all kernels of artifacts, which run in turns, where the network calls them."""
+        executables = [self._open(folder, request) for folder in request["folders"]]
+        cores = pin_process(self._bridge.threads())
+        plan, types = kernels.PlacePlan(**request["plan"]), _types(request["inputs"])
+        places = kernels.time_places(executables, plan, types=types, cores=cores)
+        return {"places": [each and asdict(each) for each in places]}
+
+    def do_profile(self, request: Request) -> Answer:
+        """Time every call of artifacts, which run in turns, and their whole inferences."""
+        executables = [self._open(folder, request) for folder in request["folders"]]
+        cores = pin_process(self._bridge.threads())
+        plan, types = kernels.PlacePlan(**request["plan"]), _types(request["inputs"])
+        profiles = kernels.profile_networks(executables, plan, types=types, cores=cores)
+        return {"profiles": [profile and asdict(profile) for profile in profiles]}
+
+    def _variant(self, kernel: Module, step: Request, copies: ArgumentCopies) -> KernelExecutable | str:
+        """Return a kernel as one pass schedules it, or the reason why that failed."""
+        try:
+            scheduled, _ = self._apply(kernel, _pass(step["pass"]), request=step)
+            return self._bridge.open_kernel(scheduled, copies)
+        except CompileError as error:
+            return str(error)
+
+    def do_consume(self, request: Request) -> Answer:
+        """Run all artifacts in long windows while the parent reads its meter."""
+        executables = [self._open(folder, request) for folder in request["folders"]]
+        plan = windows.WindowPlan(**request["plan"])
+        pin_process(self._bridge.threads())
+        return {"windows": windows.run_windows(executables, types=_types(request["inputs"]), plan=plan)}
+
+    def do_expect(self, request: Request) -> Answer:
+        """Answer digests of one artifact's outputs on the inputs of one seed, for a deployment to compare with."""
+        executable = self._open(request["folder"], request)
+        inputs = random_inputs(_types(request["inputs"]), seed=request["seed"])
+        return {"expected": outputs.digest(executable.run(inputs))}
+
+    def do_check(self, request: Request) -> Answer:
+        """Check one catalog entry against this compiler; answers the list of problems."""
+        return {"problems": _function(request["checker"])(**request["arguments"])}
+
+    def _module(self, request: Request) -> Module:
+        module = self._states.get(request["state"])
+        if module is None:
+            raise StateMissing(request["state"])
+        return module
+
+    def _apply(self, module: Module, step: PassSpec, *, request: Request) -> tuple[Module, float]:
+        """Return the IR after a pass and the seconds it took; returns ``module`` itself if its phase excludes the pass.
+
+        The phase check is not timed: a deployment applies only passes that fit the phase, so it needs no check.
+        """
+        phases = request.get("phases")
+        if phases and self._bridge.phase(module) not in phases:
+            return module, 0.0
+        start = time.perf_counter()
+        after = self._bridge.apply(module, step, factory=request["factory"])
+        return after, time.perf_counter() - start
+
+    def _build(self, module: Module, request: Request) -> Answer:
+        start = time.perf_counter()
+        options = BuildOptions.from_json(request["options"])
+        artifact = self._bridge.build(module, options, Path(request["folder"]))
+        seconds = time.perf_counter() - start
+        size = {"bytes": artifact.bytes, "plan_bytes": artifact.plan_bytes}
+        digests = {"digest": self._bridge.digest(artifact), "kernels": artifact.kernels}
+        (artifact.folder / KERNEL_HASHES).write_text(json.dumps(artifact.kernel_hashes()))
+        costs = {name: asdict(cost) for name, cost in artifact.kernel_costs().items()}
+        (artifact.folder / KERNEL_COSTS).write_text(json.dumps(costs))
+        return {"seconds": seconds, "parts_s": dict(artifact.parts_s), **digests, **size}
+
+    def _open(self, folder: str, request: Request) -> Executable:
+        # `open` reads the folder only; the size and the plan of an artifact are of interest when it is built.
+        network = self._bridge.open(Artifact(Path(folder), 0, None), request["device"])
+        cases = [Case.from_json(case) for case in request.get("calls", ())]
+        return Mixture(network, cases) if cases else network
+
+
+def _function(text: str) -> Callable[..., Any]:
+    """Return the function that ``module:function`` names."""
+    module, _, name = text.partition(":")
+    function: Callable[..., Any] = getattr(import_module(module), name)
+    return function
+
+
+def _seconds_of(work: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _variant_answer(
+    variant: KernelExecutable | str, times: Mapping[str, Sequence[float]], build_s: Mapping[str, float]
+) -> Answer:
+    """Return the fastest run of a variant, with all runs and the time that its code took to generate."""
+    if isinstance(variant, str):
+        return {"reason": variant}
+    about = {"digest": variant.digest, "build_s": round(build_s[variant.digest], 4)}
+    if variant.digest not in times:
+        return {**about, "reason": "other outputs than the first variant"}
+    samples = times[variant.digest]
+    return {**about, "seconds": min(samples), "samples_s": [float(f"{value:.4g}") for value in samples]}
+
+
+def _source(data: Request) -> ModelSource:
+    parameters = Path(data["parameters"]) if "parameters" in data else None
+    cases = tuple(Case.from_json(case) for case in data.get("cases", ()))
+    return ModelSource(
+        Path(data["path"]),
+        data["format"],
+        _types(data["inputs"]),
+        data.get("batch"),
+        parameters,
+        function=data.get("function", ""),
+        cases=cases,
+    )
+
+
+def _types(data: Mapping[str, Any]) -> dict[str, TensorType]:
+    return {name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in data.items()}
+
+
+def _types_to_json(types: Mapping[str, TensorType]) -> Answer:
+    return {name: [list(kind.shape), kind.dtype] for name, kind in types.items()}
+
+
+def _pass(data: Request) -> PassSpec:
+    return PassSpec.of(data["name"], **data["arguments"])
