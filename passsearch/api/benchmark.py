@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -10,9 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from zipfile import BadZipFile
 
-import numpy as np
 from filelock import FileLock
 
 from passsearch.api.common import (
@@ -24,6 +21,8 @@ from passsearch.api.common import (
     worker_limits,
 )
 from passsearch.api.engine_artifacts import compile_as_deployed, visible_gpu
+from passsearch.api.engine_request import EngineRequest, read_engines
+from passsearch.api.labelled_samples import check_samples
 from passsearch.api.results import EngineBenchmark
 from passsearch.core import (
     DEADLINE_S,
@@ -44,7 +43,6 @@ from passsearch.engines import (
     engine_spec,
     friction_rows,
     rows_by_engine,
-    unknown_engine_error,
 )
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import WorkerLimits, device_lock, device_of, open_session
@@ -60,25 +58,7 @@ SHORT_VISITS = "a visit is shorter than the interval of a GPU's sensor; `passsea
 """Why the energy and the power of engines on a GPU are not read."""
 OWN_THREADS = ", own threads"
 """End of the name of an engine that chooses its number of threads."""
-# Neither a pipeline nor the name of an engine has a colon before its first brace.
-_QUALIFIED = re.compile(r"([A-Za-z0-9_.-]+):(.+)")
-
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class EngineRequest:
-    """An engine as the user names it.
-
-    Attributes:
-        name: The user's text.
-        toolchain: Name of the toolchain of a TVM pipeline; empty for another engine.
-        pipeline: The pipeline, as ``compare`` reads it.
-    """
-
-    name: str
-    toolchain: str = ""
-    pipeline: str = ""
 
 
 _REFERENCES: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -233,30 +213,11 @@ def bench(
         for size in sizes:
             network = resolve_onnx(model, inputs=types, batch=size, folder=cache_folder() / "models", trust=trust)
             if settings.labels is not None:
-                _check_samples(settings.labels, network.types)
+                check_samples(settings.labels, network.types)
             report(f"compiling for batch {size}" if size else "compiling", len(entries), len(sizes))
             entries.append(_make_entry(network, settings, batch=size, folder=folder / f"batch-{size}"))
         timings = _run(entries, settings, folder=folder, report=report)
     return EngineBenchmark(_document(entries, timings, settings, baseline=baseline or named[0].name))
-
-
-def read_engines(texts: Sequence[str]) -> list[EngineRequest]:
-    """Return the engines that a user names.
-
-    Raises:
-        UserError: A name is unknown or stands there twice, or there is none.
-    """
-    if not texts:
-        raise UserError("Nothing to measure; give for example: --engines relay:O3,onnxruntime")
-    requests = []
-    for text in texts:
-        match = None if text in declarations() else _QUALIFIED.fullmatch(text)
-        if match is None and text not in declarations():
-            raise unknown_engine_error(text)
-        requests.append(EngineRequest(text, match[1], match[2]) if match else EngineRequest(text))
-        if texts.count(text) > 1:
-            raise UserError(f"Engine `{text}` is named twice; name each engine once.")
-    return requests
 
 
 def _check_installed(settings: _Settings) -> None:
@@ -297,36 +258,6 @@ def _make_entry(network: OnnxNetwork, settings: _Settings, *, batch: int | None,
             "Run: passsearch toolchain install torch"
         )
     return entry
-
-
-def _check_samples(file: Path, types: Mapping[str, TensorType]) -> None:
-    """Raise an error unless a file has labels, and samples for all inputs."""
-    try:
-        with file.open("rb") as opened:
-            content = np.load(opened)
-            arrays = ((name, content[name]) for name in getattr(content, "files", ()))
-            kinds = {name: (array.shape, array.dtype) for name, array in arrays}
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise UserError(f"Cannot read `{file}` as a NumPy file (.npz): {error}") from error
-    shapes = {name: shape for name, (shape, _) in kinds.items()}
-    if missing := [name for name in ("labels", *types) if name not in shapes]:
-        raise UserError(
-            f"`{file}` needs an array `{missing[0]}`; it has {', '.join(shapes) or 'none'}. Write it with numpy.savez: "
-            "one array for each input, many samples in its first dimension, and `labels`, a number for each sample."
-        )
-    for name, kind in types.items():
-        if shapes[name][1:] != tuple(kind.shape[1:]) or shapes[name][:1] != shapes["labels"]:
-            raise UserError(
-                f"`{name}` of `{file}` has the shape {shapes[name]}; the network takes {tuple(kind.shape)}, and there "
-                f"are {shapes['labels'][0] if shapes['labels'] else 0} labels."
-            )
-        if (dtype := kinds[name][1]) != kind.dtype:
-            raise UserError(
-                f"`{name}` of `{file}` is {dtype}; the network takes {kind.dtype}. Write it with "
-                f".astype('{kind.dtype}')."
-            )
-        if shapes[name][:1] < tuple(kind.shape[:1]):  # both are empty for a scalar
-            raise UserError(f"`{file}` has {shapes[name][0]} samples, and the batch size is {kind.shape[0]}; add some.")
 
 
 def _reference_engines(file: ModelFile, python: Path | None) -> list[EngineSpec]:

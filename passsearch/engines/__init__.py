@@ -18,7 +18,8 @@ if TYPE_CHECKING:
         engine_spec,
         unknown_engine_error,
     )
-    from passsearch.engines.rounds import Comparison, EnginePlan, EngineRecord, EngineTiming, compare
+    from passsearch.engines.records import Comparison, EnginePlan, EngineRecord
+    from passsearch.engines.rounds import EngineTiming, compare
     from passsearch.engines.rows import by_process, engine_row, rows_by_engine, throughput_ratio
 
 _MODULES = {
@@ -33,7 +34,8 @@ _MODULES = {
         "unknown_engine_error",
     ),
     "batch_scaling": ("friction", "friction_rows"),
-    "rounds": ("Comparison", "EngineTiming", "EnginePlan", "EngineRecord", "compare"),
+    "records": ("Comparison", "EnginePlan", "EngineRecord"),
+    "rounds": ("EngineTiming", "compare"),
     "rows": ("by_process", "engine_row", "rows_by_engine", "throughput_ratio"),
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from passsearch.engines.rounds import EnginePlan, EngineRecord
+from passsearch.engines.records import EnginePlan, EngineRecord
 from passsearch.measure import mean_ratio
 
 

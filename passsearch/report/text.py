@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from passsearch.core import CONSTANTS
+from passsearch.report.composition import kernel_lines
 from passsearch.report.formatting import (
     MISSING,
     format_count,
-    format_interval,
     format_latency_ms,
     format_number,
     format_percent,
@@ -191,7 +191,7 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if lookup(document, "space", "untried"):
         names = ", ".join(document["space"]["untried"])
         yield "passes not tried", f"{names} (the search ended before; give it more --trials or --timeout)"
-    yield from _kernel_lines(document)
+    yield from kernel_lines(document)
     yield from failure_lines(document)
     if document.get("seconds"):
         yield "seconds", _seconds(document["seconds"])
@@ -200,57 +200,11 @@ def evidence_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "interrupted", "this is the result so far; the same command continues the run"
 
 
-def _kernel_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what the times of kernels decided, or why they decided nothing."""
-    composition = document.get("composition") or {}
-    if "failure" in composition:
-        yield "kernels", f"nothing was composed of single kernels: {composition['failure']['reason']}"
-    elif composition:
-        yield "kernels", _composition(composition)
-        if certificate := _certificate(document):
-            yield "certificate", certificate
-
-
 def failure_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the failed candidates by kind, and the folders that reproduce wrong results."""
     yield "failures", _failures(document)
     for reproducer in document.get("reproducers") or []:
         yield "reproducer", f"{', '.join(reproducer['passes'])} in {reproducer['folder']}: {reproducer['reason']}"
-
-
-def _composition(composition: Mapping[str, Any]) -> str:
-    """Return what the times of kernels decided between, and what they predict."""
-    whole = ""
-    if inference := composition.get("inference_s"):  # results of earlier versions have none
-        ends_ms = [1e3 * end for end in inference["interval"]]
-        took = format_interval(1e3 * inference["value"], ends_ms, decimals=3)
-        whole = f"; a whole inference is predicted to take {took} ms"
-    return (
-        f"{composition['kernels']} kernels timed in {composition['variants']} variants, which decide between "
-        f"10^{composition['combinations_log10']:.0f} combinations; predicted {1e3 * composition['predicted_s']:.3g} ms "
-        f"instead of {1e3 * composition['begin_s']:.3g} ms an inference{whole}"
-    )
-
-
-def _certificate(document: Mapping[str, Any]) -> str:
-    """Return how far any other combination of kernels is predicted to be, and how well the prediction holds."""
-    composition = document["composition"]
-    if "bound_s" not in composition:  # results of earlier versions
-        return ""
-    predicted_s = composition["predicted_s"]
-    rest = format_percent(max(0.0, 1 - composition["bound_s"] / predicted_s))
-    bound = "faster" if rest == format_percent(0.0) else f"more than {rest} faster"
-    sentence = f"of these combinations none is predicted to be {bound}"
-    # By name too: a trial has the cheapest pipeline that leads to the composed state.
-    keys = (composition["pipeline"], "composed")
-    rows = [row for row in document.get("trials") or [] if row.get("pipeline") in keys or row.get("name") in keys]
-    samples = [value for row in rows for value in lookup(row, "latency_s", "samples") or []]
-    if not samples:
-        return f"{sentence}; it was not measured as a whole"
-    return (
-        f"{sentence}; measured as a whole its fastest inference takes {1e3 * min(samples):.3g} ms, "
-        f"{min(samples) / predicted_s:.2f} times what the kernels predict"
-    )
 
 
 def _paragraphs(lines: Iterable[tuple[str, str]], width: int) -> str:
