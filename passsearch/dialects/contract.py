@@ -138,6 +138,10 @@ class KernelExecutable(Protocol):
     def run(self) -> None:
         """Run once."""
 
+    def event_time_s(self) -> float | None:
+        """Run and return seconds per run, measured by events of the device; ``None`` for a device without events."""
+        return None
+
     def outputs(self) -> Sequence[Array]:
         """Run once and return the outputs."""
 
@@ -279,11 +283,12 @@ class Bridge(Protocol):
     def open_kernel(self, module: Module, copies: ArgumentCopies) -> KernelExecutable:
         """Return the kernel of such a module, after the passes that schedule it."""
 
-    def argument_copies(self, cold_bytes: int) -> ArgumentCopies:
+    def argument_copies(self, cold_bytes: int, device: str) -> ArgumentCopies:
         """Return a store of arguments, which variants of one kernel share.
 
         Args:
             cold_bytes: Bytes of constants that the network reads between two runs of a kernel.
+            device: Device that the kernel runs on, such as ``cpu`` or ``cuda:0``.
         """
 
     def digest(self, artifact: Artifact) -> str:

@@ -116,6 +116,7 @@ class KernelStore:
             kernel=kernel.name,
             steps=[compiler.step_request(step) for step in request],
             cold_bytes=min(network.constant_bytes, MOST_COLD_CACHES * self._cache_bytes),
+            device=self._session.device,
             limit=self._session.plans.kernel_limit,
             plan=asdict(self._session.plans.variants),
         )

@@ -194,7 +194,7 @@ class Verbs:
         """Schedule one kernel of a state in several ways, and time each that computes what the first one computes."""
         cores = pin_process(self._bridge.threads())
         kernel = self._bridge.isolate(self._module(request), request["kernel"])
-        copies = self._bridge.argument_copies(request["cold_bytes"])
+        copies = self._bridge.argument_copies(request["cold_bytes"], request["device"])
         answers = [self._variant(kernel, step, copies) for step in request["steps"]]
         # Many settings lead to one schedule, which is built and timed once.
         distinct = {answer.digest: answer for answer in answers if not isinstance(answer, str)}

@@ -8,6 +8,7 @@ import pytest
 from short_plans import SHORT
 
 import passsearch
+from passsearch.core import Failure, PassSpec, Pipeline
 from passsearch.measure import WindowPlan
 from passsearch.toolchain import Toolchain
 
@@ -41,3 +42,21 @@ def test_a_cuda_graph_computes_the_same_outputs_as_the_default(cuda: Toolchain, 
     )
     graph = comparison["rows"][1]
     assert "failure" not in graph and graph["latency_s"]["median"] > 0
+
+
+@pytest.mark.gpu
+def test_schedules_of_a_kernel_are_timed_on_the_gpu(cuda: Toolchain, small_network: Path, tmp_path: Path) -> None:
+    if cuda.dialect != "relax":
+        pytest.skip(f"toolchain `{cuda.name}` has {cuda.dialect}, whose kernels are not timed one by one")
+    with passsearch.session(
+        small_network, toolchain=cuda.name, target="cuda", folder=tmp_path / "own", remember=False
+    ) as evaluator:
+        state = evaluator.reach(Pipeline.parse("LegalizeOps,AnnotateTIROpPattern,FuseOps{fuse_opt_level=2},FuseTIR"))
+        assert isinstance(state, str)
+        network = evaluator.kernels(state)
+        assert not isinstance(network, Failure)
+        steps = [PassSpec.of("ScheduleGPU"), PassSpec.of("ScheduleGPU", rule="Fallback")]
+        for kernel in network.kernels:
+            times = evaluator.variants(network, kernel, steps)
+            assert all(0 < seconds < 0.01 for seconds in times.values()), kernel.name
+            assert set(times) == set(steps), kernel.name

@@ -28,6 +28,8 @@ class TimedKernel:
         self.runs += 1
         self.clock.now += self.seconds
 
+    def event_time_s(self) -> None: ...
+
     def outputs(self) -> list[object]:
         return []
 

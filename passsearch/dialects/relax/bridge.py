@@ -40,6 +40,7 @@ from passsearch.dialects.shared import (
     free_device_bytes,
     limit_threads,
     load_function,
+    parse_device,
     parse_target,
     require_linker,
 )
@@ -161,9 +162,9 @@ class RelaxBridge(JsonFiles):
         """Return the kernel that main calls."""
         return IsolatedKernel(module, self.target, copies)
 
-    def argument_copies(self, cold_bytes: int) -> ArgumentCopies:
+    def argument_copies(self, cold_bytes: int, device: str) -> ArgumentCopies:
         """Return the store of arguments that variants of one kernel share."""
-        return ArgumentCopies(cold_bytes)
+        return ArgumentCopies(cold_bytes, tvm.device(*parse_device(device)))
 
     def digest(self, artifact: Artifact) -> str:
         """Return a SHA-256 of the library, weights included."""

@@ -20,6 +20,9 @@ CALL = "relax.call_tir"
 MOST_COPIES = 8
 """Largest number of copies of a kernel's constants."""
 
+EVENT_RUNS = 10
+"""Number of runs between two events of a GPU."""
+
 
 def list_kernels(module: tvm.IRModule, weights: Mapping[str, float]) -> list[Kernel]:
     """Return the functions of loops that entry functions call, in the order of their first calls.
@@ -71,13 +74,14 @@ class ArgumentCopies:
     generating its code.
     """
 
-    def __init__(self, cold_bytes: int) -> None:
+    def __init__(self, cold_bytes: int, device: tvm.runtime.Device) -> None:
         """Prepare copies.
 
         Args:
             cold_bytes: Bytes of constants that are read between two runs on the same copy.
+            device: Device that has the copies.
         """
-        self._cold_bytes = cold_bytes
+        self._cold_bytes, self.device = cold_bytes, device
         self._constants: list[tuple[Any, list[Any]]] = []
         self._inputs: dict[tuple[int, TensorType], Any] = {}
 
@@ -86,7 +90,7 @@ class ArgumentCopies:
         arguments = list(call.args[1].fields)
         size = sum(_bytes(argument.ty) for argument in arguments if _is_constant(argument))
         number = min(1 + math.ceil(self._cold_bytes / size), MOST_COPIES) if 0 < size < self._cold_bytes else 1
-        results = [tvm.runtime.empty(kind.shape, kind.dtype) for kind in _output_types(call)]
+        results = [tvm.runtime.empty(kind.shape, kind.dtype, self.device) for kind in _output_types(call)]
         columns = [
             self._copies(argument.value.numpy(), number)
             if _is_constant(argument)
@@ -99,14 +103,14 @@ class ArgumentCopies:
         for known, copies in self._constants:
             if known.shape == array.shape and len(copies) == number and np.array_equal(known, array):
                 return copies
-        copies = [tvm.runtime.tensor(array) for _ in range(number)]
+        copies = [tvm.runtime.tensor(array, self.device) for _ in range(number)]
         self._constants.append((array, copies))
         return copies
 
     def _input(self, place: int, kind: TensorType) -> Any:
         if (place, kind) not in self._inputs:
             values = random_inputs({"x": kind}, seed=place)
-            self._inputs[place, kind] = tvm.runtime.tensor(values["x"])
+            self._inputs[place, kind] = tvm.runtime.tensor(values["x"], self.device)
         return self._inputs[place, kind]
 
 
@@ -121,6 +125,7 @@ class IsolatedKernel(KernelExecutable):
         self._target, self._copies = target, copies
         self._arguments: list[list[Any]] = []
         self._run: Any = None
+        self._timer: Any = None
         self._turn = 0
 
     def build(self) -> None:
@@ -129,11 +134,20 @@ class IsolatedKernel(KernelExecutable):
         with self._target:
             library = tvm.tirx.build(tvm.IRModule({"kernel": self._function}), target=self._target)
         self._run, self._arguments = library["kernel"], self._copies.sets(self._call)
+        if self._copies.device.type != "cpu":
+            self._timer = library.time_evaluator("kernel", self._copies.device, number=EVENT_RUNS)
 
     def run(self) -> None:
         """Run once, on the next copy of the constants."""
         self._turn = (self._turn + 1) % len(self._arguments)
         self._run(*self._arguments[self._turn])
+
+    def event_time_s(self) -> float | None:
+        """Return the mean of several runs in a row, which find the weights in the GPU's cache if that is large enough.
+
+        ``None`` on a CPU.
+        """
+        return None if self._timer is None else float(self._timer(*self._arguments[0]).mean)
 
     def outputs(self) -> list[Array]:
         """Run once and return the outputs."""

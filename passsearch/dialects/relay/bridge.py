@@ -170,7 +170,7 @@ class RelayBridge(JsonFiles):
         """Refuse: there are no kernels to build alone."""
         raise CompileError("Relay does not show its kernels")
 
-    def argument_copies(self, cold_bytes: int) -> None:
+    def argument_copies(self, cold_bytes: int, device: str) -> None:
         """Return nothing, as there are no kernels to run alone."""
 
     def digest(self, artifact: Artifact) -> str:

@@ -1,0 +1,130 @@
+"""Schedules kernels for a GPU and prints one JSON line per case.
+
+No GPU is needed: what a schedule computes is shown by running its threads one after the other on the CPU. A script for
+an interpreter with TVM's Relax: ``test_schedule_gpu.py`` runs it and reads the lines.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from small_modules import kernel_calls, network, run
+from tvm import relax, tirx
+from tvm.relax import op, transform
+
+from passsearch.dialects.relax.lowering import target_options
+from passsearch.dialects.relax.schedule_gpu import ScheduleGPU
+
+# A target without a device states what DLight asks a device for.
+LIMITS = {"max_num_threads": 1024, "max_threads_per_block": 1024, "max_shared_memory_per_block": 49152}
+GPU = tvm.target.Target({"kind": "cuda", "arch": "sm_80", "thread_warp_size": 32, **LIMITS})
+CPU = tvm.target.Target(target_options("llvm -mcpu=x86-64-v3"))
+RANDOM = np.random.default_rng(0)
+
+
+def weights(*shape: int) -> Any:
+    return relax.const(tvm.runtime.tensor(RANDOM.standard_normal(shape).astype("float32")))
+
+
+def depthwise(value: Any) -> Any:
+    return op.nn.relu(op.nn.conv2d(value, weights(8, 1, 3, 3), padding=1, groups=8))
+
+
+def convolution(value: Any) -> Any:
+    return op.nn.conv2d(value, weights(3, 3, 8, 20), padding=1, data_layout="NHWC", kernel_layout="HWIO")
+
+
+def product(value: Any) -> Any:
+    return op.matmul(value, weights(48, 70))
+
+
+NETWORKS: Mapping[str, tuple[Callable[[Any], Any], Sequence[int]]] = {
+    "depthwise": (depthwise, (1, 8, 9, 9)),
+    "convolution": (convolution, (1, 7, 9, 8)),
+    "product": (product, (37, 48)),
+    "softmax": (op.nn.softmax, (5, 33)),
+}
+
+
+def kernels(name: str) -> Any:
+    """Return a module with one kernel that is not scheduled."""
+    body, shape = NETWORKS[name]
+    with GPU:
+        return tvm.transform.Sequential(
+            [transform.LegalizeOps(), transform.AnnotateTIROpPattern(), transform.FuseOps(2), transform.FuseTIR()]
+        )(network(shape, body, "float32"))
+
+
+def functions(module: Any) -> list[Any]:
+    return [each for _, each in module.functions_items() if isinstance(each, tirx.PrimFunc)]
+
+
+def extents(function: Any) -> dict[str, int]:
+    """Return the number of threads of a block, and of blocks."""
+    found: dict[str, int] = {}
+
+    def visit(loop: Any) -> None:
+        if loop.thread_binding is not None:
+            found[str(loop.thread_binding.thread_tag)] = int(loop.extent)
+
+    tvm_ffi.structural_walk(function.body, (tirx.For, visit))
+    kinds = ("threadIdx", "blockIdx")
+    return {kind: math.prod(size for tag, size in found.items() if tag.startswith(kind)) for kind in kinds}
+
+
+def in_turn(function: Any) -> Any:
+    """Return a function whose threads run one after the other."""
+
+    def serial(loop: Any) -> Any:
+        if loop.thread_binding is None:
+            return loop
+        return tirx.For(loop.loop_var, loop.min, loop.extent, tirx.ForKind.SERIAL, loop.body)
+
+    return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, serial)))
+
+
+def check(name: str, **settings: Any) -> dict[str, object]:
+    """Schedule a network; return its threads, and whether it computes the same."""
+    module = kernels(name)
+    with GPU:
+        scheduled = ScheduleGPU(**settings)(module)
+    value = RANDOM.standard_normal(NETWORKS[name][1]).astype("float32")
+    runnable = scheduled.clone()
+    for variable, function in scheduled.functions_items():
+        if isinstance(function, tirx.PrimFunc):
+            runnable[variable] = in_turn(function)
+    outputs = [run(each, value, CPU) for each in (module, runnable)]
+    return {
+        "case": f"{name}, {settings}",
+        "untouched": not any(each.attrs and "tirx.is_scheduled" in each.attrs for each in functions(module)),
+        "threads": [extents(function) for function in functions(scheduled)],
+        "same": bool(np.allclose(*outputs, rtol=1e-4, atol=1e-4)),
+    }
+
+
+def refusal(**settings: Any) -> str:
+    try:
+        ScheduleGPU(**settings)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+if __name__ == "__main__":
+    (own_name,) = kernel_calls(kernels("product"))
+    own: dict[str, Any] = {"kernels": {own_name: {"tile": "8x8x2x2x16"}}}
+    for each in NETWORKS:
+        print(json.dumps(check(each)))
+    for settings in ({"tile": "8x8x2x2x16"}, own, {"rule": "Fallback"}, {"tile": "16x16x4x2x8", "rule": "Matmul"}):
+        print(json.dumps(check("product", **settings)))
+    print(json.dumps(check("convolution", tile="8x16x2x4x32")))
+    print(json.dumps(check("depthwise", rule="GeneralReduction")))
+    with CPU:
+        on_cpu = ScheduleGPU()(kernels("product"))
+    print(json.dumps({"case": "cpu", "threads": [extents(each) for each in functions(on_cpu)]}))
+    for settings in ({"rule": "Best"}, {"tile": "8x8"}, {"kernels": {"any": {"tile": "0x8x2x2x16"}}}):
+        print(json.dumps({"case": "refused", "message": refusal(**settings)}))
