@@ -34,8 +34,11 @@ def _is_hard_sigmoid(flow: Dataflow, operator: Operator) -> bool:
     """Return whether an operator is the clip of clip(x + 3, 0, 6) / 6 or of clip(a x + b, 0, 1)."""
     if operator.kind == "hard_sigmoid":
         return True
-    shifted = any(flow.kind(source) == "add" and flow.weights(source) for source in flow.arguments(operator.index))
-    return shifted and (_clips(operator, to=6.0) or _clips(operator, to=1.0))
+    sources = flow.arguments(operator.index)
+    shifts = [source for source in sources if flow.kind(source) == "add" and flow.weights(source)]
+    # A ReLU6 also clips to 6, behind the bias of a convolution.
+    by_three = any(3.0 in flow.scalars(source) for source in shifts)
+    return (by_three and _clips(operator, to=6.0)) or (bool(shifts) and _clips(operator, to=1.0))
 
 
 def _clips(operator: Operator, *, to: float) -> bool:

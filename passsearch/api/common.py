@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from passsearch.catalog import bind_pipeline, find_folders
 from passsearch.core import (
     DEADLINE_S,
+    MAIN,
     BuildOptions,
     Candidate,
     InputTypes,
@@ -223,19 +224,34 @@ def _run_folder(text: str, session: Session) -> Path | None:
 
 
 def _last_run(session: Session) -> Path:
-    """Return the folder of the last finished run that ``tune`` keeps of this network, toolchain and target."""
-    model, toolchain = session.model, session.toolchain
+    """Return the folder of the last finished run that ``tune`` keeps of this network, toolchain and target.
+
+    The run is of the same sizes, where the file leaves them open, and of the same function.
+    """
+    toolchain = session.toolchain
     folders = run_folders(cache_folder() / "runs")
     for folder in sorted(folders, key=lambda folder: -(folder / "log.jsonl").stat().st_mtime):
         with suppress(UserError):  # a run without a result
             result = read_result(folder)
-            found = result["model"]["sha256"], result["toolchain"]["name"], result["target"]
-            if found == (model.sha256, toolchain.name, session.target):
+            found = result["toolchain"]["name"], result["target"], result["interrupted"]
+            if found == (toolchain.name, session.target, False) and _is_of(result["model"], session.model):
                 return folder
     raise UserError(
-        f"`{TUNED}` is the winner of the last run on a network, and no run on {model.name} with the toolchain "
-        f"`{toolchain.name}` and this target is kept; run first: passsearch tune {model.source} --toolchain "
-        f"{toolchain.name}"
+        f"`{TUNED}` is the winner of the last finished run on a network, and no run on {session.model.name} of these "
+        f"sizes with the toolchain `{toolchain.name}` and this target is kept; run first: passsearch tune "
+        f"{session.model.source} --toolchain {toolchain.name}"
+    )
+
+
+def _is_of(tuned: Mapping[str, Any], model: ModelFile) -> bool:
+    """Return whether a result is of this network, as the user called it."""
+    function = model.function or ("" if model.cases else MAIN)
+    sizes = {name: list(kind.shape) for name, kind in model.inputs.items()}
+    return bool(
+        (tuned["sha256"], tuned.get("function", function)) == (model.sha256, function)
+        and len(tuned.get("cases", ())) == len(model.cases)  # their types are complete after the import only
+        and model.batch in (None, tuned["batch"])
+        and sizes == {name: tuned["inputs"].get(name, {}).get("shape") for name in sizes}
     )
 
 

@@ -14,6 +14,7 @@ from passsearch.errors import UserError
 from passsearch.evaluate import device_of, is_sealed, seal
 from passsearch.export import ARTIFACT_FOLDER, SCRIPT, export_run
 from passsearch.frontends import temporary_subfolder
+from passsearch.store import read_deployment
 from passsearch.toolchain import get_toolchain
 from passsearch.worker import run_script
 
@@ -35,13 +36,15 @@ def compiled_function(
         trust: True to use passes that only the run folder names.
 
     Raises:
-        UserError: This interpreter does not have the TVM that compiled it, or the script's checks fail.
+        UserError: The run was interrupted, this interpreter does not have the TVM that compiled it, or the script's
+            checks fail.
     """
     toolchain = document["toolchain"]
     compiler = dialect(toolchain["dialect"])
     if not compiler.opener:
         raise UserError(f"A network compiled by {compiler.name} does not load into a process; use its exported script.")
-    if document["deployment"].get("calls"):
+    deployment = read_deployment(document, run)
+    if deployment.get("calls"):
         raise UserError(
             "The network has several functions; export it, and load one: run_model.load(folder, function=…)"
         )
@@ -51,7 +54,7 @@ def compiled_function(
             f"This needs TVM {toolchain['tvm_version']} in the interpreter you call it from, which has "
             f"{own_version() or 'none'}; run there: pip install 'passsearch[{compiler.name}]'"
         )
-    if not document["deployment"]["expected"]:
+    if not deployment["expected"]:
         raise UserError(
             f"Nothing here runs what is compiled for `{document['target']}`; take the exported script there."
         )

@@ -1,5 +1,6 @@
 """One row for each job, with what its run found."""
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -43,6 +44,8 @@ def _findings(result: Mapping[str, Any]) -> dict[str, Json]:
         *(row.get("compile_s") for row in (baseline, best)),
         best["pipeline"],
         best["build"].get("opt_level"),
+        *(",".join(best["build"].get(name) or ()) for name in ("required", "disabled")),
+        json.dumps(config) if (config := best["build"].get("config")) else "",
         result.get("measured_at"),
     )
     return dict(zip(_FINDINGS, values, strict=True))
@@ -68,7 +71,7 @@ _FINDINGS = (
     *("baseline_latency_s", "best_latency_s"),
     *("baseline_compile_s", "best_compile_s"),
     "pipeline",
-    "opt_level",
+    *("opt_level", "required", "disabled", "config"),
     "measured_at",
 )
 """Keys of what a run found, in the order of ``_findings``."""

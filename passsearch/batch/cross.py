@@ -8,6 +8,7 @@ from typing import Any
 
 from passsearch.api import Progress, compare
 from passsearch.batch.job import BatchJob, TuneJob, digest, plain_name, read_document
+from passsearch.batch.jobs_file import for_comparison
 from passsearch.batch.records import RECORDS
 from passsearch.core import Json, safe_file_name
 from passsearch.store import write_json
@@ -91,7 +92,7 @@ def _cross_job(search: TuneJob, group: Sequence[TuneJob]) -> CrossJob:
     return CrossJob(
         # "runs": rows are named by runs; comparisons of earlier versions, by places, are made anew.
         name=f"{plain_name(words)}-{digest(['runs', search.name, bests])}",
-        device=search.device,
+        device=for_comparison(search.device, search.options),
         runs=search.runs,
         search=search,
         winners={places[job.name]: job.name for job in group},

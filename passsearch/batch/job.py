@@ -20,7 +20,7 @@ from passsearch.batch.jobs_file import Device, JobsFile, Network
 from passsearch.batch.records import FAILED, FINISHED, INTERRUPTED, RECORDS, RUNNING, WAITING, JobRecords, Report
 from passsearch.core import USUAL_TRIALS, interruptible, parse_json, safe_file_name, timestamp
 from passsearch.errors import PassSearchError, UserError
-from passsearch.store import read_result
+from passsearch.store import RESULT, read_result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,11 @@ class BatchJob(ABC):
     @abstractmethod
     def is_finished(self) -> bool:
         """True if the job's result is there and nothing is left to do."""
+
+    @property
+    def leftover(self) -> str:
+        """Why a result that is there is not enough; empty if it is, or if there is none."""
+        return ""
 
     @abstractmethod
     def run(self, progress: Progress) -> bool:
@@ -99,9 +104,18 @@ class TuneJob(BatchJob):
 
     @property
     def is_finished(self) -> bool:
-        """True if the run has a result by these limits; larger limits continue it."""
+        """True if the run has a result by these limits, of these files; larger limits continue it."""
+        return self.result is not None and not self.leftover
+
+    @property
+    def leftover(self) -> str:
+        """Why a result that is there is not enough; empty if it is."""
         result = self.result
-        return result is not None and not self._limits_grew(result)
+        if result is None:
+            return ""
+        if self._limits_grew(result):
+            return "finished by smaller limits"
+        return "finished before its network or its passes changed" if self._files_changed() else ""
 
     def run(self, progress: Progress) -> bool:
         """Search; return False if it was interrupted."""
@@ -117,6 +131,12 @@ class TuneJob(BatchJob):
             **self.options,
         )
         return not result.document["interrupted"]
+
+    def _files_changed(self) -> bool:
+        """Return whether a file that decides the result was written after the result."""
+        files = [Path(self.network.model), *map(Path, self.options.get("catalogs", ()))]
+        result = (self.folder / RESULT).stat().st_mtime
+        return any(file.is_file() and file.stat().st_mtime > result for file in files)
 
     def _limits_grew(self, result: Mapping[str, Any]) -> bool:
         # Those of `run.json`, for results of earlier versions, are of the newest start, which may have been cut off.

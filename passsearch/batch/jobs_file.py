@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -206,6 +206,17 @@ def _slurm_parameters(fields: Fields, options: Mapping[str, Json]) -> dict[str, 
     if "slurm" in fields.values:
         parameters["additional_parameters"] = dict(fields.mapping("slurm"))
     return parameters
+
+
+def for_comparison(device: Device, options: Mapping[str, Json]) -> Device:
+    """Return a device for a comparison, whose time does not depend on that of a search, and which does not resume.
+
+    Args:
+        device: The device of a search.
+        options: Options of the search, from whose time limit that of the job comes unless the file states one.
+    """
+    is_stated = device.slurm.get("time") != _minutes(options)
+    return device if is_stated else replace(device, slurm={**device.slurm, "time": _DAY_MIN})
 
 
 def _minutes(options: Mapping[str, Json]) -> int:

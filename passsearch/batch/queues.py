@@ -24,6 +24,9 @@ from passsearch.toolchain import cache_folder
 MOST_REQUEUES = 100
 """Number of times that a job which reached the scheduler's time limit is queued again."""
 
+POLL_S = 2.0
+"""Seconds after which a process that waits for the machine looks again."""
+
 _YEAR_MIN = 365 * 24 * 60
 _MISSING = "Batch jobs need submitit; install it: pip install 'passsearch[batch]'"
 
@@ -35,10 +38,12 @@ class QueueState:
     Attributes:
         is_pending: True if the job has not begun.
         reason: Reason why it waits, in the queue's words.
+        is_seen: False for a process of another machine, which may have ended.
     """
 
     is_pending: bool
     reason: str = ""
+    is_seen: bool = True
 
 
 class Queue(Protocol):
@@ -98,7 +103,7 @@ class LocalQueue:
             host, _, pid = id_.partition(":")
             if host != here:
                 way_out = "ask there, or delete its .submission.json if that machine is gone"
-                states[id_] = QueueState(False, f"of {host}; {way_out}")
+                states[id_] = QueueState(False, f"of {host}; {way_out}", is_seen=False)
             elif pid in running:
                 states[id_] = QueueState(False)
         return states
@@ -164,9 +169,17 @@ class _LocalWork:
         if self.gpus is not None:
             os.environ["CUDA_VISIBLE_DEVICES"] = self.gpus
         # A GPU has a turn of its own. All else shares one, as compilers and kernels of two searches share processors.
-        lock = cache_folder() / "locks" / f"batch-{self.job.device.gpu or 'machine'}.lock"
+        # Several machines may share the folder.
+        lock = cache_folder() / "locks" / f"batch-{self.job.device.gpu or socket.gethostname()}.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
-        self.job(FileLock(lock))
+        self.job(_turn(lock))
+
+
+@contextmanager
+def _turn(lock: Path) -> Iterator[None]:
+    # The processes that wait would disturb the one that is measured if they looked twenty times a second.
+    with FileLock(lock).acquire(poll_interval=POLL_S):
+        yield
 
 
 def _submitit() -> Any:

@@ -103,13 +103,21 @@ def _judge(
         return FINISHED, ""
     if submission is None:
         return NEW, ""
-    if in_queue is not None:
+    if in_queue is not None and not _has_ended(submission, report, in_queue):
         return _unfinished(submission, report, in_queue)
     if report is None:
         return INTERRUPTED, "ended before it began"
     if report.state == FAILED:
         return FAILED, report.reason
-    return INTERRUPTED, _ENDINGS.get(report.state, f"killed while {report.state}")
+    if report.state == FINISHED:
+        return INTERRUPTED, job.leftover or "its result is gone or cannot be read"
+    return INTERRUPTED, "ended by a signal" if report.state == INTERRUPTED else f"killed while {report.state}"
+
+
+def _has_ended(submission: Submission, report: Report | None, in_queue: QueueState) -> bool:
+    """Return whether a job that its queue cannot see from here has reported its end."""
+    begun = report is not None and report.starts > submission.starts
+    return begun and not in_queue.is_seen and report is not None and report.state in (FAILED, FINISHED, INTERRUPTED)
 
 
 def _unfinished(submission: Submission, report: Report | None, in_queue: QueueState) -> tuple[str, str]:
@@ -118,6 +126,3 @@ def _unfinished(submission: Submission, report: Report | None, in_queue: QueueSt
     if report is None or not begun or in_queue.is_pending:
         return QUEUED, in_queue.reason
     return (QUEUED, report.reason) if report.state == WAITING else (RUNNING, in_queue.reason)
-
-
-_ENDINGS = {INTERRUPTED: "ended by a signal", FINISHED: "finished by smaller limits"}

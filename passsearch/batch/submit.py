@@ -13,12 +13,16 @@ from passsearch.batch.queues import Queue, open_queue
 from passsearch.batch.records import FAILED, INTERRUPTED, RECORDS, RUNNING, Submission
 from passsearch.batch.state import LOGS, NEW, QUEUED, JobState, OpenQueue, job_states
 from passsearch.core import timestamp
+from passsearch.errors import EnvironmentFault
 
 SUBMIT = frozenset({NEW, INTERRUPTED})
 """States of the jobs that `submit` takes: a job that failed would most likely fail again."""
 
 RESUBMIT = frozenset({FAILED, INTERRUPTED})
 """States of the jobs that `resubmit` takes."""
+
+MOST_SILENCES = 20
+"""Number of times in a row that a queue may give no answer while somebody waits for its jobs."""
 
 _log = logging.getLogger(__name__)
 
@@ -70,12 +74,24 @@ def wait(
         queues: Function that opens a queue.
         look: Function that gets the states each time they are read.
         every_s: Seconds between two readings.
+
+    Raises:
+        EnvironmentFault: A queue gave no answer many times in a row. Its jobs go on.
     """
+    silences = 0
     while True:
-        states = job_states(jobs, queues)
-        look(states)
-        if not any(state.state in (QUEUED, RUNNING) for state in states):
-            return states
+        try:
+            states = job_states(jobs, queues)
+        except EnvironmentFault as error:  # the controller of a cluster may be busy for minutes
+            silences += 1
+            if silences > MOST_SILENCES:
+                raise
+            _log.warning("%s", error)
+        else:
+            silences = 0
+            look(states)
+            if not any(state.state in (QUEUED, RUNNING) for state in states):
+                return states
         time.sleep(every_s)
 
 

@@ -82,7 +82,8 @@ def cross_text(document: Mapping[str, Any]) -> str:
 
 
 def _candidate(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {"pipeline": row["pipeline"], "build": {"opt_level": row["opt_level"]}}
+    disabled = row["disabled"].split(",") if row["disabled"] else []
+    return {"pipeline": row["pipeline"], "build": {"opt_level": row["opt_level"], "disabled": disabled}}
 
 
 def _network(row: Mapping[str, Any]) -> str:

@@ -40,7 +40,8 @@ def engines_text(document: Mapping[str, Any], *, width: int | None = None) -> st
         if kernels := kernel_cells(rows):
             parts.append(table(KERNEL_TITLES, kernels, width=width, right=KERNEL_TITLES[1:3]))
         parts.append(_lines(remark_rows(rows), width))
-    parts.append(_friction_table(document, width))
+    titles, frictions = friction_table(document)
+    parts.append(table(titles, frictions, width=width, right=titles[1:]) if frictions else "")
     parts.append(_lines(tail_rows(document), width))
     return "\n\n".join(part for part in parts if part)
 
@@ -162,13 +163,13 @@ def remark_rows(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
             yield str(row["engine"]), f"failed with its own number of threads: {row['own_threads']['failure']}"
 
 
-def _friction_table(document: Mapping[str, Any], width: int) -> str:
+def friction_table(document: Mapping[str, Any]) -> tuple[tuple[str, str, str], list[tuple[str, str, str]]]:
+    """Return the titles and the cells of the friction of every engine; no cells for one batch size."""
     titles = ("engine", "friction", f"removed of {document['baseline']}'s")
-    rows = [
+    return titles, [
         (name, format_interval(each["value"], each["interval"], decimals=3), _removed(each["removed"]))
         for name, each in document["friction"].items()
     ]
-    return table(titles, rows, width=width, right=titles[1:]) if rows else ""
 
 
 def _removed(share: Mapping[str, Any] | None) -> str:

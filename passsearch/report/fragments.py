@@ -6,7 +6,17 @@ from typing import Any
 from passsearch.report.ablation_text import STEP_TITLES, ablation_lines, step_cells
 from passsearch.report.charts import chart_svg, ratio_chart
 from passsearch.report.elements import definitions, details, fragment, html_table, paragraphs
-from passsearch.report.engines import NUMBER_TITLES, engine_cells, further_table, remark_rows, setup_rows, tail_rows
+from passsearch.report.engines import (
+    KERNEL_TITLES,
+    NUMBER_TITLES,
+    engine_cells,
+    friction_table,
+    further_table,
+    kernel_cells,
+    remark_rows,
+    setup_rows,
+    tail_rows,
+)
 from passsearch.report.exploration import closure_lines, pass_rows, summary_lines
 from passsearch.report.formatting import format_percent, format_ratio, format_time, html_text
 from passsearch.report.listings import PARAMETER_TITLES, cell_text, feature_row, need_text, parameter_row
@@ -44,17 +54,24 @@ def ablation_html(document: Mapping[str, Any]) -> str:
 
 
 def engines_html(document: Mapping[str, Any]) -> str:
-    """Return a benchmark of engines: a table for each batch size."""
-    rows = document["rows"]
-    tables = []
+    """Return a benchmark of engines: tables for each batch size, and the friction of every engine."""
+    parts = []
     for batch in document["batches"]:
-        cells = [engine_cells(row) for row in rows if row["batch"] == batch and "failure" not in row]
-        tables += [_headline(f"batch {batch}"), html_table(("engine", *NUMBER_TITLES), cells) if cells else ""]
-        titles, further = further_table(document, [row for row in rows if row["batch"] == batch])
-        tables += [html_table(titles, further)] if further else []
+        rows = [row for row in document["rows"] if row["batch"] == batch]
+        cells = [engine_cells(row) for row in rows if "failure" not in row]
+        titles, further = further_table(document, rows)
+        kernels = kernel_cells(rows)
+        parts += [
+            _headline(f"batch {batch}"),
+            html_table(("engine", *NUMBER_TITLES), cells) if cells else "",
+            html_table(titles, further) if further else "",
+            html_table(KERNEL_TITLES, kernels) if kernels else "",
+            definitions(remark_rows(rows)),
+        ]
+    titles, frictions = friction_table(document)
     return fragment(
-        *tables,
-        definitions(remark_rows(rows)),
+        *parts,
+        html_table(titles, frictions) if frictions else "",
         definitions(tail_rows(document)),
         details("Network and machine", definitions(setup_rows(document))),
     )

@@ -14,6 +14,9 @@ from passsearch.search.samplers import REJECTED, values_under_constraint
 SAME_BINARY = Ratio(1.0, Interval(1.0, 1.0))
 """Ratio of a binary to itself, whatever pipelines made the two."""
 
+LEAST_BYTES = 1 << 20
+"""Least memory that is told apart: an artifact may fit into memory that its process had already, and then reads 0."""
+
 
 @dataclass(frozen=True)
 class Scoring:
@@ -41,8 +44,8 @@ class Scoring:
             return self.baseline.compile_s / scored.compile_s
         if objective.name in CONSUMPTION_OBJECTIVES:
             return self._consumption_gain(objective, scored)
-        # It is 0 where the artifact fits into memory that its process already had.
-        return (self.baseline.built.peak_rss or 1) / max(scored.built.peak_rss or 1, 1)
+        baseline, candidate = (max(built.peak_rss or 0, LEAST_BYTES) for built in (self.baseline.built, scored.built))
+        return baseline / candidate
 
     def _consumption_gain(self, objective: Objective, scored: Scored) -> float:
         # One binary takes the same energy, whatever two windows read of it.

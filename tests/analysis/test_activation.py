@@ -26,6 +26,10 @@ def hard_swish(net, x):
     net.op("multiply", x, net.op("clip", net.op("add", x, net.number(3.0)), a_min=0.0, a_max=6.0))
 
 
+def relu6_behind_a_bias(net, x):
+    net.op("clip", net.op("add", x, net.constant(1, 8)), a_min=0.0, a_max=6.0)
+
+
 def gate(net, x):
     net.op("multiply", x, net.op("sigmoid", net.dense(x, 8)))
 
@@ -37,6 +41,7 @@ def gate(net, x):
         (gelu_by_erf, {"gelu"}),
         (gelu_by_tanh, {"gelu"}),
         (hard_swish, {"hard_sigmoid"}),
+        (relu6_behind_a_bias, {"relu6"}),
         (gate, {"sigmoid"}),
         (lambda net, x: net.op("clip", x, a_min=0.0, a_max=6.0), {"relu6"}),
         (lambda net, x: net.op("clip", x, a_min=-1.0, a_max=1.0), set()),

@@ -2,9 +2,11 @@
 
 import csv
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,39 @@ def test_a_run_with_larger_limits_that_was_cut_off_is_still_unfinished(file: Pat
     assert not job.is_finished
     _edit(job.folder / "result.json", lambda result: result["limits"].update(trials=60))
     assert job.is_finished
+
+
+def test_a_network_that_was_written_after_its_result_makes_the_run_unfinished(file: Path) -> None:
+    [job, other, _] = tune_jobs(read_jobs(file))
+    network = file.with_name("network.onnx")
+    job = replace(job, network=replace(job.network, model=str(network)))
+    network.write_bytes(b"old")
+    os.utime(network, (0, 0))
+    assert job.is_finished and not job.leftover
+    later = (job.folder / "result.json").stat().st_mtime + 1
+    os.utime(network, (later, later))
+    assert not job.is_finished and "network" in job.leftover
+    assert other.is_finished
+
+
+def test_the_row_of_a_winner_has_the_options_of_its_build(file: Path) -> None:
+    [job, *_] = tune_jobs(read_jobs(file))
+    build = {"opt_level": 0, "required": [], "disabled": ["SimplifyExpr", "FoldConstant"], "config": {}}
+    _edit(job.folder / "result.json", lambda result: result["best"].update(build=build))
+    [row] = collect([job])
+    assert (row["disabled"], row["required"], row["config"]) == ("SimplifyExpr,FoldConstant", "", "")
+    text = batch_results_text({"rows": [row], "cross": [], "file": str(file)})
+    assert "without SimplifyExpr, FoldConstant" in " ".join(text.split())
+
+
+def test_a_comparison_has_a_day_unless_the_file_states_a_limit(file: Path) -> None:
+    text = file.read_text().replace("trials: 8", "trials: 8, timeout: 60")
+    file.write_text(text)
+    for run in file.parent.glob("runs/*/run.json"):
+        run.write_text(json.dumps({"trials": 8, "timeout_s": 60}))
+    jobs = tune_jobs(read_jobs(file))
+    assert {job.device.slurm["time"] for job in jobs} == {17}
+    assert {job.device.slurm["time"] for job in cross_jobs(jobs)} == {24 * 60}
 
 
 def test_an_interrupted_run_is_no_result(file: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from passsearch.api import Progress
 from passsearch.batch import RESUBMIT, SUBMIT, BatchJob, Device, JobState, Queue, QueueState, job_states, submit, wait
 from passsearch.batch.job import Reporter
+from passsearch.errors import EnvironmentFault
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,8 @@ class InProcess:
     jobs: dict[str, BatchJob] = field(default_factory=dict)
     submitted: int = 0
     is_pending: bool = True
+    is_seen: bool = True
+    silences: int = 0
 
     def submit(self, jobs: Sequence[BatchJob], device: Device) -> list[str]:
         ids = [str(self.submitted + number) for number in range(len(jobs))]
@@ -57,9 +60,11 @@ class InProcess:
         return ids
 
     def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
-        return {
-            id_: QueueState(self.is_pending, "Priority" if self.is_pending else "") for id_ in ids if id_ in self.jobs
-        }
+        if self.silences:
+            self.silences -= 1
+            raise EnvironmentFault("Slurm does not answer")
+        reason = "Priority" if self.is_pending else ""
+        return {id_: QueueState(self.is_pending, reason, self.is_seen) for id_ in ids if id_ in self.jobs}
 
     def open(self, name: str, folder: Path) -> Queue:
         return self
@@ -127,6 +132,47 @@ def test_a_job_that_a_signal_ended_goes_on_where_it_stopped(tmp_path: Path, queu
     assert _submit(jobs, queue) == ["good"]
     queue.work()
     assert job.is_finished and job.facts == ["fact0", "fact1", "fact2"]
+
+
+def test_a_job_of_another_machine_has_ended_when_its_report_says_so(tmp_path: Path, queue: InProcess) -> None:
+    [_, bad] = jobs = _jobs(tmp_path)
+    _submit(jobs, queue)
+    queue.is_pending, elsewhere = False, dict(queue.jobs)
+    assert _states([bad], queue) == [("queued", "")]
+    queue.work()
+    queue.jobs = elsewhere  # its process cannot be looked for from here
+    assert _states([bad], queue) == [("running", "")]
+    queue.is_seen = False
+    assert _states([bad], queue) == [("failed", "ValueError: no such device")]
+    assert _submit(jobs, queue, RESUBMIT) == ["bad"]
+    assert _states([bad], queue) == [("queued", "")]
+
+
+def test_a_finished_report_without_a_result_says_so(tmp_path: Path, queue: InProcess) -> None:
+    [good, _] = jobs = _jobs(tmp_path)
+    _submit(jobs, queue)
+    queue.work()
+    (tmp_path / "good.facts").unlink()
+    assert _states([good], queue) == [("interrupted", "its result is gone or cannot be read")]
+
+
+def test_waiting_bears_a_queue_that_does_not_answer_for_a_while(tmp_path: Path, queue: InProcess) -> None:
+    jobs = _jobs(tmp_path)
+    _submit(jobs, queue)
+    queue.work()
+    queue.jobs, queue.silences = dict.fromkeys(["0", "1"], jobs[0]), 3
+    (tmp_path / "good.facts").unlink()  # so that the queue is asked
+    looked: list[int] = []
+
+    def look(states: Sequence[JobState]) -> None:
+        looked.append(len(states))
+        queue.jobs.clear()
+
+    wait(jobs, queues=queue.open, look=look, every_s=0.0)
+    assert looked == [2, 2]
+    queue.silences = 100
+    with pytest.raises(EnvironmentFault, match="does not answer"):
+        wait(jobs, queues=queue.open, look=look, every_s=0.0)
 
 
 def test_a_job_that_waits_for_its_device_can_be_ended(tmp_path: Path, queue: InProcess) -> None:

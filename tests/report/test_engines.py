@@ -1,6 +1,6 @@
 """The text of a benchmark: a table for each batch size, failures with their reason, and the friction."""
 
-from passsearch.report import engines_text
+from passsearch.report import engines_html, engines_text
 
 
 def test_a_benchmark_as_text() -> None:
@@ -46,6 +46,8 @@ def test_a_benchmark_as_text() -> None:
             "onnxruntime": {"value": 0.9, "interval": [0.85, 0.95], "removed": {"value": 0.1, "interval": [0.05, 0.15]}}
         },
     }
+    html = engines_html(document)
+    assert "0.900 [0.850, 0.950]" in html and "no C++ compiler" in html and "97.50 %" in html
     text = engines_text(document, width=132)
     row = next(line for line in text.splitlines() if line.startswith("onnxruntime"))
     assert row.split() == [

@@ -46,8 +46,10 @@ def _to_tvm(tensor: Any) -> Any:
     if hasattr(tensor, "detach"):
         plain = tensor.detach().contiguous()
         return tvm_ffi.from_dlpack(plain if plain.data_ptr() % ALIGNMENT_BYTES == 0 else plain.clone())
-    array = np.ascontiguousarray(tensor)
-    return tvm_ffi.from_dlpack(array) if array.ctypes.data % ALIGNMENT_BYTES == 0 else tvm.runtime.tensor(array)
+    array = np.asarray(tensor, order="C")
+    # DLPack cannot say that an array must not be written to, so numpy refuses such an array.
+    is_usable = array.flags.writeable and array.ctypes.data % ALIGNMENT_BYTES == 0
+    return tvm_ffi.from_dlpack(array) if is_usable else tvm.runtime.tensor(array)
 
 
 def _to_numpy(tensor: Any) -> Any:

@@ -81,7 +81,8 @@ def _exp(x: Any) -> Any:
     # Exactly 0 and not the smallest number: a softmax divides it by a sum, and a product with the denormal numbers that
     # this makes took 97 ms instead of 1 in BERT-base, where attention masks out many positions.
     def of_clamped(clamped: Any) -> Any:
-        return tirx.Select(clamped > _float(EXP_LOWEST), _exp_in_range(clamped), _float(0.0))
+        # In this order NaN stays NaN.
+        return tirx.Select(clamped <= _float(EXP_LOWEST), _float(0.0), _exp_in_range(clamped))
 
     return _bind(_clamp(x, EXP_LOWEST, EXP_HIGHEST), of_clamped)
 
@@ -105,8 +106,13 @@ def _power(x: Any, exponent: Any) -> Any | None:
 
 
 def _odd_rational(x: Any, numerator: Sequence[float], denominator: Sequence[float]) -> Any:
-    """Return ``x`` times a quotient of polynomials in its square."""
-    return _bind(x * x, lambda square: x * _polynomial(square, numerator) / _polynomial(square, denominator))
+    """Return ``x`` times a quotient of polynomials in its square, between -1 and 1."""
+
+    def of_square(square: Any) -> Any:
+        # Rounding may lead beyond 1, where a later root of 1 - tanh(x)^2 would be NaN.
+        return _clamp(x * _polynomial(square, numerator) / _polynomial(square, denominator), -1.0, 1.0)
+
+    return _bind(x * x, of_square)
 
 
 def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
@@ -118,7 +124,8 @@ def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
 
 
 def _clamp(x: Any, low: float, high: float) -> Any:
-    return tirx.min(tirx.max(x, _float(low)), _float(high))
+    # TVM compiles ``max(a, b)`` as ``a > b ? a : b``, so that NaN stays NaN only as the second operand.
+    return tirx.min(_float(high), tirx.max(_float(low), x))
 
 
 def _bind(value: Any, body: Callable[[Any], Any]) -> Any:

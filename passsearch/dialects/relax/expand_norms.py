@@ -43,7 +43,8 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
         rule = RULES.get(call.op.name) if isinstance(call.op, tvm.ir.Op) else None
         if rule is None or str(call.args[0].ty.dtype) != "float32":
             return call
-        sizes = call.args[0].ty.shape.values
+        shape = call.args[0].ty.shape
+        sizes = shape.values if isinstance(shape, relax.ShapeExpr) else [None]  # only the rank may be known
         if not all(isinstance(size, tvm.tirx.IntImm) for size in sizes):
             return call
         result = rule(call, list(map(int, sizes)), self.builder_.emit)

@@ -81,7 +81,7 @@ def _columns(call: Any) -> _Columns | None:
         return None
     if name == "relax.matmul":
         rank = len(call.args[1].ty.shape)
-        return _Columns(rank - 1, len(call.ty.shape) - 1) if rank > 1 else None
+        return _Columns(rank - 1, call.ty.ndim - 1) if rank > 1 else None
     kernel_layout, result_layout = str(call.attrs.kernel_layout), str(call.attrs.out_layout)
     is_known = sorted(kernel_layout) == sorted("OIHW") and sorted(result_layout) == sorted("NCHW")
     if not is_known or int(call.attrs.groups) > 1:

@@ -155,17 +155,27 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
 
 
 def _fits(call: Any) -> bool:
-    """Return True for a float32 convolution of 3 by 3, stride 1, channels last, with constant weights."""
+    """Return True for a float32 convolution of 3 by 3, stride 1, channels last, with constant weights.
+
+    One of a single channel has no product of matrices to save multiplications in.
+    """
     attributes, (data, weights) = call.attrs, call.args
     is_plain = attributes.groups == 1 and {int(step) for step in (*attributes.strides, *attributes.dilation)} == {1}
-    is_static = all(isinstance(extent, tirx.IntImm) for extent in call.ty.shape.values)
+    if not (is_plain and isinstance(weights, tvm.ir.GenericConst) and all(map(_is_static, (data.ty, call.ty)))):
+        return False
+    height, width, inputs, outputs = (int(extent) for extent in weights.ty.shape.values)
     return bool(
-        is_plain
-        and is_static
-        and isinstance(weights, tvm.ir.GenericConst)
-        and str(data.ty.dtype) == str(call.ty.dtype) == "float32"
+        str(data.ty.dtype) == str(call.ty.dtype) == "float32"
         and (attributes.data_layout, attributes.kernel_layout) == ("NHWC", "HWIO")
-        and [int(extent) for extent in weights.ty.shape.values[:2]] == [KERNEL, KERNEL]
+        and (height, width) == (KERNEL, KERNEL)
+        and min(inputs, outputs) > 1
+    )
+
+
+def _is_static(kind: Any) -> bool:
+    """Return True for a tensor of known sizes; of some, such as the result of ``NonZero``, only the rank is known."""
+    return isinstance(kind.shape, relax.ShapeExpr) and all(
+        isinstance(extent, tirx.IntImm) for extent in kind.shape.values
     )
 
 

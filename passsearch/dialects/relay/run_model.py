@@ -6,8 +6,10 @@ loader_command.py beside this file; ``--compile FILE`` compiles run_model.cc, wh
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,12 @@ def load(folder: str | Path, device: str = "cpu") -> Any:
     return run
 
 
+def own_device() -> str:
+    """Return the device that the pipeline beside this file builds for."""
+    target = str(json.loads((loader_command.HERE / "pipeline.json").read_text())["target"])
+    return "cuda" if "cuda" in target or "nvidia/" in target else "cpu"
+
+
 def compile_options() -> list[str]:
     """Return the compiler's options for the headers and the runtime of this TVM."""
     home = Path(tvm.__file__).parent
@@ -57,4 +65,4 @@ def compile_options() -> list[str]:
 
 
 if __name__ == "__main__":
-    loader_command.main(load, compile_options)
+    loader_command.main(partial(load, device=own_device()), compile_options)

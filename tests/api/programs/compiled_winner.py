@@ -41,3 +41,6 @@ copies = [misaligned(tensor) for tensor in inputs]
 torch.testing.assert_close(result.compiled(*copies)[0], result.compiled(*inputs)[0])
 arrays = [tensor.detach().numpy() for tensor in inputs]
 assert type(result.compiled(*arrays)[0]).__name__ == "ndarray"
+for array in arrays:
+    array.flags.writeable = False
+torch.testing.assert_close(torch.from_numpy(result.compiled(*arrays)[0]), result.compiled(*inputs)[0])

@@ -57,10 +57,13 @@ def case(name: str) -> dict[str, Any]:
     result = run(module, values)
     truth = exact(values.astype(float))
     far_below = run(module, np.full_like(values, -1e4))
+    undefined = run(module, np.full_like(values, np.nan))
     return {
         "error": float(np.max(np.abs(result - truth) / np.abs(truth))),
         "calls": f"T.{name}(" in module.script(),
         "far_below": float(far_below[0]),
+        "keeps_nan": bool(np.isnan(undefined).all()),
+        "largest": float(np.max(np.abs(result))),
         "untouched": bool(untouched),
     }
 

@@ -31,6 +31,7 @@ MODELS = {
     "resize by fractions": resize(1.5, 0.3),
     "resize by whole sizes": resize(1.4, 2.0),
     "pool that pads before": pool(auto_pad="SAME_LOWER"),
+    "smoothed resize": layer("Resize", 18, [constant("s", [1, 1, 2.0, 3.0], "float32")], names="x - s", antialias=1)[1],
     "pool that pads after": pool(auto_pad="SAME_UPPER"),
     "pool with pads": pool(pads=[1, 1, 0, 1]),
 }

@@ -76,6 +76,8 @@ UNFITTING = {
     "stride": convolution((1, 9, 9, 16), 16, strides=2, padding=1),
     "dilation": convolution((1, 9, 9, 16), 16, dilation=2, padding=2),
     "groups": convolution((1, 8, 8, 16), 16, groups=2, padding=1),
+    "one input channel": convolution((1, 8, 8, 1), 16, padding=1),
+    "one output channel": convolution((1, 8, 8, 16), 1, padding=1),
     "kernel of one": convolution((1, 8, 8, 16), 16, kernel=1),
     "kernel of five": convolution((1, 8, 8, 16), 16, kernel=5, padding=2),
     "float64": convolution((1, 8, 8, 16), 16, padding=1, dtype="float64"),

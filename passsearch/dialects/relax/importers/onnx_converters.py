@@ -4,17 +4,26 @@
 * ``Slice`` before operator set 10 has its bounds as attributes, which TVM does not read.
 * ``Upsample`` rounds like Resize with its defaults, although ONNX defines it to round down.
 * ``Resize`` of operator sets 11 and 12 has an empty constant for scales or sizes that are not given; TVM takes it for
-  given. Scales that give no whole size are refused: ONNX computes positions from the scales, TVM from the sizes.
-* ``MaxPool`` with ``auto_pad`` SAME_LOWER is refused: TVM rounds its size down, ONNX up.
+  given. Scales that give no whole size are refused: ONNX computes positions from the scales, TVM from the sizes. So are
+  ``antialias``, ``axes`` and a policy for the aspect ratio, which TVM does not read.
+* ``MaxPool`` with automatic padding: TVM rounds the size of SAME_LOWER down, ONNX up, and pads by a negative width if
+  the kernel is smaller than the stride.
+* ``ConvTranspose`` with ``output_shape``, which TVM does not read.
+* ``TopK`` of operator set 10 has its number as an input; TVM takes 1.
+* ``RoiAlign`` with half pixels: TVM moves the boxes before it scales them, ONNX afterwards.
+* ``GridSample`` by cubic interpolation with a repeated border is refused: TVM repeats it at another place.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
 from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend
+
+_SAME = (b"SAME_UPPER", b"SAME_LOWER")
 
 
 class Slice(onnx_frontend.Slice):  # type: ignore[misc]
@@ -39,6 +48,10 @@ class Resize(onnx_frontend.Resize):  # type: ignore[misc]
     def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         kept = [_unless_empty(value, params) for value in inputs]
         _refuse_fractions(kept, params)
+        unread = [name for name in ("antialias", "axes") if attr.get(name)]
+        unread += ["keep_aspect_ratio_policy"] if attr.get("keep_aspect_ratio_policy", b"stretch") != b"stretch" else []
+        if unread:
+            raise NotImplementedError(f"Operator Resize is not supported with {unread[0]}; resize all axes without it")
         return super()._impl_v18(bb, kept, attr, params)
 
 
@@ -60,13 +73,103 @@ def _unless_empty(value: Any, params: Any) -> Any:
 
 
 class MaxPool(onnx_frontend.MaxPool):  # type: ignore[misc]
-    """Converter of MaxPool that refuses automatic padding before the image, whose size TVM rounds down."""
+    """Converter of MaxPool that computes automatic padding."""
 
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
-        if attr.get("auto_pad") == b"SAME_LOWER":
-            raise NotImplementedError("Operator MaxPool is not supported with auto_pad SAME_LOWER; give it pads")
+        if attr.get("auto_pad") in _SAME:
+            kernel = attr["kernel_shape"]
+            ones = [1] * len(kernel)
+            columns = (
+                _spatial_sizes(inputs[0], "MaxPool"),
+                kernel,
+                attr.get("strides", ones),
+                attr.get("dilations", ones),
+            )
+            widths = [
+                max(0, (math.ceil(size / stride) - 1) * stride + (length - 1) * dilation + 1 - size)
+                for size, length, stride, dilation in zip(*columns, strict=True)
+            ]
+            kept = {name: value for name, value in attr.items() if name != "auto_pad"}
+            attr = {**kept, "pads": _pads(widths, more_after=attr["auto_pad"] == b"SAME_UPPER")}
         return super()._impl_v1(bb, inputs, attr, params)
+
+
+class ConvTranspose(onnx_frontend.ConvTranspose):  # type: ignore[misc]
+    """Converter of ConvTranspose that computes the padding for a given size of the output (ONNX's documentation)."""
+
+    @classmethod
+    def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        if outputs := attr.get("output_shape"):
+            kernel = [int(size) for size in inputs[1].ty.shape.values[2:]]
+            ones = [1] * len(kernel)
+            columns = (
+                _spatial_sizes(inputs[0], "ConvTranspose"),
+                kernel,
+                attr.get("strides", ones),
+                attr.get("dilations", ones),
+                attr.get("output_padding", [0] * len(kernel)),
+                outputs[-len(kernel) :],
+            )
+            widths = [
+                stride * (size - 1) + extra + (length - 1) * dilation + 1 - output
+                for size, length, stride, dilation, extra, output in zip(*columns, strict=True)
+            ]
+            if min(widths) < 0:
+                raise NotImplementedError("Operator ConvTranspose is not supported with a larger output_shape")
+            kept = {name: value for name, value in attr.items() if name not in ("output_shape", "auto_pad")}
+            attr = {**kept, "pads": _pads(widths, more_after=attr.get("auto_pad") == b"SAME_UPPER")}
+        return super()._impl_v1(bb, inputs, attr, params)
+
+
+def _spatial_sizes(data: Any, operator: str) -> list[int]:
+    sizes = list(data.ty.shape.values[2:])
+    if not all(isinstance(size, tirx.IntImm) for size in sizes):
+        raise NotImplementedError(
+            f"Operator {operator} is not supported with automatic padding of open sizes; give it pads"
+        )
+    return [int(size) for size in sizes]
+
+
+def _pads(widths: Sequence[int], *, more_after: bool) -> list[int]:
+    """Return ONNX's padding before and after each axis; of an odd width, one side gets one more."""
+    smaller, larger = [width // 2 for width in widths], [width - width // 2 for width in widths]
+    return [*smaller, *larger] if more_after else [*larger, *smaller]
+
+
+class TopK(onnx_frontend.TopK):  # type: ignore[misc]
+    """Converter of TopK with the number as an input from operator set 10 on."""
+
+    @classmethod
+    def _impl_v10(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        return cls._impl_v11(bb, inputs, attr, params)
+
+
+class RoiAlign(onnx_frontend.RoiAlign):  # type: ignore[misc]
+    """Converter of RoiAlign that moves boxes by half a pixel of the scaled image."""
+
+    @classmethod
+    def _impl(cls, bb: Any, inputs: Any, attr: Any, params: Any, default: Any) -> Any:
+        mode = attr.get("coordinate_transformation_mode", default)
+        if mode in (b"half_pixel", "half_pixel"):
+            # TVM moves by half a pixel of the unscaled image; this makes up for it.
+            rest = 0.5 - 0.5 / attr.get("spatial_scale", 1.0)
+            moved = bb.emit(relax.op.add(inputs[1], relax.const(rest, str(inputs[1].ty.dtype))))
+            inputs = [inputs[0], moved, inputs[2]]
+        return super()._impl(bb, inputs, attr, params, default)
+
+
+class GridSample(onnx_frontend.GridSample):  # type: ignore[misc]
+    """Converter of GridSample that refuses what TVM computes in another way."""
+
+    @classmethod
+    def _impl_v16(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
+        if attr.get("mode") in (b"cubic", b"bicubic") and attr.get("padding_mode") == b"border":
+            raise NotImplementedError(
+                "Operator GridSample is not supported with cubic interpolation and a repeated border; "
+                "use another padding_mode"
+            )
+        return super()._impl_v16(bb, inputs, attr, params)
 
 
 class Upsample(onnx_frontend.Upsample):  # type: ignore[misc]
@@ -208,11 +311,15 @@ def _stack(bb: Any, values: Sequence[Any]) -> Any:
 
 
 CONVERTERS: Mapping[str, Any] = {
+    "ConvTranspose": ConvTranspose,
+    "GridSample": GridSample,
     "GRU": GRU,
     "LSTM": LSTM,
     "MaxPool": MaxPool,
     "Resize": Resize,
+    "RoiAlign": RoiAlign,
     "Slice": Slice,
+    "TopK": TopK,
     "Upsample": Upsample,
 }
 """The converters by operator."""

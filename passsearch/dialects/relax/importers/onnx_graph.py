@@ -52,7 +52,7 @@ class _Clip(onnx_frontend.Clip):  # type: ignore[misc]
         data, low, high = inputs[0], _bound(inputs[1], -np.inf, params), _bound(inputs[2], np.inf, params)
         if low is None or high is None or "float" not in str(data.ty.dtype):
             return super()._impl_v13(bb, inputs, attr, params)
-        return relax.op.clip(data, low, high)
+        return relax.op.clip(data, min(low, high), high)  # ONNX takes the upper bound if the bounds are exchanged
 
 
 def _bound(value: Any, default: float, params: Any) -> float | None:
