@@ -33,7 +33,17 @@ def turned(**settings: object) -> object:
 
 ASYMMETRIC = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric"}
 
+BOXES = [constant("b", [[1.0, 2.0, 5.0, 6.0]], "float32"), constant("i", [0])]
+
+
+def boxes(mode: str) -> object:
+    return layer("RoiAlign", 16, BOXES, coordinate_transformation_mode=mode)[1]
+
+
 MODELS = {
+    "smoothed resize": layer("Resize", 18, [constant("s", [1, 1, 2.0, 3.0], "float32")], names="x - s", antialias=1)[1],
+    "boxes of half pixels": boxes("half_pixel"),
+    "boxes of whole pixels": boxes("output_half_pixel"),
     "resize by fractions": resize(1.5, 0.3, mode="linear"),
     "resize by whole sizes": resize(1.4, 2.0, mode="linear"),
     "nearest, rounded up": resize(2.0, 3.0, nearest_mode="ceil", **ASYMMETRIC),

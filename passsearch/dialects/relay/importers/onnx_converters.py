@@ -9,8 +9,9 @@
 * ``Unsqueeze`` puts axes that are given from the back to other places, if others are given from the front.
 * ``Softmax`` and ``LogSoftmax`` before operator set 13 flatten the dimensions from the axis on.
 * Refused, because TVM computes something else: ``AveragePool`` and ``MaxPool`` that pad and round their size up, unless
-  the size is whole; ``ConvTranspose`` with automatic padding, ``Resize`` with scales that give no whole size, and
-  ``Resize`` to the nearest of asymmetric positions other than by rounding down.
+  the size is whole; ``ConvTranspose`` with automatic padding; ``RoiAlign`` with half pixels; ``Resize`` with scales that
+  give no whole size, with ``antialias``, ``axes`` or a policy for the aspect ratio, or to the nearest of asymmetric
+  positions other than by rounding down.
 """
 
 import math
@@ -51,6 +52,7 @@ def with_own(table: Callable[[int], Mapping[str, Any]]) -> Callable[[int], Mappi
             **{name: _flattened(table(opset)[name]) for name in ("Softmax", "LogSoftmax") if opset < 13},
             "ConvTranspose": _conv_transpose(table(opset)["ConvTranspose"]),
             "Resize": _resize(table(opset)["Resize"]),
+            "RoiAlign": _roi_align(table(opset)["RoiAlign"], b"half_pixel" if opset >= 16 else b"output_half_pixel"),
             "Unsqueeze": _from_front(table(opset)["Unsqueeze"]),
             # Early versions of TVM lack it.
             **{name: _gelu(convert) for name, convert in table(opset).items() if name == "Gelu"},
@@ -172,6 +174,10 @@ def _resize(convert: Converter) -> Converter:
         where = attr.get("coordinate_transformation_mode", b"half_pixel"), attr.get("nearest_mode", b"")
         if attr.get("mode", b"nearest") == b"nearest" and where[0] == b"asymmetric" and where[1] != b"floor":
             raise NotImplementedError("Resize to the nearest of asymmetric positions is supported with floor only")
+        unread = [name for name in ("antialias", "axes") if attr.get(name)]
+        unread += ["keep_aspect_ratio_policy"] if attr.get("keep_aspect_ratio_policy", b"stretch") != b"stretch" else []
+        if unread:
+            raise NotImplementedError(f"Resize is not supported with {unread[0]}; resize all axes without it")
         scales = inputs[1 if len(inputs) == 2 else 2] if len(inputs) > 1 else None
         if isinstance(scales, relay.Constant) and scales.data.numpy().size:
             sizes = np.array(infer_shape(inputs[0])) * scales.data.numpy()
@@ -180,6 +186,15 @@ def _resize(convert: Converter) -> Converter:
         return convert(inputs, attr, params)
 
     return resize
+
+
+def _roi_align(convert: Converter, default: bytes) -> Converter:
+    def roi_align(inputs: Any, attr: Any, params: Any) -> Any:
+        if attr.get("coordinate_transformation_mode", default) != b"output_half_pixel":
+            raise NotImplementedError("RoiAlign is supported with output_half_pixel only")
+        return convert(inputs, attr, params)
+
+    return roi_align
 
 
 def _from_front(convert: Converter) -> Converter:
