@@ -245,6 +245,8 @@ def _last_run(session: Session) -> Path:
 
 def _is_of(tuned: Mapping[str, Any], model: ModelFile) -> bool:
     """Return whether a result is of this network, as the user called it."""
+    if model.original is not None and _is_of(tuned, model.original):
+        return True
     function = model.function or ("" if model.cases else MAIN)
     sizes = {name: list(kind.shape) for name, kind in model.inputs.items()}
     return bool(

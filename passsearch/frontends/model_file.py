@@ -40,6 +40,7 @@ class ModelFile:
         cases: The cases that are weighed, where there are several.
         otherwise: Writes the same network in another format, for a compiler that refuses this one; ``None`` if there
             is no other format.
+        original: The user's file with its input types, if this file is a copy of it with fixed sizes.
     """
 
     path: Path
@@ -54,6 +55,7 @@ class ModelFile:
     function: str = ""
     cases: tuple[Case, ...] = ()
     otherwise: Callable[[], "ModelFile"] | None = field(default=None, compare=False, repr=False)
+    original: "ModelFile | None" = field(default=None, compare=False, repr=False)
 
     def to_request(self) -> dict[str, Json]:
         """Return the JSON that asks a worker to load the file."""

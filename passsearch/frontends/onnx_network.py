@@ -3,7 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from passsearch.core import TensorType, resolve_inputs, strict_limit
@@ -59,8 +59,9 @@ def resolve_onnx(
     types = resolve_inputs(declared, types=file.inputs, batch=None)
     if not any(entry.is_open() for entry in declared):
         return OnnxNetwork(file, types, limit)
-    fixed = _with_fixed_inputs(file, types, folder=folder)
-    return OnnxNetwork(ModelFile(fixed, "onnx", file.name, file.source, digest_files([fixed])), types, limit)
+    path, original = _with_fixed_inputs(file, types, folder=folder), replace(file, inputs=types)
+    fixed = ModelFile(path, "onnx", file.name, file.source, digest_files([path]), original=original)
+    return OnnxNetwork(fixed, types, limit)
 
 
 def _with_fixed_inputs(file: ModelFile, types: Mapping[str, TensorType], *, folder: Path) -> Path:

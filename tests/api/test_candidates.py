@@ -2,13 +2,16 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jobs import Job
 
 import passsearch
 from passsearch.api.common import TUNED, model_file, read_candidate
+from passsearch.core import TensorType
 from passsearch.errors import UserError
 from passsearch.evaluate import Session, open_session
 
@@ -34,6 +37,39 @@ def test_tuned_is_the_winner_of_the_last_kept_run(
         read_candidate(session, TUNED, trust=False)
     shutil.copytree(tuned.run, tmp_path / "passsearch" / "runs" / "kept")
     assert str(read_candidate(session, TUNED, trust=False).pipeline) == tuned.document["best"]["pipeline"]
+
+
+def test_tuned_is_of_the_same_sizes_and_finished(
+    session: Session, tuned: passsearch.TuneResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    file = shutil.copytree(tuned.run, tmp_path / "passsearch" / "runs" / "kept") / "result.json"
+    inputs = {
+        name: TensorType(tuple(kind["shape"]), kind["dtype"])
+        for name, kind in tuned.document["model"]["inputs"].items()
+    }
+    larger = {name: TensorType((8, *kind.shape[1:]), kind.dtype) for name, kind in inputs.items()}
+
+    def winner(**changes: Any) -> str:
+        asked = replace(session, model=replace(session.model, **changes))
+        return str(read_candidate(asked, TUNED, trust=False).pipeline)
+
+    pipeline = tuned.document["best"]["pipeline"]
+    assert winner(inputs=inputs) == pipeline
+    copy = {"sha256": "that of a copy with fixed sizes", "inputs": {}}
+    assert winner(**copy, original=replace(session.model, inputs=inputs)) == pipeline
+    for changes in (
+        {"inputs": larger},
+        {"batch": 8},
+        {"function": "other"},
+        {**copy, "original": replace(session.model, inputs=larger)},
+    ):
+        with pytest.raises(UserError, match="of these sizes"):
+            winner(**changes)
+    result = json.loads(file.read_text())
+    file.write_text(json.dumps({**result, "interrupted": True}))
+    with pytest.raises(UserError, match="last finished run"):
+        winner()
 
 
 def test_a_run_of_another_dialect_is_refused(session: Session, tuned: passsearch.TuneResult, tmp_path: Path) -> None:

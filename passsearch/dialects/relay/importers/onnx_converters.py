@@ -9,7 +9,7 @@
 * ``Unsqueeze`` puts axes that are given from the back to other places, if others are given from the front.
 * ``Softmax`` and ``LogSoftmax`` before operator set 13 flatten the dimensions from the axis on.
 * Refused, because TVM computes something else: ``AveragePool`` and ``MaxPool`` that pad and round their size up, unless
-  the size is whole; ``ConvTranspose`` with automatic padding; ``RoiAlign`` with half pixels; ``Resize`` with scales that
+  the size is whole; ``ConvTranspose`` with automatic padding; ``RoiAlign`` of half pixels; ``Resize`` with scales that
   give no whole size, with ``antialias``, ``axes`` or a policy for the aspect ratio, or to the nearest of asymmetric
   positions other than by rounding down.
 """
