@@ -150,6 +150,7 @@ class Visitor:
         self._process, self._last = self._start(), None
         try:
             self._process.open(self._home / "inputs.npz")
+            self._process.ask("outputs", folder=str(self.outputs))  # binds the inputs
         except EngineFailure as error:
             _log.info("%s does not load again: %s", self.record.spec.name, error)
             self._is_over = True

@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock
 
 from passsearch.core import Failure
-from passsearch.errors import EnvironmentFault, WorkerDied
+from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.machine_health import machine_problem
 from passsearch.evaluate.session import Session
 from passsearch.store import STATES
@@ -98,7 +98,7 @@ class WorkerPool:
         session = self._session
         # It may have been deleted meanwhile. If its run folder was deleted too, nothing of it is made again.
         self._folder.mkdir(exist_ok=True)
-        return Worker(
+        worker = Worker(
             session.toolchain.python,
             bridge=session.dialect.bridge,
             target=session.target,
@@ -110,6 +110,16 @@ class WorkerPool:
             worker_count=session.explorers,
             memory_bytes=session.limits.memory_bytes,
         )
+        # Facts are remembered by the version that was recorded.
+        recorded = session.toolchain
+        if worker.tvm_version not in ("", recorded.tvm_version):
+            worker.close()
+            raise UserError(
+                f"The toolchain `{recorded.name}` was recorded with TVM {recorded.tvm_version} and has "
+                f"{worker.tvm_version} now. "
+                f"Run: passsearch toolchain remove {recorded.name}, and add or install it again."
+            )
+        return worker
 
     def sibling(self) -> "WorkerPool":
         """Return a pool with processes of its own, which shares the folder of states."""

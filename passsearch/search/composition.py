@@ -74,7 +74,7 @@ class Composer:
         self._scheduling = {entry.name: entry for entry in entries if entry.kernel_parameter}
         self._regional = [entry for entry in entries if entry.regional_parameter]
         self._times = KernelTimes(profiler, is_over=self._is_over)
-        self._kept_s = 0.0  # time that is kept for what comes later
+        self._later_s = self._kept_s = 0.0  # time for what comes later, and the part of it that is kept now
         self._combinations = 0.0
         self._unused_s = 0.0  # gains that were left out as too small
         self._log_overheads: list[float] = []  # of whole inferences over the sums of their kernels, by process
@@ -96,7 +96,7 @@ class Composer:
     @contextmanager
     def _keeping_time(self) -> Iterator[None]:
         """Leave time to time kernels in their places: times alone are not enough to choose by."""
-        self._kept_s = CORRECTION_SHARE * self._left_s()
+        self._kept_s = self._later_s
         try:
             yield
         finally:
@@ -141,6 +141,7 @@ class Composer:
             _log.info("kernels take %.3g s in their places", kernels_s)
 
     def _compose(self, pipeline: Pipeline) -> Composition | Failure:
+        self._later_s = CORRECTION_SHARE * self._left_s()
         begin, begin_pipeline = self.cost(pipeline), pipeline
         self._combinations = self._unused_s = 0.0
         if isinstance(begin, Failure):

@@ -174,6 +174,8 @@ def confirm(
             _log.info("no time is left for a further repetition")
             break
     further = _compile_further(evaluator, pairing, results, progress=progress, left_s=left_s)
+    if isinstance(further, Failure):
+        return further
     if further:
         confirmation = _summary(results, further, level=level)
     _log.info("confirmed %s: %s", objective, confirmation.ratio(objective))
@@ -187,8 +189,11 @@ def _compile_further(
     *,
     progress: Callable[[str], None],
     left_s: Callable[[], float],
-) -> list[tuple[FreshCompile, FreshCompile]]:
-    """Compile baseline and candidate in further pairs, which are not timed, as far as the time suffices."""
+) -> list[tuple[FreshCompile, FreshCompile]] | Failure:
+    """Compile baseline and candidate in further pairs, which are not timed, as far as the time suffices.
+
+    A compile that fails, or reaches another IR, is the failure of the candidate; an accident of the machine ends this.
+    """
     if pairing.objective == "compile_time":
         return []  # its repetitions end when compile time is decided
     pair_s = max(result.baseline.wall_s + result.candidate.wall_s for result in results)
@@ -199,6 +204,8 @@ def _compile_further(
         compiles = _compile_all(evaluator, pairing, turn=len(results) + len(pairs), is_timed=False)
         if isinstance(compiles, Failure):
             _log.info("a further compile failed: %s", compiles.reason)
+            if compiles.kind not in ACCIDENTS - {"unstable"}:
+                return compiles
             break
         for compiled in compiles:
             shutil.rmtree(compiled.folder, ignore_errors=True)

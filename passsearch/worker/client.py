@@ -46,7 +46,11 @@ NEAR_LIMIT = 0.8
 
 
 class Worker:
-    """One child process with one compiler. The caller decides about restarts."""
+    """One child process with one compiler. The caller decides about restarts.
+
+    Attributes:
+        tvm_version: Version of the TVM that it has imported; empty for another compiler.
+    """
 
     def __init__(
         self,
@@ -105,13 +109,14 @@ class Worker:
         with contextlib.ExitStack() as on_error:
             on_error.callback(self.close)
             try:
-                self.ask(settings, deadline_s=START_DEADLINE_S)
+                ready = self.ask(settings, deadline_s=START_DEADLINE_S)
             except WorkerDied as error:
                 raise EnvironmentFault(
                     f"The compiler in `{python}` does not start ({error}); its last output is in `{log}`. "
                     "See: passsearch doctor"
                 ) from error
             on_error.pop_all()
+        self.tvm_version = str(ready["tvm_version"])
 
     @property
     def alive(self) -> bool:

@@ -46,7 +46,8 @@ def _answer(verbs: Verbs, request: Request) -> Answer:
     except EnvironmentFault as error:
         return {"environment_fault": str(error)}
     except CompileError as error:
-        return {"error": {"kind": "compile_error", "reason": str(error)[:MOST_REASON]}}
+        # TVM raises memory that has run out as an error like any other.
+        return {"error": {"kind": failure_kind(str(error)), "reason": str(error)[:MOST_REASON]}}
     except OSError as error:
         return {"error": {"kind": "infra", "reason": str(error)[:MOST_REASON]}}
     except MemoryError:
@@ -174,7 +175,8 @@ def main() -> None:
     except UserError as error:
         _write(pipe, {"user_error": str(error)}, request=settings)
         return
-    _write(pipe, {"ready": True, "seconds": time.perf_counter() - start}, request=settings)
+    version = getattr(sys.modules.get("tvm"), "__version__", "")
+    _write(pipe, {"ready": True, "seconds": time.perf_counter() - start, "tvm_version": version}, request=settings)
     folder = Path(settings["states"]) if settings.get("states") else None
     states = StateCache(
         bridge, budget_bytes=settings["budget_bytes"], folder=folder, disk_bytes=settings.get("disk_bytes")

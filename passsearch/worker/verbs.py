@@ -38,6 +38,7 @@ from passsearch.dialects.contract import (
 from passsearch.measure import kernels, outputs, rounds, windows
 from passsearch.measure.mixture import Mixture
 from passsearch.measure.processor import pin_process
+from passsearch.worker.failure_kinds import failure_kind
 from passsearch.worker.state_cache import StateCache, resident_bytes
 
 Request: TypeAlias = Mapping[str, Any]
@@ -45,6 +46,9 @@ Answer: TypeAlias = dict[str, Any]
 
 FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check", "variants", "places", "profile"})
 """Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
+
+HALF_LIMIT = 2**-7
+"""Largest deviation of a kernel's outputs in 16 bits, as a share of the largest: eight roundings of float16."""
 
 
 class StateMissing(Exception):
@@ -198,13 +202,11 @@ class Verbs:
         answers = [self._variant(kernel, step, copies) for step in request["steps"]]
         # Many settings lead to one schedule, which is built and timed once.
         distinct = {answer.digest: answer for answer in answers if not isinstance(answer, str)}
-        build_s = {digest: _seconds_of(executable.build) for digest, executable in distinct.items()}
-        expected = next(iter(distinct.values())).outputs() if distinct else []
-        agreeing = [
-            executable
-            for executable in distinct.values()
-            if outputs.largest_deviation(executable.outputs(), expected) <= request["limit"]
-        ]
+        build_s = {digest: _build_s(executable) for digest, executable in distinct.items()}
+        built = [executable for digest, executable in distinct.items() if not isinstance(build_s[digest], str)]
+        expected = built[0].outputs() if built else []
+        limit = max((HALF_LIMIT for each in expected if each.dtype.itemsize == 2), default=request["limit"])
+        agreeing = [each for each in built if outputs.largest_deviation(each.outputs(), expected) <= limit]
         samples = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
         times = {executable.digest: runs for executable, runs in zip(agreeing, samples, strict=True)}
         return {"variants": [_variant_answer(answer, times, build_s) for answer in answers]}
@@ -231,7 +233,7 @@ class Verbs:
             scheduled, _ = self._apply(kernel, _pass(step["pass"]), request=step)
             return self._bridge.open_kernel(scheduled, copies)
         except CompileError as error:
-            return str(error)
+            return _reason(error)
 
     def do_consume(self, request: Request) -> Answer:
         """Run all artifacts in long windows while the parent reads its meter."""
@@ -294,19 +296,33 @@ def _function(text: str) -> Callable[..., Any]:
     return function
 
 
-def _seconds_of(work: Callable[[], None]) -> float:
+def _build_s(executable: KernelExecutable) -> float | str:
+    """Build a kernel; return the seconds that its code took to generate, or the reason why that failed."""
     start = time.perf_counter()
-    work()
+    try:
+        executable.build()
+    except CompileError as error:
+        return _reason(error)
     return time.perf_counter() - start
 
 
+def _reason(error: CompileError) -> str:
+    """Return why a schedule failed; what is no fault of the schedule, such as too little memory, is raised again."""
+    if failure_kind(str(error)) != "compile_error":
+        raise error
+    return str(error)
+
+
 def _variant_answer(
-    variant: KernelExecutable | str, times: Mapping[str, Sequence[float]], build_s: Mapping[str, float]
+    variant: KernelExecutable | str, times: Mapping[str, Sequence[float]], build_s: Mapping[str, float | str]
 ) -> Answer:
     """Return the fastest run of a variant, with all runs and the time that its code took to generate."""
     if isinstance(variant, str):
         return {"reason": variant}
-    about = {"digest": variant.digest, "build_s": round(build_s[variant.digest], 4)}
+    seconds = build_s[variant.digest]
+    if isinstance(seconds, str):
+        return {"digest": variant.digest, "reason": seconds}
+    about = {"digest": variant.digest, "build_s": round(seconds, 4)}
     if variant.digest not in times:
         return {**about, "reason": "other outputs than the first variant"}
     samples = times[variant.digest]

@@ -1,5 +1,6 @@
 """The lock of a device that several searches share, and restarts of the compiling process."""
 
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread, Timer
 from types import SimpleNamespace
@@ -8,8 +9,11 @@ from typing import Any, cast
 import pytest
 from filelock import FileLock
 
-from passsearch.evaluate import Session, WorkerLimits
+from passsearch.errors import UserError
+from passsearch.evaluate import Session, WorkerLimits, open_session
 from passsearch.evaluate.pool import WorkerPool
+from passsearch.frontends import resolve
+from passsearch.toolchain import Toolchain
 from passsearch.worker import Worker
 
 
@@ -72,3 +76,10 @@ def test_a_compiler_is_started_again_when_its_starting_thread_has_ended(pool: Wo
     thread.join()
     assert started[0].alive and pool.compiler() is not started[0]
     assert pool.compiler() is pool.compiler()
+
+
+def test_a_toolchain_whose_tvm_was_replaced_is_not_used(relax: Toolchain, tiny_network: Path, tmp_path: Path) -> None:
+    session = open_session(resolve(tiny_network, folder=tmp_path), toolchain=relax.name, target=None)
+    earlier = replace(session, toolchain=replace(session.toolchain, tvm_version="0.26.0"))
+    with pytest.raises(UserError, match=r"recorded with TVM 0\.26\.0 .* passsearch toolchain remove"):
+        WorkerPool(earlier, tmp_path / "pool").compiler()

@@ -47,6 +47,16 @@ def test_recorded_results_are_read(result: dict[str, Any]) -> None:
     assert schema_problem(result) == ""
 
 
+def test_a_result_without_a_composition_is_read_with_the_reason() -> None:
+    result = copy.deepcopy(RESULTS[0])
+    failure = {"kind": "timeout", "stage": "measure", "step": "", "reason": "the search ended too early"}
+    result["composition"] = {"failure": failure}
+    assert schema_problem(result) == ""
+    assert "the search ended too early" in " ".join(result_text(result).split())
+    result["composition"] = {"kernels": 3}
+    assert schema_problem(result)
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(PLACES), st.sampled_from(VALUES))
 @example((0, ("best", "outputs", "deviation")), None)

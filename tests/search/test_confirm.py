@@ -237,6 +237,14 @@ class OtherLater(SimulatedEvaluator):
         return replace(fresh, digest="another") if key.startswith("fresh-3-") and key.endswith("-best") else fresh
 
 
+@pytest.mark.parametrize("kind", ["unstable", "crash", "infra"])
+def test_a_compile_that_was_not_timed_and_fails_counts_unless_the_machine_is_to_blame(kind: FailureKind) -> None:
+    evaluator = FailingCompile(Machine(Noise(), 3), {"Fast": 2.0}, turn=3, kind=kind)
+    options = {"baseline": BASELINE, "twin": Path("root"), "repetitions": 2, "objective": "throughput"}
+    outcome = confirm(evaluator, FAST, progress=lambda _: None, **options)  # type: ignore[arg-type]
+    assert isinstance(outcome, Failure) == (kind != "infra")
+
+
 def test_a_compile_that_was_not_timed_counts_for_reproducibility() -> None:
     confirmation = confirmed(OtherLater(Machine(Noise(), 3), {"Fast": 2.0}), repetitions=2)
     assert confirmation.repetitions < 4 == len(confirmation.compile_s) and not confirmation.reproducible

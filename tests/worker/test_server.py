@@ -10,7 +10,8 @@ from unittest.mock import Mock, create_autospec
 import numpy as np
 import pytest
 
-from passsearch.dialects.contract import Artifact
+from passsearch.core import PassSpec
+from passsearch.dialects.contract import Artifact, CompileError
 from passsearch.worker.server import _answer
 from passsearch.worker.state_cache import StateCache
 from passsearch.worker.verbs import Verbs
@@ -81,6 +82,68 @@ def test_the_device_memory_of_a_build_has_no_other_build_in_it(
     request = {"verb": "verify", "device": device, "inputs": {}, "cases": [1, 2], "outputs": str(tmp_path / "o.npz")}
     answers = [_answer(verbs, {**request, "folder": str(tmp_path / name)}) for name in ("300", "100")]
     assert [answer["device_bytes"] for answer in answers] == [first, second]
+
+
+class Schedules:
+    """A bridge of kernels that are named after what they do."""
+
+    class Kernel:
+        def __init__(self, name: str) -> None:
+            self.digest = name
+
+        def build(self) -> None:
+            if self.digest.startswith("refused"):
+                raise CompileError(self.digest)
+
+        def run(self) -> None: ...
+
+        def event_time_s(self) -> None: ...
+
+        def outputs(self) -> list[Any]:
+            dtype, _, error = self.digest.partition(" off by ")
+            return [np.ones(4, dtype) * (1 + float(error or 0))]
+
+    def threads(self) -> int:
+        return 1
+
+    def isolate(self, module: object, name: str) -> str:
+        return name
+
+    def argument_copies(self, cold_bytes: int, device: str) -> None: ...
+
+    def apply(self, module: object, step: PassSpec, *, factory: str) -> str:
+        return step.name
+
+    def open_kernel(self, module: str, copies: None) -> Kernel:
+        return self.Kernel(module)
+
+
+def _variants(*names: str) -> dict[str, Any]:
+    states = create_autospec(StateCache, instance=True, bridge=Schedules())
+    plan = {"first_rounds": 1, "rounds": 2, "margin": 2.0, "longest_s": 1.0, "attempts": 1}
+    steps = [{"pass": {"name": name, "arguments": {}}, "factory": "any"} for name in names]
+    request = {"verb": "variants", "state": "s", "kernel": "k", "steps": steps, "limit": 1e-4, "plan": plan}
+    return _answer(Verbs(states), {**request, "cold_bytes": 0, "device": "cpu"})
+
+
+def test_a_schedule_that_does_not_build_spoils_no_other() -> None:
+    good, refused = _variants("float32", "refused: too much shared memory")["variants"]
+    assert good["seconds"] > 0 and refused["reason"] == "refused: too much shared memory"
+    assert _variants("float32", "refused: std::bad_alloc")["error"]["kind"] == "oom", "which is no fact"
+
+
+def test_outputs_of_a_schedule_may_differ_by_roundings_of_their_type() -> None:
+    half = _variants("float16", "float16 off by 0.002", "float16 off by 0.1")["variants"]
+    assert ["seconds" in each for each in half] == [True, True, False]
+    single = _variants("float32", "float32 off by 0.002")["variants"]
+    assert "other outputs" in single[1]["reason"]
+
+
+def test_memory_that_runs_out_in_the_compiler_is_no_fault_of_the_candidate() -> None:
+    states = create_autospec(StateCache, instance=True, bridge=Mock())
+    states.bridge.phase.side_effect = CompileError("InternalError: std::bad_alloc")
+    request = {"verb": "apply", "state": "s", "pass": {"name": "p", "arguments": {}}, "phases": ["loops"]}
+    assert _answer(Verbs(states), request)["error"]["kind"] == "oom"
 
 
 def test_device_memory_is_unknown_where_another_program_gives_back_more_than_the_build_takes(tmp_path: Path) -> None:

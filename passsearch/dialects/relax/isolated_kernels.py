@@ -11,8 +11,10 @@ from tvm import relax, tirx
 from tvm.s_tir.stmt import SBlock
 
 from passsearch.core import MAIN, TensorType
-from passsearch.dialects.contract import Array, Kernel, KernelExecutable, random_inputs
+from passsearch.dialects.contract import Array, CompileError, Kernel, KernelExecutable, random_inputs
 from passsearch.dialects.relax.entries import entries
+from passsearch.dialects.relax.errors import COMPILER_ERRORS
+from passsearch.dialects.shared import error_line
 
 CALL = "relax.call_tir"
 
@@ -129,10 +131,17 @@ class IsolatedKernel(KernelExecutable):
         self._turn = 0
 
     def build(self) -> None:
-        """Generate the kernel's code, in memory."""
+        """Generate the kernel's code, in memory.
+
+        Raises:
+            CompileError: TVM refuses, for example a tile that needs more memory than a block of threads may share.
+        """
         # The function that compiles CUDA code reads the architecture from the current target.
-        with self._target:
-            library = tvm.tirx.build(tvm.IRModule({"kernel": self._function}), target=self._target)
+        try:
+            with self._target:
+                library = tvm.tirx.build(tvm.IRModule({"kernel": self._function}), target=self._target)
+        except COMPILER_ERRORS as error:
+            raise CompileError(error_line(error)) from error
         self._run, self._arguments = library["kernel"], self._copies.sets(self._call)
         if self._copies.device.type != "cpu":
             self._timer = library.time_evaluator("kernel", self._copies.device, number=EVENT_RUNS)
