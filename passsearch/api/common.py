@@ -233,7 +233,7 @@ def _last_run(session: Session) -> Path:
     for folder in sorted(folders, key=lambda folder: -(folder / "log.jsonl").stat().st_mtime):
         with suppress(UserError):  # a run without a result
             result = read_result(folder)
-            found = result["toolchain"]["name"], result["target"], result["interrupted"]
+            found = result["toolchain"]["name"], result["target"], result.get("interrupted", False)
             if found == (toolchain.name, session.target, False) and _is_of(result["model"], session.model):
                 return folder
     raise UserError(
@@ -244,7 +244,7 @@ def _last_run(session: Session) -> Path:
 
 
 def _is_of(tuned: Mapping[str, Any], model: ModelFile) -> bool:
-    """Return whether a result is of this network, as the user called it."""
+    """Return whether a result is of this network, function and sizes, or of the file that this one is a copy of."""
     if model.original is not None and _is_of(tuned, model.original):
         return True
     function = model.function or ("" if model.cases else MAIN)
@@ -252,8 +252,8 @@ def _is_of(tuned: Mapping[str, Any], model: ModelFile) -> bool:
     return bool(
         (tuned["sha256"], tuned.get("function", function)) == (model.sha256, function)
         and len(tuned.get("cases", ())) == len(model.cases)  # their types are complete after the import only
-        and model.batch in (None, tuned["batch"])
-        and sizes == {name: tuned["inputs"].get(name, {}).get("shape") for name in sizes}
+        and model.batch in (None, tuned.get("batch"))
+        and sizes == {name: tuned.get("inputs", {}).get(name, {}).get("shape") for name in sizes}
     )
 
 

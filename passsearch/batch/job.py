@@ -48,8 +48,8 @@ class BatchJob(ABC):
         """True if the job's result is there and nothing is left to do."""
 
     @property
-    def leftover(self) -> str:
-        """Why a result that is there is not enough; empty if it is, or if there is none."""
+    def unfinished_reason(self) -> str:
+        """Why the result that is there is not enough; empty if it is enough or there is none."""
         return ""
 
     @abstractmethod
@@ -105,17 +105,14 @@ class TuneJob(BatchJob):
     @property
     def is_finished(self) -> bool:
         """True if the run has a result by these limits, of these files; larger limits continue it."""
-        return self.result is not None and not self.leftover
+        result = self.result
+        return result is not None and not self._reason_against(result)
 
     @property
-    def leftover(self) -> str:
-        """Why a result that is there is not enough; empty if it is."""
+    def unfinished_reason(self) -> str:
+        """Why the result that is there is not enough; empty if it is enough or there is none."""
         result = self.result
-        if result is None:
-            return ""
-        if self._limits_grew(result):
-            return "finished by smaller limits"
-        return "finished before its network or its passes changed" if self._files_changed() else ""
+        return "" if result is None else self._reason_against(result)
 
     def run(self, progress: Progress) -> bool:
         """Search; return False if it was interrupted."""
@@ -132,11 +129,13 @@ class TuneJob(BatchJob):
         )
         return not result.document["interrupted"]
 
-    def _files_changed(self) -> bool:
-        """Return whether a file that decides the result was written after the result."""
+    def _reason_against(self, result: Mapping[str, Any]) -> str:
+        if self._limits_grew(result):
+            return "finished by smaller limits"
         files = [Path(self.network.model), *map(Path, self.options.get("catalogs", ()))]
-        result = (self.folder / RESULT).stat().st_mtime
-        return any(file.is_file() and file.stat().st_mtime > result for file in files)
+        finished_at = (self.folder / RESULT).stat().st_mtime
+        is_outdated = any(_written_at(file) > finished_at for file in files)
+        return "finished before its network or its passes changed" if is_outdated else ""
 
     def _limits_grew(self, result: Mapping[str, Any]) -> bool:
         # Those of `run.json`, for results of earlier versions, are of the newest start, which may have been cut off.
@@ -147,6 +146,12 @@ class TuneJob(BatchJob):
         # No time limit is the largest one.
         longer = earlier is not None and (timeout is None or timeout > earlier)
         return bool(longer or self.options.get("trials", USUAL_TRIALS) > limits.get("trials", 0))
+
+
+def _written_at(path: Path) -> float:
+    """Return when a file, or the newest file of a folder, was written; 0 if there is none."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
 
 
 def read_document(file: Path) -> Mapping[str, Any] | None:

@@ -209,11 +209,13 @@ def _slurm_parameters(fields: Fields, options: Mapping[str, Json]) -> dict[str, 
 
 
 def for_comparison(device: Device, options: Mapping[str, Json]) -> Device:
-    """Return a device for a comparison, whose time does not depend on that of a search, and which does not resume.
+    """Return a device with a day as its time limit, unless the file states one.
+
+    A comparison has no time limit of its own, and does not resume.
 
     Args:
         device: The device of a search.
-        options: Options of the search, from whose time limit that of the job comes unless the file states one.
+        options: Options of the search, from which the usual time limit of its job comes.
     """
     is_stated = device.slurm.get("time") != _minutes(options)
     return device if is_stated else replace(device, slurm={**device.slurm, "time": _DAY_MIN})

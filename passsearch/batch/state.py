@@ -110,14 +110,15 @@ def _judge(
     if report.state == FAILED:
         return FAILED, report.reason
     if report.state == FINISHED:
-        return INTERRUPTED, job.leftover or "its result is gone or cannot be read"
+        return INTERRUPTED, job.unfinished_reason or "its result is gone or cannot be read"
     return INTERRUPTED, "ended by a signal" if report.state == INTERRUPTED else f"killed while {report.state}"
 
 
 def _has_ended(submission: Submission, report: Report | None, in_queue: QueueState) -> bool:
     """Return whether a job that its queue cannot see from here has reported its end."""
-    begun = report is not None and report.starts > submission.starts
-    return begun and not in_queue.is_seen and report is not None and report.state in (FAILED, FINISHED, INTERRUPTED)
+    if in_queue.is_seen or report is None or report.starts <= submission.starts:
+        return False
+    return report.state in (FAILED, FINISHED, INTERRUPTED)
 
 
 def _unfinished(submission: Submission, report: Report | None, in_queue: QueueState) -> tuple[str, str]:

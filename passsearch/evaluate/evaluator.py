@@ -214,7 +214,8 @@ class WorkerEvaluator:
 
     def in_places(self, candidates: Sequence[Candidate]) -> tuple[PlaceTimes, ...]:
         """Time all kernels of candidates where their network calls them; see ``KernelProfiler.in_places``."""
-        if self.session.cannot_run_reason:
+        # A GPU runs kernels later than their calls, so no call has a time of its own.
+        if self.session.cannot_run_reason or self.session.device_kind != "cpu":
             return ()
         self._drop_others()
         built = [self._build_files(candidate) for candidate in candidates]

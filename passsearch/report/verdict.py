@@ -96,7 +96,7 @@ def compile_time_claim(ratio: Mapping[str, Any] | None, baseline: str) -> str:
     if not interval or None in interval:
         if value == 1:  # the baseline itself
             return ""
-        return f"compiled {format_ratio(ratio)} times as fast in one compile each, which is no claim"
+        return f"compiled {format_ratio(ratio)} times as fast; one compile of each proves nothing"
     if interval[0] > 1:
         return f"compiles {format_ratio(ratio)} times faster"
     if interval[1] < 1:

@@ -46,7 +46,7 @@ MOST_CORRECTIONS = 2
 """Number of times that all is decided again by times of kernels in their places."""
 
 CORRECTION_SHARE = 0.3
-"""Share of the time left that no schedule is tried in, so that kernels can be timed in their places."""
+"""Share of the time left at the beginning of a composition that is kept to time kernels in their places."""
 
 _log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Composer:
         self._scheduling = {entry.name: entry for entry in entries if entry.kernel_parameter}
         self._regional = [entry for entry in entries if entry.regional_parameter]
         self._times = KernelTimes(profiler, is_over=self._is_over)
-        self._later_s = self._kept_s = 0.0  # time for what comes later, and the part of it that is kept now
+        self._later_s = self._kept_s = 0.0  # to keep for kernels in their places, and what is withheld now
         self._combinations = 0.0
         self._unused_s = 0.0  # gains that were left out as too small
         self._log_overheads: list[float] = []  # of whole inferences over the sums of their kernels, by process
@@ -245,7 +245,7 @@ class Composer:
         lost_s = {
             kernel: kernel.calls * (seconds[kernel.digest] - kernel.operations / peak)
             for kernel in timed
-            if kernel.operations  # only sums of products are tiled; other kernels have one schedule
+            if kernel.operations  # only sums of products are tiled or have several rules
         }
         total_s = math.fsum(kernel.calls * seconds[kernel.digest] for kernel in timed)
         for kernel in sorted(lost_s, key=lambda kernel: -lost_s[kernel]):

@@ -15,7 +15,7 @@ SAME_BINARY = Ratio(1.0, Interval(1.0, 1.0))
 """Ratio of a binary to itself, whatever pipelines made the two."""
 
 LEAST_BYTES = 1 << 20
-"""Least memory that is told apart: an artifact may fit into memory that its process had already, and then reads 0."""
+"""Smallest memory that counts; an artifact that fits into memory that its process had already reads 0."""
 
 
 @dataclass(frozen=True)

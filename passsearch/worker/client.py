@@ -267,7 +267,8 @@ class Worker:
 
 def _wait_for_end(fork: int) -> None:
     """Wait until a fork that has answered has ended, because it gives back memory, that of a GPU too, only then."""
-    with contextlib.suppress(OSError):  # it has ended already, or this system has no such descriptors
+    # It has ended already, or the kernel (OSError) or this build of Python (AttributeError) has no such descriptors.
+    with contextlib.suppress(OSError, AttributeError):
         descriptor = os.pidfd_open(fork)
         try:
             with selectors.DefaultSelector() as selector:

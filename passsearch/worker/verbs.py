@@ -173,7 +173,7 @@ class Verbs:
         # The executable still holds the memory that it ran in: TVM's allocator returns none.
         left_bytes = self._bridge.free_device_bytes(request["device"])
         taken_bytes = 0 if free_bytes is None or left_bytes is None else free_bytes - left_bytes
-        # Less than none was taken where another program gave back memory meanwhile.
+        # If the free memory did not fall, another program gave memory back meanwhile, and the difference says nothing.
         device_bytes = taken_bytes if taken_bytes > 0 else None
         return {**answer, "peak_rss": max(0, peak_bytes - before_bytes), "device_bytes": device_bytes}
 
@@ -195,7 +195,7 @@ class Verbs:
         return {"regions": _function(request["function"])(self._module(request))}
 
     def do_variants(self, request: Request) -> Answer:
-        """Schedule one kernel of a state in several ways, and time each that computes what the first one computes."""
+        """Schedule one kernel of a state in several ways, and time each that computes what the first does."""
         cores = pin_process(self._bridge.threads())
         kernel = self._bridge.isolate(self._module(request), request["kernel"])
         copies = self._bridge.argument_copies(request["cold_bytes"], request["device"])
@@ -205,7 +205,8 @@ class Verbs:
         build_s = {digest: _build_s(executable) for digest, executable in distinct.items()}
         built = [executable for digest, executable in distinct.items() if not isinstance(build_s[digest], str)]
         expected = built[0].outputs() if built else []
-        limit = max((HALF_LIMIT for each in expected if each.dtype.itemsize == 2), default=request["limit"])
+        has_halves = any(each.dtype.itemsize == 2 for each in expected)
+        limit = max(HALF_LIMIT, request["limit"]) if has_halves else request["limit"]
         agreeing = [each for each in built if outputs.largest_deviation(each.outputs(), expected) <= limit]
         samples = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
         times = {executable.digest: runs for executable, runs in zip(agreeing, samples, strict=True)}

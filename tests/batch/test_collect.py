@@ -92,10 +92,10 @@ def test_a_network_that_was_written_after_its_result_makes_the_run_unfinished(fi
     job = replace(job, network=replace(job.network, model=str(network)))
     network.write_bytes(b"old")
     os.utime(network, (0, 0))
-    assert job.is_finished and not job.leftover
+    assert job.is_finished and not job.unfinished_reason
     later = (job.folder / "result.json").stat().st_mtime + 1
     os.utime(network, (later, later))
-    assert not job.is_finished and "network" in job.leftover
+    assert not job.is_finished and "network" in job.unfinished_reason
     assert other.is_finished
 
 
@@ -117,6 +117,8 @@ def test_a_comparison_has_a_day_unless_the_file_states_a_limit(file: Path) -> No
     jobs = tune_jobs(read_jobs(file))
     assert {job.device.slurm["time"] for job in jobs} == {17}
     assert {job.device.slurm["time"] for job in cross_jobs(jobs)} == {24 * 60}
+    file.write_text(text.replace("big: {", "big: {minutes: 30, ").replace("small: {", "small: {minutes: 30, "))
+    assert {job.device.slurm["time"] for job in cross_jobs(tune_jobs(read_jobs(file)))} == {30}
 
 
 def test_an_interrupted_run_is_no_result(file: Path) -> None:

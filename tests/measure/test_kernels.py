@@ -48,6 +48,15 @@ def test_the_fastest_run_counts_and_far_slower_variants_leave_after_the_first_ro
     assert (slow.runs, fast.runs, near.runs) == (3, 7, 7)
 
 
+def test_events_of_a_device_replace_the_clock() -> None:
+    class OnDevice(TimedKernel):
+        def event_time_s(self) -> float:  # type: ignore[override]
+            return self.seconds
+
+    plan = VariantPlan(first_rounds=1, rounds=2, attempts=1)
+    assert time_variants([OnDevice(0.5, Clock())], plan) == [[0.5, 0.5]]  # type: ignore[list-item]
+
+
 def test_no_variant_is_no_time() -> None:
     assert time_variants([], VariantPlan(attempts=1)) == []
 

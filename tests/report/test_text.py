@@ -213,7 +213,7 @@ def test_verdict_is_one_sentence(result: dict[str, Any], verdict: dict[str, Any]
             {"ratio": 0.909, "interval": [0.009, 92.0]},
             "undecided in compile time against O3: 0.909, with an interval too wide to say anything",
         ),
-        ({"ratio": 3.0, "interval": None}, "compiled 3.00 times as fast in one compile each, which is no claim"),
+        ({"ratio": 3.0, "interval": None}, "compiled 3.00 times as fast; one compile of each proves nothing"),
     ],
 )
 def test_compile_time_claim_follows_its_interval(result: dict[str, Any], ratio: dict[str, Any], expected: str) -> None:

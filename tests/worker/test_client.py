@@ -1,6 +1,8 @@
 """A real worker process with a bridge that crashes, hangs and answers on demand."""
 
+import contextlib
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,9 +47,11 @@ def test_an_exception_is_an_answer_with_its_last_line(worker: Worker) -> None:
     assert answer == {"error": {"kind": "compile_error", "reason": "ValueError: the cause"}}
 
 
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs a Python with descriptors of processes")
 def test_a_fork_has_given_back_its_memory_when_its_answer_arrives(worker: Worker) -> None:
     (fork,) = worker.ask(check("slow-end"), deadline_s=30)["problems"]
-    assert not Path("/proc", fork).exists() or "zombie" in Path("/proc", fork, "status").read_text()
+    with contextlib.suppress(OSError):  # the usual case: it is gone
+        assert "zombie" in Path("/proc", fork, "status").read_text()
 
 
 @pytest.mark.parametrize(

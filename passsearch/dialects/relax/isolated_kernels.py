@@ -91,7 +91,8 @@ class ArgumentCopies:
         """Return arguments and results for a call; the lists differ in the copies of constants."""
         arguments = list(call.args[1].fields)
         size = sum(_bytes(argument.ty) for argument in arguments if _is_constant(argument))
-        number = min(1 + math.ceil(self._cold_bytes / size), MOST_COPIES) if 0 < size < self._cold_bytes else 1
+        is_cold = self.device.type == "cpu" and 0 < size < self._cold_bytes  # on a GPU only the first copy is timed
+        number = min(1 + math.ceil(self._cold_bytes / size), MOST_COPIES) if is_cold else 1
         results = [tvm.runtime.empty(kind.shape, kind.dtype, self.device) for kind in _output_types(call)]
         columns = [
             self._copies(argument.value.numpy(), number)

@@ -41,7 +41,7 @@ def ScheduleGPU(  # noqa: N802
         target = tvm.target.Target.current(allow_none=False)
         if "gpu" not in target.keys:
             return module
-        # FuseTIR makes functions of the groups of FuseOps. After the schedule it would drop it (``fuse_tir.cc``).
+        # FuseTIR makes functions of the groups of FuseOps. Behind this pass it would remove schedules (``fuse_tir.cc``).
         module = relax.transform.FuseTIR()(module).clone()
         scheduled = {}
         for name, function in module.functions_items():
@@ -59,8 +59,7 @@ def ScheduleGPU(  # noqa: N802
 def _schedule(function: Any, target: Any, *, rule: str | None, tile: str | None) -> Any:
     """Return a function as the first rule that fits schedules it; itself if none fits."""
     for each in _rules(rule=rule, tile=tile):
-        is_own = rule is not None and type(each).__name__ == rule
-        if isinstance(each, gpu.GeneralReduction) and not is_own and _sums_products(function):
+        if isinstance(each, gpu.GeneralReduction) and rule != "GeneralReduction" and _sums_products(function):
             continue
         found = each.apply(function, target, False)
         if found is not None:

@@ -163,10 +163,11 @@ def _fits(call: Any) -> bool:
     is_plain = attributes.groups == 1 and {int(step) for step in (*attributes.strides, *attributes.dilation)} == {1}
     if not (is_plain and isinstance(weights, tvm.ir.GenericConst) and all(map(_is_static, (data.ty, call.ty)))):
         return False
+    if (attributes.data_layout, attributes.kernel_layout) != ("NHWC", "HWIO"):
+        return False
     height, width, inputs, outputs = (int(extent) for extent in weights.ty.shape.values)
     return bool(
         str(data.ty.dtype) == str(call.ty.dtype) == "float32"
-        and (attributes.data_layout, attributes.kernel_layout) == ("NHWC", "HWIO")
         and (height, width) == (KERNEL, KERNEL)
         and min(inputs, outputs) > 1
     )

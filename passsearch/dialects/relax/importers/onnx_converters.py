@@ -116,7 +116,10 @@ class ConvTranspose(onnx_frontend.ConvTranspose):  # type: ignore[misc]
                 for size, length, stride, dilation, extra, output in zip(*columns, strict=True)
             ]
             if min(widths) < 0:
-                raise NotImplementedError("Operator ConvTranspose is not supported with a larger output_shape")
+                raise NotImplementedError(
+                    "Operator ConvTranspose is not supported with an output_shape larger than without padding; "
+                    "give it output_padding"
+                )
             kept = {name: value for name, value in attr.items() if name not in ("output_shape", "auto_pad")}
             attr = {**kept, "pads": _pads(widths, more_after=attr.get("auto_pad") == b"SAME_UPPER")}
         return super()._impl_v1(bb, inputs, attr, params)
