@@ -41,7 +41,7 @@ def ScheduleGPU(  # noqa: N802
         target = tvm.target.Target.current(allow_none=False)
         if "gpu" not in target.keys:
             return module
-        # FuseTIR makes functions of the groups of FuseOps. Behind this pass it would remove schedules (``fuse_tir.cc``).
+        # FuseTIR makes functions of the groups of FuseOps. After this pass it would drop schedules (``fuse_tir.cc``).
         module = relax.transform.FuseTIR()(module).clone()
         scheduled = {}
         for name, function in module.functions_items():
