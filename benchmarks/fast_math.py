@@ -114,11 +114,12 @@ def time_builds(model: str, *libraries: str) -> dict[str, Any]:
     from tvm import relax
 
     from passsearch.dialects import cuda_libraries
+    from passsearch.dialects.contract import random_inputs
 
     cuda_libraries.load_runtime("cc")
     device = tvm.cuda(0)
-    values = [_random(each) for each in onnx.load(model, load_external_data=False).graph.input]
-    inputs = [tvm.runtime.tensor(value, device) for value in values]
+    types = {each.name: _type(each) for each in onnx.load(model, load_external_data=False).graph.input}
+    inputs = [tvm.runtime.tensor(value, device) for value in random_inputs(types, seed=0).values()]
     machines = {
         mode: relax.VirtualMachine(tvm.runtime.load_module(library), device)
         for mode, library in zip(MODES, libraries, strict=True)
@@ -144,17 +145,14 @@ def time_builds(model: str, *libraries: str) -> dict[str, Any]:
     }
 
 
-def _random(value: Any) -> Any:
-    import numpy as np
+def _type(value: Any) -> Any:
     import onnx
 
+    from passsearch.core import TensorType
+
     tensor = value.type.tensor_type
-    shape = [each.dim_value for each in tensor.shape.dim]
-    kind = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-    rng = np.random.default_rng(0)
-    if np.issubdtype(kind, np.floating):
-        return rng.standard_normal(shape).astype(kind)
-    return rng.integers(0, 2, shape).astype(kind)
+    shape = tuple(each.dim_value for each in tensor.shape.dim)
+    return TensorType(shape, str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)))
 
 
 def _flat(outputs: Any) -> Any:

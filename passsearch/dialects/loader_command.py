@@ -7,6 +7,7 @@ Standard library and numpy only, Python 3.8 on: an exported folder holds a copy 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -25,6 +26,12 @@ MAIN = "main"
 """Name of the entry function of a network that has one."""
 
 CPP_LOADER = "run_model.cc"
+
+
+def own_device() -> str:
+    """Return the device that the pipeline beside this file builds for."""
+    target = str(json.loads((HERE / "pipeline.json").read_text())["target"])
+    return "cuda" if "cuda" in target or "nvidia/" in target else "cpu"
 
 
 def example_folder(folder: Path, entry: str) -> Path:

@@ -1,7 +1,7 @@
 """One-line messages for networks that TVM's importers refuse. Needs no TVM."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from passsearch.dialects.contract import ModelSource
@@ -52,6 +52,15 @@ def refusal_message(source: ModelSource, reason: str) -> str:
         f"Cannot import `{source.path.name}`: TVM's importer of {source.format} has no operator `{names[0]}`{rest}; "
         f"{_way_round(source, names)}, or add a TVM that has it: passsearch toolchain add NAME --python PATH"
     )
+
+
+def refuse_unread_resize(attributes: Mapping[str, Any]) -> None:
+    """Refuse a Resize of ONNX with an option that neither importer reads."""
+    unread = [name for name in ("antialias", "axes") if attributes.get(name)]
+    if attributes.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
+        unread.append("keep_aspect_ratio_policy")
+    if unread:
+        raise NotImplementedError(f"Operator Resize is not supported with {unread[0]}; resize all axes without it")
 
 
 def naming_operator(convert: Callable[..., Any], errors: tuple[type[Exception], ...]) -> Callable[..., Any]:

@@ -214,19 +214,18 @@ class Verbs:
 
     def do_places(self, request: Request) -> Answer:
         """Time all kernels of artifacts, which run in turns, where the network calls them."""
-        executables = [self._open(folder, request) for folder in request["folders"]]
-        cores = pin_process(self._bridge.threads())
-        plan, types = kernels.PlacePlan(**request["plan"]), _types(request["inputs"])
-        places = kernels.time_places(executables, plan, types=types, cores=cores)
-        return {"places": [each and asdict(each) for each in places]}
+        return {"places": self._time_kernels(kernels.time_places, request)}
 
     def do_profile(self, request: Request) -> Answer:
         """Time every call of artifacts, which run in turns, and their whole inferences."""
+        return {"profiles": self._time_kernels(kernels.profile_networks, request)}
+
+    def _time_kernels(self, time_networks: Callable[..., Sequence[Any]], request: Request) -> list[Answer | None]:
+        """Time the kernels of all artifacts; ``None`` for one whose runtime does not tell kernels apart."""
         executables = [self._open(folder, request) for folder in request["folders"]]
         cores = pin_process(self._bridge.threads())
         plan, types = kernels.PlacePlan(**request["plan"]), _types(request["inputs"])
-        profiles = kernels.profile_networks(executables, plan, types=types, cores=cores)
-        return {"profiles": [profile and asdict(profile) for profile in profiles]}
+        return [each and asdict(each) for each in time_networks(executables, plan, types=types, cores=cores)]
 
     def _variant(self, kernel: Module, step: Request, copies: ArgumentCopies) -> KernelExecutable | str:
         """Return a kernel as one pass schedules it, or the reason why that failed."""

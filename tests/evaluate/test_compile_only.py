@@ -48,7 +48,7 @@ def test_compile_time_is_searched_without_the_device(
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "outputs not checked" in done.stdout
-    loader = "import run_model; print(run_model.own_device())"
+    loader = "import loader_command; print(loader_command.own_device())"
     device = subprocess.run([str(cuda_relax.python), "-c", loader], cwd=folder, capture_output=True, text=True)
     assert device.stdout.strip() == "cuda", device.stderr
     audited = short_plans.audit(tmp_path / "run", confirm=2)

@@ -7,7 +7,6 @@ in C++ for processors.
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,12 +34,6 @@ def load(folder: str | Path, device: str = "cpu", function: str = "main") -> Any
     return run
 
 
-def own_device() -> str:
-    """Return the device that the pipeline beside this file builds for."""
-    target = str(json.loads((loader_command.HERE / "pipeline.json").read_text())["target"])
-    return "cuda" if "cuda" in target or "nvidia/" in target else "cpu"
-
-
 def flatten(outputs: Any) -> list[Any]:
     """Return the arrays of nested tuples in order."""
     if isinstance(outputs, tvm.runtime.Tensor):
@@ -56,4 +49,4 @@ def compile_options() -> list[str]:
 
 
 if __name__ == "__main__":
-    loader_command.main(partial(load, device=own_device()), compile_options)
+    loader_command.main(partial(load, device=loader_command.own_device()), compile_options)

@@ -6,7 +6,6 @@ loader_command.py beside this file; ``--compile FILE`` compiles run_model.cc, wh
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from functools import partial
@@ -45,12 +44,6 @@ def load(folder: str | Path, device: str = "cpu") -> Any:
     return run
 
 
-def own_device() -> str:
-    """Return the device that the pipeline beside this file builds for."""
-    target = str(json.loads((loader_command.HERE / "pipeline.json").read_text())["target"])
-    return "cuda" if "cuda" in target or "nvidia/" in target else "cpu"
-
-
 def compile_options() -> list[str]:
     """Return the compiler's options for the headers and the runtime of this TVM."""
     home = Path(tvm.__file__).parent
@@ -65,4 +58,4 @@ def compile_options() -> list[str]:
 
 
 if __name__ == "__main__":
-    loader_command.main(partial(load, device=own_device()), compile_options)
+    loader_command.main(partial(load, device=loader_command.own_device()), compile_options)

@@ -23,6 +23,8 @@ from tvm import relax, tirx
 from tvm.ir import GenericConst
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from passsearch.dialects.refusal import refuse_unread_resize
+
 _SAME = (b"SAME_UPPER", b"SAME_LOWER")
 
 
@@ -48,10 +50,7 @@ class Resize(onnx_frontend.Resize):  # type: ignore[misc]
     def _impl_v18(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         kept = [_unless_empty(value, params) for value in inputs]
         _refuse_fractions(kept, params)
-        unread = [name for name in ("antialias", "axes") if attr.get(name)]
-        unread += ["keep_aspect_ratio_policy"] if attr.get("keep_aspect_ratio_policy", b"stretch") != b"stretch" else []
-        if unread:
-            raise NotImplementedError(f"Operator Resize is not supported with {unread[0]}; resize all axes without it")
+        refuse_unread_resize(attr)
         return super()._impl_v18(bb, kept, attr, params)
 
 
@@ -78,20 +77,10 @@ class MaxPool(onnx_frontend.MaxPool):  # type: ignore[misc]
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         if attr.get("auto_pad") in _SAME:
-            kernel = attr["kernel_shape"]
-            ones = [1] * len(kernel)
-            columns = (
-                _spatial_sizes(inputs[0], "MaxPool"),
-                kernel,
-                attr.get("strides", ones),
-                attr.get("dilations", ones),
+            windows = _windows(inputs[0], attr["kernel_shape"], attr)
+            attr = _padded(
+                attr, [max(0, (math.ceil(size / stride) - 1) * stride + span - size) for size, span, stride in windows]
             )
-            widths = [
-                max(0, (math.ceil(size / stride) - 1) * stride + (length - 1) * dilation + 1 - size)
-                for size, length, stride, dilation in zip(*columns, strict=True)
-            ]
-            kept = {name: value for name, value in attr.items() if name != "auto_pad"}
-            attr = {**kept, "pads": _pads(widths, more_after=attr["auto_pad"] == b"SAME_UPPER")}
         return super()._impl_v1(bb, inputs, attr, params)
 
 
@@ -101,43 +90,40 @@ class ConvTranspose(onnx_frontend.ConvTranspose):  # type: ignore[misc]
     @classmethod
     def _impl_v1(cls, bb: Any, inputs: Any, attr: Any, params: Any) -> Any:
         if outputs := attr.get("output_shape"):
-            kernel = [int(size) for size in inputs[1].ty.shape.values[2:]]
-            ones = [1] * len(kernel)
-            columns = (
-                _spatial_sizes(inputs[0], "ConvTranspose"),
-                kernel,
-                attr.get("strides", ones),
-                attr.get("dilations", ones),
-                attr.get("output_padding", [0] * len(kernel)),
-                outputs[-len(kernel) :],
-            )
+            windows = _windows(inputs[0], [int(size) for size in inputs[1].ty.shape.values[2:]], attr)
+            extras, outputs = attr.get("output_padding", [0] * len(windows)), outputs[-len(windows) :]
             widths = [
-                stride * (size - 1) + extra + (length - 1) * dilation + 1 - output
-                for size, length, stride, dilation, extra, output in zip(*columns, strict=True)
+                stride * (size - 1) + span + extra - output
+                for (size, span, stride), extra, output in zip(windows, extras, outputs, strict=True)
             ]
             if min(widths) < 0:
                 raise NotImplementedError(
                     "Operator ConvTranspose is not supported with an output_shape larger than without padding; "
                     "give it output_padding"
                 )
-            kept = {name: value for name, value in attr.items() if name not in ("output_shape", "auto_pad")}
-            attr = {**kept, "pads": _pads(widths, more_after=attr.get("auto_pad") == b"SAME_UPPER")}
+            attr = _padded(attr, widths)
         return super()._impl_v1(bb, inputs, attr, params)
 
 
-def _spatial_sizes(data: Any, operator: str) -> list[int]:
+def _windows(data: Any, kernel: Sequence[int], attr: Mapping[str, Any]) -> list[tuple[int, int, int]]:
+    """Return by axis the size of the data, the length of the dilated kernel, and the stride."""
     sizes = list(data.ty.shape.values[2:])
     if not all(isinstance(size, tirx.IntImm) for size in sizes):
-        raise NotImplementedError(
-            f"Operator {operator} is not supported with automatic padding of open sizes; give it pads"
-        )
-    return [int(size) for size in sizes]
+        raise NotImplementedError("Automatic padding is not supported with open sizes; give it pads")
+    ones = [1] * len(kernel)
+    columns = zip(sizes, kernel, attr.get("dilations", ones), attr.get("strides", ones), strict=True)
+    return [(int(size), (length - 1) * dilation + 1, stride) for size, length, dilation, stride in columns]
 
 
-def _pads(widths: Sequence[int], *, more_after: bool) -> list[int]:
-    """Return ONNX's padding before and after each axis; of an odd width, one side gets one more."""
+def _padded(attr: Mapping[str, Any], widths: Sequence[int]) -> dict[str, Any]:
+    """Return attributes with padding of these widths in place of what it was computed from.
+
+    Of an odd width, the side after the axis gets one more for SAME_UPPER, else the side before it.
+    """
     smaller, larger = [width // 2 for width in widths], [width - width // 2 for width in widths]
-    return [*smaller, *larger] if more_after else [*larger, *smaller]
+    pads = [*smaller, *larger] if attr.get("auto_pad") == b"SAME_UPPER" else [*larger, *smaller]
+    kept = {name: value for name, value in attr.items() if name not in ("auto_pad", "output_shape")}
+    return {**kept, "pads": pads}
 
 
 class TopK(onnx_frontend.TopK):  # type: ignore[misc]

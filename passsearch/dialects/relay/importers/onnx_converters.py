@@ -24,6 +24,8 @@ from tvm import relay
 from tvm.relay.frontend import onnx as frontend
 from tvm.relay.frontend.common import infer_shape, infer_type
 
+from passsearch.dialects.refusal import refuse_unread_resize
+
 Converter: TypeAlias = Callable[[Any, Any, Any], Any]
 
 REDUCTIONS = tuple(
@@ -174,10 +176,7 @@ def _resize(convert: Converter) -> Converter:
         where = attr.get("coordinate_transformation_mode", b"half_pixel"), attr.get("nearest_mode", b"")
         if attr.get("mode", b"nearest") == b"nearest" and where[0] == b"asymmetric" and where[1] != b"floor":
             raise NotImplementedError("Resize to the nearest of asymmetric positions is supported with floor only")
-        unread = [name for name in ("antialias", "axes") if attr.get(name)]
-        unread += ["keep_aspect_ratio_policy"] if attr.get("keep_aspect_ratio_policy", b"stretch") != b"stretch" else []
-        if unread:
-            raise NotImplementedError(f"Resize is not supported with {unread[0]}; resize all axes without it")
+        refuse_unread_resize(attr)
         scales = inputs[1 if len(inputs) == 2 else 2] if len(inputs) > 1 else None
         if isinstance(scales, relay.Constant) and scales.data.numpy().size:
             sizes = np.array(infer_shape(inputs[0])) * scales.data.numpy()
