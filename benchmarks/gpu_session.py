@@ -88,9 +88,9 @@ def make_plan(networks: Sequence[str], *, at_once: bool) -> list[list[Step]]:
 
 def _network_steps(name: str) -> list[Step]:
     return [
-        Step(("networks", name, "search"), 80, partial(search, name)),
-        Step(("networks", name, "measure"), 55, partial(measure, name)),
-        Step(("networks", name, "pytorch"), 30, partial(time_pytorch, name)),
+        Step(("networks", name, "search"), 105, partial(search, name)),
+        Step(("networks", name, "measure"), 40, partial(measure, name)),
+        Step(("networks", name, "pytorch"), 20, partial(time_pytorch, name)),
     ]
 
 

@@ -181,7 +181,7 @@ def search(network: str, settings: Settings, seconds: float) -> Row:
     )
     document = result.document
     space = {key: value for key, value in document["space"].items() if not isinstance(value, list)}
-    kept = ("target", "toolchain", "device", "failures", "failed", "seconds")
+    kept = ("target", "toolchain", "device", "failures", "failed", "seconds", "composition")
     best = {key: document["best"][key] for key in ("name", "pipeline", "build", "source")}
     return {**{key: document[key] for key in kept}, "space": space, "sequences": _sequences(document), "best": best}
 

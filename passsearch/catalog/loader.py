@@ -266,7 +266,7 @@ def _need(owner: Fields, row: Json) -> Need:
 
 
 def _sequence(fields: Fields) -> NamedSequence:
-    fields.allow_only(("name", "summary", "pipeline", "build", "tried", "baseline", "features", "source"))
+    fields.allow_only(("name", "summary", "pipeline", "build", "tried", "baseline", "features", "devices", "source"))
     # The parser knows the position in the text, but not the file and the sequence; the message needs both.
     try:
         pipeline = Pipeline.parse(fields.text("pipeline"))
@@ -281,6 +281,7 @@ def _sequence(fields: Fields) -> NamedSequence:
         starts_search=fields.flag("tried", default=not is_baseline),
         is_baseline=is_baseline,
         features=fields.texts("features"),
+        devices=fields.some_of("devices", DEVICES),
         source=fields.text("source", default=""),
         origin=fields.origin,
     )

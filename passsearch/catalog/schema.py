@@ -239,6 +239,7 @@ class NamedSequence:
         starts_search: True if a search tries it before its own proposals; other sequences serve comparisons only.
         is_baseline: True if every result shows it beside the compiler's own levels; no search starts from it.
         features: Features of a network, which needs one of them. Empty means every network.
+        devices: The ``DEVICES`` that a search tries it for; empty means those of its passes.
         source: File or publication that the sequence is taken from.
         origin: The catalog file that declares the sequence.
     """
@@ -250,6 +251,7 @@ class NamedSequence:
     starts_search: bool = True
     is_baseline: bool = False
     features: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
     source: str = ""
     origin: str = ""
 

@@ -132,9 +132,6 @@ class KernelExecutable(Protocol):
 
     digest: str
 
-    def build(self) -> None:
-        """Generate the kernel's code."""
-
     def run(self) -> None:
         """Run once."""
 
@@ -282,6 +279,13 @@ class Bridge(Protocol):
 
     def open_kernel(self, module: Module, copies: ArgumentCopies) -> KernelExecutable:
         """Return the kernel of such a module, after the passes that schedule it."""
+
+    def build_kernels(self, kernels: Sequence[KernelExecutable]) -> None:
+        """Generate the code of kernels, which run only after this.
+
+        Raises:
+            CompileError: The compiler refuses one of them, or more. No kernel is built then.
+        """
 
     def argument_copies(self, cold_bytes: int, device: str) -> ArgumentCopies:
         """Return a store of arguments, which variants of one kernel share.

@@ -109,6 +109,7 @@ class KernelStore:
         self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec], *, reference: PassSpec
     ) -> list[Fact]:
         _log.debug("timing %d variants of kernel %s", len(steps), kernel.name)
+        lock = self._session.device_lock
         compiler, request = self._applier.compiler, list(dict.fromkeys([reference, *steps]))
         answer = self._ask(
             "variants",
@@ -117,6 +118,7 @@ class KernelStore:
             steps=[compiler.step_request(step) for step in request],
             cold_bytes=min(network.constant_bytes, MOST_COLD_CACHES * self._cache_bytes),
             device=self._session.device,
+            device_lock=None if lock is None else str(lock),
             limit=self._session.plans.kernel_limit,
             plan=asdict(self._session.plans.variants),
         )

@@ -20,7 +20,7 @@ from passsearch.store import STATES
 from passsearch.toolchain import cache_folder
 from passsearch.worker import MOST_LOG_BYTES, Worker, shorten_log
 
-ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "variants", "places", "profile"})
+ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "places", "profile"})
 """Requests that run kernels."""
 
 MOST_STARTS = 3

@@ -51,6 +51,12 @@ CORRECTION_SHARE = 0.3
 _log = logging.getLogger(__name__)
 
 
+def decides_kernels(pipeline: Pipeline, entries: Sequence[CatalogEntry]) -> bool:
+    """Return True if a pass of the pipeline schedules single kernels."""
+    names = {entry.name for entry in entries if entry.kernel_parameter}
+    return any(step.name in names for step in pipeline.passes)
+
+
 class Composer:
     """Composes one pipeline."""
 
@@ -79,10 +85,8 @@ class Composer:
         self._unused_s = 0.0  # gains that were left out as too small
         self._log_overheads: list[float] = []  # of whole inferences over the sums of their kernels, by process
 
-    def compose(self, pipeline: Pipeline) -> Composition | Failure | None:
-        """Return the best pipeline made of this one; ``None`` if no pass of it schedules kernels."""
-        if self._scheduling_place(pipeline) is None:
-            return None
+    def compose(self, pipeline: Pipeline) -> Composition | Failure:
+        """Return the best pipeline made of this one, which has a pass that schedules single kernels."""
         try:
             composition = self._compose(pipeline)
         except OutOfTime:
@@ -218,14 +222,13 @@ class Composer:
             default_s += kernel.calls * times.get(step, times[fastest])
         return Cost(calls, seconds, schedules, default_s)
 
-    def _scheduling_place(self, pipeline: Pipeline) -> int | None:
+    def _scheduling_place(self, pipeline: Pipeline) -> int:
         """Return the place of the pass that schedules kernels."""
-        return next((place for place, step in enumerate(pipeline.passes) if step.name in self._scheduling), None)
+        return next(place for place, step in enumerate(pipeline.passes) if step.name in self._scheduling)
 
     def _kernels(self, pipeline: Pipeline) -> tuple[NetworkKernels | Failure, PassSpec]:
         """Return the kernels of a pipeline before the pass that schedules them, and this pass."""
         place = self._scheduling_place(pipeline)
-        assert place is not None
         state = self._profiler.reach(Pipeline(pipeline.passes[:place]))
         network = state if isinstance(state, Failure) else self._profiler.kernels(state)
         if not isinstance(network, Failure) and not network.kernels:
@@ -325,7 +328,6 @@ class Composer:
     def _schedule(self, pipeline: Pipeline, cost: Cost) -> Pipeline:
         """Return the pipeline whose scheduling pass has the fastest schedule of every kernel as an argument."""
         place = self._scheduling_place(pipeline)
-        assert place is not None
         step = pipeline.passes[place]
         parameter = self._scheduling[step.name].kernel_parameter
         assert parameter

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from passsearch.analysis import ClassRule, classify, compute_fingerprint
-from passsearch.catalog import Catalog, Selection, bind_pipeline, insert_prerequisites, select_passes
+from passsearch.catalog import Catalog, NamedSequence, Selection, bind_pipeline, insert_prerequisites, select_passes
 from passsearch.core import ArchitectureClass, Candidate, Fingerprint, ModuleSummary, PassSpec, Pipeline
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
@@ -160,7 +160,7 @@ def starting_sequences(
             build=build_at(sequence.build.opt_level, compiler.builds),
         )
         for sequence in catalog.sequences.values()
-        if sequence.starts_search and sequence.suits(features) and _runs_on(device_kind, sequence.pipeline, catalog)
+        if sequence.starts_search and sequence.suits(features) and _runs_on(device_kind, sequence, catalog)
     ]
     allowed = [candidate for candidate in sequences if only is None or _names(candidate) <= set(only)]
     # First, because a search with few trials must not end before it has the baseline's binary by the quicker pipeline.
@@ -168,8 +168,9 @@ def starting_sequences(
     return tuple(sorted(allowed, key=lambda trial: (not trial.name.startswith(own), len(trial.pipeline))))
 
 
-def _runs_on(device_kind: str, pipeline: Pipeline, catalog: Catalog) -> bool:
-    return all(device_kind in (catalog.entries[step.name].devices or (device_kind,)) for step in pipeline.passes)
+def _runs_on(device_kind: str, sequence: NamedSequence, catalog: Catalog) -> bool:
+    limits = [sequence.devices, *(catalog.entries[step.name].devices for step in sequence.pipeline.passes)]
+    return all(device_kind in devices for devices in limits if devices)
 
 
 def _names(candidate: Candidate) -> set[str]:

@@ -10,7 +10,7 @@ import optuna
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
 from passsearch.evaluate import EdgeKey, Evaluator, Exploration, Explorer, KernelProfiler, Limits
 from passsearch.search.candidate_measurement import FAR_SLOWER, LEAST_LONG_S, measure_candidate
-from passsearch.search.composition import COMPOSED, Composer
+from passsearch.search.composition import COMPOSED, Composer, decides_kernels
 from passsearch.search.composition_records import Composition
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.options import RunOptions
@@ -201,17 +201,19 @@ class Search:
     def _evaluate_composed(self) -> list[tuple[Candidate, Scored | Failure]]:
         """Evaluate the pipeline that is composed of the best decisions for each region and kernel."""
         objectives = {objective.name for objective in self._options.objectives}
-        best = next(iter(self.ranked()), None)
+        # On a GPU a sequence of other rules may be faster than the one whose kernels can be decided on.
+        entries = self._space.entries
+        best = next((scored for scored in self.ranked() if decides_kernels(scored.candidate.pipeline, entries)), None)
         if self._profiler is None or best is None or not objectives & {"throughput", "latency"}:
             return []
         self._begin("timing kernels one by one")
         build = best.candidate.build
-        composer = Composer(self._profiler, self._space.entries, left_s=self._left_s, build=build)
+        composer = Composer(self._profiler, entries, left_s=self._left_s, build=build)
         self.composition = composer.compose(best.candidate.pipeline)
         if isinstance(self.composition, Failure):
             _log.warning("nothing was composed of single kernels: %s", self.composition.reason)
             return []
-        if self.composition is None or self.composition.pipeline == best.candidate.pipeline:
+        if self.composition.pipeline == best.candidate.pipeline:
             return []
         # Whatever number of trials is left: all that came before it was timed for this candidate.
         composed = Candidate(self.composition.pipeline, build, COMPOSED)

@@ -1,10 +1,12 @@
 """The requests that a worker serves. Needs the standard library, numpy and the dialect's bridge."""
 
+import fcntl
 import json
 import math
 import resource
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
@@ -202,13 +204,15 @@ class Verbs:
         answers = [self._variant(kernel, step, copies) for step in request["steps"]]
         # Many settings lead to one schedule, which is built and timed once.
         distinct = {answer.digest: answer for answer in answers if not isinstance(answer, str)}
-        build_s = {digest: _build_s(executable) for digest, executable in distinct.items()}
+        build_s = self._build_kernels(distinct)
         built = [executable for digest, executable in distinct.items() if not isinstance(build_s[digest], str)]
-        expected = built[0].outputs() if built else []
-        has_halves = any(each.dtype.itemsize == 2 for each in expected)
-        limit = max(HALF_LIMIT, request["limit"]) if has_halves else request["limit"]
-        agreeing = [each for each in built if outputs.largest_deviation(each.outputs(), expected) <= limit]
-        samples = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
+        # Only now, because generating code takes far longer than running it, and other searches use the device then.
+        with _device_turn(request["device_lock"]):
+            expected = built[0].outputs() if built else []
+            has_halves = any(each.dtype.itemsize == 2 for each in expected)
+            limit = max(HALF_LIMIT, request["limit"]) if has_halves else request["limit"]
+            agreeing = [each for each in built if outputs.largest_deviation(each.outputs(), expected) <= limit]
+            samples = kernels.time_variants(agreeing, kernels.VariantPlan(**request["plan"]), cores=cores)
         times = {executable.digest: runs for executable, runs in zip(agreeing, samples, strict=True)}
         return {"variants": [_variant_answer(answer, times, build_s) for answer in answers]}
 
@@ -226,6 +230,22 @@ class Verbs:
         cores = pin_process(self._bridge.threads())
         plan, types = kernels.PlacePlan(**request["plan"]), _types(request["inputs"])
         return [each and asdict(each) for each in time_networks(executables, plan, types=types, cores=cores)]
+
+    def _build_kernels(self, distinct: Mapping[str, KernelExecutable]) -> dict[str, float | str]:
+        """Build kernels; return for each the seconds that its code took to generate, or the reason why that failed."""
+        start = time.perf_counter()
+        try:
+            self._bridge.build_kernels(list(distinct.values()))
+        except CompileError as error:
+            if len(distinct) == 1:
+                return dict.fromkeys(distinct, _reason(error))
+            # One by one, to find those that are refused.
+            return {
+                digest: answer
+                for each in distinct.items()
+                for digest, answer in self._build_kernels(dict([each])).items()
+            }
+        return dict.fromkeys(distinct, (time.perf_counter() - start) / max(len(distinct), 1))
 
     def _variant(self, kernel: Module, step: Request, copies: ArgumentCopies) -> KernelExecutable | str:
         """Return a kernel as one pass schedules it, or the reason why that failed."""
@@ -296,14 +316,16 @@ def _function(text: str) -> Callable[..., Any]:
     return function
 
 
-def _build_s(executable: KernelExecutable) -> float | str:
-    """Build a kernel; return the seconds that its code took to generate, or the reason why that failed."""
-    start = time.perf_counter()
-    try:
-        executable.build()
-    except CompileError as error:
-        return _reason(error)
-    return time.perf_counter() - start
+@contextmanager
+def _device_turn(lock: str | None) -> Iterator[None]:
+    """Hold the lock of a device, as ``WorkerPool.device_turn`` does; none for a CPU."""
+    if lock is None:
+        yield
+        return
+    Path(lock).parent.mkdir(parents=True, exist_ok=True)
+    with Path(lock).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _reason(error: CompileError) -> str:

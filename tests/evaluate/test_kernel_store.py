@@ -91,7 +91,7 @@ def test_only_a_crash_is_looked_for_schedule_by_schedule_beside_the_pipelines_ow
     pool, kernel = RefusingPool(kind), Kernel("k", "digest", 1, 1000, 10)
     applier = SimpleNamespace(compiler=SimpleNamespace(step_request=str))
     facts: Any = SimpleNamespace(recall=lambda *_: None, record=lambda *_, fact: fact)
-    session = SimpleNamespace(device="cpu", plans=SHORT, plans_key=lambda *_: "")
+    session = SimpleNamespace(device="cpu", device_lock=None, plans=SHORT, plans_key=lambda *_: "")
     store = KernelStore(session, pool=pool, applier=applier, facts=facts, shared=facts)  # type: ignore[arg-type]
     assert store.variants(NetworkKernels("state", (kernel,), 0), kernel, SCHEDULES) == {}
     own, *others = map(str, SCHEDULES)
@@ -116,7 +116,7 @@ def test_schedules_of_different_requests_are_compared_by_what_the_first_one_took
     )
     pool, kernel = DriftingPool(), Kernel("k", "digest", 1, 1000, 10)
     applier = SimpleNamespace(compiler=SimpleNamespace(step_request=str))
-    session = SimpleNamespace(device="cpu", plans=SHORT, plans_key=lambda *_: "")
+    session = SimpleNamespace(device="cpu", device_lock=None, plans=SHORT, plans_key=lambda *_: "")
     store = KernelStore(session, pool=pool, applier=applier, facts=facts, shared=facts)  # type: ignore[arg-type]
     network = NetworkKernels("state", (kernel,), 0)
     assert store.variants(network, kernel, SCHEDULES[:1]) == {SCHEDULES[0]: 1.0}

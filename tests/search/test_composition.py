@@ -11,7 +11,7 @@ from passsearch.catalog import load
 from passsearch.core import Candidate, Failure, PassSpec, Pipeline
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import NetworkKernels, PlaceTimes, Region
-from passsearch.search.composition import Composer, choose
+from passsearch.search.composition import Composer, choose, decides_kernels
 from passsearch.search.composition_records import Composition, Decision
 
 BEGIN = Pipeline.parse("ConvertLayout,LegalizeOps,FuseTIR,ScheduleCPU")
@@ -147,9 +147,8 @@ def test_a_kernel_without_a_schedule_that_runs_is_named() -> None:
     assert isinstance(failure, Failure) and "`large0`" in failure.reason
 
 
-def test_nothing_is_composed_without_a_pass_that_schedules() -> None:
-    composer = Composer(TableProfiler(TIMES), ENTRIES, left_s=lambda: math.inf)  # type: ignore[arg-type]
-    assert composer.compose(Pipeline.parse("LegalizeOps")) is None
+def test_only_pipelines_with_a_pass_that_schedules_decide_on_kernels() -> None:
+    assert decides_kernels(BEGIN, ENTRIES) and not decides_kernels(Pipeline.parse("LegalizeOps"), ENTRIES)
 
 
 def test_schedules_leave_time_to_time_kernels_in_their_places() -> None:

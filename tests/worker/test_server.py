@@ -3,12 +3,15 @@
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
-from unittest.mock import Mock, create_autospec
+from unittest.mock import Mock, create_autospec, patch
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from passsearch.core import PassSpec
 from passsearch.dialects.contract import Artifact, CompileError
@@ -91,10 +94,6 @@ class Schedules:
         def __init__(self, name: str) -> None:
             self.digest = name
 
-        def build(self) -> None:
-            if self.digest.startswith("refused"):
-                raise CompileError(self.digest)
-
         def run(self) -> None: ...
 
         def event_time_s(self) -> None: ...
@@ -117,19 +116,36 @@ class Schedules:
     def open_kernel(self, module: str, copies: None) -> Kernel:
         return self.Kernel(module)
 
+    def build_kernels(self, kernels: list[Kernel]) -> None:
+        refused = [kernel.digest for kernel in kernels if kernel.digest.startswith("refused")]
+        if refused:
+            raise CompileError(refused[0])
 
-def _variants(*names: str) -> dict[str, Any]:
+
+def _variants(*names: str, device_lock: Path | None = None) -> dict[str, Any]:
     states = create_autospec(StateCache, instance=True, bridge=Schedules())
     plan = {"first_rounds": 1, "rounds": 2, "margin": 2.0, "longest_s": 1.0, "attempts": 1}
     steps = [{"pass": {"name": name, "arguments": {}}, "factory": "any"} for name in names]
     request = {"verb": "variants", "state": "s", "kernel": "k", "steps": steps, "limit": 1e-4, "plan": plan}
-    return _answer(Verbs(states), {**request, "cold_bytes": 0, "device": "cpu"})
+    return _answer(Verbs(states), {**request, "cold_bytes": 0, "device": "cpu", "device_lock": device_lock})
 
 
 def test_a_schedule_that_does_not_build_spoils_no_other() -> None:
     good, refused = _variants("float32", "refused: too much shared memory")["variants"]
     assert good["seconds"] > 0 and refused["reason"] == "refused: too much shared memory"
     assert _variants("float32", "refused: std::bad_alloc")["error"]["kind"] == "oom", "which is no fact"
+
+
+def test_schedules_run_in_the_turn_of_their_search_and_are_built_before(tmp_path: Path) -> None:
+    lock, built = tmp_path / "locks" / "gpu.lock", Event()
+    lock.parent.mkdir()
+    with ThreadPoolExecutor(1) as pool, patch.object(Schedules, "build_kernels", lambda *_: built.set()):
+        with FileLock(lock):  # another search
+            answer = pool.submit(_variants, "float32", device_lock=lock)
+            assert built.wait(10)
+            with pytest.raises(TimeoutError):
+                answer.result(0.3)
+        assert answer.result(10)["variants"][0]["seconds"] > 0
 
 
 def test_outputs_of_a_schedule_may_differ_by_roundings_of_their_type() -> None:

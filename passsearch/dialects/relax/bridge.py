@@ -21,6 +21,7 @@ from passsearch.dialects.relax.executable import NETWORK, VirtualMachineExecutab
 from passsearch.dialects.relax.isolated_kernels import (
     ArgumentCopies,
     IsolatedKernel,
+    build_kernels,
     constant_bytes,
     isolate,
     list_kernels,
@@ -160,7 +161,11 @@ class RelaxBridge(JsonFiles):
 
     def open_kernel(self, module: tvm.IRModule, copies: ArgumentCopies) -> IsolatedKernel:
         """Return the kernel that main calls."""
-        return IsolatedKernel(module, self.target, copies)
+        return IsolatedKernel(module, copies)
+
+    def build_kernels(self, kernels: Sequence[IsolatedKernel]) -> None:
+        """Generate the code of kernels."""
+        build_kernels(kernels, self.target)
 
     def argument_copies(self, cold_bytes: int, device: str) -> ArgumentCopies:
         """Return the store of arguments that variants of one kernel share."""

@@ -170,6 +170,9 @@ class RelayBridge(JsonFiles):
         """Refuse: there are no kernels to build alone."""
         raise CompileError("Relay does not show its kernels")
 
+    def build_kernels(self, kernels: Sequence[KernelExecutable]) -> None:
+        """Do nothing, as ``open_kernel`` opens none."""
+
     def argument_copies(self, cold_bytes: int, device: str) -> None:
         """Return nothing, as there are no kernels to run alone."""
 
