@@ -75,11 +75,13 @@ class Step:
         return " ".join(self.place)
 
 
-def make_plan(networks: Sequence[str], *, at_once: bool) -> list[list[Step]]:
+def make_plan(networks: Sequence[str], *, at_once: bool, networks_only: bool = False) -> list[list[Step]]:
     """Return the lanes, each with its steps in their order; a single lane unless several run at once."""
     begin = [Step(("machine",), 15, describe_machine), Step(("small",), 30, run_small)]
     first, *others = lanes = [_network_steps(name) for name in networks]
     end = [Step(("tests",), 30, run_tests), Step(("rules",), 30, try_rules)]
+    if networks_only:
+        begin, end = begin[:1], []
     if at_once:
         return [[*begin, *end], *lanes]
     rest = [step for lane in others for step in lane]
@@ -88,9 +90,9 @@ def make_plan(networks: Sequence[str], *, at_once: bool) -> list[list[Step]]:
 
 def _network_steps(name: str) -> list[Step]:
     return [
-        Step(("networks", name, "search"), 105, partial(search, name)),
-        Step(("networks", name, "measure"), 40, partial(measure, name)),
-        Step(("networks", name, "pytorch"), 20, partial(time_pytorch, name)),
+        Step(("networks", name, "search"), 90, partial(search, name)),
+        Step(("networks", name, "measure"), 45, partial(measure, name)),
+        Step(("networks", name, "pytorch"), 30, partial(time_pytorch, name)),
     ]
 
 
@@ -98,7 +100,8 @@ def main() -> None:
     """Measure everything, in a new environment if there are wheels."""
     options = _parse()
     end_s = time.monotonic() + 60 * options.minutes
-    lanes = make_plan(options.networks, at_once=len(os.sched_getaffinity(0)) >= LANE_CORES)
+    at_once = len(os.sched_getaffinity(0)) >= LANE_CORES
+    lanes = make_plan(options.networks, at_once=at_once, networks_only=options.networks_only)
     if options.plan:
         for lane in lanes:
             print("\n".join(f"{60 * options.minutes * share:4.0f} s  {step.name}" for step, share in _shares(lane)))
@@ -120,6 +123,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--pytorch", type=Path, metavar="PYTHON", help="interpreter with PyTorch, numpy and onnx (this)"
     )
+    parser.add_argument("--networks-only", action="store_true", help="without the small network, tests and rules")
     parser.add_argument("--plan", action="store_true", help="print the steps with their times, and do nothing")
     return parser.parse_args()
 
@@ -241,6 +245,7 @@ def run_in_environment(options: argparse.Namespace) -> int:
         minutes = options.minutes - (time.monotonic() - start_s) / 60
         arguments = ["--target", options.target, "--minutes", str(minutes), "--out", str(options.out.absolute())]
         arguments += ["--pytorch", str(options.pytorch or sys.executable)]
+        arguments += ["--networks-only"] if options.networks_only else []
         folders = {"PASSSEARCH_DATA_DIR": f"{folder}/data", "XDG_CACHE_HOME": f"{folder}/cache"}
         command = [str(python), __file__, *options.networks, *arguments]
         return subprocess.run(command, env={**os.environ, **folders}).returncode

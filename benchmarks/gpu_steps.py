@@ -183,7 +183,26 @@ def search(network: str, settings: Settings, seconds: float) -> Row:
     space = {key: value for key, value in document["space"].items() if not isinstance(value, list)}
     kept = ("target", "toolchain", "device", "failures", "failed", "seconds", "composition")
     best = {key: document["best"][key] for key in ("name", "pipeline", "build", "source")}
-    return {**{key: document[key] for key in kept}, "space": space, "sequences": _sequences(document), "best": best}
+    found = {"space": space, "sequences": _sequences(document), "best": best}
+    return {
+        **{key: document[key] for key in kept},
+        **found,
+        "kernels_us": _kernel_times(settings.folder / network / RUN),
+    }
+
+
+def _kernel_times(folder: Path) -> dict[str, dict[str, float]]:
+    """Return the microseconds of kernels that were timed alone, by their digests and the passes that scheduled them."""
+    from passsearch.store import Log
+
+    times: dict[str, dict[str, float]] = {}
+    with Log(folder / "log.jsonl", writable=False) as log:
+        for kind, key in log.times:
+            fact = (kind == "variant" and log.recall(kind, key)) or {}
+            if "seconds" in fact:
+                digest, _, step = key.split("|", 2)
+                times.setdefault(digest, {})[step] = round(1e6 * fact["seconds"], 2)
+    return times
 
 
 def _sequences(document: Mapping[str, Any]) -> Row:

@@ -110,6 +110,8 @@ class WorkerEvaluator:
 
     def close(self) -> None:
         """End the processes and delete the states they shared."""
+        if hasattr(self, "_kernels"):  # not if the import failed
+            self._kernels.close()
         self._pool.close()
         self._held.close()
         shutil.rmtree(self.folder / STATES, ignore_errors=True)
@@ -211,6 +213,11 @@ class WorkerEvaluator:
     def variants(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> Mapping[PassSpec, float]:
         """Time a kernel alone under several schedules; see ``KernelProfiler.variants``."""
         return {} if self.session.cannot_run_reason else self._kernels.variants(network, kernel, steps)
+
+    def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> None:
+        """Time schedules of several kernels; see ``KernelProfiler.time_ahead``."""
+        if not self.session.cannot_run_reason:
+            self._kernels.time_ahead(network, kernels, steps)
 
     def in_places(self, candidates: Sequence[Candidate]) -> tuple[PlaceTimes, ...]:
         """Time all kernels of candidates where their network calls them; see ``KernelProfiler.in_places``."""

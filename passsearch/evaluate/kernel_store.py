@@ -2,7 +2,9 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from threading import local
 from typing import Any, cast
 
 from passsearch.core import Failure, Json, PassSpec
@@ -72,6 +74,19 @@ class KernelStore:
         self._session, self._pool, self._applier = session, pool, applier
         self._facts, self._shared = facts, shared
         self._cache_bytes = cache_bytes()
+        self._threads: ThreadPoolExecutor | None = None
+        self._own = local()  # the pool of a thread that times kernels beside others
+        self._side_pools: list[WorkerPool] = []
+
+    def close(self) -> None:
+        """End the processes that time kernels side by side."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            for pool in self._side_pools:
+                pool.interrupt()
+            self._threads.shutdown()
+        for pool in self._side_pools:
+            pool.close()
 
     def kernels(self, state: str) -> NetworkKernels | Failure:
         """Return the kernels of a state."""
@@ -93,20 +108,68 @@ class KernelStore:
 
         Outputs are compared with those of the first schedule, and so are times: it runs in turns with every other one.
         """
-        temperature = "cold" if network.constant_bytes > self._cache_bytes else "warm"
-        measured = f"{temperature}{self._session.plans_key('variants', 'kernel_limit')}"
-        keys = {step: f"{kernel.digest}|{measured}|{step}" for step in steps}
-        facts = {step: self._shared.recall("variant", key) for step, key in keys.items()}
+        facts = {step: self._shared.recall("variant", self._key(network, kernel, step)) for step in steps}
         if missing := [step for step, fact in facts.items() if fact is None]:
             answers = self._time(network, kernel, missing, reference=steps[0])
-            for step, fact in zip(missing, answers, strict=True):
-                facts[step] = self._shared.record("variant", keys[step], fact=fact)
+            facts |= self._record(network, kernel, missing, answers)
         timed = {step: fact for step, fact in facts.items() if fact and "seconds" in fact}
         own_s = timed[steps[0]]["seconds"] if steps[0] in timed else None
         return {step: _paired_s(fact, reference=steps[0], reference_s=own_s) for step, fact in timed.items()}
 
-    def _time(
+    def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> None:
+        """Time schedules of kernels on a GPU, so that ``variants`` finds them; does nothing on a CPU.
+
+        Generating the code takes most of the time, and other cores do that meanwhile; kernels run in turns.
+        """
+        if self._session.device_lock is None or self._session.explorers == 1:
+            return
+        lacking: dict[Kernel, list[PassSpec]] = {}
+        for kernel in kernels:
+            keys = {step: self._key(network, kernel, step) for step in steps}
+            if missing := [step for step, key in keys.items() if self._shared.recall("variant", key) is None]:
+                lacking[kernel] = missing
+        if len(lacking) < 2:
+            return
+        # The processes beside the first one read the state from the disk.
+        self._applier.compiler.ask("apply", "share", state=network.state)
+        if self._threads is None:
+            # The threads stay, because a process ends with the thread that started it.
+            self._threads = ThreadPoolExecutor(self._session.explorers, "kernels")
+        running = {
+            kernel: self._threads.submit(self._time_beside, network, kernel, missing, reference=steps[0])
+            for kernel, missing in lacking.items()
+        }
+        for kernel, answers in running.items():
+            self._record(network, kernel, lacking[kernel], answers.result())
+
+    def _time_beside(
         self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec], *, reference: PassSpec
+    ) -> list[Fact]:
+        if not hasattr(self._own, "pool"):
+            self._own.pool = self._pool.sibling()
+            self._side_pools.append(self._own.pool)
+        return self._time(network, kernel, steps, reference=reference, pool=self._own.pool)
+
+    def _key(self, network: NetworkKernels, kernel: Kernel, step: PassSpec) -> str:
+        temperature = "cold" if network.constant_bytes > self._cache_bytes else "warm"
+        return f"{kernel.digest}|{temperature}{self._session.plans_key('variants', 'kernel_limit')}|{step}"
+
+    def _record(
+        self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec], answers: Sequence[Fact]
+    ) -> dict[PassSpec, Fact]:
+        return {
+            step: self._shared.record("variant", self._key(network, kernel, step), fact=fact)
+            for step, fact in zip(steps, answers, strict=True)
+        }
+
+    def _time(
+        self,
+        network: NetworkKernels,
+        kernel: Kernel,
+        steps: Sequence[PassSpec],
+        *,
+        reference: PassSpec,
+        pool: WorkerPool | None = None,
     ) -> list[Fact]:
         _log.debug("timing %d variants of kernel %s", len(steps), kernel.name)
         lock = self._session.device_lock
@@ -121,6 +184,7 @@ class KernelStore:
             device_lock=None if lock is None else str(lock),
             limit=self._session.plans.kernel_limit,
             plan=asdict(self._session.plans.variants),
+            pool=pool,
         )
         if "failure" not in answer:
             first, variants = answer["variants"][0], answer["variants"][len(request) - len(steps) :]
@@ -131,16 +195,19 @@ class KernelStore:
             ]
         # One variant that crashes ends the process of all. To split a request that took too long would take longer.
         if len(steps) > 1 and answer["failure"]["kind"] == "crash":
-            return [fact for step in steps for fact in self._time(network, kernel, [step], reference=reference)]
+            return [
+                fact for step in steps for fact in self._time(network, kernel, [step], reference=reference, pool=pool)
+            ]
         return [{"failure": answer["failure"]}] * len(steps)
 
-    def _ask(self, verb: str, state: str, **request: Any) -> dict[str, Any]:
+    def _ask(self, verb: str, state: str, *, pool: WorkerPool | None = None, **request: Any) -> dict[str, Any]:
         message: Mapping[str, Json] = {"verb": verb, "state": state, **request}
-        answer = self._pool.ask(self._pool.timer, "measure", request=message)
+        pool = pool or self._pool
+        answer = pool.ask(pool.timer, "measure", request=message)
         if "missing" in answer:
             # The compiling process writes the states that it reaches, as far as the disk's share for them suffices.
             self._applier.compiler.ask("apply", "share", state=state)
-            answer = self._pool.ask(self._pool.timer, "measure", request=message)
+            answer = pool.ask(pool.timer, "measure", request=message)
         if "missing" in answer:
             return {"failure": Failure("infra", "measure", "", f"state {state} was lost").to_json()}
         return answer

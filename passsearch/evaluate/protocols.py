@@ -110,6 +110,9 @@ class KernelProfiler(Protocol):
         Outputs are compared with those of the first schedule.
         """
 
+    def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> None:
+        """Time schedules of several kernels side by side where the device allows it; ``variants`` finds the times."""
+
     def in_places(self, candidates: Sequence[Candidate]) -> tuple[PlaceTimes, ...]:
         """Build candidates, run them in turns, and return the times of their kernels by candidate.
 

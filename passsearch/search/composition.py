@@ -48,6 +48,9 @@ MOST_CORRECTIONS = 2
 CORRECTION_SHARE = 0.3
 """Share of the time left at the beginning of a composition that is kept to time kernels in their places."""
 
+KERNELS_AT_ONCE = 8
+"""Number of kernels that get more schedules before the clock is read again, where kernels are timed side by side."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -212,6 +215,7 @@ class Composer:
             return network
         calls: defaultdict[str, float] = defaultdict(float)
         seconds, schedules, default_s = {}, {}, 0.0
+        self._times.take_ahead(network, network.kernels, [step])
         for kernel in network.kernels:
             if not self._times.take(network, kernel, [step]):
                 return Failure("compile_error", "build", step.name, f"kernel `{kernel.name}` has no schedule that runs")
@@ -251,10 +255,16 @@ class Composer:
             if kernel.operations  # only sums of products are tiled or have several rules
         }
         total_s = math.fsum(kernel.calls * seconds[kernel.digest] for kernel in timed)
-        for kernel in sorted(lost_s, key=lambda kernel: -lost_s[kernel]):
-            if lost_s[kernel] < LEAST_LOSS * total_s or self._is_over():
-                return
-            self._times.take(network, kernel, steps)
+        losing = sorted(
+            (each for each in lost_s if lost_s[each] >= LEAST_LOSS * total_s), key=lambda each: -lost_s[each]
+        )
+        for begin in range(0, len(losing), KERNELS_AT_ONCE):
+            part = losing[begin : begin + KERNELS_AT_ONCE]
+            self._times.take_ahead(network, part, steps)
+            for kernel in part:
+                if self._is_over():
+                    return
+                self._times.take(network, kernel, steps)
 
     def _steps(self, step: PassSpec) -> Iterator[PassSpec]:
         """Yield the pass with every combination of its values for kernels, the step itself first."""

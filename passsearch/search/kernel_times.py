@@ -63,6 +63,17 @@ class KernelTimes:
             asked.update(part)
         return times
 
+    def take_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> None:
+        """Have schedules of several kernels timed side by side, where the device allows it; ``take`` finds the times.
+
+        Args:
+            network: The network that has the kernels.
+            kernels: The kernels.
+            steps: The passes that schedule them, the pipeline's own first.
+        """
+        if not self._is_over():
+            self._profiler.time_ahead(network, kernels, steps)
+
     def learn(self, network: NetworkKernels, schedule: Callable[[str], PassSpec], seconds: Mapping[str, float]) -> None:
         """Add the times of kernels in their places.
 

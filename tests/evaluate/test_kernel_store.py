@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from short_plans import SHORT
@@ -14,6 +15,7 @@ from passsearch.core import BuildOptions, Candidate, Failure, FailureKind, PassS
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import MeasurementPlans, NetworkKernels, WorkerEvaluator, open_session
 from passsearch.evaluate.kernel_store import KernelStore
+from passsearch.evaluate.session import Session
 from passsearch.frontends import resolve
 from passsearch.store import Fact, Log
 from passsearch.toolchain import Toolchain
@@ -45,6 +47,20 @@ def test_kernels_are_listed_and_timed_alone(relax: Toolchain) -> None:
         assert set(times) == set(SCHEDULES)
         assert all(0 < seconds < 1 for seconds in times.values())
         assert times[SCHEDULES[1]] == times[SCHEDULES[2]]  # one schedule by two names is timed once
+
+
+def test_kernels_are_timed_by_processes_side_by_side_that_take_turns_on_a_gpu(
+    relax: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Session, "device_lock", tmp_path / "gpu.lock")
+    monkeypatch.setattr(Session, "explorers", 2)
+    with passsearch.session("zoo:resnet_tiny", toolchain=relax.name, remember=False) as evaluator:
+        network = kernels_of(evaluator, f"{BEFORE},{LOOPS}")
+        kernels, asked = network.kernels[:4], Mock(side_effect=AssertionError("timed again"))
+        evaluator.time_ahead(network, kernels, SCHEDULES)
+        monkeypatch.setattr(KernelStore, "_time", asked)
+        assert all(set(evaluator.variants(network, kernel, SCHEDULES)) == set(SCHEDULES) for kernel in kernels)
+        evaluator.time_ahead(network, kernels, SCHEDULES)  # nothing is missing
 
 
 def test_every_run_of_a_kernel_and_the_time_of_its_build_are_kept(relax: Toolchain, tmp_path: Path) -> None:

@@ -45,6 +45,8 @@ class TableProfiler:
         times = self.schedules.get(kernel.name, {})
         return {step: times[str(step)] for step in steps if str(step) in times}
 
+    def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> None: ...
+
     def in_places(self, candidates: Sequence[Candidate]) -> tuple[PlaceTimes, ...]:
         return ()
 

@@ -1,41 +1,55 @@
-"""A schedule for GPUs: of DLight's rules, the one that each kernel is to have, and tiles for its products.
+"""A schedule for GPUs: every kernel has the rule it is to have, one of DLight's or a tile for sums of products.
 
 Imports only TVM, because an exported deployment holds a copy of this file.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm import relax, s_tir, tirx
 from tvm.s_tir.dlight import gpu
+from tvm.s_tir.dlight.analysis import get_root_block
+from tvm.s_tir.dlight.gpu.matmul import (
+    auto_inline_consumer_chain,
+    auto_inline_producers,
+    get_index_map,
+    get_reduction_blocks,
+)
 
 SCHEDULED = "tirx.is_scheduled"
 ORDER = ("Matmul", "GEMV", "Reduction", "GeneralReduction", "Fallback")
-"""Rules in TVM's order: the first that fits a kernel schedules it."""
+"""DLight's rules in TVM's order: the first that fits a kernel schedules it."""
+
+TILE = "8x16x2x2x32x1"
+"""Tile of sums of products that are not told another one."""
+
+MOST_UNROLLED, MOST_VECTOR, FINAL_THREADS = 256, 4, 256
 
 
 def ScheduleGPU(  # noqa: N802
-    rule: str | None = None, tile: str | None = None, kernels: dict[str, dict[str, str | None]] | None = None
+    rule: str | None = None, kernels: dict[str, dict[str, str | None]] | None = None
 ) -> Any:
-    """Return a pass that schedules every function of loops for a GPU by DLight's rules.
+    """Return a pass that schedules every function of loops for a GPU.
 
-    The rules are tried in TVM's order, except that ``GeneralReduction`` leaves sums of products alone: it gives every
-    result a block of threads, which is far too much for the nine products of a depthwise convolution.
+    Sums of products that can be written as a product of matrices, convolutions among them, are computed in tiles, as
+    ``_Tiles`` says. For all other functions DLight's rules are tried in TVM's order, except that ``GeneralReduction``
+    leaves sums of products alone: it gives every result a block of threads, which is far too much for the nine products
+    of a depthwise convolution.
 
     Args:
-        rule: Name of the rule that is tried first.
-        tile: Tile of a product by ``Matmul``, for example ``8x16x4x4x16``: rows and columns of threads, rows and
-            columns of results of one thread, and steps of the sum that are in shared memory together.
-        kernels: Other values of ``rule`` and ``tile`` by name of the function.
+        rule: What is tried first: one of DLight's rules, or a tile such as ``8x16x2x2x32x4``.
+        kernels: Another value of ``rule`` by name of the function.
 
     Raises:
         ValueError: There is no such rule or tile.
     """
-    defaults: dict[str, str | None] = {"rule": rule, "tile": tile}
-    own = kernels or {}
+    own = {name: settings.get("rule") for name, settings in (kernels or {}).items()}
 
     def run(module: Any, _context: Any) -> Any:
         target = tvm.target.Target.current(allow_none=False)
@@ -46,19 +60,22 @@ def ScheduleGPU(  # noqa: N802
         scheduled = {}
         for name, function in module.functions_items():
             if isinstance(function, tirx.PrimFunc) and not (function.attrs and SCHEDULED in function.attrs):
-                scheduled[name] = _schedule(function, target, **{**defaults, **own.get(name.name_hint, {})})
+                scheduled[name] = _schedule(function, target, own.get(name.name_hint, rule))
         for name, function in scheduled.items():
             module[name] = function
         return module
 
-    for settings in (defaults, *({**defaults, **each} for each in own.values())):
-        _rules(**settings)
+    for each in (rule, *own.values()):
+        _rules(each)
     return tvm.transform.module_pass(run, opt_level=0, name="ScheduleGPU")
 
 
-def _schedule(function: Any, target: Any, *, rule: str | None, tile: str | None) -> Any:
+def _schedule(function: Any, target: Any, rule: str | None) -> Any:
     """Return a function as the first rule that fits schedules it; itself if none fits."""
-    for each in _rules(rule=rule, tile=tile):
+    for each in _rules(rule):
+        # DLight's own rule has tensor cores multiply what has 8 or 16 bits.
+        if isinstance(each, _Tiles) and rule is None and _narrowest_bits(function) < 32:
+            continue
         if isinstance(each, gpu.GeneralReduction) and rule != "GeneralReduction" and _sums_products(function):
             continue
         found = each.apply(function, target, False)
@@ -68,30 +85,173 @@ def _schedule(function: Any, target: Any, *, rule: str | None, tile: str | None)
     return function
 
 
-def _rules(*, rule: str | None, tile: str | None) -> list[Any]:
-    if rule is not None and rule not in ORDER:
-        raise ValueError(f"DLight has no rule `{rule}` for ScheduleGPU; use one of {', '.join(ORDER)}")
-    names = ORDER if rule is None else (rule, *(name for name in ORDER if name != rule))
-    return [_TiledMatmul(tile) if name == "Matmul" and tile is not None else getattr(gpu, name)() for name in names]
-
-
-class _TiledMatmul(gpu.Matmul):  # type: ignore[misc]
-    """DLight's rule for products with another tile."""
-
-    def __init__(self, tile: str) -> None:
-        super().__init__()
-        numbers = tile.split("x")
-        if len(numbers) != 5 or not all(number.isdigit() and int(number) for number in numbers):
-            raise ValueError(f"`{tile}` is no tile of ScheduleGPU; a tile has five numbers, for example 8x16x4x4x16")
-        self._numbers = list(map(int, numbers))
-
-    def get_configs(self, target: Any) -> Any:
-        """Return TVM's settings for a target with this tile."""
-        config = super().get_configs(target)
-        config.block_size_x, config.block_size_y, config.micro_size_x, config.micro_size_y, config.micro_size_k = (
-            self._numbers
+def _rules(rule: str | None) -> list[Any]:
+    others = [getattr(gpu, name)() for name in ORDER if name != rule]
+    if rule in ORDER:
+        return [getattr(gpu, rule)(), *others]
+    numbers = (rule or TILE).split("x")
+    if len(numbers) != 6 or not all(number.isdigit() and int(number) for number in numbers):
+        raise ValueError(
+            f"ScheduleGPU has no rule `{rule}`; use {', '.join(ORDER)}, or a tile of six numbers such as {TILE}"
         )
-        return config
+    return [_Tiles(*map(int, numbers)), *others]
+
+
+@dataclass(frozen=True)
+class _Tiles:
+    """A rule for sums of products: each block of threads computes one tile of the results of C[i, j] = sum A[i] B[j].
+
+    All threads of a block load what the next steps of the sum need into shared memory, neighbours in memory by
+    neighbouring threads. A small product, such as a convolution on 7 by 7 values, has fewer tiles than a GPU has
+    multiprocessors. Its sum can be split: as many times more blocks compute parts of it, which a second kernel adds up.
+
+    Attributes:
+        row_threads: Threads of a block along i.
+        column_threads: Threads of a block along j.
+        rows: Results of a thread along i.
+        columns: Results of a thread along j.
+        steps: Terms of the sum that are in shared memory together.
+        parts: Number of parts of the sum.
+    """
+
+    row_threads: int
+    column_threads: int
+    rows: int
+    columns: int
+    steps: int
+    parts: int
+
+    def apply(self, function: Any, _target: Any, _: bool) -> Any:
+        """Return the schedule of a function, or ``None`` for one that is no sum of products of this form."""
+        try:
+            return self._apply(s_tir.Schedule(function))
+        except (s_tir.ScheduleError, AssertionError):  # what comes after the sum cannot be moved into its loops
+            return None
+
+    def _apply(self, schedule: Any) -> Any:
+        blocks = schedule.get_child_blocks(get_root_block(schedule))
+        sums = get_reduction_blocks(schedule, blocks)
+        if sums is None:
+            return None
+        (main,) = sums
+        if len(schedule.get(main).reads) < 2:
+            return None
+        inner = [_is_sum_innermost(schedule.get(main), place) for place in (0, 1)]
+        if not self._normalise(schedule, main):
+            return None
+        if self.parts > 1:
+            *_, terms = schedule.get_loops(main)
+            part, _ = schedule.split(terms, [self.parts, None])
+            total, main = main, schedule.rfactor(part, 0)
+        result = self._tile(schedule, main, inner)
+        if self.parts > 1:
+            return schedule if _add_parts(schedule, total) else None
+        auto_inline_consumer_chain(schedule, result)
+        return schedule
+
+    def _normalise(self, schedule: Any, main: Any) -> bool:
+        """Bring a block into the form of a product of matrices whose sizes are multiples of the tile's."""
+        if get_index_map(schedule.get(main)) is None:
+            return False
+        operands = [schedule.reindex(main, each) for each in (("read", 0), ("read", 1), ("write", 0))]
+        own, *maps = get_index_map(schedule.get(main))
+        for block, side, index_map in zip(operands, ("write", "write", "read"), maps, strict=True):
+            schedule.transform_layout(block, (side, 0), index_map)
+        schedule.transform_block_layout(main, own)
+        tile = (self.row_threads * self.rows, self.column_threads * self.columns, self.steps * self.parts)
+        schedule.pad_einsum(main, [1, *tile])
+        return True
+
+    def _tile(self, schedule: Any, main: Any, inner: list[bool]) -> Any:
+        """Bind the loops of a block to threads; return the block that writes its results."""
+        batch, i, j, *parts, k = schedule.get_loops(main)
+        # The results of one thread lie apart, so that neighbouring threads read and write neighbours in memory.
+        row_block, row, row_thread = schedule.split(i, [None, self.rows, self.row_threads])
+        column_block, column, column_thread = schedule.split(j, [None, self.columns, self.column_threads])
+        outer, step = schedule.split(k, [None, self.steps])
+        threads = (row, column, row_thread, column_thread)
+        schedule.reorder(*parts, batch, row_block, column_block, *threads, outer, step)
+        schedule.bind(schedule.fuse(*parts, batch, row_block), "blockIdx.y")
+        schedule.bind(column_block, "blockIdx.x")
+        for loop, name in zip(threads, ("vthread.y", "vthread.x", "threadIdx.y", "threadIdx.x"), strict=True):
+            schedule.bind(loop, name)
+        schedule.annotate(column_thread, "pragma_auto_unroll_max_step", MOST_UNROLLED)
+        schedule.annotate(column_thread, "pragma_unroll_explicit", 1)
+        result = schedule.cache_write(main, 0, "local")
+        schedule.reverse_compute_at(result, column_thread, preserve_unit_loops=True)
+        for place, size in ((0, self.row_threads * self.rows), (1, self.column_threads * self.columns)):
+            self._load(schedule, main, place, outer, size=size, is_sum_innermost=inner[place])
+        schedule.decompose_reduction(main, outer)
+        return result
+
+    def _load(self, schedule: Any, main: Any, place: int, outer: Any, *, size: int, is_sum_innermost: bool) -> None:
+        """Load an operand into shared memory.
+
+        Args:
+            schedule: The schedule.
+            main: Block that reads the operand.
+            place: Place of the operand.
+            outer: Loop over parts of the sum.
+            size: Number of rows or columns of the tile.
+            is_sum_innermost: True if terms that follow each other in the sum are neighbours in memory.
+        """
+        block = schedule.cache_read(main, place, "shared")
+        schedule.compute_at(block, outer, preserve_unit_loops=True)
+        *_, first, second = schedule.get_loops(block)
+        if not is_sum_innermost:
+            schedule.reorder(second, first)
+            first, second = second, first
+        threads = self.row_threads * self.column_threads
+        width = math.gcd(MOST_VECTOR, max(size * self.steps // threads, 1)) if is_sum_innermost else 1
+        loops = schedule.split(schedule.fuse(first, second), [None, self.row_threads, self.column_threads, width])
+        schedule.bind(loops[1], "threadIdx.y")
+        schedule.bind(loops[2], "threadIdx.x")
+        schedule.vectorize(loops[3])
+        schedule.storage_align(block, 0, axis=1, factor=8, offset=max(width, 2))
+        auto_inline_producers(schedule, block)
+
+
+def _is_sum_innermost(block: Any, place: int) -> bool:
+    """Return True if terms of the sum that follow each other are neighbours in the memory of an operand."""
+    variables = {each.var: each.iter_type for each in block.iter_vars}
+    found: list[Any] = []
+    tvm_ffi.structural_walk(block.reads[place].region[-1].min, (tirx.Var, found.append))
+    return any(variables.get(each) == tirx.IterVar.CommReduce for each in found)
+
+
+def _add_parts(schedule: Any, total: Any) -> bool:
+    """Add up the parts of a sum in the threads that write the function's result; False if it has several results."""
+    own = schedule.get(total).name_hint
+    after = _reachable(schedule, total, schedule.get_consumers)
+    ends = [name for name, block in after.items() if not schedule.get_consumers(block)]
+    if len(ends) != 1:
+        return False
+    last = after[ends[0]]
+    before = _reachable(schedule, total, schedule.get_producers)
+    for name, block in _reachable(schedule, last, schedule.get_producers).items():
+        if name != own and name not in before:
+            schedule.compute_inline(block)
+    loops = schedule.split(schedule.fuse(*schedule.get_loops(last)), [None, FINAL_THREADS])
+    schedule.bind(loops[0], "blockIdx.x")
+    schedule.bind(loops[1], "threadIdx.x")
+    schedule.compute_at(total, loops[1], preserve_unit_loops=True)
+    schedule.set_scope(total, 0, "local")
+    return True
+
+
+def _reachable(schedule: Any, block: Any, neighbours: Callable[[Any], Iterable[Any]]) -> dict[str, Any]:
+    """Return the blocks that neighbours, and theirs, lead to, by name."""
+    found: dict[str, Any] = {}
+    new = list(neighbours(block))
+    for each in new:  # grows
+        if schedule.get(each).name_hint not in found:
+            found[schedule.get(each).name_hint] = each
+            new += neighbours(each)
+    return found
+
+
+def _narrowest_bits(function: Any) -> int:
+    return min(int(each.dtype.bits) for each in function.params if hasattr(each, "dtype"))
 
 
 def _sums_products(function: Any) -> bool:

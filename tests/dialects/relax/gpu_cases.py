@@ -42,11 +42,35 @@ def product(value: Any) -> Any:
     return op.matmul(value, weights(48, 70))
 
 
+def residual(value: Any) -> Any:
+    product = op.nn.conv2d(value, weights(20, 3, 3, 8), padding=1, data_layout="NHWC", kernel_layout="OHWI")
+    return op.nn.relu(op.add(op.add(product, weights(1, 1, 1, 20)), weights(1, 7, 9, 20)))
+
+
+def swish(value: Any) -> Any:
+    """Use a product twice."""
+    found = op.add(op.matmul(value, weights(48, 70)), weights(70))
+    return op.multiply(found, op.sigmoid(found))
+
+
+def batched(value: Any) -> Any:
+    return op.matmul(value, op.permute_dims(value, [0, 2, 1]))
+
+
+def strided(value: Any) -> Any:
+    return op.nn.conv2d(value, weights(20, 1, 1, 8), strides=2, data_layout="NHWC", kernel_layout="OHWI")
+
+
 NETWORKS: Mapping[str, tuple[Callable[[Any], Any], Sequence[int]]] = {
     "depthwise": (depthwise, (1, 8, 9, 9)),
     "convolution": (convolution, (1, 7, 9, 8)),
     "product": (product, (37, 48)),
     "softmax": (op.nn.softmax, (5, 33)),
+    "residual": (residual, (1, 7, 9, 8)),
+    "swish": (swish, (37, 48)),
+    "batched": (batched, (3, 20, 33)),
+    "strided": (strided, (1, 9, 9, 8)),
+    "row": (product, (1, 48)),
 }
 
 
@@ -116,15 +140,16 @@ def refusal(**settings: Any) -> str:
 
 if __name__ == "__main__":
     (own_name,) = kernel_calls(kernels("product"))
-    own: dict[str, Any] = {"kernels": {own_name: {"tile": "8x8x2x2x16"}}}
+    own: dict[str, Any] = {"kernels": {own_name: {"rule": "8x8x2x2x16x1"}}}
     for each in NETWORKS:
         print(json.dumps(check(each)))
-    for settings in ({"tile": "8x8x2x2x16"}, own, {"rule": "Fallback"}, {"tile": "16x16x4x2x8", "rule": "Matmul"}):
+    for settings in ({"rule": "8x8x2x2x16x1"}, own, {"rule": "Fallback"}, {"rule": "Matmul"}):
         print(json.dumps(check("product", **settings)))
-    print(json.dumps(check("convolution", tile="8x16x2x4x32")))
+    for each in ("product", "convolution", "residual", "swish", "batched", "strided"):
+        print(json.dumps(check(each, rule="8x8x2x4x8x3")))
     print(json.dumps(check("depthwise", rule="GeneralReduction")))
     with CPU:
         on_cpu = ScheduleGPU()(kernels("product"))
     print(json.dumps({"case": "cpu", "threads": [extents(each) for each in functions(on_cpu)]}))
-    for settings in ({"rule": "Best"}, {"tile": "8x8"}, {"kernels": {"any": {"tile": "0x8x2x2x16"}}}):
+    for settings in ({"rule": "Best"}, {"rule": "8x8x2x2x16"}, {"kernels": {"any": {"rule": "0x8x2x2x16x1"}}}):
         print(json.dumps({"case": "refused", "message": refusal(**settings)}))
