@@ -71,6 +71,9 @@ NETWORKS: Mapping[str, tuple[Callable[[Any], Any], Sequence[int]]] = {
     "batched": (batched, (3, 20, 33)),
     "strided": (strided, (1, 9, 9, 8)),
     "row": (product, (1, 48)),
+    "long": (lambda value: op.matmul(value, weights(400, 40)), (5, 400)),
+    "longer than wide": (lambda value: op.matmul(value, weights(260, 4100)), (5, 260)),
+    "wide": (lambda value: op.matmul(value, weights(9, 4100)), (5, 9)),
 }
 
 

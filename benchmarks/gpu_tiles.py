@@ -1,0 +1,115 @@
+"""Says what tiles of products are worth on a GPU: ``python benchmarks/gpu_tiles.py FILE``.
+
+FILE is what ``gpu_session.py`` wrote, such as ``benchmarks/results/gpu/h100-3.json``; it has the times of kernels alone,
+by digest. This script lists the kernels of the same networks, which needs no GPU, and adds up: every product by DLight's
+rule, by the tile that ``ScheduleGPU`` takes for its sizes, and by the fastest of all. It writes ``tiles.json`` beside FILE
+and prints a table.
+"""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+BEFORE = (
+    'FoldBatchnormToConv2D,DecomposeOpsForInference,FoldConstant{evaluator="numpy"},ConvertLayout,'
+    'FoldConstant{evaluator="numpy"},LegalizeOps,AnnotateTIROpPattern,FuseOps{fuse_opt_level=2},FuseTIR'
+)
+"""The passes of ``schedule-gpu`` before the one that schedules."""
+
+NO_DEVICE = "cuda -arch=sm_90"
+
+
+def main() -> None:
+    """Join the times with the sizes, write them and print the sums."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path)
+    options = parser.parse_args()
+    networks = json.loads(options.file.read_text())["networks"]
+    rows = {name: join(row["search"]["kernels_us"], list_products(name)) for name, row in networks.items()}
+    options.file.with_name("tiles.json").write_text(json.dumps(rows, indent=1) + "\n")
+    print("| network | products | DLight's `Matmul`, us | 8x16x2x2x32x1 | by its sizes | the best |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for name, products in rows.items():
+        sums = [math.fsum(row["calls"] * row["us"][rule] for row in products) for rule in ("Matmul", "8x16x2x2x32x1")]
+        by_sizes = math.fsum(row["calls"] * row["us"][row["by_sizes"]] for row in products)
+        best = math.fsum(row["calls"] * min(row["us"].values()) for row in products)
+        cells = " | ".join(f"{value:.0f}" for value in (*sums, by_sizes, best))
+        print(f"| {name} | {len(products)} | {cells} |")
+
+
+def join(times: Mapping[str, Mapping[str, float]], products: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the products for which all tiles were timed, with their times by rule."""
+    found = []
+    for digest, product in products.items():
+        us = {_rule(step): value for step, value in times.get(digest, {}).items()}
+        if len(us) > 1:
+            found.append({**product, "us": us})
+    return found
+
+
+def _rule(step: str) -> str:
+    # The session of 26 November 2026 had this tile as the default.
+    return step.partition('"')[2].rstrip('"}') or "8x16x2x2x32x1"
+
+
+def list_products(network: str) -> dict[str, dict[str, Any]]:
+    """Return name, calls, sizes and tile of every product of a network, by digest of its kernel."""
+    import passsearch
+    from passsearch.catalog import load
+    from passsearch.core import Pipeline
+
+    with passsearch.session(f"zoo:{network}", toolchain="relax", target=NO_DEVICE) as evaluator:
+        model, python = evaluator.session.model.path, evaluator.session.toolchain.python
+    entries = load("relax").entries
+    factories = {step.name: entries[step.name].factory for step in Pipeline.parse(BEFORE).passes}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"model": str(model), "factories": factories}, file)
+        file.flush()
+        command = [str(python), __file__, "--in-toolchain", file.name]
+        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True)
+    products: dict[str, dict[str, Any]] = json.loads(done.stdout.decode().splitlines()[-1])
+    return products
+
+
+def list_in_toolchain(file: str) -> None:
+    """Print what ``list_products`` returns; runs in an interpreter with TVM."""
+    from tvm import s_tir
+    from tvm.s_tir.dlight.analysis import get_root_block
+    from tvm.s_tir.dlight.gpu.matmul import get_index_map, get_reduction_blocks
+
+    from passsearch.core import Pipeline
+    from passsearch.dialects.contract import ModelSource
+    from passsearch.dialects.relax.bridge import RelaxBridge
+    from passsearch.dialects.relax.schedule_gpu import normalise, usual_tile
+
+    request = json.loads(Path(file).read_text())
+    bridge = RelaxBridge(NO_DEVICE)
+    module = bridge.load(ModelSource(Path(request["model"]), "onnx", {}))
+    for step in Pipeline.parse(BEFORE).passes:
+        module = bridge.apply(module, step, factory=request["factories"][step.name])
+    products = {}
+    for kernel in bridge.kernels(module, {}):
+        schedule = s_tir.Schedule(module[kernel.name])
+        sums = get_reduction_blocks(schedule, schedule.get_child_blocks(get_root_block(schedule)))
+        if not sums or len(schedule.get(sums[0]).reads) < 2 or get_index_map(schedule.get(sums[0])) is None:
+            continue
+        normalise(schedule, sums[0])
+        sizes = [schedule.get(loop).extent for loop in schedule.get_loops(sums[0])]
+        about = {"name": kernel.name, "calls": kernel.calls, "sizes": list(map(int, sizes))}
+        products[kernel.digest] = {**about, "by_sizes": str(usual_tile(sizes))}
+    print(json.dumps(products))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--in-toolchain"]:
+        list_in_toolchain(sys.argv[2])
+    else:
+        main()
