@@ -1,9 +1,9 @@
 """Says what tiles of products are worth on a GPU: ``python benchmarks/gpu_tiles.py FILE``.
 
-FILE is what ``gpu_session.py`` wrote, such as ``benchmarks/results/gpu/h100-3.json``; it has the times of kernels alone,
-by digest. This script lists the kernels of the same networks, which needs no GPU, and adds up: every product by DLight's
-rule, by the tile that ``ScheduleGPU`` takes for its sizes, and by the fastest of all. It writes ``tiles.json`` beside FILE
-and prints a table.
+FILE is what ``gpu_session.py`` wrote, such as ``benchmarks/results/gpu/h100-3.json``; it has the times of kernels
+alone, by digest. This script lists the kernels of the same networks, which needs no GPU, and adds up: every product by
+DLight's rule, by the tile that ``ScheduleGPU`` takes for its sizes, and by the fastest of all. It writes ``tiles.json``
+beside FILE and prints a table.
 """
 
 import argparse

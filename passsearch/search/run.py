@@ -183,7 +183,7 @@ class _Execution:
     def __init__(self, run: Run, folder: RunFolder, evaluator: WorkerEvaluator, progress: Progress) -> None:
         self._session, self._options, self._folder = run.session, run.options, folder
         self._evaluator, self._progress, self._plan = evaluator, progress, ""
-        self._time_plan = TimePlan(run.session.plans, run.options)
+        self._time_plan = TimePlan(run.session.plans, run.options, run.session.sensors.meter is not None)
         requested = run.options.requested_passes
         self._analysis = analyze_network(run.session, evaluator.network.summary, requested_passes=requested)
         self._search = self._make_search(self._analysis)
@@ -349,7 +349,7 @@ class _Execution:
         def is_recorded(key: str) -> bool:
             return ("timed", key) in self._folder.log.times
 
-        two_s = LEAST_REPETITIONS * (plan.compiles_s(scoring.baseline, best) + plan.windows_s())
+        two_s = LEAST_REPETITIONS * (plan.compiles_s(scoring.baseline, best) + plan.windows_s()) + plan.once_s()
         # What an earlier start has confirmed takes no time, however long the search took since.
         has_begun = is_recorded(timing_key(candidate, LEAST_REPETITIONS - 1))
         if two_s > self._left_s() + OVERTIME * self._timeout_s and not has_begun:

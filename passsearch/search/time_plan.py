@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from passsearch.evaluate import MeasurementPlans
-from passsearch.measure import CONSUMPTION_OBJECTIVES
+from passsearch.measure import CONSUMPTION_OBJECTIVES, WindowPlan
 from passsearch.search.confirm import COMPILE_PAIRS, LEAST_REPETITIONS
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Scored
@@ -25,10 +25,12 @@ class TimePlan:
     Attributes:
         plans: Measurement plans of the session.
         options: Options of the run.
+        has_meter: True if power and energy can be read.
     """
 
     plans: MeasurementPlans
     options: RunOptions
+    has_meter: bool = False
 
     def reserve_s(self, baseline: Scored, fastest: Scored) -> float:
         """Return the seconds of the time limit that the search leaves to the shortlist and the confirmation.
@@ -40,7 +42,8 @@ class TimePlan:
         assert self.options.timeout_s is not None
         timeout_s, plans = self.options.timeout_s, self.plans
         repetition_s = self.repetition_s(baseline, fastest)
-        confirm_s = self.options.repetitions * repetition_s
+        once_s = self.once_s()
+        confirm_s = self.options.repetitions * repetition_s + once_s
         shortlist_s = plans.processes * SHORTLIST_PROCESS_S
         usual_s = min(plans.confirm_s, plans.confirm_share * timeout_s) if self.options.repetitions else 0.0
         if fastest is not baseline:
@@ -51,7 +54,7 @@ class TimePlan:
             further_s = max(0, COMPILE_PAIRS - repetitions) * self.compiles_s(baseline, fastest)
             is_compile_time = self.options.objectives[0].name == "compile_time"  # its repetitions are compiles
             has_further = repetitions and not is_compile_time and further_s <= FURTHER_SHARE * timeout_s
-            confirm_s, usual_s = repetitions * repetition_s + (further_s if has_further else 0.0), 0.0
+            confirm_s, usual_s = repetitions * repetition_s + once_s + (further_s if has_further else 0.0), 0.0
         return min(max(usual_s, shortlist_s + confirm_s), MOST_RESERVE * timeout_s)
 
     def repetition_s(self, baseline: Scored, best: Scored) -> float:
@@ -64,11 +67,16 @@ class TimePlan:
 
     def windows_s(self) -> float:
         """Return about how long the windows of one repetition take, if power or energy is an objective."""
-        if not any(objective.name in CONSUMPTION_OBJECTIVES for objective in self.options.objectives):
-            return 0.0
-        plan = self.plans.final_windows
-        # Baseline, candidate and twin; settling takes up to half as long again.
-        return 3 * plan.windows * (plan.window_s + 1.25 * plan.settle_s)
+        return _windows_s(self.plans.final_windows) if self._is_consumption else 0.0
+
+    def once_s(self) -> float:
+        """Return about how long the windows of the first repetition take, if no objective has them in all."""
+        is_read = self.has_meter and self.options.repetitions and not self._is_consumption
+        return _windows_s(self.plans.search_windows) if is_read else 0.0
+
+    @property
+    def _is_consumption(self) -> bool:
+        return any(objective.name in CONSUMPTION_OBJECTIVES for objective in self.options.objectives)
 
     def compiles_s(self, baseline: Scored, best: Scored) -> float:
         """Return about how long the compiles of one repetition take."""
@@ -86,6 +94,11 @@ class TimePlan:
         most = max(fewest, self.plans.most_repetitions) if fewest else 0
         confirm = f"{duration(fewest * repetition_s)} to {duration(most * repetition_s)}"
         return f"no time limit: search up to {duration(self.options.trials * started_s)}, confirm {confirm}"
+
+
+def _windows_s(plan: WindowPlan) -> float:
+    # Baseline, candidate and twin; settling takes up to half as long again.
+    return 3 * plan.windows * (plan.window_s + 1.25 * plan.settle_s)
 
 
 def duration(seconds: float) -> str:

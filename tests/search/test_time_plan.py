@@ -1,5 +1,6 @@
 """The division of a time limit between search and confirmation."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,15 @@ def test_a_far_faster_winner_gets_three_repetitions_where_time_allows() -> None:
 def test_the_windows_of_energy_are_part_of_a_repetition() -> None:
     windows_s = plan(1200.0, objective="energy").repetition_s(SLOW, FAST) - plan(1200.0).repetition_s(SLOW, FAST)
     assert windows_s == pytest.approx(62, abs=1), "three windows of 5 s for each of three artifacts"
+
+
+def test_a_meter_is_read_once_for_another_objective() -> None:
+    plain = plan(1200.0)
+    windows = MeasurementPlans().search_windows
+    once_s = replace(plain, has_meter=True).reserve_s(SLOW, FAST) - plain.reserve_s(SLOW, FAST)
+    assert once_s == pytest.approx(3 * windows.windows * (windows.window_s + 1.25 * windows.settle_s))
+    assert replace(plan(1200.0, repetitions=0), has_meter=True).once_s() == 0
+    assert replace(plan(1200.0, objective="energy"), has_meter=True).once_s() == 0
 
 
 def test_a_search_without_a_fast_winner_leaves_its_usual_share() -> None:
