@@ -21,10 +21,20 @@ def summarize_spaces(spaces: Sequence[Space]) -> dict[str, Any]:
     return {name: _summarize_class([space for space in spaces if name in _classes(space)]) for name in classes}
 
 
-def format_proposal(spaces: Sequence[Space]) -> str:
-    """Return the same as YAML text, to be compared with the files of the catalog."""
-    heading = "# Learned from explored spaces; a pass is safe to leave out where every network's space is closed.\n"
-    return heading + yaml.safe_dump({"learned": summarize_spaces(spaces)}, sort_keys=False, width=120)
+def format_proposal(proposal: Mapping[str, Any]) -> str:
+    """Return a proposal as YAML text, to be compared with the files of the catalog.
+
+    Args:
+        proposal: ``learned`` from ``summarize_spaces``, ``schedules`` from ``learn_schedules``, or both.
+    """
+    headings = {
+        "learned": "Learned from explored spaces; a pass is safe to leave out where every network's space is closed.",
+        "schedules": "Learned from kernels that searches timed alone; a gain has to be measured on whole networks.",
+    }
+    return "".join(
+        f"# {headings[key]}\n{yaml.safe_dump({key: value}, sort_keys=False, width=120)}"
+        for key, value in proposal.items()
+    )
 
 
 def _classes(space: Space) -> list[str]:

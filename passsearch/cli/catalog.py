@@ -93,8 +93,9 @@ def check(
 
 
 def learn(
-    certificates: Annotated[
-        list[Path], typer.Argument(metavar="CERTIFICATE...", help="Files that `explore --out` wrote.")
+    sources: Annotated[
+        list[Path],
+        typer.Argument(metavar="SOURCE...", help="Files that `explore --out` wrote, and run folders of `tune`."),
     ],
     *,
     out: Annotated[
@@ -102,19 +103,24 @@ def learn(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Propose catalog data from explored spaces.
+    """Propose catalog data from explored spaces and from searches.
 
-    By class: passes that change nothing, and pairs of passes whose order does not matter.
+    By class: passes that change nothing, pairs of passes whose order does not matter, and schedules that are faster
+    than a pass's own on most kernels of a kind.
     """
     from passsearch.catalog import format_proposal, summarize_spaces
     from passsearch.cli.explore import read_certificate
     from passsearch.cli.output import write_text
+    from passsearch.search import learn_schedules
 
-    documents = [read_certificate(path) for path in certificates]
-    text = format_proposal(documents)
+    runs = [path for path in sources if path.is_dir()]
+    certificates = [read_certificate(path) for path in sources if not path.is_dir()]
+    proposal = {"learned": summarize_spaces(certificates)} if certificates else {}
+    proposal |= {"schedules": learn_schedules(runs)} if runs else {}
+    text = format_proposal(proposal)
     if out is not None:
         write_text(out, text)
-    print_result(summarize_spaces(documents), text if out is None else "", as_json=as_json)
+    print_result(proposal, text if out is None else "", as_json=as_json)
 
 
 def _load(name: str, catalogs: Sequence[Path]) -> "Catalog":

@@ -21,6 +21,7 @@ from passsearch.search.pass_selection import (
 from passsearch.search.profiling import profile_candidates
 from passsearch.search.records import Scored, SearchOutcome, Tally
 from passsearch.search.run import Progress, Run, session_settings
+from passsearch.search.schedule_learning import learn_schedules
 from passsearch.search.scoring import Scoring
 from passsearch.search.shortlist import shortlist
 from passsearch.search.space import BUILDS, Space
@@ -56,6 +57,7 @@ __all__ = [
     "confirm",
     "explored_passes",
     "first_trials",
+    "learn_schedules",
     "named_candidate",
     "profile_candidates",
     "read_closure",

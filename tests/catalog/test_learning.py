@@ -35,5 +35,5 @@ def test_a_space_without_a_pass_says_nothing_about_it() -> None:
 
 
 def test_the_proposal_is_yaml() -> None:
-    text = format_proposal([space("one", ["RN"], idle=["A"], commuting=[])])
+    text = format_proposal({"learned": summarize_spaces([space("one", ["RN"], idle=["A"], commuting=[])])})
     assert yaml.safe_load(text)["learned"]["RN"]["changes_nothing"][0]["pass"] == "A"
