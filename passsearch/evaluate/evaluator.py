@@ -101,6 +101,7 @@ class WorkerEvaluator:
         self._timing = Timing(session, **parts)
         shared = FactStore(session, log, cache=kernel_cache, seconds=self.seconds)
         self._kernels = KernelStore(session, pool=self._pool, applier=self.applier, facts=self._facts, shared=shared)
+        self._held.callback(self._kernels.stop_ahead)
 
     def __enter__(self) -> "WorkerEvaluator":
         return self
@@ -110,8 +111,6 @@ class WorkerEvaluator:
 
     def close(self) -> None:
         """End the processes and delete the states they shared."""
-        if hasattr(self, "_kernels"):  # not if the import failed
-            self._kernels.close()
         self._pool.close()
         self._held.close()
         shutil.rmtree(self.folder / STATES, ignore_errors=True)
@@ -214,10 +213,13 @@ class WorkerEvaluator:
         """Time a kernel alone under several schedules; see ``KernelProfiler.variants``."""
         return {} if self.session.cannot_run_reason else self._kernels.variants(network, kernel, steps)
 
-    def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> None:
+    def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> bool:
         """Time schedules of several kernels; see ``KernelProfiler.time_ahead``."""
-        if not self.session.cannot_run_reason:
-            self._kernels.time_ahead(network, kernels, steps)
+        return not self.session.cannot_run_reason and self._kernels.time_ahead(network, kernels, steps)
+
+    def stop_ahead(self) -> None:
+        """End the processes that ``time_ahead`` has started."""
+        self._kernels.stop_ahead()
 
     def in_places(self, candidates: Sequence[Candidate]) -> tuple[PlaceTimes, ...]:
         """Time all kernels of candidates where their network calls them; see ``KernelProfiler.in_places``."""

@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import asdict, dataclass
-from threading import local
+from threading import Event, local
+from time import monotonic
 from typing import Any, cast
 
 from passsearch.core import Failure, Json, PassSpec
@@ -15,6 +16,12 @@ from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.session import Session
 from passsearch.measure import cache_bytes
 from passsearch.store import Fact
+
+DEVICE_WAIT_S = 120.0
+"""Time by which the deadline of schedules is extended on a GPU, where another search may measure for a minute first."""
+
+STOP_POLL_S = 0.2
+"""Time between two attempts to end what the processes side by side do."""
 
 # Beyond twice the cache nothing of a constant is left in it; more copies would only take memory.
 MOST_COLD_CACHES = 2
@@ -56,6 +63,12 @@ class NetworkKernels:
         return cls(state, tuple(Kernel(**kernel) for kernel in fact["kernels"]), fact["constant_bytes"])
 
 
+class _OwnPool(local):
+    """The processes of one thread that times kernels beside others."""
+
+    pool: WorkerPool | None = None
+
+
 class KernelStore:
     """Lists and times the kernels of states."""
 
@@ -66,7 +79,7 @@ class KernelStore:
 
         Args:
             session: Deadline, factories and phases.
-            pool: Its timing process builds and runs the kernels.
+            pool: Its timing process builds and runs the kernels; siblings of it do so beside each other on a GPU.
             applier: Reaches states.
             facts: Facts of this network.
             shared: Facts that hold for all networks.
@@ -75,18 +88,28 @@ class KernelStore:
         self._facts, self._shared = facts, shared
         self._cache_bytes = cache_bytes()
         self._threads: ThreadPoolExecutor | None = None
-        self._own = local()  # the pool of a thread that times kernels beside others
+        self._own = _OwnPool()
         self._side_pools: list[WorkerPool] = []
+        self._running: list[Future[list[Fact]]] = []
+        self._is_stopping = Event()
 
-    def close(self) -> None:
-        """End the processes that time kernels side by side."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+    def stop_ahead(self) -> None:
+        """End the processes that time kernels side by side, and what they do."""
+        if self._threads is None:
+            return
+        self._is_stopping.set()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        # Again and again, because a process may be starting just now.
+        while wait(self._running, STOP_POLL_S).not_done:
             for pool in self._side_pools:
                 pool.interrupt()
-            self._threads.shutdown()
+        self._threads.shutdown()
         for pool in self._side_pools:
             pool.close()
+        self._threads, self._own = None, _OwnPool()
+        self._side_pools.clear()
+        self._running.clear()
+        self._is_stopping.clear()
 
     def kernels(self, state: str) -> NetworkKernels | Failure:
         """Return the kernels of a state."""
@@ -116,36 +139,43 @@ class KernelStore:
         own_s = timed[steps[0]]["seconds"] if steps[0] in timed else None
         return {step: _paired_s(fact, reference=steps[0], reference_s=own_s) for step, fact in timed.items()}
 
-    def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> None:
-        """Time schedules of kernels on a GPU, so that ``variants`` finds them; does nothing on a CPU.
+    def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> bool:
+        """Time schedules of kernels on a GPU, so that ``variants`` finds them; return False on a CPU, which does not.
 
         Generating the code takes most of the time, and other cores do that meanwhile; kernels run in turns.
         """
         if self._session.device_lock is None or self._session.explorers == 1:
-            return
-        lacking: dict[Kernel, list[PassSpec]] = {}
-        for kernel in kernels:
-            keys = {step: self._key(network, kernel, step) for step in steps}
-            if missing := [step for step, key in keys.items() if self._shared.recall("variant", key) is None]:
-                lacking[kernel] = missing
-        if len(lacking) < 2:
-            return
+            return False
+        lacking = {kernel: self._missing(network, kernel, steps) for kernel in kernels}
+        lacking = {kernel: missing for kernel, missing in lacking.items() if missing}
         # The processes beside the first one read the state from the disk.
-        self._applier.compiler.ask("apply", "share", state=network.state)
+        if lacking and "failure" in self._applier.compiler.ask("apply", "share", state=network.state):
+            return False
         if self._threads is None:
             # The threads stay, because a process ends with the thread that started it.
             self._threads = ThreadPoolExecutor(self._session.explorers, "kernels")
+        begin = monotonic()
         running = {
-            kernel: self._threads.submit(self._time_beside, network, kernel, missing, reference=steps[0])
+            self._threads.submit(self._time_beside, network, kernel, missing, reference=steps[0]): kernel
             for kernel, missing in lacking.items()
         }
-        for kernel, answers in running.items():
-            self._record(network, kernel, lacking[kernel], answers.result())
+        self._running = [*running]
+        try:
+            for done in as_completed(running):
+                kernel = running[done]
+                self._record(network, kernel, lacking[kernel], done.result())
+        finally:
+            self._pool.seconds["measure"] += monotonic() - begin
+        return True
+
+    def _missing(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> list[PassSpec]:
+        """Return the schedules of a kernel of which no time is known."""
+        return [step for step in steps if self._shared.recall("variant", self._key(network, kernel, step)) is None]
 
     def _time_beside(
         self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec], *, reference: PassSpec
     ) -> list[Fact]:
-        if not hasattr(self._own, "pool"):
+        if self._own.pool is None:
             self._own.pool = self._pool.sibling()
             self._side_pools.append(self._own.pool)
         return self._time(network, kernel, steps, reference=reference, pool=self._own.pool)
@@ -194,7 +224,7 @@ class KernelStore:
                 for step, variant in zip(steps, variants, strict=True)
             ]
         # One variant that crashes ends the process of all. To split a request that took too long would take longer.
-        if len(steps) > 1 and answer["failure"]["kind"] == "crash":
+        if len(steps) > 1 and answer["failure"]["kind"] == "crash" and not self._is_stopping.is_set():
             return [
                 fact for step in steps for fact in self._time(network, kernel, [step], reference=reference, pool=pool)
             ]
@@ -202,12 +232,14 @@ class KernelStore:
 
     def _ask(self, verb: str, state: str, *, pool: WorkerPool | None = None, **request: Any) -> dict[str, Any]:
         message: Mapping[str, Json] = {"verb": verb, "state": state, **request}
-        pool = pool or self._pool
-        answer = pool.ask(pool.timer, "measure", request=message)
-        if "missing" in answer:
+        is_beside, pool = pool is not None, pool or self._pool
+        # The process waits for the device itself.
+        extra_s = DEVICE_WAIT_S if request.get("device_lock") else 0.0
+        answer = pool.ask(pool.timer, "measure", request=message, extra_s=extra_s)
+        if "missing" in answer and not is_beside:
             # The compiling process writes the states that it reaches, as far as the disk's share for them suffices.
             self._applier.compiler.ask("apply", "share", state=state)
-            answer = pool.ask(pool.timer, "measure", request=message)
+            answer = pool.ask(pool.timer, "measure", request=message, extra_s=extra_s)
         if "missing" in answer:
             return {"failure": Failure("infra", "measure", "", f"state {state} was lost").to_json()}
         return answer

@@ -21,7 +21,9 @@ from passsearch.toolchain import cache_folder
 from passsearch.worker import MOST_LOG_BYTES, Worker, shorten_log
 
 ON_DEVICE = frozenset({"verify", "measure", "consume", "expect", "places", "profile"})
-"""Requests that run kernels."""
+"""Requests that run kernels, for which this process holds the device's lock. ``variants`` takes it itself, after it has
+built its kernels.
+"""
 
 MOST_STARTS = 3
 """Number of times that a worker is started until it answers."""

@@ -110,8 +110,11 @@ class KernelProfiler(Protocol):
         Outputs are compared with those of the first schedule.
         """
 
-    def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> None:
-        """Time schedules of several kernels side by side where the device allows it; ``variants`` finds the times."""
+    def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> bool:
+        """Time schedules of several kernels ahead, so that ``variants`` finds them; return False on a CPU."""
+
+    def stop_ahead(self) -> None:
+        """End the processes that ``time_ahead`` has started."""
 
     def in_places(self, candidates: Sequence[Candidate]) -> tuple[PlaceTimes, ...]:
         """Build candidates, run them in turns, and return the times of their kernels by candidate.

@@ -92,9 +92,11 @@ class Composer:
         """Return the best pipeline made of this one, which has a pass that schedules single kernels."""
         try:
             composition = self._compose(pipeline)
+            return composition if isinstance(composition, Failure) else self._corrected(pipeline, composition)
         except OutOfTime:
             return Failure("timeout", "measure", "", "the search ended before all kernels were timed once")
-        return composition if isinstance(composition, Failure) else self._corrected(pipeline, composition)
+        finally:
+            self._profiler.stop_ahead()
 
     def _is_over(self) -> bool:
         left_s = self._left_s()
@@ -259,11 +261,11 @@ class Composer:
             (each for each in lost_s if lost_s[each] >= LEAST_LOSS * total_s), key=lambda each: -lost_s[each]
         )
         for begin in range(0, len(losing), KERNELS_AT_ONCE):
+            if self._is_over():
+                return
             part = losing[begin : begin + KERNELS_AT_ONCE]
             self._times.take_ahead(network, part, steps)
             for kernel in part:
-                if self._is_over():
-                    return
                 self._times.take(network, kernel, steps)
 
     def _steps(self, step: PassSpec) -> Iterator[PassSpec]:

@@ -35,6 +35,7 @@ class KernelTimes:
         """
         self._profiler, self._is_over = profiler, is_over
         self.alone: dict[str, dict[PassSpec, float]] = {}
+        self._ahead: set[tuple[str, PassSpec]] = set()  # timed beside others, so that asking takes no time
         self._asked: defaultdict[str, set[PassSpec]] = defaultdict(set)  # schedules that fail have no time
         self._in_places: defaultdict[str, dict[PassSpec, float]] = defaultdict(dict)
         self._met: set[str] = set()  # in networks that were timed; some of their kernels become views and take no time
@@ -54,11 +55,11 @@ class KernelTimes:
         times, asked = self.alone.setdefault(kernel.digest, {}), self._asked[kernel.digest]
         missing = [step for step in steps if step not in asked]
         for begin in range(0, len(missing), AT_ONCE):
-            if self._is_over():
+            part = missing[begin : begin + AT_ONCE]
+            if self._is_over() and not self._ahead.issuperset((kernel.digest, step) for step in part):
                 if not asked:
                     raise OutOfTime
                 break
-            part = missing[begin : begin + AT_ONCE]
             times.update(self._profiler.variants(network, kernel, [steps[0], *part] if asked else part))
             asked.update(part)
         return times
@@ -71,8 +72,8 @@ class KernelTimes:
             kernels: The kernels.
             steps: The passes that schedule them, the pipeline's own first.
         """
-        if not self._is_over():
-            self._profiler.time_ahead(network, kernels, steps)
+        if not self._is_over() and self._profiler.time_ahead(network, kernels, steps):
+            self._ahead |= {(kernel.digest, step) for kernel in kernels for step in steps}
 
     def learn(self, network: NetworkKernels, schedule: Callable[[str], PassSpec], seconds: Mapping[str, float]) -> None:
         """Add the times of kernels in their places.

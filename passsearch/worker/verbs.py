@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from passsearch.core import (
     COMPILE_PARTS,
@@ -48,6 +48,9 @@ Answer: TypeAlias = dict[str, Any]
 
 FORKING_VERBS = frozenset({"build", "verify", "measure", "consume", "expect", "check", "variants", "places", "profile"})
 """Verbs that run in a fork, because they run code that may crash or hang: kernels, or the compiler's back end."""
+
+LOCK_POLL_S = 0.05
+"""Time between two attempts to take the lock of a device, as long as that of ``FileLock``."""
 
 HALF_LIMIT = 2**-7
 """Largest deviation of a kernel's outputs in 16 bits, as a share of the largest: eight roundings of float16."""
@@ -232,20 +235,19 @@ class Verbs:
         return [each and asdict(each) for each in time_networks(executables, plan, types=types, cores=cores)]
 
     def _build_kernels(self, distinct: Mapping[str, KernelExecutable]) -> dict[str, float | str]:
-        """Build kernels; return for each the seconds that its code took to generate, or the reason why that failed."""
+        """Build kernels; return for each its share of the seconds that took, or the reason why it failed."""
+        if not distinct:
+            return {}
         start = time.perf_counter()
         try:
             self._bridge.build_kernels(list(distinct.values()))
         except CompileError as error:
             if len(distinct) == 1:
                 return dict.fromkeys(distinct, _reason(error))
-            # One by one, to find those that are refused.
-            return {
-                digest: answer
-                for each in distinct.items()
-                for digest, answer in self._build_kernels(dict([each])).items()
-            }
-        return dict.fromkeys(distinct, (time.perf_counter() - start) / max(len(distinct), 1))
+            # By halves, to find those that are refused.
+            items, half = list(distinct.items()), len(distinct) // 2
+            return self._build_kernels(dict(items[:half])) | self._build_kernels(dict(items[half:]))
+        return dict.fromkeys(distinct, (time.perf_counter() - start) / len(distinct))
 
     def _variant(self, kernel: Module, step: Request, copies: ArgumentCopies) -> KernelExecutable | str:
         """Return a kernel as one pass schedules it, or the reason why that failed."""
@@ -324,8 +326,18 @@ def _device_turn(lock: str | None) -> Iterator[None]:
         return
     Path(lock).parent.mkdir(parents=True, exist_ok=True)
     with Path(lock).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        # As `FileLock` does: a process that sleeps in the lock would be served before all that ask now and then.
+        while not _locks(file):
+            time.sleep(LOCK_POLL_S)
         yield
+
+
+def _locks(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _reason(error: CompileError) -> str:

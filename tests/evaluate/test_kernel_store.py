@@ -1,13 +1,17 @@
 """Kernels of a real network are listed, timed alone, and remembered for every network that has them."""
 
 import shutil
+import time
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
+import psutil
 import pytest
+from filelock import FileLock
 from short_plans import SHORT
 
 import passsearch
@@ -54,13 +58,46 @@ def test_kernels_are_timed_by_processes_side_by_side_that_take_turns_on_a_gpu(
 ) -> None:
     monkeypatch.setattr(Session, "device_lock", tmp_path / "gpu.lock")
     monkeypatch.setattr(Session, "explorers", 2)
+    before = _workers()
     with passsearch.session("zoo:resnet_tiny", toolchain=relax.name, remember=False) as evaluator:
         network = kernels_of(evaluator, f"{BEFORE},{LOOPS}")
         kernels, asked = network.kernels[:4], Mock(side_effect=AssertionError("timed again"))
-        evaluator.time_ahead(network, kernels, SCHEDULES)
+        with ThreadPoolExecutor(1) as pool:
+            with FileLock(tmp_path / "gpu.lock"):  # another search
+                timing = pool.submit(evaluator.time_ahead, network, kernels, SCHEDULES)
+                with pytest.raises(TimeoutError):
+                    timing.result(8)
+            assert timing.result(60)
+        started = _workers() - before
+        assert len(started) == 4, "the compiler, the first timer, and two beside each other"
         monkeypatch.setattr(KernelStore, "_time", asked)
         assert all(set(evaluator.variants(network, kernel, SCHEDULES)) == set(SCHEDULES) for kernel in kernels)
-        evaluator.time_ahead(network, kernels, SCHEDULES)  # nothing is missing
+        assert evaluator.time_ahead(network, kernels, SCHEDULES), "nothing is missing"
+        evaluator.stop_ahead()
+        assert len(_workers() & started) == 2
+
+
+def test_timing_ahead_ends_when_the_search_is_interrupted(
+    relax: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Session, "device_lock", tmp_path / "gpu.lock")
+    monkeypatch.setattr(Session, "explorers", 2)
+    with passsearch.session("zoo:resnet_tiny", toolchain=relax.name, remember=False) as evaluator:
+        network = kernels_of(evaluator, f"{BEFORE},{LOOPS}")
+        with FileLock(tmp_path / "gpu.lock"), ThreadPoolExecutor(1) as pool:
+            timing = pool.submit(evaluator.time_ahead, network, network.kernels, SCHEDULES)
+            with pytest.raises(TimeoutError):
+                timing.result(4)
+            begin = time.monotonic()
+            evaluator.stop_ahead()
+            assert time.monotonic() - begin < 10
+            with pytest.raises(CancelledError):  # of what had not begun
+                timing.result(10)
+
+
+def _workers() -> set[int]:
+    """Return the processes that this one has started."""
+    return {child.pid for child in psutil.Process().children()}
 
 
 def test_every_run_of_a_kernel_and_the_time_of_its_build_are_kept(relax: Toolchain, tmp_path: Path) -> None:

@@ -45,7 +45,10 @@ class TableProfiler:
         times = self.schedules.get(kernel.name, {})
         return {step: times[str(step)] for step in steps if str(step) in times}
 
-    def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> None: ...
+    def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> bool:
+        return False
+
+    def stop_ahead(self) -> None: ...
 
     def in_places(self, candidates: Sequence[Candidate]) -> tuple[PlaceTimes, ...]:
         return ()
@@ -151,6 +154,31 @@ def test_a_kernel_without_a_schedule_that_runs_is_named() -> None:
 
 def test_only_pipelines_with_a_pass_that_schedules_decide_on_kernels() -> None:
     assert decides_kernels(BEGIN, ENTRIES) and not decides_kernels(Pipeline.parse("LegalizeOps"), ENTRIES)
+
+
+class GpuProfiler(TableProfiler):
+    """A profiler whose kernels are timed ahead, which takes all the time there is."""
+
+    def __init__(self, schedules: Mapping[str, Mapping[str, float]]) -> None:
+        super().__init__(schedules)
+        self.left_s, self.stopped = 100.0, False
+
+    def time_ahead(self, network: NetworkKernels, kernels: Sequence[Kernel], steps: Sequence[PassSpec]) -> bool:
+        if len(steps) > 1:
+            self.left_s = 0.0
+        return True
+
+    def stop_ahead(self) -> None:
+        self.stopped = True
+
+
+def test_what_was_timed_ahead_counts_though_no_time_is_left() -> None:
+    schedules = {"ScheduleCPU": 3.0, "ScheduleCPU{keep_weights=true,rows=8}": 1.5}
+    profiler = GpuProfiler({**TIMES, "large4": schedules})
+    composition = composition_of(profiler, left_s=lambda: profiler.left_s)
+    assert (
+        str(composition.pipeline).endswith('{kernels={"large4":{"keep_weights":true,"rows":8}}}') and profiler.stopped
+    )
 
 
 def test_schedules_leave_time_to_time_kernels_in_their_places() -> None:

@@ -85,6 +85,13 @@ def test_a_graph_is_closed_when_every_pass_was_tried_everywhere() -> None:
     assert graph.closed([step])
 
 
+def test_a_sequence_for_cpus_starts_no_search_for_a_gpu() -> None:
+    relax = load("relax")
+    for kind, is_tried in (("cpu", True), ("gpu", False)):
+        names = [trial.name for trial in starting_sequences(relax, features=frozenset(), device_kind=kind)]
+        assert ("default-passes" in names) == is_tried
+
+
 def test_a_sequence_for_decoders_starts_searches_of_decoders_only() -> None:
     relax = load("relax")
     for features, is_tried in ((frozenset(), False), (frozenset({"cached_attention"}), True)):

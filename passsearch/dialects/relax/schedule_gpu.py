@@ -1,4 +1,4 @@
-"""A schedule for GPUs: every kernel has the rule it is to have, one of DLight's or a tile for sums of products.
+"""A schedule for GPUs: products are computed in tiles, and all other kernels by DLight's rules.
 
 Imports only TVM, because an exported deployment holds a copy of this file.
 """
@@ -29,6 +29,11 @@ ORDER = ("Matmul", "GEMV", "Reduction", "GeneralReduction", "Fallback")
 MULTIPROCESSORS = 128
 """About as many as a large GPU has: an H100 has 132, an A100 108."""
 
+MOST_TILES_IN_PARTS = 16 * MULTIPROCESSORS
+
+FEW_TERMS = 32
+"""Terms up to which a sum is short: a depthwise convolution of 5 by 5 has 25."""
+
 MOST_UNROLLED, MOST_VECTOR, FINAL_THREADS = 256, 4, 256
 
 
@@ -38,18 +43,21 @@ def ScheduleGPU(  # noqa: N802
     """Return a pass that schedules every function of loops for a GPU.
 
     Sums of products that can be written as a product of matrices, convolutions among them, are computed in tiles, as
-    ``Tile`` says. For all other functions DLight's rules are tried in TVM's order, except that ``GeneralReduction``
-    leaves sums of products alone: it gives every result a block of threads, which is far too much for the nine products
-    of a depthwise convolution.
+    ``Tile`` says, and short sums by one thread each. For all other functions DLight's rules are tried in TVM's order,
+    except that ``GeneralReduction`` leaves sums of products alone: it gives every result a block of threads, which is
+    far too much for the nine products of a depthwise convolution.
 
     Args:
         rule: What is tried first: one of DLight's rules, or a tile such as ``8x16x2x2x32x4``.
-        kernels: Another value of ``rule`` by name of the function.
+        kernels: Another value of ``rule`` by name of the function, as ``{"matmul": {"rule": "GEMV"}}``.
 
     Raises:
-        ValueError: There is no such rule or tile.
+        ValueError: There is no such rule or tile, or a kernel has another setting.
     """
-    own = {name: settings.get("rule") for name, settings in (kernels or {}).items()}
+    unknown = {name for settings in (kernels or {}).values() for name in settings} - {"rule"}
+    if unknown:
+        raise ValueError(f"ScheduleGPU has no setting `{min(unknown)}` of kernels; use `rule`")
+    own = {name: settings.get("rule", rule) for name, settings in (kernels or {}).items()}
 
     def run(module: Any, _context: Any) -> Any:
         target = tvm.target.Target.current(allow_none=False)
@@ -87,7 +95,7 @@ def _rules(rule: str | None) -> list[Any]:
     if rule in ORDER:
         return [getattr(gpu, rule)(), *others]
     if rule is None:
-        return [_Products(None), *others]
+        return [_Products(None), _ShortSums(), *others]
     numbers = rule.split("x")
     if len(numbers) != 6 or not all(number.isdigit() and int(number) for number in numbers):
         raise ValueError(
@@ -119,15 +127,39 @@ class _Products:
         if sums is None:
             return None
         (main,) = sums
-        if len(schedule.get(main).reads) < 2 or get_index_map(schedule.get(main)) is None:
+        if not _multiplies_and_adds(schedule.get(main)) or get_index_map(schedule.get(main)) is None:
             return None
         # DLight's own rule has tensor cores multiply what has 8 or 16 bits.
-        if self.tile is None and any(each.buffer.dtype.bits < 32 for each in schedule.get(main).reads):
+        if self.tile is None and any(each.source.dtype.bits < 32 for each in schedule.get(main).reads):
             return None
         inner = [_is_sum_innermost(schedule.get(main), place) for place in (0, 1)]
         normalise(schedule, main)
         sizes = [schedule.get(loop).extent for loop in schedule.get_loops(main)]
         return (self.tile or usual_tile(sizes)).apply(schedule, main, inner)
+
+
+class _ShortSums:
+    """A rule for sums of few terms with operators behind them, such as depthwise convolutions.
+
+    A thread computes one result, and what comes after it. DLight's ``Fallback`` makes two kernels of them, the second
+    of which reads from memory what the first has written.
+    """
+
+    def apply(self, function: Any, _target: Any, _: bool) -> Any:
+        """Return the schedule of a function, or ``None`` for one that is none of these."""
+        schedule = s_tir.Schedule(function)
+        sums = get_reduction_blocks(schedule, schedule.get_child_blocks(get_root_block(schedule)))
+        if sums is None:
+            return None
+        (main,) = sums
+        axes = [each.dom.extent for each in schedule.get(main).iter_vars if each.iter_type == tirx.IterVar.CommReduce]
+        if not all(isinstance(size, tirx.IntImm) for size in axes) or math.prod(map(int, axes)) > FEW_TERMS:
+            return None
+        auto_inline_producers(schedule, main)
+        try:
+            return schedule if _sum_in_threads(schedule, main) else None
+        except s_tir.ScheduleError:  # what comes after the sum needs more of it than one result
+            return None
 
 
 @dataclass(frozen=True)
@@ -174,7 +206,7 @@ class Tile:
             total, main = main, schedule.rfactor(part, 0)
         result = self._bind(schedule, main, inner)
         if self.parts > 1:
-            return schedule if _add_parts(schedule, total) else None
+            return schedule if _sum_in_threads(schedule, total) else None
         auto_inline_consumer_chain(schedule, result)
         return schedule
 
@@ -187,8 +219,9 @@ class Tile:
         outer, step = schedule.split(k, [None, self.steps])
         threads = (row, column, row_thread, column_thread)
         schedule.reorder(*parts, batch, row_block, column_block, *threads, outer, step)
-        schedule.bind(schedule.fuse(*parts, batch, row_block), "blockIdx.y")
-        schedule.bind(column_block, "blockIdx.x")
+        # Images have many rows, and CUDA has at most 65,535 blocks along y.
+        schedule.bind(schedule.fuse(*parts, batch, row_block), "blockIdx.x")
+        schedule.bind(column_block, "blockIdx.y")
         for loop, name in zip(threads, ("vthread.y", "vthread.x", "threadIdx.y", "threadIdx.x"), strict=True):
             schedule.bind(loop, name)
         schedule.annotate(column_thread, "pragma_auto_unroll_max_step", MOST_UNROLLED)
@@ -230,8 +263,8 @@ class Tile:
 def usual_tile(sizes: list[Any]) -> Tile:
     """Return the tile that suits most products of these sizes: batch, rows, columns and terms of the sum.
 
-    On an H100 the kernels of ResNet-50, MobileNetV2 and BERT-base take at most 4 % longer by these tiles than by the
-    best of sixteen for each (docs/gpu.md).
+    On an H100, at batch size 1, the products of ResNet-50, of MobileNetV2 and of BERT-base together take 2 to 4 % longer
+    by these tiles than by the best of fifteen settings for each (docs/gpu.md).
     """
     usual = Tile(8, 16, 2, 2, 32, 1)
     if not all(isinstance(size, tirx.IntImm) for size in sizes):
@@ -240,7 +273,8 @@ def usual_tile(sizes: list[Any]) -> Tile:
     tiles = batch * math.ceil(rows / 16) * math.ceil(columns / 32)
     if tiles <= MULTIPROCESSORS and terms >= 384:
         return Tile(8, 16, 2, 2, 32, 8)
-    if terms >= 256:
+    # The parts of many tiles would take memory, and the GPU is busy without them.
+    if tiles <= MOST_TILES_IN_PARTS and terms >= 256:
         return Tile(8, 16, 4, 2, 32, 4)
     return Tile(8, 16, 4, 2, 32, 1) if tiles > MULTIPROCESSORS else usual
 
@@ -262,8 +296,8 @@ def _is_sum_innermost(block: Any, place: int) -> bool:
     return any(variables.get(each) == tirx.IterVar.CommReduce for each in found)
 
 
-def _add_parts(schedule: Any, total: Any) -> bool:
-    """Add up the parts of a sum in the threads that write the function's result; False if it has several results."""
+def _sum_in_threads(schedule: Any, total: Any) -> bool:
+    """Have every sum computed by the thread that writes the function's result; False if there are several results."""
     own = schedule.get(total).name_hint
     after = _reachable(schedule, total, schedule.get_consumers)
     ends = [name for name, block in after.items() if not schedule.get_consumers(block)]
@@ -286,11 +320,19 @@ def _reachable(schedule: Any, block: Any, neighbours: Callable[[Any], Iterable[A
     """Return the blocks that neighbours, and theirs, lead to, by name."""
     found: dict[str, Any] = {}
     new = list(neighbours(block))
-    for each in new:  # grows
+    while new:
+        each = new.pop()
         if schedule.get(each).name_hint not in found:
             found[schedule.get(each).name_hint] = each
             new += neighbours(each)
     return found
+
+
+def _multiplies_and_adds(block: Any) -> bool:
+    """Return True for a sum of products that begins at 0: values that pad it are 0, which is right for nothing else."""
+    begin, value = block.init.value, block.body.value
+    is_sum = isinstance(value, tirx.Add) and any(isinstance(each, tirx.Mul) for each in (value.a, value.b))
+    return is_sum and isinstance(begin, (tirx.FloatImm, tirx.IntImm)) and begin.value == 0
 
 
 def _sums_products(function: Any) -> bool:

@@ -26,8 +26,8 @@ CPU = tvm.target.Target(target_options("llvm -mcpu=x86-64-v3"))
 RANDOM = np.random.default_rng(0)
 
 
-def weights(*shape: int) -> Any:
-    return relax.const(tvm.runtime.tensor(RANDOM.standard_normal(shape).astype("float32")))
+def weights(*shape: int, dtype: str = "float32") -> Any:
+    return relax.const(tvm.runtime.tensor(RANDOM.standard_normal(shape).astype(dtype)))
 
 
 def depthwise(value: Any) -> Any:
@@ -39,7 +39,7 @@ def convolution(value: Any) -> Any:
 
 
 def product(value: Any) -> Any:
-    return op.matmul(value, weights(48, 70))
+    return op.matmul(value, weights(48, 70, dtype=str(value.ty.dtype)))
 
 
 def residual(value: Any) -> Any:
@@ -74,33 +74,45 @@ NETWORKS: Mapping[str, tuple[Callable[[Any], Any], Sequence[int]]] = {
     "long": (lambda value: op.matmul(value, weights(400, 40)), (5, 400)),
     "longer than wide": (lambda value: op.matmul(value, weights(260, 4100)), (5, 260)),
     "wide": (lambda value: op.matmul(value, weights(9, 4100)), (5, 9)),
+    "squared": (lambda value: op.matmul(value, value), (40, 40)),
 }
 
 
-def kernels(name: str) -> Any:
+def kernels(name: str, dtype: str = "float32") -> Any:
     """Return a module with one kernel that is not scheduled."""
     body, shape = NETWORKS[name]
     with GPU:
         return tvm.transform.Sequential(
             [transform.LegalizeOps(), transform.AnnotateTIROpPattern(), transform.FuseOps(2), transform.FuseTIR()]
-        )(network(shape, body, "float32"))
+        )(network(shape, body, dtype))
 
 
 def functions(module: Any) -> list[Any]:
     return [each for _, each in module.functions_items() if isinstance(each, tirx.PrimFunc)]
 
 
-def extents(function: Any) -> dict[str, int]:
-    """Return the number of threads of a block, and of blocks."""
-    found: dict[str, int] = {}
+def extents(function: Any) -> list[dict[str, int]]:
+    """Return the extents of blocks and threads of every kernel that a function has."""
+    found: list[dict[str, int]] = []
 
     def visit(loop: Any) -> None:
         if loop.thread_binding is not None:
-            found[str(loop.thread_binding.thread_tag)] = int(loop.extent)
+            tag = str(loop.thread_binding.thread_tag)
+            # Inner loops come first.
+            if not found or (tag.startswith("threadIdx") and any(each.startswith("blockIdx") for each in found[-1])):
+                found.append({})
+            found[-1][tag] = int(loop.extent)
 
     tvm_ffi.structural_walk(function.body, (tirx.For, visit))
-    kinds = ("threadIdx", "blockIdx")
-    return {kind: math.prod(size for tag, size in found.items() if tag.startswith(kind)) for kind in kinds}
+    return found
+
+
+def sizes(function: Any) -> list[list[int]]:
+    """Return the number of blocks and of threads of a block, of every kernel that a function has."""
+    return [
+        [math.prod(size for tag, size in each.items() if tag.startswith(kind)) for kind in ("blockIdx", "threadIdx")]
+        for each in extents(function)
+    ]
 
 
 def in_turn(function: Any) -> Any:
@@ -128,9 +140,19 @@ def check(name: str, **settings: Any) -> dict[str, object]:
     return {
         "case": f"{name}, {settings}",
         "untouched": not any(each.attrs and "tirx.is_scheduled" in each.attrs for each in functions(module)),
-        "threads": [extents(function) for function in functions(scheduled)],
+        "threads": [sizes(function) for function in functions(scheduled)],
         "same": bool(np.allclose(*outputs, rtol=1e-4, atol=1e-4)),
     }
+
+
+def schedule_large() -> Any:
+    """Return a product with more tiles than a GPU can have blocks along any axis but x."""
+    with GPU:
+        module = tvm.transform.Sequential([transform.LegalizeOps(), transform.FuseOps(0), transform.FuseTIR()])(
+            network((2_200_000, 300), lambda value: op.matmul(value, weights(300, 40)), "float32")
+        )
+        (function,) = functions(ScheduleGPU()(module))
+    return function
 
 
 def refusal(**settings: Any) -> str:
@@ -148,11 +170,24 @@ if __name__ == "__main__":
         print(json.dumps(check(each)))
     for settings in ({"rule": "8x8x2x2x16x1"}, own, {"rule": "Fallback"}, {"rule": "Matmul"}):
         print(json.dumps(check("product", **settings)))
-    for each in ("product", "convolution", "residual", "swish", "batched", "strided"):
+    for each in ("product", "convolution", "residual", "swish", "batched", "strided", "squared"):
         print(json.dumps(check(each, rule="8x8x2x4x8x3")))
     print(json.dumps(check("depthwise", rule="GeneralReduction")))
     with CPU:
         on_cpu = ScheduleGPU()(kernels("product"))
-    print(json.dumps({"case": "cpu", "threads": [extents(each) for each in functions(on_cpu)]}))
-    for settings in ({"rule": "Best"}, {"rule": "8x8x2x2x16"}, {"kernels": {"any": {"rule": "0x8x2x2x16x1"}}}):
+    print(json.dumps({"case": "cpu", "threads": [sizes(each) for each in functions(on_cpu)]}))
+    half = kernels("product", "float16")
+    with GPU:
+        scheduled = {
+            name: [sizes(each) for each in functions(ScheduleGPU(rule)(half))]
+            for name, rule in (("own", None), ("dlight", "Matmul"), ("tiles", "8x16x2x2x32x1"))
+        }
+    print(json.dumps({"case": "half", **scheduled}))
+    print(json.dumps({"case": "large", "extents": extents(schedule_large())}))
+    for settings in (
+        {"rule": "Best"},
+        {"rule": "8x8x2x2x16"},
+        {"kernels": {"any": {"rule": "0x8x2x2x16x1"}}},
+        {"kernels": {"any": {"tile": "8x8"}}},
+    ):
         print(json.dumps({"case": "refused", "message": refusal(**settings)}))

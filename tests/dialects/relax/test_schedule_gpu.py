@@ -2,44 +2,51 @@
 
 from typing import Any
 
-SMALL_TILES = [{"threadIdx": 64, "blockIdx": 15}]
-ONE_PART = [{"threadIdx": 128, "blockIdx": 4}]
-TRANSPOSITION = {"threadIdx": 1024, "blockIdx": 2}
-THREADS = {
-    # One thread for each result, not a block of threads.
-    "depthwise, {}": [{"threadIdx": 1024, "blockIdx": 1}],
-    "depthwise, {'rule': 'GeneralReduction'}": [{"threadIdx": 256, "blockIdx": 648}],
-    "convolution, {}": ONE_PART,
-    "residual, {}": ONE_PART,
-    "strided, {}": [{"threadIdx": 128, "blockIdx": 2}],
-    "swish, {}": [{"threadIdx": 128, "blockIdx": 9}],
-    "batched, {}": [{"threadIdx": 128, "blockIdx": 6}, TRANSPOSITION],
-    "row, {}": [{"threadIdx": 224, "blockIdx": 5}],
-    "softmax, {}": [{"threadIdx": 256, "blockIdx": 5}],
-    "product, {}": [{"threadIdx": 128, "blockIdx": 9}],
-    "product, {'rule': '8x8x2x2x16x1'}": SMALL_TILES,
-    "product, {'kernels': {'matmul': {'rule': '8x8x2x2x16x1'}}}": SMALL_TILES,
-    "product, {'rule': 'Matmul'}": ONE_PART,
-    "product, {'rule': 'Fallback'}": [{"threadIdx": 1024, "blockIdx": 3}],
-    # Two kernels, the threads and blocks of which are multiplied: 8 * 256 threads.
-    "product, {'rule': '8x8x2x4x8x3'}": [{"threadIdx": 2048, "blockIdx": 99}],
-    "swish, {'rule': '8x8x2x4x8x3'}": [{"threadIdx": 2048, "blockIdx": 99}],
-    "convolution, {'rule': '8x8x2x4x8x3'}": [{"threadIdx": 2048, "blockIdx": 60}],
-    "residual, {'rule': '8x8x2x4x8x3'}": [{"threadIdx": 2048, "blockIdx": 60}],
-    "strided, {'rule': '8x8x2x4x8x3'}": [{"threadIdx": 2048, "blockIdx": 12}],
-    "batched, {'rule': '8x8x2x4x8x3'}": [{"threadIdx": 2048, "blockIdx": 90}, TRANSPOSITION],
+TRANSPOSITION = [[2, 1024]]
+SIZES = {
+    # Blocks and threads of a block, by kernel. A thread for each result of a short sum, not a block.
+    "depthwise, {}": [[[3, 256]]],
+    "depthwise, {'rule': 'GeneralReduction'}": [[[648, 256]]],
+    "convolution, {}": [[[4, 128]]],
+    "residual, {}": [[[4, 128]]],
+    "strided, {}": [[[2, 128]]],
+    "swish, {}": [[[9, 128]]],
+    "squared, {}": [[[6, 128]]],
+    "batched, {}": [[[6, 128]], TRANSPOSITION],
+    "row, {}": [[[5, 224]]],
+    "softmax, {}": [[[5, 256]]],
+    "product, {}": [[[9, 128]]],
+    "wide, {}": [[[129, 128]]],
+    # Long sums in parts, which a second kernel adds up.
+    "long, {}": [[[16, 128], [1, 256]]],
+    "longer than wide, {}": [[[516, 128], [81, 256]]],
+    "product, {'rule': '8x8x2x2x16x1'}": [[[15, 64]]],
+    "product, {'kernels': {'matmul': {'rule': '8x8x2x2x16x1'}}}": [[[15, 64]]],
+    "product, {'rule': 'Matmul'}": [[[4, 128]]],
+    "product, {'rule': 'Fallback'}": [[[3, 1024]]],
+    "product, {'rule': '8x8x2x4x8x3'}": [[[27, 64], [11, 256]]],
+    "swish, {'rule': '8x8x2x4x8x3'}": [[[27, 64], [11, 256]]],
+    "convolution, {'rule': '8x8x2x4x8x3'}": [[[12, 64], [5, 256]]],
+    "residual, {'rule': '8x8x2x4x8x3'}": [[[12, 64], [5, 256]]],
+    "strided, {'rule': '8x8x2x4x8x3'}": [[[6, 64], [2, 256]]],
+    "squared, {'rule': '8x8x2x4x8x3'}": [[[18, 64], [7, 256]]],
+    "batched, {'rule': '8x8x2x4x8x3'}": [[[18, 64], [5, 256]], TRANSPOSITION],
 }
+MOST_BLOCKS_ALONG_Y = 65_535
 
 
 def test_every_kernel_has_the_threads_of_its_rule_and_computes_the_same(cases: Any) -> None:
     results = cases("gpu_cases.py")
     scheduled = {case["case"]: case for case in results if "same" in case}
-    assert {name: case["threads"] for name, case in scheduled.items()} == THREADS
+    assert {name: case["threads"] for name, case in scheduled.items()} == SIZES
     for case in scheduled.values():
         assert case["same"] and case["untouched"], case
     (on_cpu,) = (case for case in results if case["case"] == "cpu")
-    assert on_cpu["threads"] == [{"threadIdx": 1, "blockIdx": 1}]
+    assert on_cpu["threads"] == [[]]
+    (large,) = (case["extents"] for case in results if case["case"] == "large")
+    assert len(large) == 1 and large[0]["blockIdx.x"] > MOST_BLOCKS_ALONG_Y >= large[0]["blockIdx.y"]
+    (half,) = (case for case in results if case["case"] == "half")
+    assert half["own"] == half["dlight"] != half["tiles"], "tensor cores multiply 16 bits"
     messages = [case["message"] for case in results if case["case"] == "refused"]
-    assert len(messages) == 3
-    assert "no rule `Best`" in messages[0]
-    assert all("six numbers" in message for message in messages[1:])
+    assert "no rule `Best`" in messages[0] and "no setting `tile`" in messages[3]
+    assert all("six numbers" in message for message in messages[:3])
