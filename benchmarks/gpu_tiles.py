@@ -1,9 +1,9 @@
 """Says what tiles of products are worth on a GPU: ``python benchmarks/gpu_tiles.py FILE``.
 
 FILE is what ``gpu_session.py`` wrote, such as ``benchmarks/results/gpu/h100-3.json``; it has the times of kernels
-alone, by digest. This script lists the kernels of the same networks, which needs no GPU, and adds up: every product by
-DLight's rule, by the tile that ``ScheduleGPU`` takes for its sizes, and by the fastest of all. It writes ``tiles.json``
-beside FILE and prints a table.
+alone, by digest. This script lists the kernels of the same networks, which needs no GPU. Of all products of which
+several settings were timed it adds up the times by DLight's rule, by the tile that ``ScheduleGPU`` takes for their
+sizes, and by the fastest of all. It writes ``FILE-tiles.json`` and prints a table.
 """
 
 import argparse
@@ -24,7 +24,7 @@ BEFORE = (
 )
 """The passes of ``schedule-gpu`` before the one that schedules."""
 
-NO_DEVICE = "cuda -arch=sm_90"
+NO_DEVICE, BY_SIZES = "cuda -arch=sm_90", "by sizes"
 
 
 def main() -> None:
@@ -32,32 +32,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
     options = parser.parse_args()
-    networks = json.loads(options.file.read_text())["networks"]
-    rows = {name: join(row["search"]["kernels_us"], list_products(name)) for name, row in networks.items()}
-    options.file.with_name("tiles.json").write_text(json.dumps(rows, indent=1) + "\n")
+    document = json.loads(options.file.read_text())
+    usual = document.get("usual_tile", BY_SIZES)
+    rows = {
+        name: join(row["search"]["kernels_us"], list_products(name), usual=usual)
+        for name, row in document["networks"].items()
+    }
+    options.file.with_name(f"{options.file.stem}-tiles.json").write_text(json.dumps(rows, indent=1) + "\n")
     print("| network | products | DLight's `Matmul`, us | 8x16x2x2x32x1 | by its sizes | the best |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for name, products in rows.items():
         sums = [math.fsum(row["calls"] * row["us"][rule] for row in products) for rule in ("Matmul", "8x16x2x2x32x1")]
-        by_sizes = math.fsum(row["calls"] * row["us"][row["by_sizes"]] for row in products)
+        by_sizes = math.fsum(row["calls"] * row["us"].get(BY_SIZES, row["us"].get(row["by_sizes"])) for row in products)
         best = math.fsum(row["calls"] * min(row["us"].values()) for row in products)
         cells = " | ".join(f"{value:.0f}" for value in (*sums, by_sizes, best))
         print(f"| {name} | {len(products)} | {cells} |")
 
 
-def join(times: Mapping[str, Mapping[str, float]], products: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the products for which all tiles were timed, with their times by rule."""
+def join(
+    times: Mapping[str, Mapping[str, float]], products: Mapping[str, dict[str, Any]], *, usual: str
+) -> list[dict[str, Any]]:
+    """Return the products of which several settings were timed, with their times by rule.
+
+    Args:
+        times: Microseconds by digest of the kernel and by pass.
+        products: Products by digest of the kernel.
+        usual: What ``ScheduleGPU`` did without an argument.
+    """
     found = []
     for digest, product in products.items():
-        us = {_rule(step): value for step, value in times.get(digest, {}).items()}
+        us = {step.partition('"')[2].rstrip('"}') or usual: value for step, value in times.get(digest, {}).items()}
         if len(us) > 1:
             found.append({**product, "us": us})
     return found
-
-
-def _rule(step: str) -> str:
-    # The session of 26 November 2026 had this tile as the default.
-    return step.partition('"')[2].rstrip('"}') or "8x16x2x2x32x1"
 
 
 def list_products(network: str) -> dict[str, dict[str, Any]]:

@@ -165,7 +165,8 @@ class Composer:
         cost = self.cost(pipeline)
         if isinstance(cost, Failure):
             return cost
-        self._combinations += sum(math.log10(len(self._times.alone[digest])) for digest in cost.calls)
+        # Settings that make one schedule have one time.
+        self._combinations += sum(math.log10(len(set(self._times.alone[digest].values()))) for digest in cost.calls)
         composition = Composition(
             pipeline=self._schedule(pipeline, cost),
             begin_s=begin.default_s,

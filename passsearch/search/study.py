@@ -201,7 +201,7 @@ class Search:
     def _evaluate_composed(self) -> list[tuple[Candidate, Scored | Failure]]:
         """Evaluate the pipeline that is composed of the best decisions for each region and kernel."""
         objectives = {objective.name for objective in self._options.objectives}
-        # On a GPU a sequence of other rules may be faster than the one whose kernels can be decided on.
+        # A sequence of other rules may be faster than the one whose kernels can be decided on.
         entries = self._space.entries
         best = next((scored for scored in self.ranked() if decides_kernels(scored.candidate.pipeline, entries)), None)
         if self._profiler is None or best is None or not objectives & {"throughput", "latency"}:

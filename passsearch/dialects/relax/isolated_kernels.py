@@ -167,8 +167,8 @@ class IsolatedKernel(KernelExecutable):
 def build_kernels(kernels: Sequence[IsolatedKernel], target: tvm.target.Target) -> None:
     """Generate the code of kernels, in memory.
 
-    All of them are in one module: NVRTC spends 0.6 s on its headers whatever comes after them, so that ten schedules of
-    a convolution take 3.6 s together and 9.3 s one by one. LLVM takes a fifth less time together.
+    All of them are in one module, because NVRTC compiles its headers again for every module, which takes longer than a
+    kernel does.
 
     Args:
         kernels: The kernels.

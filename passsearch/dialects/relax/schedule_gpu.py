@@ -263,8 +263,8 @@ class Tile:
 def usual_tile(sizes: list[Any]) -> Tile:
     """Return the tile that suits most products of these sizes: batch, rows, columns and terms of the sum.
 
-    On an H100, at batch size 1, the products of ResNet-50, of MobileNetV2 and of BERT-base together take 2 to 4 % longer
-    by these tiles than by the best of fifteen settings for each (docs/gpu.md).
+    On an H100, at batch size 1, all products of ResNet-50, of MobileNetV2 or of BERT-base together take 2 to 4 %
+    longer by these tiles than by the best of fifteen settings for each (docs/gpu.md).
     """
     usual = Tile(8, 16, 2, 2, 32, 1)
     if not all(isinstance(size, tirx.IntImm) for size in sizes):
