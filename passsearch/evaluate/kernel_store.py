@@ -98,7 +98,9 @@ class KernelStore:
         if self._threads is None:
             return
         self._is_stopping.set()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        # Not by `shutdown`, which tells nobody who waits for them.
+        for future in self._running:
+            future.cancel()
         # Again and again, because a process may be starting just now.
         while wait(self._running, STOP_POLL_S).not_done:
             for pool in self._side_pools:
