@@ -111,8 +111,10 @@ class WorkerEvaluator:
 
     def close(self) -> None:
         """End the processes and delete the states they shared."""
-        self._pool.close()
-        self._held.close()
+        try:
+            self._held.close()
+        finally:
+            self._pool.close()
         shutil.rmtree(self.folder / STATES, ignore_errors=True)
 
     @property

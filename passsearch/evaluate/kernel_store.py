@@ -11,7 +11,7 @@ from typing import Any, cast
 from passsearch.core import Failure, Json, PassSpec
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate.apply import Applier
-from passsearch.evaluate.facts import FactStore, read_fact
+from passsearch.evaluate.facts import ACCIDENTS, FactStore, read_fact
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.session import Session
 from passsearch.measure import cache_bytes
@@ -98,11 +98,10 @@ class KernelStore:
         if self._threads is None:
             return
         self._is_stopping.set()
-        # Not by `shutdown`, which tells nobody who waits for them.
-        for future in self._running:
-            future.cancel()
-        # Again and again, because a process may be starting just now.
-        while wait(self._running, STOP_POLL_S).not_done:
+        # Again and again, because a process may be starting just now. Not by `shutdown`, which tells nobody who waits.
+        while left := wait(self._running, STOP_POLL_S).not_done:
+            for future in left:
+                future.cancel()
             for pool in self._side_pools:
                 pool.interrupt()
         self._threads.shutdown()
@@ -157,18 +156,25 @@ class KernelStore:
             # The threads stay, because a process ends with the thread that started it.
             self._threads = ThreadPoolExecutor(self._session.explorers, "kernels")
         begin = monotonic()
-        running = {
-            self._threads.submit(self._time_beside, network, kernel, missing, reference=steps[0]): kernel
-            for kernel, missing in lacking.items()
-        }
-        self._running = [*running]
+        running: dict[Future[list[Fact]], Kernel] = {}
         try:
+            for kernel, missing in lacking.items():
+                future = self._threads.submit(self._time_beside, network, kernel, missing, reference=steps[0])
+                running[future] = kernel
+                self._running.append(future)
             for done in as_completed(running):
-                kernel = running[done]
-                self._record(network, kernel, lacking[kernel], done.result())
+                self._record_lasting(network, running[done], lacking[running[done]], done.result())
         finally:
+            # With the waiting for the device, which several of them do at once.
             self._pool.seconds["measure"] += monotonic() - begin
         return True
+
+    def _record_lasting(
+        self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec], answers: Sequence[Fact]
+    ) -> None:
+        """Record times; what failed by an accident or an interruption is timed again by ``variants``."""
+        if not any(answer.get("failure", {}).get("kind") in ACCIDENTS for answer in answers):
+            self._record(network, kernel, steps, answers)
 
     def _missing(self, network: NetworkKernels, kernel: Kernel, steps: Sequence[PassSpec]) -> list[PassSpec]:
         """Return the schedules of a kernel of which no time is known."""

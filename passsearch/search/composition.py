@@ -165,7 +165,7 @@ class Composer:
         cost = self.cost(pipeline)
         if isinstance(cost, Failure):
             return cost
-        # Settings that make one schedule have one time.
+        # Settings that make one schedule have one time, if they were timed together.
         self._combinations += sum(math.log10(len(set(self._times.alone[digest].values()))) for digest in cost.calls)
         composition = Composition(
             pipeline=self._schedule(pipeline, cost),

@@ -3,11 +3,12 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from passsearch.core import UNKNOWN_CLASS, PassSpec, Pipeline
+from passsearch.errors import UserError
 from passsearch.measure import LEVEL, mean_ratio
 from passsearch.store import Fact, Log, read_result
 
@@ -29,13 +30,13 @@ class _Kernel:
     """A kernel that was timed under several settings of a pass.
 
     Attributes:
-        network: Network that has it.
+        networks: Networks that have it.
         own: The pass as the pipeline had it.
         has_few_operations: True for few operations on each byte.
         times: Time under each setting as a multiple of that under ``own``, measured in the same process.
     """
 
-    network: str
+    networks: frozenset[str]
     own: PassSpec
     has_few_operations: bool
     times: Mapping[PassSpec, float]
@@ -44,44 +45,52 @@ class _Kernel:
 def learn_schedules(runs: Sequence[Path]) -> dict[str, Any]:
     """Return, by architecture class and pass, the settings that are faster than the pass's own on kernels of a kind.
 
-    A setting is listed if its mean over kernels is certainly below 1; the level allows for the number of settings. The
-    times are those of kernels alone.
+    A setting is listed if its mean over kernels is certainly below 1; the level allows for the number of settings, not
+    for that of classes and kinds. The times are those of kernels alone.
 
     Args:
         runs: Run folders with a result.
 
     Raises:
-        UserError: A folder holds no result.
+        UserError: A folder holds no result, or the runs are for several targets.
     """
+    documents = {run: read_result(run) for run in runs}
+    targets = sorted({document["target"] for document in documents.values()})
+    if len(targets) > 1:
+        raise UserError(
+            f"Times of kernels hold for one target; these runs have {', '.join(targets)}. Give those of one."
+        )
     by_class: defaultdict[str, dict[str, _Kernel]] = defaultdict(dict)
-    for run in runs:
-        document = read_result(run)
+    for run, document in documents.items():
         kernels = dict(_kernels(run, network=document["model"]["name"]))
         for name in [row["name"] for row in document["classes"]] or [UNKNOWN_CLASS]:
-            by_class[name] |= kernels  # networks of a class share kernels, which count once
+            # Networks of a class share kernels, which count once.
+            for key, kernel in kernels.items():
+                known = by_class[name].get(key, kernel)
+                by_class[name][key] = replace(known, networks=known.networks | kernel.networks)
     found = {name: _by_pass(list(kernels.values())) for name, kernels in sorted(by_class.items())}
     return {name: rows for name, rows in found.items() if rows}
 
 
 def _kernels(run: Path, *, network: str) -> Iterator[tuple[str, _Kernel]]:
-    """Yield the kernels of a run that were timed under several settings, with their digests."""
+    """Yield the kernels of a run that were timed under several settings, with what tells them apart."""
     described: dict[str, Mapping[str, Any]] = {}
-    timed: defaultdict[str, dict[PassSpec, Fact]] = defaultdict(dict)
+    timed: defaultdict[tuple[str, str, str], dict[PassSpec, Fact]] = defaultdict(dict)
     with Log(run / "log.jsonl", writable=False) as log:
         for kind, key in log.times:
             fact = log.recall(kind, key) if kind in ("kernels", "variant") else None
             if fact and kind == "kernels":
                 described |= {row["digest"]: row for row in fact.get("kernels", ())}
             elif fact and "seconds" in fact:
-                digest, _, step = key.split("|", 2)
-                timed[digest][Pipeline.parse(step).passes[0]] = fact
-    for digest, facts in timed.items():
-        beside = {step: fact for step, fact in facts.items() if fact.get("reference_s")}
-        row = described.get(digest)
-        if row and beside:
-            own = Pipeline.parse(next(iter(beside.values()))["reference"]).passes[0]
-            times = {step: fact["seconds"] / fact["reference_s"] for step, fact in beside.items()}
-            yield digest, _Kernel(network, own, row["operations"] < FEW_OPERATIONS * row["bytes"], times)
+                digest, conditions, step = key.split("|", 2)
+                if fact.get("reference_s"):
+                    timed[digest, conditions, fact["reference"]][Pipeline.parse(step).passes[0]] = fact
+    for (digest, conditions, reference), facts in timed.items():
+        if row := described.get(digest):
+            own = Pipeline.parse(reference).passes[0]
+            times = {step: fact["seconds"] / fact["reference_s"] for step, fact in facts.items()}
+            has_few = row["operations"] < FEW_OPERATIONS * row["bytes"]
+            yield f"{digest}|{conditions}|{reference}", _Kernel(frozenset([network]), own, has_few, times)
 
 
 def _by_pass(kernels: Sequence[_Kernel]) -> dict[str, list[dict[str, Any]]]:
@@ -92,7 +101,7 @@ def _by_pass(kernels: Sequence[_Kernel]) -> dict[str, list[dict[str, Any]]]:
     for (own, has_few), group in sorted(groups.items(), key=lambda item: (str(item[0][0]), item[0][1])):
         if faster := _faster(group):
             kind = "few operations on each byte" if has_few else "many operations on each byte"
-            networks = sorted({kernel.network for kernel in group})
+            networks = sorted(frozenset.union(*(kernel.networks for kernel in group)))
             row = {"own": dict(own.argument_values), "kernels": kind, "networks": networks}
             found[own.name].append({**row, "faster": faster[:MOST_SETTINGS]})
     return dict(found)

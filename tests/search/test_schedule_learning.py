@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from passsearch.errors import UserError
 from passsearch.search import learn_schedules, schedule_learning
 from passsearch.store import Log
 
@@ -32,7 +33,11 @@ def write_run(
 @pytest.fixture(autouse=True)
 def results(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(run: Path) -> dict[str, Any]:
-        return {"model": {"name": run.name}, "classes": [{"name": "RN"}] if run.name.startswith("resnet") else []}
+        return {
+            "model": {"name": run.name},
+            "target": run.suffix or "llvm",
+            "classes": [{"name": "RN"}] if run.name.startswith("resnet") else [],
+        }
 
     monkeypatch.setattr(schedule_learning, "read_result", read)
 
@@ -54,6 +59,11 @@ def test_a_setting_that_is_faster_on_every_kernel_of_a_class_is_proposed(tmp_pat
 def test_a_setting_that_is_faster_on_average_only_is_not_proposed(tmp_path: Path) -> None:
     times = {name: {ROWS: ratio} for name, ratio in {"a": 0.5, "b": 1.01, "c": 1.0}.items()}
     assert learn_schedules([write_run(tmp_path / "resnet18", times)]) == {}
+
+
+def test_runs_for_several_targets_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="one target"):
+        learn_schedules([write_run(tmp_path / name, {}) for name in ("resnet18", "resnet18.cuda")])
 
 
 def test_nothing_is_said_from_two_kernels(tmp_path: Path) -> None:

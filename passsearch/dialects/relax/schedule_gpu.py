@@ -127,7 +127,7 @@ class _Products:
         if sums is None:
             return None
         (main,) = sums
-        if not _multiplies_and_adds(schedule.get(main)) or get_index_map(schedule.get(main)) is None:
+        if not multiplies_and_adds(schedule.get(main)) or get_index_map(schedule.get(main)) is None:
             return None
         # DLight's own rule has tensor cores multiply what has 8 or 16 bits.
         if self.tile is None and any(each.source.dtype.bits < 32 for each in schedule.get(main).reads):
@@ -135,7 +135,8 @@ class _Products:
         inner = [_is_sum_innermost(schedule.get(main), place) for place in (0, 1)]
         normalise(schedule, main)
         sizes = [schedule.get(loop).extent for loop in schedule.get_loops(main)]
-        return (self.tile or usual_tile(sizes)).apply(schedule, main, inner)
+        found = (self.tile or usual_tile(sizes)).apply(schedule, main, inner)
+        return found if found is not None and _is_bound(found) else None
 
 
 class _ShortSums:
@@ -152,13 +153,12 @@ class _ShortSums:
         if sums is None:
             return None
         (main,) = sums
-        axes = [each.dom.extent for each in schedule.get(main).iter_vars if each.iter_type == tirx.IterVar.CommReduce]
-        if not all(isinstance(size, tirx.IntImm) for size in axes) or math.prod(map(int, axes)) > FEW_TERMS:
+        if len(schedule.get(main).writes) != 1 or not 0 < _terms(schedule.get(main)) <= FEW_TERMS:
             return None
         auto_inline_producers(schedule, main)
         try:
-            return schedule if _sum_in_threads(schedule, main) else None
-        except s_tir.ScheduleError:  # what comes after the sum needs more of it than one result
+            return schedule if _sum_in_threads(schedule, main) and _is_bound(schedule) else None
+        except s_tir.ScheduleError:
             return None
 
 
@@ -297,7 +297,10 @@ def _is_sum_innermost(block: Any, place: int) -> bool:
 
 
 def _sum_in_threads(schedule: Any, total: Any) -> bool:
-    """Have every sum computed by the thread that writes the function's result; False if there are several results."""
+    """Have every sum computed by the thread that writes a result of the function.
+
+    Returns False if there are several results that need sums, or a result needs several sums.
+    """
     own = schedule.get(total).name_hint
     after = _reachable(schedule, total, schedule.get_consumers)
     ends = [name for name, block in after.items() if not schedule.get_consumers(block)]
@@ -313,7 +316,14 @@ def _sum_in_threads(schedule: Any, total: Any) -> bool:
     schedule.bind(loops[1], "threadIdx.x")
     schedule.compute_at(total, loops[1], preserve_unit_loops=True)
     schedule.set_scope(total, 0, "local")
-    return True
+    own_loops = [schedule.get(loop).extent for loop in schedule.get_loops(total)[len(loops) :]]
+    return math.prod(map(int, own_loops)) == _terms(schedule.get(total))
+
+
+def _terms(block: Any) -> int:
+    """Return the number of terms of a sum; 0 if it is not fixed."""
+    sizes = [each.dom.extent for each in block.iter_vars if each.iter_type == tirx.IterVar.CommReduce]
+    return math.prod(map(int, sizes)) if all(isinstance(size, tirx.IntImm) for size in sizes) else 0
 
 
 def _reachable(schedule: Any, block: Any, neighbours: Callable[[Any], Iterable[Any]]) -> dict[str, Any]:
@@ -328,11 +338,34 @@ def _reachable(schedule: Any, block: Any, neighbours: Callable[[Any], Iterable[A
     return found
 
 
-def _multiplies_and_adds(block: Any) -> bool:
-    """Return True for a sum of products that begins at 0: values that pad it are 0, which is right for nothing else."""
-    begin, value = block.init.value, block.body.value
-    is_sum = isinstance(value, tirx.Add) and any(isinstance(each, tirx.Mul) for each in (value.a, value.b))
-    return is_sum and isinstance(begin, (tirx.FloatImm, tirx.IntImm)) and begin.value == 0
+def multiplies_and_adds(block: Any) -> bool:
+    """Return True for a sum of products of two tensors that begins at 0.
+
+    Products are padded with zeros, which is right for no other sum.
+    """
+    begin, store = block.init, block.body
+    if not isinstance(begin, tirx.BufferStore) or not isinstance(store, tirx.BufferStore):
+        return False  # two results, or one that goes on where another function ended
+    if not isinstance(begin.value, (tirx.FloatImm, tirx.IntImm)) or begin.value.value != 0:
+        return False
+    if not isinstance(store.value, tirx.Add):
+        return False
+    product = next((each for each in (store.value.a, store.value.b) if isinstance(each, tirx.Mul)), None)
+    return product is not None and all(
+        isinstance(_uncast(each), tvm.ir.expr.TensorLoad) for each in (product.a, product.b)
+    )
+
+
+def _uncast(value: Any) -> Any:
+    return _uncast(value.value) if isinstance(value, tirx.Cast) else value
+
+
+def _is_bound(schedule: Any) -> bool:
+    """Return True if all blocks run in threads; one that computes another result may not."""
+    blocks = schedule.get_child_blocks(get_root_block(schedule))
+    return all(
+        any(schedule.get(loop).thread_binding is not None for loop in schedule.get_loops(block)) for block in blocks
+    )
 
 
 def _sums_products(function: Any) -> bool:

@@ -61,6 +61,20 @@ def strided(value: Any) -> Any:
     return op.nn.conv2d(value, weights(20, 1, 1, 8), strides=2, data_layout="NHWC", kernel_layout="OHWI")
 
 
+def normalised(value: Any) -> Any:
+    """Reduce a row to two results at once."""
+    return op.nn.layer_norm(value, weights(33), weights(33), axes=[-1])
+
+
+def joined(value: Any) -> Any:
+    """Add what needs a short sum and what needs none."""
+    return op.add(depthwise(value), op.exp(value))
+
+
+def pooled(value: Any) -> Any:
+    return op.multiply(op.nn.avg_pool2d(value, (3, 3), padding=1), relax.const(2.0))
+
+
 NETWORKS: Mapping[str, tuple[Callable[[Any], Any], Sequence[int]]] = {
     "depthwise": (depthwise, (1, 8, 9, 9)),
     "convolution": (convolution, (1, 7, 9, 8)),
@@ -74,6 +88,10 @@ NETWORKS: Mapping[str, tuple[Callable[[Any], Any], Sequence[int]]] = {
     "long": (lambda value: op.matmul(value, weights(400, 40)), (5, 400)),
     "longer than wide": (lambda value: op.matmul(value, weights(260, 4100)), (5, 260)),
     "wide": (lambda value: op.matmul(value, weights(9, 4100)), (5, 9)),
+    "normalised": (normalised, (5, 33)),
+    "joined": (joined, (1, 8, 9, 9)),
+    "pooled": (pooled, (1, 8, 9, 9)),
+    "largest": (lambda value: op.astype(op.argmax(value, axis=1), "float32"), (5, 7)),
     "squared": (lambda value: op.matmul(value, value), (40, 40)),
 }
 
