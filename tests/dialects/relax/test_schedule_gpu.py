@@ -1,6 +1,9 @@
 """ScheduleGPU gives each kernel the rule or the tile that it is told, and the kernel computes the same."""
 
+from pathlib import Path
 from typing import Any
+
+from passsearch.frontends import resolve
 
 TRANSPOSITION = [[2, 1024]]
 SIZES = {
@@ -54,3 +57,11 @@ def test_every_kernel_has_the_threads_of_its_rule_and_computes_the_same(cases: A
     messages = [case["message"] for case in results if case["case"] == "refused"]
     assert "no rule `Best`" in messages[0] and "no setting `tile`" in messages[3]
     assert all("six numbers" in message for message in messages[:3])
+
+
+def test_whole_networks_compute_the_same(cases: Any, tmp_path: Path) -> None:
+    names = ("resnet_tiny", "bert_tiny", "vit_tiny")
+    results = cases("gpu_network_cases.py", *(str(resolve(f"zoo:{name}", folder=tmp_path).path) for name in names))
+    assert len(results) == len(names)
+    for case in results:
+        assert case["deviation"] < 1e-5 and case["in_parts"], case
