@@ -140,7 +140,9 @@ def measure(evaluator: WorkerEvaluator, pipelines: Iterable[Pipeline]) -> list[d
     folders: list[Path] = []
     for pipeline in pipelines:
         candidate = Candidate(pipeline, BUILD)
-        artifact = evaluator.build(_state(evaluator, pipeline), candidate)
+        known = evaluator.build(_state(evaluator, pipeline), candidate)
+        # A build that an earlier run has made is known, and has no files here.
+        artifact = known if isinstance(known, Failure) else evaluator.restore(known)
         if isinstance(artifact, Failure):
             _log.warning("%s: %s", pipeline, artifact.reason)
             rows.append({"pipeline": str(pipeline), "failure": artifact.to_json()})
