@@ -11,8 +11,9 @@ from passsearch.catalog import load
 from passsearch.core import Candidate, Failure, PassSpec, Pipeline
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import NetworkKernels, PlaceTimes, Region
-from passsearch.search.composition import Composer, choose, decides_kernels
+from passsearch.search.composition import Composer, decides_kernels
 from passsearch.search.composition_records import Composition, Decision
+from passsearch.search.decision_choice import choose
 
 BEGIN = Pipeline.parse("ConvertLayout,LegalizeOps,FuseTIR,ScheduleCPU")
 ENTRIES = [load("relax").entry(name) for name in ("Winograd", "ScheduleCPU")]
