@@ -51,6 +51,9 @@ BUILD = BuildOptions(opt_level=0)
 PROCESSES = 5
 """Number of processes that time the pipelines of a network."""
 
+LINE = "#bdbdbd"
+"""Colour of the line of right predictions, which no network has."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -271,7 +274,7 @@ def picture(networks: Mapping[str, Mapping[str, Any]]) -> str:
     ends = [
         end(value for each in series for point in each.points for value in (point.x, point.y)) for end in (min, max)
     ]
-    line = Series("as predicted", tuple(Point(end, end) for end in ends), kind="line")
+    line = Series("as predicted", tuple(Point(end, end) for end in ends), kind="line", colour=LINE)
     axes = (Axis(f"{which} / median measured of the network") for which in ("measured", "predicted"))
     return chart_svg(Chart("Times of networks, predicted from their kernels", *axes, (line, *series)))
 
