@@ -18,12 +18,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-BEFORE = (
-    'FoldBatchnormToConv2D,DecomposeOpsForInference,FoldConstant{evaluator="numpy"},ConvertLayout,'
-    'FoldConstant{evaluator="numpy"},LegalizeOps,AnnotateTIROpPattern,FuseOps{fuse_opt_level=2},FuseTIR'
-)
-"""The passes of ``schedule-gpu`` before the one that schedules."""
-
 NO_DEVICE, BY_SIZES, FORMER = "cuda -arch=sm_90", "by sizes", "8x16x2x2x32x1"
 
 
@@ -75,10 +69,12 @@ def list_products(network: str) -> dict[str, dict[str, Any]]:
 
     with passsearch.session(f"zoo:{network}", toolchain="relax", target=NO_DEVICE) as evaluator:
         model, python = evaluator.session.model.path, evaluator.session.toolchain.python
-    entries = load("relax").entries
-    factories = {step.name: entries[step.name].factory for step in Pipeline.parse(BEFORE).passes}
+    catalog = load("relax")
+    passes = catalog.sequence("schedule-gpu").pipeline.passes
+    before = passes[: [step.name for step in passes].index("ScheduleGPU")]
+    factories = {step.name: catalog.entries[step.name].factory for step in before}
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump({"model": str(model), "factories": factories}, file)
+        json.dump({"model": str(model), "pipeline": str(Pipeline(before)), "factories": factories}, file)
         file.flush()
         command = [str(python), __file__, "--in-toolchain", file.name]
         done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True)
@@ -100,7 +96,7 @@ def list_in_toolchain(file: str) -> None:
     request = json.loads(Path(file).read_text())
     bridge = RelaxBridge(NO_DEVICE)
     module = bridge.load(ModelSource(Path(request["model"]), "onnx", {}))
-    for step in Pipeline.parse(BEFORE).passes:
+    for step in Pipeline.parse(request["pipeline"]).passes:
         module = bridge.apply(module, step, factory=request["factories"][step.name])
     products = {}
     for kernel in bridge.kernels(module, {}):

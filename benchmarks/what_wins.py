@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.measure import mean_ratio
-from passsearch.store import Log, read_result
+from passsearch.search.schedule_learning import FEW_OPERATIONS, schedule_facts
+from passsearch.store import read_result
 
 RESULTS = Path(__file__).parent / "results" / "relax" / "what_wins.json"
 DEFAULT = "ScheduleCPU"
-FEW_OPERATIONS = 2.5
-"""Operations on each byte up to which a kernel is taken for a depthwise convolution."""
-
 KINDS = ("weights of 1 MiB or more", "depthwise", "other sums of products")
 SHOWN = 6
 """Number of settings that the table has of each kind."""
@@ -30,18 +28,11 @@ SHOWN = 6
 
 def kernels(run: Path) -> Iterator[dict[str, Any]]:
     """Yield the tuned kernels of a run: name, kind, and the ratio of each schedule to the default's."""
-    with Log(run / "log.jsonl", writable=False) as log:
-        keys = list(log.times)
-        facts = {
-            kind: {key: log.recall(kind, key) for each, key in keys if each == kind} for kind in ("kernels", "variant")
-        }
     network = read_result(run)["model"]["name"]
-    described = {row["digest"]: row for fact in facts["kernels"].values() if fact for row in fact.get("kernels", ())}
+    described, schedules = schedule_facts(run)
     timed: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
-    for key, fact in facts["variant"].items():
-        digest, _, step = key.split("|", 2)
-        if fact and "seconds" in fact:
-            timed[digest][step] = fact
+    for (digest, _, step), fact in schedules.items():
+        timed[digest][step] = fact
     for digest, variants in timed.items():
         ratios = _ratios(variants)
         if ratios and digest in described:

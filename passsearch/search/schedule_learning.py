@@ -72,19 +72,31 @@ def learn_schedules(runs: Sequence[Path]) -> dict[str, Any]:
     return {name: rows for name, rows in found.items() if rows}
 
 
-def _kernels(run: Path, *, network: str) -> Iterator[tuple[str, _Kernel]]:
-    """Yield the kernels of a run that were timed under several settings, with what tells them apart."""
-    described: dict[str, Mapping[str, Any]] = {}
-    timed: defaultdict[tuple[str, str, str], dict[PassSpec, Fact]] = defaultdict(dict)
+def schedule_facts(run: Path) -> tuple[dict[str, Fact], dict[tuple[str, str, str], Fact]]:
+    """Return what a run recorded about kernels, by digest, and about their schedules that ran.
+
+    The keys of the schedules are the digest of the kernel, the conditions of the measurement, and the pass as text.
+    """
+    kernels: dict[str, Fact] = {}
+    schedules: dict[tuple[str, str, str], Fact] = {}
     with Log(run / "log.jsonl", writable=False) as log:
         for kind, key in log.times:
             fact = log.recall(kind, key) if kind in ("kernels", "variant") else None
             if fact and kind == "kernels":
-                described |= {row["digest"]: row for row in fact.get("kernels", ())}
+                kernels |= {row["digest"]: row for row in fact.get("kernels", ())}
             elif fact and "seconds" in fact:
                 digest, conditions, step = key.split("|", 2)
-                if fact.get("reference_s"):
-                    timed[digest, conditions, fact["reference"]][Pipeline.parse(step).passes[0]] = fact
+                schedules[digest, conditions, step] = fact
+    return kernels, schedules
+
+
+def _kernels(run: Path, *, network: str) -> Iterator[tuple[str, _Kernel]]:
+    """Yield the kernels of a run that were timed under several settings, with what tells them apart."""
+    described, schedules = schedule_facts(run)
+    timed: defaultdict[tuple[str, str, str], dict[PassSpec, Fact]] = defaultdict(dict)
+    for (digest, conditions, step), fact in schedules.items():
+        if fact.get("reference_s"):
+            timed[digest, conditions, fact["reference"]][Pipeline.parse(step).passes[0]] = fact
     for (digest, conditions, reference), facts in timed.items():
         if row := described.get(digest):
             own = Pipeline.parse(reference).passes[0]

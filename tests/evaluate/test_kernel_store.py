@@ -54,17 +54,23 @@ def test_kernels_are_listed_and_timed_alone(relax: Toolchain) -> None:
         assert times[SCHEDULES[1]] == times[SCHEDULES[2]]  # one schedule by two names is timed once
 
 
-def test_kernels_are_timed_by_processes_side_by_side_that_take_turns_on_a_gpu(
-    relax: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileLock:
+    """Return the lock of a device that two processes share, as they share a GPU."""
     monkeypatch.setattr(Session, "device_lock", tmp_path / "gpu.lock")
     monkeypatch.setattr(Session, "explorers", 2)
+    return FileLock(tmp_path / "gpu.lock")
+
+
+def test_kernels_are_timed_by_processes_side_by_side_that_take_turns_on_a_gpu(
+    relax: Toolchain, lock: FileLock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = _workers()
     with passsearch.session("zoo:resnet_tiny", toolchain=relax.name, remember=False) as evaluator:
         network = kernels_of(evaluator, f"{BEFORE},{LOOPS}")
         kernels, asked = network.kernels[:4], Mock(side_effect=AssertionError("timed again"))
         with ThreadPoolExecutor(1) as pool:
-            with FileLock(tmp_path / "gpu.lock"):  # another search
+            with lock:  # another search
                 timing = pool.submit(evaluator.time_ahead, network, kernels, SCHEDULES)
                 _wait_until(lambda: len(_workers() - before) == 4)
                 with pytest.raises(TimeoutError):
@@ -79,15 +85,11 @@ def test_kernels_are_timed_by_processes_side_by_side_that_take_turns_on_a_gpu(
         assert len(_workers() & started) == 2
 
 
-def test_timing_ahead_ends_when_the_search_is_interrupted(
-    relax: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Session, "device_lock", tmp_path / "gpu.lock")
-    monkeypatch.setattr(Session, "explorers", 2)
+def test_timing_ahead_ends_when_the_search_is_interrupted(relax: Toolchain, lock: FileLock) -> None:
     before = _workers()
     with passsearch.session("zoo:resnet_tiny", toolchain=relax.name, remember=False) as evaluator:
         network = kernels_of(evaluator, f"{BEFORE},{LOOPS}")
-        with FileLock(tmp_path / "gpu.lock"), ThreadPoolExecutor(1) as pool:
+        with lock, ThreadPoolExecutor(1) as pool:
             timing = pool.submit(evaluator.time_ahead, network, network.kernels, SCHEDULES)
             _wait_until(lambda: len(_workers() - before) == 4)
             evaluator.stop_ahead()  # they wait for the device, which never becomes free
