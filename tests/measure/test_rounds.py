@@ -140,7 +140,12 @@ def test_a_slow_network_has_fewer_runs_and_none_to_fill_the_caches() -> None:
     assert [len(executable.runs) for executable in slow] == [1 + 4] * 2
 
 
-def test_an_inference_that_is_longer_than_a_race_runs_once() -> None:
+@pytest.mark.parametrize(
+    ("slow_s", "inferences", "samples"),
+    [(30.0, 1, 1), (4.0, 2, 2), (1.0, 6, 5)],
+    ids=["longer than a race", "most of a race", "a fifth of a race, whose first run is none of the samples"],
+)
+def test_the_first_run_of_a_long_inference_is_a_sample(slow_s: float, inferences: int, samples: int) -> None:
     class FirstRun(Scripted):
         def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
             self.run_repeatedly(1)
@@ -150,10 +155,11 @@ def test_an_inference_that_is_longer_than_a_race_runs_once() -> None:
         return CpuTimes(clock(), clock(), 0.0, clock(), time_s=clock())
 
     clock = Clock()
-    slow, quick = FirstRun(clock, [30.0]), FirstRun(clock, [0.1])
-    result = run_race([slow, quick], RoundPlan(rounds=4, race_s=5.0), inputs={}, watch=watch, now=clock)
-    assert result.samples() == [[30.0], [pytest.approx(0.1)]]
-    assert (slow.runs, quick.runs) == ([1], [1, 1])
+    slow, quick = FirstRun(clock, [slow_s]), FirstRun(clock, [0.001])
+    plan = RoundPlan(rounds=8, race_s=5.0, visit_s=0.5)
+    result = run_race([slow, quick], plan, inputs={}, watch=watch, now=clock)
+    assert len(slow.runs) == inferences
+    assert result.samples() == [pytest.approx([slow_s] * samples), pytest.approx([0.001] * samples)]
 
 
 @pytest.mark.parametrize(("flush_bytes", "inferences"), [(0, 3), (1 << 20, 1)])
