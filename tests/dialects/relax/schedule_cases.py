@@ -56,10 +56,10 @@ def depthwise(shape: tuple[int, ...], kernel: int, **rest: Any) -> Any:
     return shape, body
 
 
-def last_channels(shape: tuple[int, ...], kernel: int, *, outputs: int, **rest: Any) -> Any:
+def last_channels(shape: tuple[int, ...], kernel: int, *, outputs: int, groups: int = 1, **rest: Any) -> Any:
     def body(value: Any) -> Any:
-        filters = weight(kernel, kernel, shape[-1], outputs)
-        return op.nn.conv2d(value, filters, data_layout="NHWC", kernel_layout="HWIO", **rest)
+        filters = weight(kernel, kernel, shape[-1] // groups, outputs)
+        return op.nn.conv2d(value, filters, groups=groups, data_layout="NHWC", kernel_layout="HWIO", **rest)
 
     return shape, body
 
@@ -90,7 +90,10 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "depthwise of dilation": depthwise((1, 12, 11, 16), 3, dilation=2, padding=2),
     "depthwise without padding": depthwise((1, 9, 9, 16), 3),
     "depthwise of one line": depthwise((1, 3, 40, 32), 3),
-    "grouped": convolution(16, 3, 8, outputs=32, groups=4, padding=1),
+    "conv of groups": convolution(16, 3, 8, outputs=32, groups=4, padding=1, after="relu"),
+    "conv of groups, channels last": last_channels((2, 9, 7, 32), 3, outputs=64, groups=4, padding=1, strides=2),
+    "conv of groups of twelve": last_channels((1, 9, 9, 12), 3, outputs=36, groups=3),
+    "groups of two channels": convolution(16, 3, 8, outputs=32, groups=16, padding=1),
     "product": product(12, 64, 48),
     "product with a vector": product(1, 128, 100),
     "product of odd sizes": product(7, 33, 13, transposed=True),

@@ -69,6 +69,18 @@ class Access:
         places = (place for place, index in enumerate(self._indices) if index.same_as(axis.var))
         return next(places, None)
 
+    def divisors(self, axis: Any) -> set[int]:
+        """Return the numbers by which an axis is divided in the indices."""
+        divisors: set[int] = set()
+
+        def visit(quotient: Any) -> None:
+            if quotient.a.same_as(axis.var) and isinstance(quotient.b, tirx.IntImm):
+                divisors.add(int(quotient.b))
+
+        for index in self._indices:
+            tvm_ffi.structural_walk(index, (tirx.FloorDiv, visit))
+        return divisors
+
     def span(self, axis: Any, reduced: list[Any]) -> Callable[[int], int]:
         """Return the function from a number of elements along an axis of the output to those that are read for them."""
         variables = [axis.var, *(other.var for other in reduced)]

@@ -17,12 +17,12 @@ def unroll_tile(schedule: Any, loops: list[Any]) -> None:
 
 def reader_of(schedule: Any, block: Any) -> Any:
     """Return the block that reads the sums in their own order; without one, a new block that copies them."""
-    spatial = [axis.dom for axis in block.iters if axis.kind == "S"]
+    spatial = [axis.dom for axis in block.iters if axis.kind == "S" and axis.dom > 1]
     readers = schedule.get_consumers(block.block_rv)
     if len(readers) == 1:
         sizes = [int(schedule.get(loop).extent) for loop in schedule.get_loops(readers[0])]
         sums = schedule.get(block.block_rv).writes[0].source
-        if sizes == spatial and _reads_in_order(schedule, readers[0], sums):
+        if [size for size in sizes if size > 1] == spatial and _reads_in_order(schedule, readers[0], sums):
             return readers[0]
     return schedule.cache_write(block.block_rv, 0, "global")
 

@@ -10,8 +10,10 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
+from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import Access, Packing, element_bits
+from .groups import Groups
 from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles
 from .prefetch import Prefetch, most_vectors, prefetch_steps
@@ -65,12 +67,24 @@ class Scheduler:
             self._compute_in_tiles(blocks, tile)
             return
         self._inline(blocks)
+        blocks = self._split_groups(blocks)
         products = [block for block in blocks if self._is_sum_of_products(block)]
         reductions = [block for block in blocks if not block.is_injective()]
         tiled = self._tile(products[0]) if len(products) == len(reductions) == 1 else []
         for block in blocks:
             if block.name not in tiled:
                 (self._parallelize if block.is_injective() else self._reduce)(block)
+
+    def _split_groups(self, blocks: list[Any]) -> list[Any]:
+        """Return the blocks, with those of a grouped convolution over groups and the members of a group."""
+        for block in filter(self._is_sum_of_products, blocks):
+            groups = Groups.find(block, self._reads(block), constants=self._constant_reads(block))
+            if groups is not None:
+                place = self._parameter(groups.weights)
+                self.packings[place], self._constants = groups.packing, self._constants - {place}
+                self._schedule = groups.split(self._schedule, block)
+                return list(normalize_prim_func(self._schedule))
+        return blocks
 
     def _annotated_tile(self, blocks: list[Any]) -> list[int]:
         """Return the size of a tile along the axes of the output, empty if the function does not state it."""
