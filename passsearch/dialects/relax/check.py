@@ -182,6 +182,14 @@ def _broadcast_exponential() -> Any:
     return _network([(128, 1), (128, 256)], lambda emit, data, rows: emit(op.add(rows, emit(op.exp(data)))))
 
 
+def _tokens_as_image() -> Any:
+    def body(emit: Any, data: Any) -> Any:
+        image = emit(op.reshape(emit(op.permute_dims(data, [0, 2, 1])), (1, 8, 3, 4)))
+        return emit(op.exp(emit(op.permute_dims(image, [0, 2, 3, 1]))))
+
+    return _network([(1, 12, 8)], body)
+
+
 def _loss() -> Any:
     def body(emit: Any, data: Any) -> Any:
         return emit(op.sum(emit(op.exp(data))))
@@ -194,6 +202,7 @@ _GROUPS = ("LegalizeOps", "AnnotateTIROpPattern", "FuseOps")
 _CASES: dict[str, PassCase] = {
     "AdjustMatmulOrder": PassCase(_product_of_products),
     "AnnotateTIROpPattern": PassCase(_conv_bias_relu, _LOOPS),
+    "CancelTranspositions": PassCase(_tokens_as_image),
     "CanonicalizeBindings": PassCase(_alias),
     "CombineParallelMatmul": PassCase(_siblings),
     "ConvertLayout": PassCase(_conv_bias_relu),

@@ -14,7 +14,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.tirx import FloatImm, IntImm
 
 # If a transposed convolution took over NHWC from its input, ``LegalizeOps`` could not make loops of it.
-_FIXED_LAYOUTS = {"relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
+_FIXED_LAYOUTS = {"relax.nn.conv2d_transpose": ["NCHW", "IOHW"], "relax.image.resize2d": ["NHWC"]}
 
 LEAST_GROUP = 16
 """Output channels of a group from which a grouped convolution is converted to NHWC."""

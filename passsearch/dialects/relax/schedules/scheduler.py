@@ -16,6 +16,7 @@ from .accesses import Access, Packing, element_bits
 from .groups import Groups
 from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles
+from .parts import Parts
 from .prefetch import Prefetch, most_vectors, prefetch_steps
 from .registers import Registers
 from .sizes import MIN_PARALLEL_ELEMENTS, chunk_count, largest_divisor, vector_lanes
@@ -47,6 +48,7 @@ class Scheduler:
         self.packings: dict[int, Packing] = {}
         self._can_overlap = True
         self._left_out: list[str] = []  # blocks whose tiles do not overlap
+        self._parts: list[tuple[Parts, Any]] = []  # each with the loop over the last axis of its block
         self._prefetch: Prefetch | None = None
         self._prefetch_loops: list[Any] = []  # that over tiles, and those of the sum around a few steps
 
@@ -54,6 +56,8 @@ class Scheduler:
         """Schedule the function and return it."""
         self._run()
         function = self._schedule.mod["main"]
+        for parts, loop in self._parts:
+            function = parts.insert(function, self._schedule.get(loop))
         if self._can_overlap:
             function = overlap_tiles(function, left_out=self._left_out)
         if self._prefetch:
@@ -194,7 +198,10 @@ class Scheduler:
         lanes = vector_lanes(last.dom, self._lanes)
         scattered = [access for access in self._reads(block) if access.has(last) and not access.is_contiguous(last)]
         place = contiguous_place(block, scattered, lanes=self._lanes) if scattered else None
-        if lanes >= MIN_LANES and not scattered:
+        parts = Parts.find(schedule.get(block.block_rv), lanes=self._lanes) if outer and not scattered else None
+        if parts is not None:
+            self._parts.append((parts, loop))
+        elif lanes >= MIN_LANES and not scattered:
             loop, vector = schedule.split(loop, [None, lanes])
             schedule.vectorize(vector)
         elif lanes >= MIN_LANES and place is not None:
