@@ -21,9 +21,9 @@ import math
 import random
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from passsearch.core import BuildOptions, Candidate, Failure, Json, PassSpec, Pi
 from passsearch.dialects.contract import Kernel
 from passsearch.evaluate import NetworkKernels, TimedArtifacts, TimingRequest, WorkerEvaluator
 from passsearch.measure import next_value_interval
+from passsearch.search.composition import OTHER_PIPELINE
 
 RESULTS = Path(__file__).parent / "results" / "composition.json"
 NETWORKS = {
@@ -212,8 +213,8 @@ def table(networks: Mapping[str, Mapping[str, Any]]) -> str:
         f"{1e6 * per_call_s:.1f} us for each call beside the kernel itself",
         "",
         "| network | pipelines | slowest / fastest | rank correlation alone | in places | one process | error alone "
-        "| in places | in the interval |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| in places | in a search | in its interval |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, each in [*rows.items(), ("all", everything)]:
         measured = [median(row["measured_s"]) for row in each]
@@ -224,24 +225,31 @@ def table(networks: Mapping[str, Mapping[str, Any]]) -> str:
         several = is_one and all(len(row["measured_s"]) > 1 for row in each)
         ranks.append(f"{agreement(each):.3f}" if several else "")
         errors = [f"{100 * _median_error(predicted, measured):.1f} %" for predicted in sums]
-        cells = [name, str(len(each)), f"{max(measured) / min(measured):.2f}", *ranks, *errors, in_interval(each)]
+        search = ["", ""]
+        if is_one and all("whole_s" in row for row in each):
+            error, share = as_in_a_search(each)
+            search = [f"{100 * error:.1f} %", f"{100 * share:.0f} %"]
+        cells = [name, str(len(each)), f"{max(measured) / min(measured):.2f}", *ranks, *errors, *search]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def in_interval(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return how many of the fastest inferences of new processes lie in the interval that was predicted for them."""
-    if not all("whole_s" in row for row in rows):
-        return ""
-    inside, number = 0, 0
+def as_in_a_search(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
+    """Return the median error of predictions from two other pipelines, and the share of inferences in their intervals.
+
+    A search times the pipeline that it begins with and one or two compositions in their places, and predicts the next
+    one from what whole inferences of these take beside their kernels.
+    """
+    errors: list[float] = []
+    inside: list[bool] = []
     for row in rows:
-        others = [other for other in rows if other is not row]
-        overheads = [math.log(whole_s / other["places_s"]) for other in others for whole_s in other["whole_s"]]
-        _, interval = next_value_interval(overheads)
-        errors = [math.log(seconds / row["places_s"]) for seconds in row["fastest_s"]]
-        inside += sum(interval.low <= error <= interval.high for error in errors)
-        number += len(errors)
-    return f"{inside} of {number}"
+        measured = [math.log(seconds / row["places_s"]) for seconds in row["fastest_s"]]
+        for pair in combinations([other for other in rows if other is not row], 2):
+            overheads = [math.log(whole_s / other["places_s"]) for other in pair for whole_s in other["whole_s"]]
+            mean, interval = next_value_interval(overheads, further=OTHER_PIPELINE)
+            errors.append(abs(math.exp(mean - median(measured)) - 1))
+            inside += [interval.low <= each <= interval.high for each in measured]
+    return median(errors), fmean(inside)
 
 
 def shared_kernels(networks: Mapping[str, Mapping[str, Any]]) -> str:

@@ -29,14 +29,22 @@ NETWORKS = {
     **dict.fromkeys(("bert_base", "bert_base_16", "gpt2", "vit"), "schedule-cpu"),
 }
 """A sequence of the catalog by network."""
+OF_FILES = "nhwc-schedule-cpu"
+"""That of networks in files."""
+
+
+def model_of(network: str) -> str:
+    """Return what ``tune`` takes for a network of the zoo or a file."""
+    return network if network.endswith(".onnx") else f"zoo:{network}"
 
 
 def build(network: str, folder: Path) -> None:
     """Build a network by the version that runs this, and print the folder of the artifact."""
-    with passsearch.session(f"zoo:{network}", toolchain="relax", folder=folder, remember=False) as evaluator:
+    with passsearch.session(model_of(network), toolchain="relax", folder=folder, remember=False) as evaluator:
         session = evaluator.session
         analysis = analyze_network(session, evaluator.network.summary)
-        candidate = with_prerequisites(session, analysis, named_candidate(session, NETWORKS[network]))
+        named = named_candidate(session, NETWORKS.get(network, OF_FILES))
+        candidate = with_prerequisites(session, analysis, named)
         state = evaluator.reach(candidate.pipeline)
         built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
         if isinstance(built, Failure):
@@ -50,7 +58,7 @@ def measure(network: str, other: Path, *, processes: int) -> tuple[dict[str, Any
     """Return the ratio of this version's throughput to the other's, and the session."""
     with TemporaryDirectory() as folder:
         places = [_built_by(tree, network, Path(folder) / name) for name, tree in (("other", other), ("this", ROOT))]
-        with passsearch.session(f"zoo:{network}", toolchain="relax", remember=False) as evaluator:
+        with passsearch.session(model_of(network), toolchain="relax", remember=False) as evaluator:
             artifacts = TimedArtifacts(places[0], (places[1],))
             timed = evaluator.time_fresh(
                 TimingRequest("two versions", artifacts, evaluator.plans.final_rounds, processes)
@@ -62,7 +70,7 @@ def measure(network: str, other: Path, *, processes: int) -> tuple[dict[str, Any
                 ["git", "-C", str(other), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
             )
             row = {
-                "sequence": NETWORKS[network],
+                "sequence": NETWORKS.get(network, OF_FILES),
                 "other": commit.stdout.strip(),
                 **ratio.to_json(),
                 "fastest_s": [
@@ -95,7 +103,7 @@ def table(rows: dict[str, Any]) -> str:
 def main() -> None:
     """Measure networks, or build one for another process, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("networks", nargs="*", help=f"of {', '.join(NETWORKS)}")
+    parser.add_argument("networks", nargs="*", help=f"of {', '.join(NETWORKS)}, or ONNX files")
     parser.add_argument("--other", type=Path, help="checkout of the other version")
     parser.add_argument("--processes", type=int, default=5)
     parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
@@ -104,9 +112,10 @@ def main() -> None:
     if options.build:
         build(options.networks[0], options.build)
         return
-    for network in [] if options.table else options.networks:
+    paths = [str(Path(each).resolve()) if each.endswith(".onnx") else each for each in options.networks]
+    for network in [] if options.table else paths:
         row, session = measure(network, options.other.resolve(), processes=options.processes)
-        write_row(RESULTS, "networks", name=network, row=row, session=session)
+        write_row(RESULTS, "networks", name=Path(network).stem, row=row, session=session)
     print(table(read_rows(RESULTS, "networks")))
 
 

@@ -132,7 +132,9 @@ def mean_interval(values: Sequence[float], *, level: float = LEVEL) -> tuple[flo
     return mean, Interval(mean - half, mean + half)
 
 
-def next_value_interval(values: Sequence[float], *, level: float = LEVEL) -> tuple[float, Interval]:
+def next_value_interval(
+    values: Sequence[float], *, level: float = LEVEL, further: float = 0.0
+) -> tuple[float, Interval]:
     """Return the mean with the interval that holds the next value; that of one value is unlimited.
 
     Source: prediction interval of a normal sample (Hahn and Meeker, Statistical Intervals, 1991, chapter 4).
@@ -140,10 +142,14 @@ def next_value_interval(values: Sequence[float], *, level: float = LEVEL) -> tup
     Args:
         values: One value per independent repetition.
         level: Probability that the interval holds the value of one more repetition.
+        further: Standard deviation of what sets the next value apart from all of these.
     """
     mean, interval = mean_interval(values, level=level)
+    if len(values) < 2:
+        return mean, interval
     # The next value differs from the mean by its own deviation too.
-    half = (interval.high - mean) * math.sqrt(len(values) + 1)
+    own = (interval.high - mean) * math.sqrt(len(values) + 1)
+    half = math.hypot(own, float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * further)
     return mean, Interval(mean - half, mean + half)
 
 

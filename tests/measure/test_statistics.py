@@ -10,6 +10,7 @@ from passsearch.measure import (
     level_of_looks,
     log_ratio,
     mean_ratio,
+    next_value_interval,
     noise_floor,
     process_ratio,
 )
@@ -78,3 +79,15 @@ def test_the_interval_over_processes_covers_where_some_of_them_are_slow() -> Non
         interval = mean_ratio(list(luck)).interval
         hits += interval.low <= 1.0 <= interval.high
     assert hits / 1000 >= 0.94
+
+
+def test_the_interval_of_the_next_value_covers_what_sets_it_apart() -> None:
+    rng, hits, without = np.random.default_rng(5), 0, 0
+    for _ in range(1000):
+        values, value = rng.normal(0.0, 0.02, 6), rng.normal(0.0, 0.02) + rng.normal(0.0, 0.03)
+        _, interval = next_value_interval(values, further=0.03)
+        hits += interval.low <= value <= interval.high
+        _, narrow = next_value_interval(values)
+        without += narrow.low <= value <= narrow.high
+    # More than 95 % of 1000, because the deviation that is known is treated as one that was estimated.
+    assert 950 <= hits <= 995 and without < 900

@@ -50,7 +50,9 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
 
     def visit_call_(self, call: Any) -> Any:
         call = self.visit_expr_post_order(call)
-        source, moves, each = None, [], call
+        source: Any = None
+        moves: list[Any] = []
+        each = call
         while _is_move(each):
             moves.insert(0, each)
             operand = each.args[0]

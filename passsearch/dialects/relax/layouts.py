@@ -14,7 +14,7 @@ from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.tirx import FloatImm, IntImm
 
 # If a transposed convolution took over NHWC from its input, ``LegalizeOps`` could not make loops of it.
-_FIXED_LAYOUTS = {"relax.nn.conv2d_transpose": ["NCHW", "IOHW"], "relax.image.resize2d": ["NHWC"]}
+_FIXED_LAYOUTS = {"relax.nn.conv2d_transpose": ["NCHW", "IOHW"]}
 
 LEAST_GROUP = 16
 """Output channels of a group from which a grouped convolution is converted to NHWC."""
@@ -24,7 +24,7 @@ _AXES = {"squeeze": "axis", "permute_dims": "axes"}
 
 
 def ConvertLayout(layout: str = "NHWC", kernel: str = "HWIO") -> Any:  # noqa: N802
-    """Return ``relax.transform.ConvertLayout`` for all convolutions but those of small groups.
+    """Return ``relax.transform.ConvertLayout`` for resizes and for all convolutions but those of small groups.
 
     With channels last, the channels of several small groups stand in one vector, and each reads other data.
 
@@ -40,7 +40,9 @@ def ConvertLayout(layout: str = "NHWC", kernel: str = "HWIO") -> Any:  # noqa: N
 
     def layouts_of(call: Any) -> dict[str, list[str]]:
         stays = layout == "NHWC" and _has_small_groups(call)
-        return {"relax.nn.conv2d": ["NCHW", "OIHW"] if stays else desired, **_FIXED_LAYOUTS}
+        # A resize would keep the layout of tokens that the network itself has made an image of.
+        others = {"relax.image.resize2d": [layout], **_FIXED_LAYOUTS}
+        return {"relax.nn.conv2d": ["NCHW", "OIHW"] if stays else desired, **others}
 
     convert = transform.ConvertLayout({}, layouts_of)
 

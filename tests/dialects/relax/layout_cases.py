@@ -44,6 +44,10 @@ NETWORKS: dict[str, Callable[[Any], Any]] = {
     "all axes squeezed": lambda data: op.squeeze(convolution(data)),
     "transposed": lambda data: op.permute_dims(convolution(data), [0, -1, -2, 1]),
     "small groups": lambda data: op.nn.conv2d(convolution(data), weight(8, 4, 3, 3), groups=2, padding=1),
+    "resized tokens": lambda data: op.add(
+        op.image.resize2d(op.reshape(op.permute_dims(op.reshape(data, (1, 36, 4)), [0, 2, 1]), SHAPE), (12, 12)),
+        op.image.resize2d(op.mean(convolution(data), [1], keepdims=True), (12, 12)),
+    ),
     "no convolution": lambda data: op.squeeze(op.sum(op.multiply(data, TWO), [-1], keepdims=True), [-1]),
 }
 """TVM's own pass crashes or fails on all networks with a number or an axis."""
@@ -75,6 +79,9 @@ def main() -> None:
             "unchanged by NCHW": same_layout.same_as(before),
             "converted": 'data_layout="NHWC"' in after.script(),
             "mixed": 'data_layout="NCHW"' in after.script(),
+            "resized in NHWC": [
+                ' layout="NHWC"' in line for line in after.script().splitlines() if "image.resize2d" in line
+            ],
             "changed": not after.same_as(before),
             "same": np.allclose(output(plain, data), output(after, data), rtol=1e-4, atol=1e-4),
         }

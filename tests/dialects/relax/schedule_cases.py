@@ -107,6 +107,16 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
         (1, 5, 51),
         lambda value: op.tanh(op.concat([op.reshape(op.add(value, value), (1, 15, 17)), weight(1, 4, 17)], 1)),
     ),
+    "joined channels": (
+        (1, 9, 5, 16),
+        lambda value: op.nn.relu(
+            op.multiply(op.concat([value, op.add(value, value), weight(1, 9, 5, 32)], 3), weight(64))
+        ),
+    ),
+    "joined parts of joined channels": (
+        (2, 3, 24),
+        lambda value: op.tanh(op.concat([op.concat([value, op.tanh(value)], 2), weight(2, 3, 8), value], 2)),
+    ),
     "padded transpose": (
         (1, 3, 9, 11),
         lambda value: op.nn.relu(op.nn.pad(op.permute_dims(value, [0, 2, 3, 1]), [0, 0, 1, 1, 2, 2, 0, 0])),
@@ -167,6 +177,7 @@ def case(name: str, target: Any, **settings: Any) -> dict[str, Any]:
         "same": bool(np.allclose(expected, actual, rtol=limit, atol=limit * np.abs(expected).max())),
         "lanes": max(map(int, re.findall(r"T\.vectorized\((?:T\.int64\()?(\d+)", text)), default=0),
         "packed": "_packed(" in text,
+        "tests": "T.if_then_else(" in text,
         "overlaps": "T.min(" in text and "T.where(" not in text,
     }
 

@@ -1,0 +1,101 @@
+"""Times networks that no schedule was written for beside ONNX Runtime and OpenVINO.
+
+``python benchmarks/other_networks.py FOLDER --engines-python VENV/bin/python`` writes the networks into a folder as
+ONNX, with random weights, and measures each by one sequence of the catalog; names after the folder choose some. VENV is
+an environment with ``torch``, ``timm``, ``transformers``, ``onnx``, ``onnxscript``, ``onnxruntime`` and ``openvino``.
+``benchmarks/results/engines/other_networks.json`` gets the ratios; networks that are in it are not measured again.
+``--table`` prints Markdown from it.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from network_files import TIMM, TRANSFORMERS
+from provenance import network_session, read_rows, write_row
+
+import passsearch
+
+RESULTS = Path(__file__).parent / "results" / "engines" / "other_networks.json"
+TVM, ONNXRUNTIME, OPENVINO = "relax:", "onnxruntime", "openvino"
+SEQUENCES = dict.fromkeys(("repvgg_a2", "hrnet_w18_small"), "winograd-schedule-cpu")
+"""The sequence of the catalog by network; ``nhwc-schedule-cpu`` for all others."""
+
+
+def measure(file: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the fastest inference of each engine, and throughputs as multiples of ONNX Runtime's."""
+    sequence = SEQUENCES.get(file.stem, "nhwc-schedule-cpu")
+    document: Mapping[str, Any] = passsearch.bench(
+        str(file),
+        [f"relax:{sequence}", ONNXRUNTIME, OPENVINO],
+        baseline=ONNXRUNTIME,
+        engines_python=options.engines_python,
+        processes=options.processes,
+        rounds=options.rounds,
+    )
+    rows = {row["engine"].removesuffix(sequence): row for row in document["rows"]}
+    return {
+        "sequence": sequence,
+        "processes": options.processes,
+        "versions": {name: version for row in rows.values() for name, version in row.get("versions", {}).items()},
+        "engines": {name: _engine(row) for name, row in rows.items()},
+    }
+
+
+def _engine(row: Mapping[str, Any]) -> dict[str, Any]:
+    if "failure" in row:
+        return {"failure": row["failure"]}
+    kept = {name: row[name] for name in ("fastest_s", "compile_s", "deviation")}
+    return {**kept, "process_fastest_s": row["process_fastest_s"], **row["ratio"]["by fastest"]}
+
+
+def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return Markdown: a line for each network, those that TVM gains least on last."""
+    lines = ["| network | TVM, ms | ONNX Runtime, ms | OpenVINO, ms | TVM | OpenVINO |", "|---|---:|---:|---:|---|---|"]
+    for name, row in sorted(rows.items(), key=lambda item: -item[1]["engines"][TVM].get("ratio", 0.0)):
+        engines = row["engines"]
+        times = [_milliseconds(engines[engine]) for engine in (TVM, ONNXRUNTIME, OPENVINO)]
+        ratios = [_ratio(engines[engine]) for engine in (TVM, OPENVINO)]
+        lines.append(f"| {name} | {' | '.join([*times, *ratios])} |")
+    return "\n".join(lines)
+
+
+def _milliseconds(engine: Mapping[str, Any]) -> str:
+    return f"{1e3 * engine['fastest_s']:.1f}" if "fastest_s" in engine else "–"
+
+
+def _ratio(engine: Mapping[str, Any]) -> str:
+    if "failure" in engine:
+        return str(engine["failure"])
+    low, high = engine["interval"]
+    return f"{engine['ratio']:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure what is missing, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="folder of the networks; those that are there are not made again")
+    parser.add_argument("networks", nargs="*", default=(*TIMM, *TRANSFORMERS), help="(%(default)s)")
+    parser.add_argument("--engines-python", default=sys.executable, help="interpreter with the engines")
+    parser.add_argument("--processes", type=int, default=4, help="of each engine (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="of each process (%(default)s)")
+    parser.add_argument("--table", action="store_true", help="print Markdown, and measure nothing")
+    options = parser.parse_args(argv)
+    for name in [] if options.table else options.networks:
+        file = options.folder / f"{name}.onnx"
+        if name in read_rows(RESULTS, "networks"):
+            continue
+        if not file.exists():
+            options.folder.mkdir(parents=True, exist_ok=True)
+            maker = Path(__file__).with_name("network_files.py")
+            subprocess.run([options.engines_python, maker, name, file], check=True)
+        row = measure(file, options)
+        write_row(RESULTS, "networks", name=name, row=row, session=network_session(str(file), "relax"))
+    print(table(read_rows(RESULTS, "networks")))
+
+
+if __name__ == "__main__":
+    main()
