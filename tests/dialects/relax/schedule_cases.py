@@ -19,6 +19,7 @@ from tvm.relax import op, transform
 from passsearch.dialects.relax.lowering import target_options
 from passsearch.dialects.relax.phases import SCHEDULED
 from passsearch.dialects.relax.schedules import ScheduleCPU
+from passsearch.dialects.relax.schedules.sizes import dividing_lanes
 
 TARGETS = {name: tvm.target.Target(target_options(f"llvm -mcpu={name}")) for name in ("x86-64", "x86-64-v3")}
 RANDOM = np.random.default_rng(0)
@@ -183,6 +184,8 @@ def case(name: str, target: Any, **settings: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    sizes = {most: [dividing_lanes(size, most) for size in (48, 728, 40, 364, 24, 12)] for most in (16, 8)}
+    print(json.dumps({"case": "lanes", **sizes}), flush=True)
     for processor, target in TARGETS.items():
         for name in CASES:
             print(json.dumps({"case": f"{name} on {processor}", **case(name, target)}), flush=True)

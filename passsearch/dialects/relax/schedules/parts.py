@@ -20,7 +20,7 @@ from tvm.s_tir.stmt import SBlock, SBlockRealize
 from tvm.sym import Analyzer, detect_linear_equation
 
 from .accesses import substitute
-from .sizes import largest_divisor
+from .sizes import dividing_lanes
 from .tiling import MIN_LANES
 
 INDEX = "int64"
@@ -46,7 +46,7 @@ class Parts:
         size = int(axis.dom.extent)
         bounds = sorted({0, size, *(place for place in _changes(statement.body, axis.var) if 0 < place < size)})
         sizes = [end - begin for begin, end in itertools.pairwise(bounds)]
-        divisors = [largest_divisor(each, lanes) for each in sizes]
+        divisors = [dividing_lanes(each, lanes) for each in sizes]
         if len(sizes) < 2 or min(divisors) < MIN_LANES:
             return None
         return cls(tuple(bounds), tuple(divisors))

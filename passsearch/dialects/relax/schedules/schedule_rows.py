@@ -17,7 +17,7 @@ from .accesses import element_bits
 from .cpu_pass import cpu_pass, unscheduled
 from .overlap import overlap_tiles, widen_reductions
 from .registers import Registers
-from .sizes import MIN_PARALLEL_ELEMENTS, largest_divisor, vector_lanes
+from .sizes import MIN_PARALLEL_ELEMENTS, dividing_lanes, largest_divisor, vector_lanes
 from .tiling import MIN_LANES
 
 ACCUMULATORS = 4
@@ -93,7 +93,7 @@ class _RowScheduler:
     def _widen_reductions(self) -> None:
         """Give reductions of a size that no vector divides a multiple of the elements of a vector as their size."""
         length, lanes = self._blocks[-1].dom()[-1], self._lanes
-        if vector_lanes(length, lanes) == largest_divisor(length, lanes):
+        if vector_lanes(length, lanes) == dividing_lanes(length, lanes):
             return
         names = [block.name for block in self._blocks if not block.is_injective()]
         function = widen_reductions(self._schedule.mod["main"], lanes=lanes, names=names)

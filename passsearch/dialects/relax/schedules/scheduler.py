@@ -19,7 +19,7 @@ from .overlap import overlap_tiles
 from .parts import Parts
 from .prefetch import Prefetch, most_vectors, prefetch_steps
 from .registers import Registers
-from .sizes import MIN_PARALLEL_ELEMENTS, chunk_count, largest_divisor, vector_lanes
+from .sizes import MIN_PARALLEL_ELEMENTS, chunk_count, dividing_lanes, largest_divisor, vector_lanes
 from .tiling import MIN_LANES, Settings, Tiling
 from .transposes import compute_in_tiles, contiguous_place
 from .windows import Window
@@ -107,7 +107,7 @@ class Scheduler:
         extents = [int(extent) for extent in schedule.get(blocks[-1].block_rv).writes[0].source.shape[:-1]]
         sizes = [size for extent, size in zip(extents, tile, strict=True) if extent > 1]  # others have no loop
         pairs = [schedule.split(loop, [None, size]) for loop, size in zip(loops, sizes, strict=True)]
-        lanes = largest_divisor(int(schedule.get(channels).extent), self._lanes)
+        lanes = dividing_lanes(int(schedule.get(channels).extent), self._lanes)
         channels, lane = schedule.split(channels, [None, lanes])
         outer, inner = [first for first, _ in pairs], [second for _, second in pairs]
         schedule.reorder(*outer, channels, *inner, lane)

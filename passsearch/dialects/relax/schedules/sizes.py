@@ -8,6 +8,9 @@ CHUNKS = 64
 MIN_CHUNKS = 16
 """Number of parts of a loop that a few threads share evenly."""
 
+LONG_HALF = 8
+"""Half of the elements in a register of 512 bits. Half of a shorter one gains nothing over 5 to 7 elements."""
+
 MIN_PARALLEL_ELEMENTS = 4096
 """Size from which a loop runs on several threads; starting them takes longer than a smaller loop."""
 
@@ -17,12 +20,21 @@ def largest_divisor(size: int, most: int) -> int:
     return max(divisor for divisor in range(1, max(most, 1) + 1) if size % divisor == 0)
 
 
+def dividing_lanes(size: int, most: int) -> int:
+    """Return the elements of vectors that divide an axis, of ``most`` in a register.
+
+    Half of a register of 16 elements, before 9 to 15 of them: LLVM loads such vectors in two to four parts.
+    """
+    lanes = largest_divisor(size, most)
+    return LONG_HALF if most == 2 * LONG_HALF > lanes > LONG_HALF and size % LONG_HALF == 0 else lanes
+
+
 def vector_lanes(size: int, most: int) -> int:
     """Return the elements of a vector along an axis of this size, of ``most`` in a register.
 
     Where no number above half of a register divides the size, the last vector overlaps with the one before.
     """
-    lanes = largest_divisor(size, most)
+    lanes = dividing_lanes(size, most)
     return most if size >= most > 2 * lanes else lanes
 
 

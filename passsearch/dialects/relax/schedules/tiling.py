@@ -9,7 +9,7 @@ from typing import Any
 
 from .accesses import BYTE, Access, Packing, element_bits
 from .registers import Registers
-from .sizes import MIN_CHUNKS, largest_divisor, part_count, vector_lanes
+from .sizes import MIN_CHUNKS, dividing_lanes, part_count, vector_lanes
 
 MIN_LANES = 4
 """Least elements of a vector; with fewer, loops are not vectorised."""
@@ -172,7 +172,7 @@ def _vector_axis(block: Any, reads: list[Access], *, lanes: int, constants: list
 
     def as_vector(axis: Any) -> _VectorAxis:
         (operand,) = readers[id(axis)]
-        divisor = largest_divisor(axis.dom, lanes)
+        divisor = dividing_lanes(axis.dom, lanes)
         is_constant = operand.place in constant_places and operand.dimension(axis) is not None
         is_packed = is_constant and divisor >= MIN_LANES
         # Vectors that overlap cannot be packed, and they must be along the last axis of what is stored.

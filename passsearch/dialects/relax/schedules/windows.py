@@ -9,7 +9,7 @@ from typing import Any
 
 from .accesses import BYTE, Access, element_bits
 from .loops import loops_of, reader_of, unroll_tile
-from .sizes import MIN_CHUNKS, MIN_PARALLEL_ELEMENTS, all_divisors, largest_divisor, part_count
+from .sizes import MIN_CHUNKS, MIN_PARALLEL_ELEMENTS, all_divisors, dividing_lanes, largest_divisor, part_count
 from .tiling import MIN_LANES, Settings
 
 MIN_WINDOW_AXES, MAX_UNROLLED_STEPS = 3, 49
@@ -57,7 +57,7 @@ class Window:
         if len(spatial) < MIN_WINDOW_AXES or math.prod(axis.dom for axis in reduced) > MAX_UNROLLED_STEPS:
             return None
         *_, line, row, vector = spatial
-        lanes = largest_divisor(vector.dom, lanes)
+        lanes = dividing_lanes(vector.dom, lanes)
         if lanes < MIN_LANES or not all(access.is_contiguous(vector) for access in reads):
             return None
         assert settings.rows is not None
