@@ -246,7 +246,7 @@ def as_in_a_search(rows: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
         measured = [math.log(seconds / row["places_s"]) for seconds in row["fastest_s"]]
         for pair in combinations([other for other in rows if other is not row], 2):
             overheads = [math.log(whole_s / other["places_s"]) for other in pair for whole_s in other["whole_s"]]
-            mean, interval = next_value_interval(overheads, further=OTHER_PIPELINE)
+            mean, interval = next_value_interval(overheads, other_deviation=OTHER_PIPELINE)
             errors.append(abs(math.exp(mean - median(measured)) - 1))
             inside += [interval.low <= each <= interval.high for each in measured]
     return median(errors), fmean(inside)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 TIMM = (
-    *("convnext_tiny", "densenet121", "edgenext_small", "efficientnet_b0", "efficientnetv2_rw_t", "ghostnet_100"),
+    *("convnext_tiny", "densenet121", "edgenext_small", "efficientnet_b0", "ghostnet_100"),
     *("hrnet_w18_small", "coat_lite_mini", "mixer_s32_224", "mobilenetv3_large_100", "mobilevit_s", "poolformer_s12"),
-    *("regnety_008", "repvgg_a2", "resnext50_32x4d", "swin_tiny_patch4_window7_224"),
+    *("regnety_008", "repvgg_a2", "resnext50_32x4d", "swin_tiny_patch4_window7_224", "xception41"),
 )
 """Names of networks in ``timm``."""
 
@@ -33,7 +33,8 @@ def _image_network(name: str) -> tuple[Any, Any]:
     import timm
     import torch
 
-    return timm.create_model(name, pretrained=False), torch.randn(1, 3, 224, 224)
+    module = timm.create_model(name, pretrained=False)
+    return module, torch.randn(1, *module.default_cfg["input_size"])
 
 
 def _transformer(name: str) -> tuple[Any, Any]:

@@ -32,8 +32,11 @@ MIN_COUNTED_S = 0.1
 MIN_ROUNDS = 1
 """Number of undisturbed rounds that a race needs before its time limit can end it."""
 
-FIRST_SHARE = 1 / 3
-"""Share of a race's time that an inference must take for its first run to be a sample."""
+FIRST_SHARE = 1 / 2
+"""Share of a race's time that an inference must take for its first run to be a sample.
+
+A first run also touches its memory for the first time, which takes up to some tenths of a second.
+"""
 
 BEATEN = math.log(2.0)
 """Log-ratio by which the baseline must be slower to leave a race."""
@@ -157,8 +160,9 @@ def run_race(
         now: The clock, in seconds.
     """
     rng, flush = random.Random(plan.seed), np.zeros(plan.flush_bytes, np.uint8)  # noqa: S311
-    before = watch()
-    once_s = [_estimate(executable, inputs, longest_s=plan.visit_s, now=now) for executable in executables]
+    before, order = watch(), rng.sample(range(len(executables)), len(executables))
+    estimates = {index: _estimate(executables[index], inputs, longest_s=plan.visit_s, now=now) for index in order}
+    once_s = [estimates[index] for index in range(len(executables))]
     counts = [1 if plan.flush_bytes else max(1, math.ceil(plan.run_s / seconds)) for seconds in once_s]
     # The slowest artifact decides, so that all artifacts draw the same number of samples.
     runs = max(1, min(plan.runs, int(plan.visit_s / max(*once_s, plan.run_s))))
@@ -176,7 +180,7 @@ def run_race(
     is_long = [seconds > FIRST_SHARE * plan.race_s for seconds in once_s]
     if any(is_long):
         # Another run would take as long again, and the first one's cold caches and pages are a small part of it.
-        first = {index: [once_s[index]] if is_long[index] else visit(index) for index in range(len(executables))}
+        first = {index: [once_s[index]] if is_long[index] else visit(index) for index in order}
         race.add(Round.from_cpu_times(first, before=before, after=watch()))
     while not race.is_over:
         before = watch()
@@ -194,6 +198,9 @@ def _estimate(
     executable.run(inputs)
     # Of several cases it is the mean by their weights, as all later samples are: it may be the only sample.
     first_s = executable.run_s if isinstance(executable, Mixture) else now() - start
+    events_s = executable.event_time_s(1)
+    if events_s is not None:  # the first run on a device also loads the code, which may take longer than all others
+        return max(events_s, 1e-7)
     # The first run also loads pages and caches. That is no part of an inference, but beside one of seconds it does not
     # count, and another run would take as long again.
     return first_s if first_s > longest_s else max(_time_run(executable, 1, now=now), 1e-7)

@@ -133,7 +133,7 @@ def mean_interval(values: Sequence[float], *, level: float = LEVEL) -> tuple[flo
 
 
 def next_value_interval(
-    values: Sequence[float], *, level: float = LEVEL, further: float = 0.0
+    values: Sequence[float], *, level: float = LEVEL, other_deviation: float = 0.0
 ) -> tuple[float, Interval]:
     """Return the mean with the interval that holds the next value; that of one value is unlimited.
 
@@ -142,14 +142,14 @@ def next_value_interval(
     Args:
         values: One value per independent repetition.
         level: Probability that the interval holds the value of one more repetition.
-        further: Standard deviation of what sets the next value apart from all of these.
+        other_deviation: Standard deviation of what sets the next value apart from all of these.
     """
     mean, interval = mean_interval(values, level=level)
     if len(values) < 2:
         return mean, interval
     # The next value differs from the mean by its own deviation too.
     own = (interval.high - mean) * math.sqrt(len(values) + 1)
-    half = math.hypot(own, float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * further)
+    half = math.hypot(own, float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * other_deviation)
     return mean, Interval(mean - half, mean + half)
 
 

@@ -195,7 +195,7 @@ class Composer:
         """Return the seconds of a whole inference whose kernels take that long."""
         if len(self._log_overheads) < 2:
             return None
-        mean, interval = next_value_interval(self._log_overheads, further=OTHER_PIPELINE)
+        mean, interval = next_value_interval(self._log_overheads, other_deviation=OTHER_PIPELINE)
         value, low, high = (kernels_s * math.exp(each) for each in (mean, interval.low, interval.high))
         return value, Interval(low, high)
 

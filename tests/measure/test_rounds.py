@@ -133,6 +133,21 @@ def test_a_device_with_events_is_timed_by_them() -> None:
     assert result.samples() == [[0.25, 0.25]]
 
 
+def test_the_first_run_on_a_device_is_no_sample() -> None:
+    class OnGpu(Scripted):
+        def run(self, inputs: Mapping[str, Array]) -> Sequence[Array]:
+            self._clock.now_s += 10.0  # loads the code
+            return []
+
+        def event_time_s(self, number: int) -> float | None:
+            return 0.25
+
+    clock = Clock()
+    plan = RoundPlan(rounds=2, race_s=5.0, visit_s=0.5)
+    result = run_race([OnGpu(clock, [0.1])], plan, inputs={}, watch=no_disturbance, now=clock)
+    assert result.samples() == [[0.25, 0.25]]
+
+
 def test_a_slow_network_has_fewer_runs_and_none_to_fill_the_caches() -> None:
     clock = Clock()
     slow = [Scripted(clock, [0.4]), Scripted(clock, [0.5])]

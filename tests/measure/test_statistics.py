@@ -85,7 +85,7 @@ def test_the_interval_of_the_next_value_covers_what_sets_it_apart() -> None:
     rng, hits, without = np.random.default_rng(5), 0, 0
     for _ in range(1000):
         values, value = rng.normal(0.0, 0.02, 6), rng.normal(0.0, 0.02) + rng.normal(0.0, 0.03)
-        _, interval = next_value_interval(values, further=0.03)
+        _, interval = next_value_interval(values, other_deviation=0.03)
         hits += interval.low <= value <= interval.high
         _, narrow = next_value_interval(values)
         without += narrow.low <= value <= narrow.high

@@ -8,7 +8,7 @@ import pytest
 from passsearch.core import BuildOptions, Candidate, Objective
 from passsearch.evaluate import Built, MeasurementPlans
 from passsearch.search import RunOptions, Scored
-from passsearch.search.time_plan import SHORTLIST_PROCESS_S, TimePlan
+from passsearch.search.time_plan import FRESH_PROCESS_S, SHORTLIST_PROCESS_S, TimePlan
 
 BUILD = BuildOptions(opt_level=3)
 
@@ -36,6 +36,13 @@ def test_a_far_faster_winner_gets_three_repetitions_where_time_allows() -> None:
     further_s = long.compiles_s(SLOW, FAST)  # a fourth compile, for the compile time only
     assert repetitions_in(long.reserve_s(SLOW, FAST) - further_s, long) == pytest.approx(3)
     assert repetitions_in(short.reserve_s(SLOW, FAST), short) == pytest.approx(2)
+
+
+@pytest.mark.parametrize(("latency_s", "inferences"), [(30.0, 2), (2.9, 4)])
+def test_a_process_runs_baseline_and_twin_once_where_that_takes_a_whole_race(latency_s: float, inferences: int) -> None:
+    slow, fast = scored(latency_s, 1.0), scored(0.02, 1.0)
+    timing_s = plan(1200.0).repetition_s(slow, fast) - plan(1200.0).compiles_s(slow, fast)
+    assert timing_s == pytest.approx(2 * (FRESH_PROCESS_S + inferences * latency_s))
 
 
 def test_the_windows_of_energy_are_part_of_a_repetition() -> None:

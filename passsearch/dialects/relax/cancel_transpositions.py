@@ -73,11 +73,12 @@ def _is_move(value: Any) -> bool:
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """Return the shape of a tensor; ``None`` if a size is open."""
+    """Return the shape of a tensor; ``None`` if a size is open or 0, which a reshape would take for another."""
     shape = getattr(value.ty, "shape", None)
     if not isinstance(shape, relax.ShapeExpr) or not all(isinstance(size, tirx.IntImm) for size in shape.values):
         return None
-    return tuple(map(int, shape.values))
+    sizes = tuple(map(int, shape.values))
+    return None if 0 in sizes else sizes
 
 
 def _as_move(call: Any) -> tuple[bool, Sequence[int]]:

@@ -94,6 +94,16 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
     "conv of groups": convolution(16, 3, 8, outputs=32, groups=4, padding=1, after="relu"),
     "conv of groups, channels last": last_channels((2, 9, 7, 32), 3, outputs=64, groups=4, padding=1, strides=2),
     "conv of groups of twelve": last_channels((1, 9, 9, 12), 3, outputs=36, groups=3),
+    "groups with computed weights": (
+        (1, 7, 7, 24),
+        lambda value: op.nn.conv2d(
+            value,
+            op.multiply(weight(3, 3, 8, 120), op.max(value)),
+            groups=3,
+            data_layout="NHWC",
+            kernel_layout="HWIO",
+        ),
+    ),
     "groups of two channels": convolution(16, 3, 8, outputs=32, groups=16, padding=1),
     "product": product(12, 64, 48),
     "product with a vector": product(1, 128, 100),
@@ -112,6 +122,12 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
         (1, 9, 5, 16),
         lambda value: op.nn.relu(
             op.multiply(op.concat([value, op.add(value, value), weight(1, 9, 5, 32)], 3), weight(64))
+        ),
+    ),
+    "joined halves of one": (
+        (9, 32),
+        lambda value: op.concat(
+            [op.strided_slice(value, [1], [0], [16]), op.tanh(op.strided_slice(value, [1], [16], [32]))], 1
         ),
     ),
     "joined parts of joined channels": (

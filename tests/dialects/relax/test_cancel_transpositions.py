@@ -9,6 +9,7 @@ LEFT = {
     "used twice": [3, 2],
     "heads": [1, 1],
     "another image": [2, 2],
+    "no elements": [2, 2],
     "reshapes alone": [0, 0],
 }
 """Number of transpositions before and after."""

@@ -29,7 +29,7 @@ def test_scheduled_functions_compute_the_same(cases: Any) -> None:
     lanes, *results = cases("schedule_cases.py")
     # Half of a long register, before 9 to 15 of its elements.
     assert lanes == {"case": "lanes", "16": [16, 8, 8, 14, 8, 12], "8": [8, 8, 8, 7, 8, 6]}
-    assert len(results) == 118
+    assert len(results) == 122
     for case in results:
         name, _, processor = case["case"].removesuffix(", large tiles").partition(" on ")
         has_vectors = name not in WITHOUT_VECTORS[processor]

@@ -44,6 +44,7 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
     "used twice": ((1, 196, 8), double_use),
     "heads": ((1, 6, 8), lambda value: op.permute_dims(op.reshape(value, (1, 6, 2, 4)), [0, 2, 1, 3])),
     "another image": ((1, 196, 8), lambda value: op.permute_dims(image(value), [0, 3, 2, 1])),
+    "no elements": ((4, 0), lambda value: op.permute_dims(op.permute_dims(value))),
     "reshapes alone": ((4, 6), lambda value: op.reshape(op.reshape(value, (2, 12)), (24,))),
 }
 

@@ -24,6 +24,8 @@ from .sizes import dividing_lanes
 from .tiling import MIN_LANES
 
 INDEX = "int64"
+"""Type of the indices of functions that Relax makes."""
+
 IF_THEN_ELSE = "prim.if_then_else"
 
 
@@ -41,8 +43,13 @@ class Parts:
 
     @classmethod
     def find(cls, statement: Any, *, lanes: int) -> Parts | None:
-        """Return the parts of a block; ``None`` without conditions, or where a part does not divide into vectors."""
+        """Return the parts of a block; ``None`` without conditions, or where a part does not divide into vectors.
+
+        Functions with indices of another type than ``INDEX`` have none.
+        """
         axis = statement.iter_vars[-1]
+        if any(str(each.dom.extent.ty) != INDEX for each in statement.iter_vars):
+            return None
         size = int(axis.dom.extent)
         bounds = sorted({0, size, *(place for place in _changes(statement.body, axis.var) if 0 < place < size)})
         sizes = [end - begin for begin, end in itertools.pairwise(bounds)]
@@ -109,7 +116,7 @@ def _part(loop: Any, begin: int, end: int, *, lanes: int, number: int) -> Any:
     body = _without_conditions(substitute(block.body, variables), analyzer)
     reads = [substitute(region, variables) for region in block.reads if mentions_buffer(body, region.source)]
     writes = [substitute(region, variables) for region in block.writes]
-    part = SBlock(axes, reads, writes, f"{block.name_hint}_{number}", body)
+    part = SBlock(axes, reads, writes, f"{block.name_hint}_{number}", body, annotations=block.annotations)
     inner = tirx.For(lane, _index(0), _index(lanes), tirx.ForKind.VECTORIZED, SBlockRealize(values, True, part))
     return tirx.For(vector, _index(0), _index((end - begin) // lanes), tirx.ForKind.SERIAL, inner)
 

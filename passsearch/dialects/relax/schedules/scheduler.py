@@ -175,8 +175,10 @@ class Scheduler:
         schedule, loops = self._schedule, list(self._schedule.get_loops(block.block_rv))
         if not loops:
             return
-        if len(loops) == len(block.iters) and not self._is_uniform(block):
-            outer, count = self._vectorize_last(block, loops)
+        is_plain = len(loops) == len(block.iters)
+        parts = Parts.find(schedule.get(block.block_rv), lanes=self._lanes) if is_plain and len(loops) > 1 else None
+        if is_plain and (parts or not self._is_uniform(block)):
+            outer, count = self._vectorize_last(block, loops, parts)
         else:
             size = math.prod(block.dom())
             lanes = largest_divisor(size, self._lanes)
@@ -188,18 +190,22 @@ class Scheduler:
             chunk, _ = schedule.split(outer, [chunk_count(count), None])
             schedule.parallel(chunk)
 
-    def _vectorize_last(self, block: Any, loops: list[Any]) -> tuple[Any, int]:
+    def _vectorize_last(self, block: Any, loops: list[Any], parts: Parts | None) -> tuple[Any, int]:
         """Schedule the last axis of a block; return the loops around vectors or tiles as one loop, and its size.
 
         Padding or a transpose would differ between the elements of a vector that goes on in the next row.
+
+        Args:
+            block: The block.
+            loops: Its loops.
+            parts: The parts of the last axis, which are computed one by one unless they read scattered elements.
         """
         schedule, last = self._schedule, block.iters[-1]
         *outer, loop = loops
         lanes = vector_lanes(last.dom, self._lanes)
         scattered = [access for access in self._reads(block) if access.has(last) and not access.is_contiguous(last)]
         place = contiguous_place(block, scattered, lanes=self._lanes) if scattered else None
-        parts = Parts.find(schedule.get(block.block_rv), lanes=self._lanes) if outer and not scattered else None
-        if parts is not None:
+        if parts is not None and not scattered:
             self._parts.append((parts, loop))
         elif lanes >= MIN_LANES and not scattered:
             loop, vector = schedule.split(loop, [None, lanes])

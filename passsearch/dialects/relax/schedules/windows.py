@@ -60,6 +60,8 @@ class Window:
         lanes = dividing_lanes(vector.dom, lanes)
         if lanes < MIN_LANES or not all(access.is_contiguous(vector) for access in reads):
             return None
+        if any(access.divisors(vector) for access in reads):  # channels of groups, which read the same data
+            return None
         assert settings.rows is not None
         vectors = largest_divisor(vector.dom // lanes, settings.vectors or VECTORS)
         rows = _window_rows(row.dom, most=max(settings.rows // SUMS_SHARE // vectors, 1))
