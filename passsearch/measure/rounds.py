@@ -160,7 +160,8 @@ def run_race(
         now: The clock, in seconds.
     """
     rng, flush = random.Random(plan.seed), np.zeros(plan.flush_bytes, np.uint8)  # noqa: S311
-    before, order = watch(), rng.sample(range(len(executables)), len(executables))
+    before = watch()
+    order = random.Random(plan.seed).sample(range(len(executables)), len(executables))  # noqa: S311
     estimates = {index: _estimate(executables[index], inputs, longest_s=plan.visit_s, now=now) for index in order}
     once_s = [estimates[index] for index in range(len(executables))]
     counts = [1 if plan.flush_bytes else max(1, math.ceil(plan.run_s / seconds)) for seconds in once_s]
