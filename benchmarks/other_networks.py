@@ -8,6 +8,7 @@ an environment with ``torch``, ``timm``, ``transformers``, ``onnx``, ``onnxscrip
 """
 
 import argparse
+import math
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,9 +19,13 @@ from network_files import TIMM, TRANSFORMERS
 from provenance import network_session, read_rows, write_row
 
 import passsearch
+from passsearch.core import Interval
+from passsearch.measure import Ratio, mean_ratio
 
 RESULTS = Path(__file__).parent / "results" / "engines" / "other_networks.json"
 TVM, ONNXRUNTIME, OPENVINO = "relax:", "onnxruntime", "openvino"
+UNKNOWN = Ratio(0.0, Interval(0.0, math.inf))
+
 SEQUENCES = dict.fromkeys(("repvgg_a2", "hrnet_w18_small"), "winograd-schedule-cpu")
 """The sequence of the catalog by network; ``nhwc-schedule-cpu`` for all others."""
 
@@ -49,29 +54,42 @@ def _engine(row: Mapping[str, Any]) -> dict[str, Any]:
     if "failure" in row:
         return {"failure": row["failure"]}
     kept = {name: row[name] for name in ("fastest_s", "compile_s", "deviation")}
-    return {**kept, "process_fastest_s": row["process_fastest_s"], **row["ratio"]["by fastest"]}
+    return {**kept, "process_fastest_s": row["process_fastest_s"]}
 
 
 def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return Markdown: a line for each network, those that TVM gains least on last."""
-    lines = ["| network | TVM, ms | ONNX Runtime, ms | OpenVINO, ms | TVM | OpenVINO |", "|---|---:|---:|---:|---|---|"]
-    for name, row in sorted(rows.items(), key=lambda item: -item[1]["engines"][TVM].get("ratio", 0.0)):
-        engines = row["engines"]
-        times = [_milliseconds(engines[engine]) for engine in (TVM, ONNXRUNTIME, OPENVINO)]
-        ratios = [_ratio(engines[engine]) for engine in (TVM, OPENVINO)]
+    """Return Markdown: a line for each network, those that TVM gains most on over ONNX Runtime first."""
+    lines = [
+        "| network | TVM, ms | ONNX Runtime, ms | OpenVINO, ms | TVM / ONNX Runtime | TVM / OpenVINO |",
+        "|---|---:|---:|---:|---|---|",
+    ]
+    engines = {name: row["engines"] for name, row in rows.items()}
+    for name in sorted(engines, key=lambda name: -(_ratio(engines[name], ONNXRUNTIME) or UNKNOWN).value):
+        times = [_milliseconds(engines[name][engine]) for engine in (TVM, ONNXRUNTIME, OPENVINO)]
+        ratios = [_text(_ratio(engines[name], other)) for other in (ONNXRUNTIME, OPENVINO)]
         lines.append(f"| {name} | {' | '.join([*times, *ratios])} |")
+    for other, title in ((ONNXRUNTIME, "ONNX Runtime"), (OPENVINO, "OpenVINO")):
+        ratios_to_other = [ratio for each in engines.values() if (ratio := _ratio(each, other))]
+        faster = sum(ratio.interval.low > 1 for ratio in ratios_to_other)
+        slower = sum(ratio.interval.high < 1 for ratio in ratios_to_other)
+        lines += ["", f"Certainly faster than {title} on {faster} of {len(ratios_to_other)}, slower on {slower}."]
     return "\n".join(lines)
 
 
 def _milliseconds(engine: Mapping[str, Any]) -> str:
-    return f"{1e3 * engine['fastest_s']:.1f}" if "fastest_s" in engine else "–"
+    return f"{1e3 * engine['fastest_s']:.1f}" if "fastest_s" in engine else str(engine["failure"])
 
 
-def _ratio(engine: Mapping[str, Any]) -> str:
-    if "failure" in engine:
-        return str(engine["failure"])
-    low, high = engine["interval"]
-    return f"{engine['ratio']:.2f} [{low:.2f}, {high:.2f}]"
+def _ratio(engines: Mapping[str, Any], other: str) -> Ratio | None:
+    """Return TVM's throughput as a multiple of another engine's, over the processes; ``None`` if one of them failed."""
+    pair = [engines[name].get("process_fastest_s") for name in (other, TVM)]
+    if None in pair:
+        return None
+    return mean_ratio([math.log(theirs / own) for theirs, own in zip(*pair, strict=True)])
+
+
+def _text(ratio: Ratio | None) -> str:
+    return f"{ratio.value:.2f} [{ratio.interval.low:.2f}, {ratio.interval.high:.2f}]" if ratio else "–"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
