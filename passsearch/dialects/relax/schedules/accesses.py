@@ -141,3 +141,17 @@ def substitute(expression: Any, values: dict[Any, Any]) -> Any:
         return next((value for other, value in values.items() if other.same_as(variable)), variable)
 
     return tvm_ffi.structural_map(expression, (tvm.ir.Var, value_of))
+
+
+def count_reads(block: Any, buffer: Any = None) -> int:
+    """Count the reads in a block, of one buffer or of all."""
+    reads: list[Any] = []
+    tvm_ffi.structural_walk(block.body, (tvm.ir.TensorLoad, reads.append))
+    return sum(buffer is None or read.source.same_as(buffer) for read in reads)
+
+
+def count_bindings(statement: Any) -> int:
+    """Count the variables that are bound inside expressions."""
+    bindings: list[Any] = []
+    tvm_ffi.structural_walk(statement, (tirx.Let, bindings.append))
+    return len(bindings)

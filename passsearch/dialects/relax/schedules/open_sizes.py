@@ -6,10 +6,10 @@ from typing import Any
 
 from tvm import s_tir, tirx
 
-from .accesses import Access
+from .accesses import Access, count_bindings
 from .loops import unroll_tile
 from .registers import Registers
-from .scheduler import Scheduler, count_bindings
+from .scheduler import Scheduler
 from .sizes import largest_divisor
 from .tiling import MIN_LANES, Settings
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import s_tir
 from tvm.s_tir.dlight.analysis import normalize_prim_func
 
-from .accesses import Access, Packing, element_bits
+from .accesses import Access, Packing, count_bindings, count_reads, element_bits
 from .groups import Groups
 from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles
@@ -388,17 +388,3 @@ class Scheduler:
 def _output_bits(function: Any) -> int:
     """Return the bits of an element of the function's last parameter, its output; a boolean takes a byte."""
     return element_bits(function.params[-1].dtype) if len(function.params) else 8
-
-
-def count_reads(block: Any, buffer: Any = None) -> int:
-    """Count the reads in a block, of one buffer or of all."""
-    reads: list[Any] = []
-    tvm_ffi.structural_walk(block.body, (tvm.ir.TensorLoad, reads.append))
-    return sum(buffer is None or read.source.same_as(buffer) for read in reads)
-
-
-def count_bindings(statement: Any) -> int:
-    """Count the variables that are bound inside expressions."""
-    bindings: list[Any] = []
-    tvm_ffi.structural_walk(statement, (tirx.Let, bindings.append))
-    return len(bindings)
