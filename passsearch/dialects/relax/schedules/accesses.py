@@ -143,10 +143,10 @@ def substitute(expression: Any, values: dict[Any, Any]) -> Any:
     return tvm_ffi.structural_map(expression, (tvm.ir.Var, value_of))
 
 
-def count_reads(block: Any, buffer: Any = None) -> int:
-    """Count the reads in a block, of one buffer or of all."""
+def count_reads(body: Any, buffer: Any = None) -> int:
+    """Count the reads in the body of a block, of one buffer or of all."""
     reads: list[Any] = []
-    tvm_ffi.structural_walk(block.body, (tvm.ir.TensorLoad, reads.append))
+    tvm_ffi.structural_walk(body, (tvm.ir.TensorLoad, reads.append))
     return sum(buffer is None or read.source.same_as(buffer) for read in reads)
 
 

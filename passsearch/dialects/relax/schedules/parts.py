@@ -19,12 +19,10 @@ from tvm.ir import Range
 from tvm.s_tir.stmt import SBlock, SBlockRealize
 from tvm.sym import Analyzer, detect_linear_equation
 
-from .accesses import substitute
+from .accesses import count_reads, substitute
+from .overlap import INDEX
 from .sizes import dividing_lanes
 from .tiling import MIN_LANES
-
-INDEX = "int64"
-"""Type of the indices of functions that Relax makes."""
 
 IF_THEN_ELSE = "prim.if_then_else"
 
@@ -114,7 +112,7 @@ def _part(loop: Any, begin: int, end: int, *, lanes: int, number: int) -> Any:
     analyzer = Analyzer()
     analyzer.bind(variables[last.var], Range(begin, end))
     body = _without_conditions(substitute(block.body, variables), analyzer)
-    reads = [substitute(region, variables) for region in block.reads if mentions_buffer(body, region.source)]
+    reads = [substitute(region, variables) for region in block.reads if count_reads(body, region.source)]
     writes = [substitute(region, variables) for region in block.writes]
     part = SBlock(axes, reads, writes, f"{block.name_hint}_{number}", body, annotations=block.annotations)
     inner = tirx.For(lane, _index(0), _index(lanes), tirx.ForKind.VECTORIZED, SBlockRealize(values, True, part))
@@ -133,13 +131,6 @@ def _without_conditions(body: Any, analyzer: Any) -> Any:
         return other if analyzer.can_prove(tirx.Not(condition)) else call
 
     return tvm_ffi.structural_map(body, (tvm.ir.Call, choose))
-
-
-def mentions_buffer(body: Any, buffer: Any) -> bool:
-    """Return True if a statement reads a buffer."""
-    reads: list[Any] = []
-    tvm_ffi.structural_walk(body, (tvm.ir.TensorLoad, reads.append))
-    return any(read.source.same_as(buffer) for read in reads)
 
 
 def _index(value: int) -> Any:

@@ -140,8 +140,8 @@ class Scheduler:
     def _is_inlined(self, block: Any, readers: list[Any], *, elementwise: set[str]) -> bool:
         """Return True if a block is cheap, its readers are elementwise, and it does not make them long."""
         statement, others = self._schedule.get(block.block_rv), [self._schedule.get(reader) for reader in readers]
-        uses = max(count_reads(other, statement.writes[0].source) for other in others)
-        is_short = uses <= 1 or uses * count_reads(statement) <= MOST_READS
+        uses = max(count_reads(other.body, statement.writes[0].source) for other in others)
+        is_short = uses <= 1 or uses * count_reads(statement.body) <= MOST_READS
         are_elementwise = all(other.name_hint in elementwise for other in others)
         return is_short and are_elementwise and self._is_cheap(block, readers)
 

@@ -9,7 +9,7 @@ MIN_CHUNKS = 16
 """Number of parts of a loop that a few threads share evenly."""
 
 LONG_HALF = 8
-"""Half of the elements in a register of 512 bits. Half of a shorter one gains nothing over 5 to 7 elements."""
+"""Half of a register of 16 elements, 512 bits in float32. Half of a shorter one gains nothing over 5 to 7 elements."""
 
 MIN_PARALLEL_ELEMENTS = 4096
 """Size from which a loop runs on several threads; starting them takes longer than a smaller loop."""
