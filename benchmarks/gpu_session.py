@@ -1,12 +1,13 @@
 """Makes all measurements on a GPU machine in ten minutes: ``python benchmarks/gpu_session.py --wheels FOLDER``.
 
-The plan (``--plan`` prints it) has a time for each step. For each network it searches, then measures TVM's default, the
-catalog's best sequence and the search's winner side by side, and times PyTorch beside them where it is installed.
-Further steps are the tests marked ``gpu`` and each scheduling rule alone. With eight cores or more, every network has
-a lane of its own, because compilers use one core each and a lock gives the GPU to one lane at a time; otherwise one
-lane has all steps, the most valuable first. Every step is a process that is ended when its time is over, and time that
-a step leaves goes to the later ones of its lane. The JSON is written after every step: a session that is cut off loses
-its current steps only.
+The plan (``--plan`` prints it) has a time for each step. For each network it searches and confirms the winner by fresh
+compiles, times PyTorch beside TVM's builds where it is installed, and measures TVM's default, the catalog's best
+sequence and the winner side by side. Further steps are the tests marked ``gpu``, each scheduling rule alone, and
+``OTHERS``: networks for which nothing is searched, by TVM's default and by one sequence beside PyTorch. With eight
+cores or more, every network has a lane of its own, because compilers use one core each and a lock gives the GPU to one
+lane at a time; otherwise one lane has all steps but ``OTHERS``, the most valuable first. Every step is a process that
+is ended when its time is over, and time that a step leaves goes to the later ones of its lane. The JSON is written
+after every step: a session that is cut off loses its current steps only.
 
 Needs a checkout, an NVIDIA driver and a C compiler, and no internet. With ``--wheels`` it makes an environment from the
 folder that ``gpu_pack.py`` wrote and the packages of this interpreter; without, it uses ``--toolchain``. ``--target
@@ -31,6 +32,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from gpu_pack import PACK, add_to_path, install
+from gpu_pytorch import prepare_inductor, time_pytorch
 from gpu_steps import (
     Row,
     Settings,
@@ -39,7 +41,6 @@ from gpu_steps import (
     run_small,
     run_tests,
     search,
-    time_pytorch,
     try_rules,
     write,
 )
@@ -47,6 +48,8 @@ from gpu_tables import tables
 
 ROOT = Path(__file__).parents[1]
 NETWORKS = ("resnet50", "bert_base", "mobilenet_v2")
+OTHERS = ("gpt2", "resnet50@8")
+"""Networks without a search."""
 LEAST_S = 3.0
 """Shortest time in which a step can do anything."""
 LANE_CORES = 8
@@ -77,22 +80,24 @@ class Step:
 
 def make_plan(networks: Sequence[str], *, at_once: bool, networks_only: bool = False) -> list[list[Step]]:
     """Return the lanes, each with its steps in their order; a single lane unless several run at once."""
-    begin = [Step(("machine",), 15, describe_machine), Step(("small",), 30, run_small)]
     first, *others = lanes = [_network_steps(name) for name in networks]
-    end = [Step(("tests",), 30, run_tests), Step(("rules",), 30, try_rules)]
-    if networks_only:
-        begin, end = begin[:1], []
+    machine = [Step(("machine",), 15, describe_machine)]
+    small = [] if networks_only else [Step(("small",), 30, run_small)]
+    tests = [Step(("tests",), 30, run_tests)]
+    rules = [] if networks_only else [Step(("rules",), 30, try_rules)]
     if at_once:
-        return [[*begin, *end], *lanes]
+        inductor = Step(("inductor",), 60, partial(prepare_inductor, networks))
+        unsearched = [Step(("networks", name, "pytorch"), 180, partial(time_pytorch, name)) for name in OTHERS]
+        return [[*machine, inductor, *small, *tests, *unsearched, *rules], *lanes]
     rest = [step for lane in others for step in lane]
-    return [[*begin, *first, *end, *rest]]
+    return [[*machine, *small, *first, *tests, *rules, *rest]]
 
 
 def _network_steps(name: str) -> list[Step]:
     return [
-        Step(("networks", name, "search"), 90, partial(search, name)),
-        Step(("networks", name, "measure"), 45, partial(measure, name)),
-        Step(("networks", name, "pytorch"), 30, partial(time_pytorch, name)),
+        Step(("networks", name, "search"), 100, partial(search, name)),
+        Step(("networks", name, "pytorch"), 45, partial(time_pytorch, name)),
+        Step(("networks", name, "measure"), 20, partial(measure, name)),
     ]
 
 

@@ -3,11 +3,12 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -28,6 +29,8 @@ METRICS = (
 )
 TESTS = ("tests/measure/test_nvml.py", "tests/conformance/test_bridge.py", "tests/gpu")
 """Quick ones first."""
+END_OF_TESTS_S = 5.0
+"""Time for tests that are ended to print what failed."""
 RUN = "run"
 """Folder of a network's search."""
 
@@ -36,11 +39,13 @@ PROCESSES, PROCESSES_OF_LARGE, LARGE_BYTES = 5, 3, 200_000_000
 which every process reads for each build, and five of them did not end in their time.
 """
 
-SEARCH_SHARE = 0.8
+SEARCH_SHARE = 0.75
 """Share of its time after which a search ends; reporting takes the rest."""
 
 GPU_SEQUENCES, CPU_SEQUENCES = ("default-passes-gpu", "graph-gpu"), ("transposed-schedule-cpu",)
 """Sequences of the catalog whose scheduling rules are tried one by one."""
+UNSEARCHED = ("schedule-gpu", "schedule-cpu")
+"""Sequence of a network for which nothing was searched, on a GPU and on the CPU."""
 RULES, FALLBACK = "dlight.", "dlight.gpu.Fallback"
 
 PAPER_NETWORKS = {
@@ -135,7 +140,7 @@ def try_rules(settings: Settings, seconds: float) -> Row:
     from passsearch.core import Failure
 
     rows: Row = {}
-    with _open(SMALL, settings, 60, run="rules") as evaluator:
+    with open_evaluator(SMALL, settings, 60, run="rules") as evaluator:
         for name, candidate in _one_rule_each(evaluator.session, GPU_SEQUENCES if settings.target else CPU_SEQUENCES):
             state = evaluator.reach(candidate.pipeline)
             built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
@@ -174,16 +179,14 @@ def search(network: str, settings: Settings, seconds: float) -> Row:
         target=settings.target,
         trials=10_000,
         timeout=SEARCH_SHARE * seconds,
-        # The next step measures the winner by samples of its own.
-        confirm=0,
-        plans=MeasurementPlans(processes=1, confirm_share=0.2),
+        plans=MeasurementPlans(processes=1, confirm_share=0.35, least_timing_s=10.0),
         out=settings.folder / network / RUN,
         remember=False,  # an earlier session may have left facts, but no files
         progress=report,
     )
     document = result.document
     space = {key: value for key, value in document["space"].items() if not isinstance(value, list)}
-    kept = ("target", "toolchain", "device", "failures", "failed", "seconds", "composition")
+    kept = ("target", "toolchain", "device", "failures", "failed", "seconds", "composition", "verdict", "ratios")
     best = {key: document["best"][key] for key in ("name", "pipeline", "build", "source")}
     found = {"space": space, "sequences": _sequences(document), "best": best}
     return {
@@ -220,8 +223,8 @@ def measure(network: str, settings: Settings, seconds: float) -> Row:
     """Measure the default, the catalog's best sequence and the search's winner side by side, in several processes."""
     from passsearch.search import ComparisonOptions, Side, compare_candidates
 
-    with _open(network, settings, seconds) as evaluator:
-        candidates = _candidates(network, settings, evaluator.session)
+    with open_evaluator(network, settings, seconds) as evaluator:
+        candidates = candidates_of(network, settings, evaluator.session)
         is_large = evaluator.session.model.path.stat().st_size > LARGE_BYTES
         options = ComparisonOptions(processes=PROCESSES_OF_LARGE if is_large else PROCESSES)
 
@@ -235,7 +238,7 @@ def measure(network: str, settings: Settings, seconds: float) -> Row:
 
 
 @contextmanager
-def _open(network: str, settings: Settings, seconds: float, *, run: str = RUN) -> Iterator[Any]:
+def open_evaluator(network: str, settings: Settings, seconds: float, *, run: str = RUN) -> Iterator[Any]:
     """Yield the evaluator of a network, by default in the folder of its search, which has the winner's build."""
     import passsearch
     from passsearch.evaluate import MeasurementPlans
@@ -254,14 +257,15 @@ def _open(network: str, settings: Settings, seconds: float, *, run: str = RUN) -
         yield evaluator
 
 
-def _candidates(network: str, settings: Settings, session: Any) -> dict[str, Any]:
-    """Return the default and, where the search has ended, the best sequence and the winner."""
+def candidates_of(network: str, settings: Settings, session: Any) -> dict[str, Any]:
+    """Return the default, and the best sequence and the winner of a search that has ended, or else one sequence."""
     from passsearch.core import BuildOptions, Candidate, Pipeline
     from passsearch.search import named_candidate
 
     candidates = {"default": session.dialect.baseline}
     file = settings.folder / network / RUN / "result.json"
     if not file.exists():
+        candidates["sequence"] = named_candidate(session, UNSEARCHED[0] if settings.target else UNSEARCHED[1])
         return candidates
     document = json.loads(file.read_text())
     sequences = {name: row for name, row in _sequences(document).items() if name in session.catalog.sequences}
@@ -308,72 +312,6 @@ def paper_values(network: str) -> Row:
     }
 
 
-def time_pytorch(network: str, settings: Settings, seconds: float) -> Row:
-    """Time eager PyTorch in turns with the artifacts of the step before, then compiled PyTorch beside eager."""
-    if not _has_pytorch(settings.pytorch):
-        return {"unavailable": f"{settings.pytorch} has no PyTorch; see --pytorch"}
-    from against_engines import rows
-    from filelock import FileLock
-
-    from passsearch.api.engine_artifacts import artifact_engine, visible_gpu
-    from passsearch.engines import EnginePlan, EngineSpec, compare, engine_spec
-
-    with _open(network, settings, seconds) as evaluator:
-        session = evaluator.session
-        variables = {"TORCHINDUCTOR_CACHE_DIR": str(settings.folder / network / "inductor"), **visible_gpu(session.gpu)}
-        eager, compiled = (
-            engine_spec(
-                name,
-                session.model.path,
-                python=settings.pytorch,
-                label=label,
-                environment=variables,
-                device=session.device,
-            )
-            for name, label in (("torch", "torch"), ("inductor", "torch.compile"))
-        )
-        built = {
-            f"tvm {label}": (candidate, _folder(evaluator, candidate))
-            for label, candidate in _candidates(network, settings, session).items()
-        }
-        specs = [
-            artifact_engine(evaluator, label, candidate, folder=folder)
-            for label, (candidate, folder) in built.items()
-            if folder
-        ]
-        limit = evaluator.builder.limit(session.dialect.baseline)
-        plan = EnginePlan(session.threads, processes=1, rounds=6, limit=limit)
-        folder, types = settings.folder / network / "engines", evaluator.network.inputs
-
-        def compare_with(others: list[EngineSpec]) -> Row:
-            with nullcontext() if session.device_lock is None else FileLock(session.device_lock):
-                comparison = compare([*others, eager], reference=eager, types=types, plan=plan, folder=folder)
-            table = rows(comparison, plan=plan, sequence=eager.name)
-            return {name: {key: row[key] for key in row if key != "visits"} for name, row in table.items()}
-
-        row = compare_with(specs)
-        # Inductor may take longer than the step.
-        settings.keep({"rows": row})
-        return {"rows": {**compare_with([compiled]), **row}}
-
-
-def _has_pytorch(python: Path) -> bool:
-    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
-    return subprocess.run([str(python), "-c", code]).returncode == 0
-
-
-def _folder(evaluator: Any, candidate: Any) -> Path | None:
-    """Return the folder of a candidate's artifact, or ``None`` if it does not build."""
-    from passsearch.core import Failure
-    from passsearch.search import analyze_network, with_prerequisites
-
-    analysis = analyze_network(evaluator.session, evaluator.network.summary)
-    candidate = with_prerequisites(evaluator.session, analysis, candidate)
-    state = evaluator.reach(candidate.pipeline)
-    built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
-    return None if isinstance(built, Failure) else Path(evaluator.restore(built).folder)
-
-
 def run_tests(settings: Settings, seconds: float) -> Row:
     """Run the tests marked ``gpu``; if the device has a meter, its readings are written beside the JSON meanwhile."""
     from passsearch.measure import probe, recording
@@ -393,12 +331,20 @@ def _run_pytest(seconds: float) -> Row:
     command: Sequence[str] = [sys.executable, "-m", "pytest", "-v", "-rsfE", "-p", "no:cacheprovider", "-m", "gpu"]
     variables = {**os.environ, "PYTHONUNBUFFERED": "1"}
     row: Row = {}
+    process = subprocess.Popen(
+        [*command, *TESTS], cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     try:
-        done = subprocess.run([*command, *TESTS], cwd=ROOT, env=variables, capture_output=True, timeout=limit_s)
-        text = (done.stdout or done.stderr).decode(errors="replace")
-    except subprocess.TimeoutExpired as error:
-        text = (error.stdout or b"").decode(errors="replace")
-        row["unavailable"] = f"they did not end within {limit_s:.0f} s"
+        output, _ = process.communicate(timeout=limit_s - END_OF_TESTS_S)
+    except subprocess.TimeoutExpired:
+        row["unavailable"] = f"they did not end within {limit_s - END_OF_TESTS_S:.0f} s"
+        process.send_signal(signal.SIGINT)  # pytest then prints the failures so far
+        try:
+            output, _ = process.communicate(timeout=END_OF_TESTS_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, _ = process.communicate()
+    text = output.decode(errors="replace")
     outcomes = Counter(re.findall(r"^\S+::.* (PASSED|FAILED|SKIPPED|ERROR)\b", text, re.MULTILINE))
     row |= {outcome.lower(): count for outcome, count in outcomes.items()}
     reasons = [line for line in text.splitlines() if line.startswith(("SKIPPED", "FAILED", "ERROR"))]

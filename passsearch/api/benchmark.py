@@ -3,14 +3,12 @@
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-
-from filelock import FileLock
 
 from passsearch.api.common import (
     Progress,
@@ -308,8 +306,6 @@ def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report
     """Measure all batch sizes in turns, so that a slow change of the machine affects all of them."""
     # A visit lasts milliseconds, and the energy of a GPU is read every 20 to 100 ms: most visits would read 0.
     meter = None if settings.device == "cuda" else settings.sensors.meter
-    lock = device_lock(settings.gpu)
-    device_turn: AbstractContextManager[object] = nullcontext() if lock is None else FileLock(lock)
     timings = [
         EngineTiming(
             entry.specs,
@@ -319,6 +315,7 @@ def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report
             folder=folder / f"timing-{number}",
             meter=meter,
             samples=settings.labels,
+            device_lock=device_lock(settings.gpu),
         )
         for number, entry in enumerate(entries)
     ]
@@ -327,8 +324,7 @@ def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report
         for number, timing in enumerate(timings):
             report("measuring", turn * len(timings) + number, total)
             try:
-                with device_turn:
-                    timing.run_turn()
+                timing.run_turn()
             except EngineFailure as error:
                 raise UserError(
                     f"No reference takes this network, the last one failed: {error}. Install another one: passsearch "

@@ -3,11 +3,12 @@
 import logging
 import random
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from filelock import FileLock
 
 from passsearch.core import TensorType
 from passsearch.dialects.contract import random_inputs
@@ -34,6 +35,7 @@ class EngineTiming:
         folder: Path,
         meter: Meter | None = None,
         samples: Path | None = None,
+        device_lock: Path | None = None,
     ) -> None:
         """Prepare the first turn.
 
@@ -45,12 +47,14 @@ class EngineTiming:
             folder: Folder for inputs and outputs, which are deleted, and for ``engines.log``, what the engines print.
             meter: Reads the energy that the device uses.
             samples: NumPy file with samples and labels, which every engine classifies in the first turn.
+            device_lock: File that is locked during the rounds, by whoever times kernels on the device. Engines start
+                without it, because that takes minutes where they compile.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self._references, self._types, self._plan, self._folder = list(references), types, plan, folder
         self._records, self._rng = tuple(map(EngineRecord, specs)), random.Random(plan.seed)  # noqa: S311 -- an order, no secret
         self._disturbances: list[tuple[Disturbance, ...]] = []
-        self._meter, self._samples = meter, samples
+        self._meter, self._samples, self._device_lock = meter, samples, device_lock
         if meter is not None:
             meter.begin()
 
@@ -74,7 +78,8 @@ class EngineTiming:
                     if self._samples is not None and turn == 0:
                         visitor.classify(self._samples)
                     visitors.append(visitor)
-            self._disturbances.append(_run_rounds(visitors, plan, rng=self._rng))
+            with nullcontext() if self._device_lock is None else FileLock(self._device_lock):
+                self._disturbances.append(_run_rounds(visitors, plan, rng=self._rng))
             if plan.kernel_runs and turn == 0:
                 for visitor in visitors:
                     visitor.list_kernels()
@@ -107,13 +112,14 @@ def compare(
     types: Mapping[str, TensorType],
     plan: EnginePlan,
     folder: Path,
+    device_lock: Path | None = None,
 ) -> Comparison:
     """Time engines against each other, with one reference; the arguments are those of ``EngineTiming``.
 
     Raises:
         EngineFailure: The reference fails.
     """
-    timing = EngineTiming(specs, references=[reference], types=types, plan=plan, folder=folder)
+    timing = EngineTiming(specs, references=[reference], types=types, plan=plan, folder=folder, device_lock=device_lock)
     for _ in range(plan.processes):
         timing.run_turn()
     return timing.comparison

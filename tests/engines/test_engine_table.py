@@ -16,7 +16,7 @@ def nothing_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_engine_has_lock_files() -> None:
     cpu = {"inductor", "onnxruntime", "openvino", "openvino:own", "torch", "xla"}
     assert {name for name, engine in declarations().items() if "cpu" in engine.devices} == cpu
-    cuda = {"inductor", "onnxruntime-cuda", "tensorrt", "torch"}
+    cuda = {"inductor", "inductor-graph", "onnxruntime-cuda", "tensorrt", "torch", "torch-graph"}
     assert {name for name, engine in declarations().items() if "cuda" in engine.devices} == cuda
     for engine in declarations().values():
         for tag in ("py311", "py312", "py313"):

@@ -20,7 +20,15 @@ class Torch:
     """A module with its inputs as tensors."""
 
     def __init__(
-        self, model: str, *, threads: int | None, inputs: Inputs, inductor: bool, device: str, float64: bool
+        self,
+        model: str,
+        *,
+        threads: int | None,
+        inputs: Inputs,
+        inductor: bool,
+        device: str,
+        float64: bool,
+        graph: bool = False,
     ) -> None:
         import onnx
         import torch
@@ -33,19 +41,27 @@ class Torch:
         # TVM computes convolutions in float32 too; PyTorch's default on a GPU rounds their operands to TF32.
         torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
         dtype = torch.float64 if float64 else torch.float32
+        # What PyTorch's tuning guide advises where shapes do not change.
+        torch.backends.cudnn.benchmark = graph
         module = convert(onnx.load(model), dtype=dtype).eval().to(device)
         self._device, self._is_float64, self._is_compiled = device, float64, inductor
         if float64:
             module = module.double()
         self._tensors = self._on_device(inputs)
         self._has_queue = device != "cpu"
-        self._run: Any = _compile(module, device=device) if inductor else module
+        self._run: Any = _compile(module, device=device, graph=graph) if inductor else module
+        if graph and not inductor:
+            self._run = _Recording(module, self._tensors)
         self.threads = torch.get_num_threads()
         self.versions = {"torch": torch.__version__}
         self.settings: dict[str, Any] = {"dtype": "float64"} if float64 else {}
         if inductor:
             self.settings |= {"torch._inductor.config.freezing": True} if device == "cpu" else {}
             self.infer()  # the first call compiles
+        if graph:
+            self.settings |= {"CUDA graph": True, "torch.backends.cudnn.benchmark": True}
+            for _ in range(2):
+                self.infer()  # Inductor records at its third call
 
     def _on_device(self, inputs: Inputs) -> list[Any]:
         arrays = inputs.values()
@@ -113,13 +129,37 @@ def _as_float64(array: Array) -> Array:
     return array.astype(np.float64) if array.dtype == np.float32 else array
 
 
-def _compile(module: Any, *, device: str) -> Any:
+class _Recording:
+    """A module of which the launches were recorded once as a CUDA graph. A call copies its inputs and replays them."""
+
+    def __init__(self, module: Any, inputs: Sequence[Any]) -> None:
+        import torch
+
+        self._inputs = [tensor.clone() for tensor in inputs]
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.inference_mode(), torch.cuda.stream(stream):
+            for _ in range(3):
+                module(*self._inputs)  # libraries choose their kernels, which cannot be recorded
+        torch.cuda.current_stream().wait_stream(stream)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.inference_mode(), torch.cuda.graph(self._graph):
+            self._outputs = module(*self._inputs)
+
+    def __call__(self, *inputs: Any) -> Any:
+        for own, tensor in zip(self._inputs, inputs, strict=True):
+            own.copy_(tensor)
+        self._graph.replay()
+        return self._outputs
+
+
+def _compile(module: Any, *, device: str, graph: bool) -> Any:
     import torch
     from torch._inductor import config
 
     # Weights become constants that are packed ahead of time, as PyTorch's documentation advises for inference on CPUs.
     config.freezing = device == "cpu"
-    return torch.compile(module, fullgraph=True)
+    return torch.compile(module, fullgraph=True, mode="reduce-overhead" if graph else None)
 
 
 def open_engine(
