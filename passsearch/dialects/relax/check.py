@@ -182,6 +182,13 @@ def _broadcast_exponential() -> Any:
     return _network([(128, 1), (128, 256)], lambda emit, data, rows: emit(op.add(rows, emit(op.exp(data)))))
 
 
+def _attention() -> Any:
+    def body(emit: Any, query: Any, keys: Any, values: Any) -> Any:
+        return emit(op.matmul(emit(op.nn.softmax(emit(op.matmul(query, keys)))), values))
+
+    return _network([(12, 8), (8, 128), (128, 8)], body)
+
+
 def _tokens_as_image() -> Any:
     def body(emit: Any, data: Any) -> Any:
         image = emit(op.reshape(emit(op.permute_dims(data, [0, 2, 1])), (1, 8, 3, 4)))
@@ -221,6 +228,7 @@ _CASES: dict[str, PassCase] = {
     "FastMathTransform": PassCase(_exponential),
     "FoldBatchnormToConv2D": PassCase(_conv_bn_relu),
     "FoldConstant": PassCase(_constant_subexpression, _LOOPS),
+    "FuseAttention": PassCase(_attention),
     "FuseOps": PassCase(_conv_bias_relu, ("LegalizeOps", "AnnotateTIROpPattern")),
     "FuseOpsByPattern": PassCase(_conv_bias_relu),
     "FuseRows": PassCase(_layer_norm, ("LegalizeOps", "AnnotateTIROpPattern")),

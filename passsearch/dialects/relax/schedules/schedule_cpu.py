@@ -12,6 +12,7 @@ from tvm import relax, s_tir
 from tvm.s_tir.dlight.analysis import normalize_prim_func
 
 from .accesses import Packing
+from .attention import is_attention, schedule_attention
 from .cpu_pass import cpu_pass, unscheduled
 from .open_sizes import OpenScheduler
 from .registers import Registers
@@ -88,6 +89,17 @@ def _scheduled(
 
     A function with loops of an unknown kind stays as it is, and so does one that TVM refuses to schedule.
     """
+    try:
+        return _schedule(function, registers=registers, settings=settings, constants=constants)
+    except s_tir.schedule.ScheduleError:
+        return function, {}
+
+
+def _schedule(
+    function: Any, *, registers: Registers, settings: Settings, constants: frozenset[int]
+) -> tuple[Any, Mapping[int, Packing]]:
+    if is_attention(function):
+        return schedule_attention(function, registers), {}
     schedule = s_tir.Schedule(function)
     blocks = normalize_prim_func(schedule)
     if blocks is None:
@@ -97,10 +109,7 @@ def _scheduled(
         scheduler = Scheduler(schedule, blocks, registers=registers, settings=settings, constants=constants)
     else:
         scheduler = OpenScheduler(schedule, blocks, registers=registers)
-    try:
-        result = scheduler.run()
-    except s_tir.schedule.ScheduleError:
-        return function, {}
+    result = scheduler.run()
     return result.with_attr("tirx.is_scheduled", True), scheduler.packings
 
 

@@ -1,0 +1,158 @@
+"""The attentions of a network: two products with a softmax between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from .loops import BINARY, RESHAPE, ROWS, SCORE, SELECTION, Operator
+
+
+@dataclass(frozen=True)
+class Attention:
+    """An attention that one function can compute.
+
+    Attributes:
+        result: The variable of its result.
+        query: Operand of the shape [..., rows, depth].
+        keys: Operand of the shape [..., depth, columns].
+        values: Operand of the shape [..., columns, width].
+        operators: What happens between the first product and the softmax.
+        replaces_nan: True if a row without weights has the result 0.
+    """
+
+    result: Any
+    query: Any
+    keys: Any
+    values: Any
+    operators: tuple[Operator, ...]
+    replaces_nan: bool
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Shapes of query, keys and values."""
+        return [sizes(each) for each in (self.query, self.keys, self.values)]
+
+
+def find_attentions(module: Any) -> list[Attention]:
+    """Return the attentions of a module, function by function in the order of their names."""
+    functions = {name.name_hint: each for name, each in module.functions_items() if isinstance(each, relax.Function)}
+    return [attention for name in sorted(functions) for attention in _Graph(functions[name]).attentions()]
+
+
+class _Graph:
+    """The bindings of one function."""
+
+    def __init__(self, function: Any) -> None:
+        blocks = function.body.blocks if isinstance(function.body, relax.SeqExpr) else []
+        bindings = [binding for block in blocks for binding in block.bindings]
+        self._values = {each.var: each.value for each in bindings if isinstance(each, relax.VarBinding)}
+        self._uses: Counter[Any] = Counter()
+        for expression in (*(binding.value for binding in bindings), getattr(function.body, "body", function.body)):
+            tvm_ffi.structural_walk(expression, (tvm.ir.Var, self._count))
+
+    def _count(self, variable: Any) -> None:
+        self._uses[variable] += 1
+
+    def attentions(self) -> Iterator[Attention]:
+        for variable in self._values:
+            attention = self._attention(variable)
+            if attention is not None and _fits(attention):
+                yield attention
+
+    def _attention(self, result: Any) -> Attention | None:
+        if (operands := self._operands(result, "relax.matmul")) is None:
+            return None
+        weights, values = operands
+        softmax, replaces_nan = self._without_selection(weights)
+        scores = self._operands(softmax, "relax.nn.softmax", uses=2 if replaces_nan else 1)
+        if scores is None or int(self._values[softmax].attrs.axis) not in (-1, len(sizes(softmax)) - 1):
+            return None
+        found = self._product(scores[0])
+        if found is None:
+            return None
+        query, keys, operators = found
+        return Attention(result, query, keys, values, tuple(operators), replaces_nan)
+
+    def _without_selection(self, weights: Any) -> tuple[Any, bool]:
+        """Return the weights before a selection that replaces NaN by 0, and whether there is one.
+
+        PyTorch exports it for rows of which everything is masked out.
+        """
+        condition, zero, replaced = self._operands(weights, SELECTION, uses=1) or (None, None, None)
+        (checked,) = self._operands(condition, "relax.isnan", uses=1) or (None,)
+        is_found = checked is not None and checked.same_as(replaced) and _number(zero) == 0
+        return (replaced, True) if is_found else (weights, False)
+
+    def _product(self, scores: Any) -> tuple[Any, Any, list[Operator]] | None:
+        """Return the operands of the product that scores come from, and the operators between; ``None`` without one."""
+        if (product := self._operands(scores, "relax.matmul", uses=1)) is not None:
+            return product[0], product[1], []
+        value = self._values.get(scores)
+        name = str(getattr(getattr(value, "op", None), "name", ""))
+        if name not in {*BINARY, SELECTION, RESHAPE} or self._uses[scores] != 1:
+            return None
+        operands = list(value.args)[: 1 if name == RESHAPE else None]  # type: ignore[union-attr]
+        shape = sizes(scores)
+        for place, operand in enumerate(operands):
+            is_whole = sizes(operand)[-2:] == shape[-2:] if name == RESHAPE else sizes(operand) == shape
+            found = self._product(operand) if is_whole and isinstance(operand, tvm.ir.Var) else None
+            if found is not None:
+                others = [SCORE if other == place else _operand(each) for other, each in enumerate(operands)]
+                query, keys, before = found
+                return query, keys, [*before, Operator(name, tuple(others), shape[:-2])]
+        return None
+
+    def _operands(self, variable: Any, name: str, *, uses: int | None = None) -> list[Any] | None:
+        """Return the operands of the operator that computes a variable; ``None`` for another, or for other readers."""
+        value = self._values.get(variable) if isinstance(variable, tvm.ir.Var) else None
+        if getattr(getattr(value, "op", None), "name", "") != name or uses not in (None, self._uses[variable]):
+            return None
+        return list(value.args)  # type: ignore[union-attr]
+
+
+def _fits(attention: Attention) -> bool:
+    """Return True if all sizes are known, and the operands are of float32 and have the same leading sizes."""
+    parts = (attention.query, attention.keys, attention.values, attention.result)
+    shapes = [sizes(part) for part in parts]
+    rank = len(shapes[0])
+    tensors = [each for operator in attention.operators for each in operator.operands if is_tensor(each)]
+    return (
+        rank >= 2
+        and all(len(shape) == rank and shape[:-2] == shapes[0][:-2] for shape in shapes)
+        and shapes[0][-2] >= ROWS
+        and all(str(part.ty.dtype) == "float32" for part in parts)
+        and all(sizes(each) and str(each.ty.dtype) in ("float32", "bool") for each in tensors)
+    )
+
+
+def sizes(expression: Any) -> tuple[int, ...]:
+    """Return the shape of a tensor; an empty one for what is no tensor, has no axis, or has open sizes."""
+    shape = getattr(getattr(expression, "ty", None), "shape", None)
+    if not isinstance(shape, relax.ShapeExpr) or not all(isinstance(size, tirx.IntImm) for size in shape.values):
+        return ()
+    return tuple(int(size) for size in shape.values)
+
+
+def is_tensor(operand: Any) -> bool:
+    """Return True for an operand that is neither a number nor the scores."""
+    return operand is not SCORE and not isinstance(operand, float)
+
+
+def _operand(expression: Any) -> Any:
+    """Return the number of a constant that has only one, and any other expression as it is."""
+    number = _number(expression)
+    return expression if number is None else number
+
+
+def _number(expression: Any) -> float | None:
+    if not isinstance(expression, tvm.ir.GenericConst) or str(expression.ty.dtype) != "float32":
+        return None
+    array = expression.value.numpy()
+    return float(array.reshape(())) if array.size == 1 else None

@@ -1,0 +1,135 @@
+"""The schedule of an attention that is one function: two products with a softmax between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import s_tir
+
+from .accesses import element_bits
+from .loops import unroll_tile
+from .registers import Registers
+from .sizes import all_divisors, chunk_count, dividing_lanes, largest_divisor
+
+ATTENTION = "passsearch.attention"
+"""Attribute of a function that ``FuseAttention`` made, with the blocks that ``schedule_attention`` names, in order."""
+
+
+def is_attention(function: Any) -> bool:
+    """Return True if a function computes an attention."""
+    return bool(function.attrs) and ATTENTION in function.attrs
+
+
+def schedule_attention(function: Any, registers: Registers) -> Any:
+    """Return the scheduled function.
+
+    The keys are packed first. Then threads share the tiles of rows. A tile goes through all stages while its scores are
+    in the nearest caches, and the sums of both products stay in registers.
+
+    Raises:
+        ScheduleError: TVM refuses a step.
+    """
+    schedule = s_tir.Schedule(function)
+    blocks = schedule.get_child_blocks(schedule.get_sblock("root"))
+    keys, products, scores, lane_maxima, maxima, weights, lane_sums, sums, results, output = blocks
+    lanes = registers.bits // element_bits(function.params[-1].dtype)
+    _pack_keys(schedule, keys, lanes)
+    rows = int(schedule.get(schedule.get_loops(results)[2]).extent)
+    tile, place, inner = _tile_output(schedule, output, rows=rows, lanes=lanes, registers=registers)
+    schedule.compute_at(results, place, preserve_unit_loops=True)
+    for stage in (sums, lane_sums, weights, maxima, lane_maxima, scores):
+        schedule.compute_at(stage, tile, preserve_unit_loops=True)
+    _tile_scores(schedule, scores, products, lanes=lanes, registers=registers)
+    _sum_in_registers(schedule, results, number=3, lanes=int(schedule.get(inner[-1]).extent))
+    unroll_tile(schedule, inner)
+    for reduction in (lane_maxima, lane_sums):
+        _reduce_blocks(schedule, reduction, lanes)
+    for reduction in (maxima, sums):
+        _reduce_lanes(schedule, reduction)
+    _vectorize(schedule, schedule.get_loops(weights)[-1], lanes)
+    return schedule.mod["main"].with_attr("tirx.is_scheduled", True)
+
+
+def _pack_keys(schedule: Any, keys: Any, lanes: int) -> None:
+    part, block, step, lane = schedule.get_loops(keys)
+    schedule.reorder(part, step, block, lane)
+    schedule.parallel(schedule.fuse(part, step))
+    # Only the last blocks have columns that do not exist. TVM makes a loop of its own for them.
+    schedule.annotate(block, "pragma_loop_partition_hint", 1)
+    _vectorize(schedule, lane, lanes)
+
+
+def _tile_output(
+    schedule: Any, output: Any, *, rows: int, lanes: int, registers: Registers
+) -> tuple[Any, Any, list[Any]]:
+    """Return the loop over tiles of rows, that over a tile's parts that fit into registers, and those over a part."""
+    *outer, row, column = schedule.get_loops(output)
+    width = int(schedule.get(column).extent)
+    lanes = dividing_lanes(width, lanes)
+    vectors = max(each for each in all_divisors(width // lanes) if each == 1 or _fit(rows, each, registers))
+    tile, row = schedule.split(row, [None, rows])
+    place, vector, lane = schedule.split(column, [None, vectors, lanes])
+    tile = schedule.fuse(*outer, tile)
+    # What a tile needs is in allocated memory, which TVM allocates once for all tiles of a chunk.
+    chunk, tile = schedule.split(tile, [chunk_count(int(schedule.get(tile).extent)), None], preserve_unit_iters=True)
+    schedule.reorder(place, row, vector, lane)
+    schedule.parallel(chunk)
+    return tile, place, [row, vector, lane]
+
+
+def _fit(rows: int, vectors: int, registers: Registers) -> bool:
+    """Return True if registers hold the sums of a number of vectors in each row, one row of vectors and one value."""
+    return rows * vectors + vectors + 1 <= registers.number
+
+
+def _tile_scores(schedule: Any, scores: Any, products: Any, *, lanes: int, registers: Registers) -> None:
+    """Compute the scores of all rows of a tile and of one or two blocks of columns at a time."""
+    *_, row, block, lane = schedule.get_loops(scores)
+    rows, count, columns = (int(schedule.get(loop).extent) for loop in (row, block, lane))
+    blocks = 2 if count % 2 == 0 and _fit(rows, 2 * max(1, columns // lanes), registers) else 1
+    place, block = schedule.split(block, [None, blocks])
+    schedule.reorder(place, row, block, lane)
+    schedule.compute_at(products, place, preserve_unit_loops=True)
+    schedule.unroll(row)
+    schedule.unroll(block)
+    _vectorize(schedule, lane, lanes)
+    _sum_in_registers(schedule, products, number=4, lanes=lanes)
+
+
+def _sum_in_registers(schedule: Any, product: Any, *, number: int, lanes: int) -> None:
+    """Put the loop of a sum, the last of this number of loops, around the others, which are unrolled."""
+    *tile, step = list(schedule.get_loops(product))[-number:]
+    if int(schedule.get(tile[-1]).extent) > lanes:
+        tile[-1:] = schedule.split(tile[-1], [None, lanes])
+    schedule.reorder(step, *tile)
+    unroll_tile(schedule, tile)
+    initial = schedule.decompose_reduction(product, step)
+    unroll_tile(schedule, list(schedule.get_loops(initial))[-len(tile) :])
+
+
+def _reduce_blocks(schedule: Any, reduction: Any, lanes: int) -> None:
+    """Reduce the blocks of all rows of a tile at the same time; one row would wait for each operation to end."""
+    *_, row, lane, block = schedule.get_loops(reduction)
+    schedule.reorder(block, row, lane)
+    schedule.unroll(row)
+    _vectorize(schedule, lane, lanes)
+    initial = schedule.decompose_reduction(reduction, block)
+    schedule.vectorize(schedule.get_loops(initial)[-1])
+
+
+def _reduce_lanes(schedule: Any, reduction: Any) -> None:
+    """Reduce the lanes of all rows of a tile at the same time, likewise."""
+    *_, row, lane = schedule.get_loops(reduction)
+    schedule.reorder(lane, row)
+    schedule.unroll(lane)
+    schedule.unroll(row)
+    schedule.decompose_reduction(reduction, lane)
+
+
+def _vectorize(schedule: Any, lane: Any, lanes: int) -> None:
+    """Vectorise the innermost loop over the columns of a block, in vectors of the processor."""
+    columns = int(schedule.get(lane).extent)
+    if columns > lanes:
+        outer, lane = schedule.split(lane, [None, largest_divisor(columns, lanes)])
+        schedule.unroll(outer)
+    schedule.vectorize(lane)

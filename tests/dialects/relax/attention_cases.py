@@ -1,0 +1,218 @@
+"""Runs attentions with and without ``FuseAttention``; prints one JSON line each.
+
+A script for an interpreter with TVM's Relax: ``test_fuse_attention.py`` runs it and reads the lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from small_modules import kernel_calls, run
+from tvm import relax
+from tvm.relax import op, transform
+
+from passsearch.dialects.relax.attention import FuseAttention, regions
+from passsearch.dialects.relax.expand_math import ExpandMath
+from passsearch.dialects.relax.lowering import target_options
+from passsearch.dialects.relax.phases import SCHEDULED
+from passsearch.dialects.relax.schedules import ScheduleCPU, ScheduleRows
+
+TARGETS = {name: tvm.target.Target(target_options(f"llvm -mcpu={name}")) for name in ("x86-64", "x86-64-v3")}
+RANDOM = np.random.default_rng(0)
+Emit = Callable[[Any], Any]
+
+
+def number(value: float, dtype: str = "float32") -> Any:
+    return relax.const(value, dtype)
+
+
+def weight(*shape: int, dtype: str = "float32") -> Any:
+    return relax.const(RANDOM.standard_normal(shape).astype(dtype), dtype)
+
+
+def later_tokens(size: int) -> Any:
+    return relax.const(np.tril(np.ones((1, size, size), bool)))
+
+
+def masked_out(size: int) -> Any:
+    """A mask that leaves the first row nothing, and every other what is not above the diagonal."""
+    mask = np.where(np.tril(np.ones((size, size), bool), -1), 0.0, -np.inf)
+    return relax.const(mask[None].astype("float32"))
+
+
+def windows(emit: Emit, scores: Any) -> Any:
+    """Swin adds a mask of windows to scores that it reshapes for that."""
+    split = emit(op.reshape(scores, (1, 4, 3, 9, 9)))
+    return emit(op.reshape(emit(op.add(split, weight(1, 4, 1, 9, 9))), (4, 3, 9, 9)))
+
+
+def without_nan(emit: Emit, weights: Any) -> Any:
+    return emit(op.where(emit(op.isnan(weights)), number(0.0), weights))
+
+
+def divided(emit: Emit, scores: Any) -> Any:
+    return emit(op.divide(scores, number(8.0)))
+
+
+def masked(emit: Emit, scores: Any) -> Any:
+    """A mask that is computed, of a size that no block of columns divides."""
+    mask = emit(op.exp(weight(1, 1, 37)))
+    return emit(op.add(mask, divided(emit, scores)))
+
+
+@dataclass(frozen=True)
+class Case:
+    """An attention.
+
+    Attributes:
+        query: Shape of the query, which is the input.
+        columns: Number of keys.
+        width: Size of a value.
+        between: What happens between the first product and the softmax.
+        after: What happens between the softmax and the second product.
+        axis: Axis of the softmax.
+        dtype: Type of all numbers.
+        read_again: True if something else reads the weights.
+    """
+
+    query: tuple[int, ...]
+    columns: int
+    width: int
+    between: Callable[[Emit, Any], Any] = lambda _emit, scores: scores
+    after: Callable[[Emit, Any], Any] = lambda _emit, weights: weights
+    axis: int = -1
+    dtype: str = "float32"
+    read_again: bool = False
+
+
+CASES = {
+    "plain": Case((2, 3, 24, 8), 64, 32),
+    "rows and columns that no tile divides": Case((2, 25, 8), 37, 20),
+    "few columns": Case((2, 6, 8), 5, 16),
+    "no leading axis": Case((13, 8), 33, 36),
+    "one column": Case((2, 7, 8), 1, 16),
+    "long": Case((1, 97, 16), 300, 64),
+    "narrow values": Case((2, 12, 8), 32, 3),
+    "scaled": Case((2, 12, 8), 32, 16, divided),
+    "masked": Case((2, 12, 8), 37, 16, masked),
+    "bias": Case((2, 3, 12, 8), 37, 16, lambda emit, scores: emit(op.add(scores, weight(3, 12, 37)))),
+    "difference": Case((2, 12, 8), 32, 16, lambda emit, scores: emit(op.subtract(weight(1, 12, 1), scores))),
+    "causal": Case((2, 12, 8), 12, 16, lambda emit, scores: emit(op.where(later_tokens(12), scores, number(-1e9)))),
+    "windows": Case((4, 3, 9, 8), 9, 16, windows),
+    "row that is masked out": Case(
+        (2, 12, 8), 12, 16, lambda emit, scores: emit(op.add(scores, masked_out(12))), without_nan
+    ),
+    "softmax of columns": Case((2, 12, 8), 12, 16, axis=1),
+    "few rows": Case((2, 5, 8), 32, 16),
+    "double precision": Case((2, 12, 8), 32, 16, dtype="float64"),
+    "weights read again": Case((2, 12, 8), 32, 16, read_again=True),
+}
+
+
+def network(case: Case) -> Any:
+    *leading, _, depth = case.query
+    builder = relax.BlockBuilder()
+    query = relax.Var("x", relax.TensorType(case.query, case.dtype))
+    keys = weight(*leading, depth, case.columns, dtype=case.dtype)
+    values = weight(*leading, case.columns, case.width, dtype=case.dtype)
+    with builder.function("main", [query]):
+        with builder.dataflow():
+            scores = case.between(builder.emit, builder.emit(op.matmul(query, keys)))
+            weights = case.after(builder.emit, builder.emit(op.nn.softmax(scores, case.axis)))
+            result = builder.emit(op.matmul(weights, values))
+            if case.read_again:
+                result = builder.emit(op.add(result, builder.emit(op.sum(weights, -1, keepdims=True))))
+            output = builder.emit_output(op.negative(result))
+        builder.emit_func_output(output)
+    return builder.get()
+
+
+def outcome(case: Case, target: Any) -> dict[str, Any]:
+    module = network(case)
+    loops: Sequence[Any] = (
+        transform.LegalizeOps(),
+        transform.AnnotateTIROpPattern(),
+        transform.FuseOps(fuse_opt_level=2),
+        transform.FuseTIR(),
+    )
+    with target, tvm.transform.PassContext(opt_level=4):
+        fused = FuseAttention(least_columns=1)(module)
+        unscheduled = tvm.transform.Sequential(loops)(fused.clone())
+        schedule = tvm.transform.Sequential([*loops, ExpandMath(), ScheduleRows(), ScheduleCPU()])
+        scheduled = schedule(fused.clone())
+    value = RANDOM.standard_normal(case.query).astype(case.dtype)
+    expected = run(module, value, target)
+    results = [run(each, value, target) for each in (unscheduled, scheduled)]
+    names = [name for name in kernel_calls(scheduled) if name.startswith("attention")]
+    functions = [scheduled[name] for name in names]
+    return {
+        "attentions": len(names),
+        "regions": len(regions(module)),
+        "well_formed": bool(relax.analysis.check_well_formed(fused)),
+        "same": [
+            bool(np.allclose(expected, each, rtol=1e-5, atol=1e-5 * np.nanmax(np.abs(expected)))) for each in results
+        ],
+        "finite": bool(np.isfinite(expected).all()),
+        "scheduled": all(each.attrs and SCHEDULED in each.attrs for each in functions),
+        "vectors": all("T.vectorized(" in each.script() for each in functions),
+        # One that is computed at once has the scores of all rows in one buffer.
+        "stays": all(f"({case.query[-2]}, {case.columns})" not in each.script() for each in functions),
+    }
+
+
+def choices() -> dict[str, Any]:
+    """Return which of two attentions become one function by which arguments."""
+    builder = relax.BlockBuilder()
+    data = relax.Var("x", relax.TensorType((1, 40, 16), "float32"))
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            value = data
+            for columns in (40, 20):
+                scores = builder.emit(op.matmul(value, weight(1, 16, columns)))
+                weights = builder.emit(op.nn.softmax(scores, -1))
+                value = builder.emit(op.matmul(weights, weight(1, columns, 16)))
+            output = builder.emit_output(op.negative(value))
+        builder.emit_func_output(output)
+    module = builder.get()
+
+    def sizes(**arguments: Any) -> list[int]:
+        """Return the number of columns of every attention that is one function."""
+        found: list[int] = []
+
+        def visit(call: Any) -> None:
+            if getattr(call.op, "name", "") == "relax.call_tir":
+                found.append(int(call.args[1].fields[1].ty.shape[-1]))
+
+        tvm_ffi.structural_walk(FuseAttention(**arguments)(module)["main"], (relax.Call, visit))
+        return found
+
+    def refusal(**arguments: Any) -> str:
+        try:
+            FuseAttention(**arguments)(module)
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    return {
+        "by default": sizes(),
+        "from 30": sizes(least_columns=30),
+        "all": sizes(least_columns=1),
+        "the second": sizes(attentions={"1": 1}),
+        "all but the first": sizes(least_columns=1, attentions={"0": 0}),
+        "places": [each["key"] for each in regions(module)],
+        "no such place": refusal(attentions={"2": 1}),
+        "no such value": refusal(attentions={"0": 2}),
+    }
+
+
+if __name__ == "__main__":
+    for processor, target in TARGETS.items():
+        for name, case in CASES.items():
+            print(json.dumps({"case": f"{name} on {processor}", **outcome(case, target)}), flush=True)
+    print(json.dumps({"case": "choices", **choices()}), flush=True)
