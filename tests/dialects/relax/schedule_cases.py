@@ -166,6 +166,11 @@ CASES: dict[str, tuple[tuple[int, ...], Body]] = {
         lambda value: op.add(op.permute_dims(value, [0, 3, 1, 2]), op.permute_dims(value, [0, 1, 3, 2])),
     ),
     "sum of all": ((300, 100), lambda value: op.sum(value)),
+    "sum of a prime number": ((2, 1009), lambda value: op.sum(value, 1)),
+    "variance of an image": ((1, 20, 28, 28), lambda value: op.variance(value, [1, 2, 3], keepdims=True)),
+    "minima of groups": ((3, 8, 2048), lambda value: op.min(value, 2)),
+    "sums of many rows": ((4, 64, 17, 16), lambda value: op.sum(value, [2, 3])),
+    "sums of many rows in int32": ((64, 512), lambda value: op.sum(value, 1)),
     "single number": ((12, 64), lambda value: op.subtract(value, op.sum(value))),
     "argmax": ((8, 100), lambda value: op.argmax(value, axis=-1)),
 }

@@ -18,6 +18,7 @@ from .loops import loops_of, reader_of, unroll_tile
 from .overlap import overlap_tiles
 from .parts import Parts
 from .prefetch import Prefetch, most_vectors, prefetch_steps
+from .reductions import schedule_reduction
 from .registers import Registers
 from .sizes import MIN_PARALLEL_ELEMENTS, chunk_count, dividing_lanes, largest_divisor, vector_lanes
 from .tiling import MIN_LANES, Settings, Tiling
@@ -226,28 +227,7 @@ class Scheduler:
         )
 
     def _reduce(self, block: Any) -> None:
-        """Schedule a reduction on all threads, in vectors if its operands are contiguous along the last axis."""
-        schedule, loops = self._schedule, self._schedule.get_loops(block.block_rv)
-        if len(loops) != len(block.iters):
-            return
-        spatial = [(loop, axis) for loop, axis in zip(loops, block.iters, strict=True) if axis.kind == "S"]
-        reduced = [loop for loop, axis in zip(loops, block.iters, strict=True) if axis.kind != "S"]
-        if not spatial:
-            return
-        outer, last, vector = [loop for loop, _ in spatial], spatial[-1][1], None
-        lanes = largest_divisor(last.dom, self._lanes)
-        if lanes >= MIN_LANES and all(access.is_contiguous(last) for access in self._reads(block)):
-            rest, vector = schedule.split(outer[-1], [None, lanes])
-            outer = [*outer[:-1], rest]
-        schedule.reorder(*outer, *reduced, *([vector] if vector is not None else []))
-        fused = schedule.fuse(*outer)
-        if math.prod(block.dom()) >= MIN_PARALLEL_ELEMENTS:
-            schedule.parallel(fused)
-        if vector is not None:
-            schedule.vectorize(vector)
-            # The initial value of the sum gets a block of its own, with vectors as well.
-            initial = schedule.decompose_reduction(block.block_rv, reduced[0])
-            schedule.vectorize(schedule.get_loops(initial)[-1])
+        schedule_reduction(self._schedule, block, self._reads(block), lanes=self._lanes)
 
     def _tile(self, block: Any) -> list[str]:
         """Schedule a sum of products and the block that reads it; return the names of the scheduled blocks."""
