@@ -128,7 +128,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--pytorch", type=Path, metavar="PYTHON", help="interpreter with PyTorch, numpy and onnx (this)"
     )
-    parser.add_argument("--networks-only", action="store_true", help="without the small network, tests and rules")
+    parser.add_argument("--networks-only", action="store_true", help="without the small network and the rules")
     parser.add_argument("--plan", action="store_true", help="print the steps with their times, and do nothing")
     return parser.parse_args()
 

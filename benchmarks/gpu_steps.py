@@ -327,7 +327,7 @@ def run_tests(settings: Settings, seconds: float) -> Row:
 
 def _run_pytest(seconds: float) -> Row:
     """Return the counts of the tests, and the reason of every test that did not pass; those that ran, if time ends."""
-    limit_s = 0.9 * seconds
+    limit_s = max(1.0, 0.9 * seconds - END_OF_TESTS_S)
     command: Sequence[str] = [sys.executable, "-m", "pytest", "-v", "-rsfE", "-p", "no:cacheprovider", "-m", "gpu"]
     variables = {**os.environ, "PYTHONUNBUFFERED": "1"}
     row: Row = {}
@@ -335,9 +335,9 @@ def _run_pytest(seconds: float) -> Row:
         [*command, *TESTS], cwd=ROOT, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     try:
-        output, _ = process.communicate(timeout=limit_s - END_OF_TESTS_S)
+        output, _ = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
-        row["unavailable"] = f"they did not end within {limit_s - END_OF_TESTS_S:.0f} s"
+        row["unavailable"] = f"they did not end within {limit_s:.0f} s"
         process.send_signal(signal.SIGINT)  # pytest then prints the failures so far
         try:
             output, _ = process.communicate(timeout=END_OF_TESTS_S)

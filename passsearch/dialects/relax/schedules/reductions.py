@@ -1,34 +1,43 @@
-"""Schedules for reductions that are no sums of products and have a function or a part of it for themselves."""
+"""Schedules for reductions that have no tiles."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+from tvm import s_tir
+
 from .accesses import Access
 from .sizes import CHUNKS, MIN_CHUNKS, MIN_PARALLEL_ELEMENTS, dividing_lanes, largest_divisor
 from .tiling import MIN_LANES
 
 LEAST_STEPS = 256
-"""Elements that are reduced to one from which vectors of partial results pay."""
+"""Fewest elements for each result from which partial results in vectors pay."""
 
 
-def schedule_reduction(schedule: Any, block: Any, reads: list[Access], *, lanes: int) -> None:
-    """Schedule a reduction on all threads, and in vectors where its operands are contiguous.
+def schedule_reduction(schedule: Any, block: Any, reads: list[Access], *, lanes: int) -> Any:
+    """Return a schedule with a reduction on all threads, and in vectors where its operands are contiguous.
 
     Vectors are along the last axis of the result or, where many neighbours are reduced to one, along these. Few results
     of many elements are reduced in chunks, which threads share.
     """
     loops = schedule.get_loops(block.block_rv)
     if len(loops) != len(block.iters):
-        return
+        return schedule
     axes = list(zip(loops, block.iters, strict=True))
     spatial = [pair for pair in axes if pair[1].kind == "S"]
     reduced = [pair for pair in axes if pair[1].kind != "S"]
     is_vector = bool(spatial) and all(access.is_contiguous(spatial[-1][1]) for access in reads)
     vector_lanes = largest_divisor(spatial[-1][1].dom, lanes) if is_vector else 1
-    if vector_lanes >= MIN_LANES or not _reduce_neighbours(schedule, block, reads, spatial, reduced, lanes=lanes):
-        _reduce_side_by_side(schedule, block, spatial, reduced, lanes=vector_lanes)
+    if vector_lanes < MIN_LANES:
+        changed = schedule.copy()
+        try:
+            if _reduce_neighbours(changed, block, reads, spatial, reduced, lanes=lanes):
+                return changed
+        except s_tir.schedule.ScheduleError:
+            pass  # TVM cannot compute this reduction in parts, because it does not know that their order is free
+    _reduce_side_by_side(schedule, block, spatial, reduced, lanes=vector_lanes)
+    return schedule
 
 
 def _reduce_side_by_side(schedule: Any, block: Any, spatial: list[Any], reduced: list[Any], *, lanes: int) -> None:
@@ -66,11 +75,13 @@ def _reduce_neighbours(
     rest, _ = schedule.split(loop, [None, lanes])
     steps = schedule.fuse(*(each for each, _ in reduced[:-1]), rest)
     results = math.prod(axis.dom for _, axis in spatial)
-    chunks = largest_divisor(total // lanes, CHUNKS) if results < MIN_CHUNKS else 1
-    parts = schedule.rfactor(schedule.split(steps, [chunks, None])[0], factor_axis=rank)
-    by_lane = schedule.rfactor(schedule.get_loops(parts)[-1], factor_axis=rank + 1)
+    whole = block.block_rv
+    if results < MIN_CHUNKS:
+        chunks = largest_divisor(total // lanes, CHUNKS)
+        whole = schedule.rfactor(schedule.split(steps, [chunks, None])[0], factor_axis=rank)
+    by_lane = schedule.rfactor(schedule.get_loops(whole)[-1], factor_axis=len(schedule.get(whole).writes[0].region))
     *outer, step, lane = schedule.get_loops(by_lane)
-    schedule.reverse_compute_at(parts, outer[-1])
+    schedule.reverse_compute_at(whole, outer[-1])
     fused = schedule.fuse(*outer)
     if results * total >= MIN_PARALLEL_ELEMENTS:
         schedule.parallel(fused)

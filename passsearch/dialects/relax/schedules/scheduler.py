@@ -227,7 +227,7 @@ class Scheduler:
         )
 
     def _reduce(self, block: Any) -> None:
-        schedule_reduction(self._schedule, block, self._reads(block), lanes=self._lanes)
+        self._schedule = schedule_reduction(self._schedule, block, self._reads(block), lanes=self._lanes)
 
     def _tile(self, block: Any) -> list[str]:
         """Schedule a sum of products and the block that reads it; return the names of the scheduled blocks."""
