@@ -161,8 +161,7 @@ def same_outputs(case: Case, module: Any, others: Sequence[Any], target: Any) ->
     )
 
 
-def outcome(case: Case, target: Any) -> dict[str, Any]:
-    module = network(case)
+def outcome(case: Case, target: Any, module: Any) -> dict[str, Any]:
     loops: Sequence[Any] = (
         transform.LegalizeOps(),
         transform.AnnotateTIROpPattern(),
@@ -191,6 +190,22 @@ def outcome(case: Case, target: Any) -> dict[str, Any]:
         # Other rules would take it before ``ScheduleCPU``, and pack all keys for every row.
         "packed_first": all("pragma_loop_partition_hint" in each.script() for each in functions),
     }
+
+
+def chained() -> Any:
+    """A network whose first attention is the query of the second, and its mask, which is padded."""
+    builder = relax.BlockBuilder()
+    data = relax.Var("x", relax.TensorType((1, 12, 8), "float32"))
+    with builder.function("main", [data]):
+        with builder.dataflow():
+            weights = builder.emit(op.nn.softmax(builder.emit(op.matmul(data, weight(1, 8, 16))), -1))
+            first = builder.emit(op.matmul(weights, weight(1, 16, 12)))
+            scores = builder.emit(op.matmul(first, weight(1, 12, 12)))
+            masked_scores = builder.emit(op.add(scores, first))
+            weights = builder.emit(op.nn.softmax(masked_scores, -1))
+            output = builder.emit_output(op.matmul(weights, weight(1, 12, 16)))
+        builder.emit_func_output(output)
+    return builder.get()
 
 
 def separated() -> list[Any]:
@@ -259,5 +274,7 @@ def choices() -> dict[str, Any]:
 if __name__ == "__main__":
     for processor, target in TARGETS.items():
         for name, case in CASES.items():
-            print(json.dumps({"case": f"{name} on {processor}", **outcome(case, target)}), flush=True)
+            print(json.dumps({"case": f"{name} on {processor}", **outcome(case, target, network(case))}), flush=True)
+        two = outcome(Case((1, 12, 8), 12, 16), target, chained())
+        print(json.dumps({"case": f"chained on {processor}", **two}), flush=True)
     print(json.dumps({"case": "choices", **choices()}), flush=True)
