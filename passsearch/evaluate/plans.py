@@ -29,7 +29,8 @@ class MeasurementPlans:
         kernel_limit: Largest deviation of a kernel's outputs between two of its variants, as a share of the largest.
         processes: Timing processes of a shortlist.
         comparison_processes: Timing processes of a comparison, unless the user sets another number.
-        least_processes: Smallest number of timing processes of one repetition that confirms a winner.
+        least_processes: Smallest number of timing processes of one repetition that confirms a winner, if the time
+            suffices.
         most_processes: Largest number.
         least_timing_s: Time that the timing processes of one repetition may take, in seconds; as long as its compiles
             if these take longer.
@@ -72,8 +73,10 @@ class MeasurementPlans:
         Args:
             compile_s: Time that the compiles of the repetition took.
             process_s: Time that one timing process takes.
-            most_s: Time that is left for the timing of the repetition.
+            most_s: Time that is left for the timing of the repetition. If it does not suffice for the smallest number,
+                there is one.
         """
         # The number follows from how long they take and never from what they measure.
         number = int(min(max(compile_s, self.least_timing_s), max(most_s, 0.0)) / process_s)
-        return min(self.most_processes, max(self.least_processes, number))
+        least = self.least_processes if most_s >= self.least_processes * process_s else 1
+        return min(self.most_processes, max(least, number))

@@ -143,8 +143,10 @@ def starting_sequences(
 ) -> tuple[Candidate, ...]:
     """Return the catalog's named sequences for one kind of device, with prerequisite passes inserted.
 
-    A search evaluates them before its sampler starts. The baseline's own passes (``O3-passes`` and the like) come
-    first: they usually make the baseline's own binary in less time, and then they cannot lose. The shortest follow.
+    A search evaluates them before its sampler starts. Those that schedule single kernels come first: they are the
+    fastest on most networks, and without one of them a short time limit ends before anything is composed. Then come the
+    baseline's own passes (``O3-passes`` and the like), which usually make the baseline's own binary in less time where
+    no such schedules exist, and the shortest.
 
     Args:
         catalog: Catalog with the sequences.
@@ -165,7 +167,12 @@ def starting_sequences(
     allowed = [candidate for candidate in sequences if only is None or _names(candidate) <= set(only)]
     # First, because a search with few trials must not end before it has the baseline's binary by the quicker pipeline.
     own = f"{compiler.default_baseline}-passes"
-    return tuple(sorted(allowed, key=lambda trial: (not trial.name.startswith(own), len(trial.pipeline))))
+
+    def order(trial: Candidate) -> tuple[bool, bool, int]:
+        is_scheduled = any(catalog.entries[step.name].kernel_parameter for step in trial.pipeline.passes)
+        return not is_scheduled, not trial.name.startswith(own), len(trial.pipeline)
+
+    return tuple(sorted(allowed, key=order))
 
 
 def _runs_on(device_kind: str, sequence: NamedSequence, catalog: Catalog) -> bool:

@@ -92,6 +92,19 @@ def test_a_sequence_for_cpus_starts_no_search_for_a_gpu() -> None:
         assert ("default-passes" in names) == is_tried
 
 
+def test_sequences_that_schedule_kernels_start_a_search_and_then_those_of_the_baseline() -> None:
+    names = {
+        (dialect, kind): [
+            trial.name for trial in starting_sequences(load(dialect), features=frozenset(), device_kind=kind)
+        ]
+        for dialect, kind in (("relax", "cpu"), ("relax", "gpu"), ("relay", "cpu"))
+    }
+    assert names["relax", "cpu"][0] == "schedule-cpu"
+    assert names["relax", "cpu"].index("default-passes") == sum("schedule" in name for name in names["relax", "cpu"])
+    assert names["relax", "gpu"][:2] == ["schedule-gpu", "default-passes-gpu"]
+    assert names["relay", "cpu"][0] == "O3-passes"
+
+
 def test_a_sequence_for_decoders_starts_searches_of_decoders_only() -> None:
     relax = load("relax")
     for features, is_tried in ((frozenset(), False), (frozenset({"cached_attention"}), True)):
