@@ -115,7 +115,7 @@ class Search:
             BaselineFailed: There is nothing to compare with.
         """
         evaluated: list[tuple[Candidate, Scored | Failure]] = [(self._default, self._measure_baseline())]
-        evaluated += self._evaluate_all(self._first)
+        evaluated += self._evaluate_sequences()
         evaluated += self._evaluate_composed()
         # The compiler's other levels rarely win, and cost less beside a fast reference.
         evaluated += self._other_baselines()
@@ -187,9 +187,24 @@ class Search:
         self.phase = phase
         self._progress(self.tally, None)
 
-    def _evaluate_all(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Scored | Failure]]:
-        """Evaluate these candidates in order, until the search is over."""
-        return [(candidate, self._evaluate(candidate)) for candidate in candidates if not self._is_over()]
+    def _evaluate_sequences(self) -> list[tuple[Candidate, Scored | Failure]]:
+        """Evaluate the named sequences until the search is over.
+
+        The first one has its turn though a slow baseline has used the search's time, while half of the limit is left.
+        What is left for a confirmation is too much, until a fast candidate is known.
+        """
+        evaluated: list[tuple[Candidate, Scored | Failure]] = []
+        for candidate in self._first:
+            has_time = not self._time_is_up() or (not evaluated and self._elapsed_s() < self._half_s)
+            if not has_time or self._trials_are_done():
+                break
+            evaluated.append((candidate, self._evaluate(candidate)))
+        return evaluated
+
+    @property
+    def _half_s(self) -> float:
+        """Half of the time limit of the run."""
+        return (self._options.timeout_s or 0.0) / 2
 
     def _other_baselines(self) -> list[tuple[Candidate, Scored | Failure]]:
         """Evaluate the compiler's other levels while time is left; they cost no trial."""

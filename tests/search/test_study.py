@@ -298,3 +298,20 @@ def test_a_search_on_a_short_disk_keeps_what_the_shortlist_measures() -> None:
     kept = {str(scored.candidate.pipeline) for scored in study.ranked()[:4]}
     # The last candidate was built after room was made for it.
     assert kept <= evaluator.files and evaluator.most <= SHORTLIST + 3 < len(gains)
+
+
+@pytest.mark.parametrize(("elapsed_s", "evaluated"), [(29.0, 2), (49.0, 1), (51.0, 0)])
+def test_a_slow_baseline_leaves_one_sequence_its_turn(elapsed_s: float, evaluated: int) -> None:
+    study = Search(
+        KnownCandidates(Machine(Noise(), 0), {"Fast": 5.0}),
+        Space(load("relay"), (), frozenset()),
+        options=RunOptions((Objective.parse("throughput"),), 2, timeout_s=100.0),
+        baselines=[BASELINE],
+        default_baseline="O3",
+        first=[Candidate(Pipeline((PassSpec.of(name),))) for name in ("Fast", "Near")],
+        elapsed_s=lambda: elapsed_s,
+        progress=lambda *_: None,
+        limit_s=lambda *_: 30.0,
+    )
+    study.run()
+    assert study.tally.evaluated == evaluated
