@@ -131,28 +131,34 @@ def baselines(session: Session, analysis: NetworkAnalysis) -> tuple[Candidate, .
 
 
 def first_trials(
-    session: Session, analysis: NetworkAnalysis, *, only: Sequence[str] | None = None
+    session: Session, analysis: NetworkAnalysis, *, only: Sequence[str] | None = None, for_speed: bool = True
 ) -> tuple[Candidate, ...]:
     """Return the catalog's named sequences for a session's device; see ``starting_sequences``."""
     features, kind = analysis.fingerprint.present_features(), session.device_kind
-    return starting_sequences(session.catalog, features=features, device_kind=kind, only=only)
+    return starting_sequences(session.catalog, features=features, device_kind=kind, only=only, for_speed=for_speed)
 
 
 def starting_sequences(
-    catalog: Catalog, *, features: frozenset[str], device_kind: str, only: Sequence[str] | None = None
+    catalog: Catalog,
+    *,
+    features: frozenset[str],
+    device_kind: str,
+    only: Sequence[str] | None = None,
+    for_speed: bool = True,
 ) -> tuple[Candidate, ...]:
     """Return the catalog's named sequences for one kind of device, with prerequisite passes inserted.
 
-    A search evaluates them before its sampler starts. Those that schedule single kernels come first: they are the
-    fastest on most networks, and without one of them a short time limit ends before anything is composed. Then come the
-    baseline's own passes (``O3-passes`` and the like), which usually make the baseline's own binary in less time where
-    no such schedules exist, and the shortest.
+    A search evaluates them before its sampler starts. For speed, those that schedule single kernels come first: they
+    are the fastest on most networks, and without one of them a short time limit ends before anything is composed. Then
+    come the baseline's own passes (``O3-passes`` and the like): they usually make the baseline's own binary in less
+    time, and then they cannot lose. The shortest follow.
 
     Args:
         catalog: Catalog with the sequences.
         features: Features of the network; they decide which sequences and prerequisites apply.
         device_kind: ``cpu`` or ``gpu``.
         only: Names of the passes that are searched; sequences with other passes are left out.
+        for_speed: True if the first objective of the search is how fast the network runs.
     """
     compiler = dialect(catalog.dialect)
     sequences = [
@@ -165,12 +171,12 @@ def starting_sequences(
         if sequence.starts_search and sequence.suits(features) and _runs_on(device_kind, sequence, catalog)
     ]
     allowed = [candidate for candidate in sequences if only is None or _names(candidate) <= set(only)]
-    # First, because a search with few trials must not end before it has the baseline's binary by the quicker pipeline.
+    # Early, because a search with few trials must not end before it has the baseline's binary by the quicker pipeline.
     own = f"{compiler.default_baseline}-passes"
 
     def order(trial: Candidate) -> tuple[bool, bool, int]:
         is_scheduled = any(catalog.entries[step.name].kernel_parameter for step in trial.pipeline.passes)
-        return not is_scheduled, not trial.name.startswith(own), len(trial.pipeline)
+        return for_speed and not is_scheduled, not trial.name.startswith(own), len(trial.pipeline)
 
     return tuple(sorted(allowed, key=order))
 

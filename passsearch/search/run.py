@@ -245,7 +245,12 @@ class _Execution:
             options=options,
             baselines=baselines(session, analysis),
             default_baseline=session.dialect.default_baseline,
-            first=first_trials(session, analysis, only=options.passes),
+            first=first_trials(
+                session,
+                analysis,
+                only=options.passes,
+                for_speed=options.objectives[0].name in ("throughput", "latency"),
+            ),
             # Not wall time: while a resumed run reads its log, this is the time at which the facts were written. It
             # therefore stops at the same trial for the same time limit.
             elapsed_s=lambda: self._folder.log.clock_s,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import tvm
 from tvm import s_tir
 
 from .accesses import Access
@@ -34,8 +35,9 @@ def schedule_reduction(schedule: Any, block: Any, reads: list[Access], *, lanes:
         try:
             if _reduce_neighbours(changed, block, reads, spatial, reduced, lanes=lanes):
                 return changed
-        except s_tir.schedule.ScheduleError:
-            pass  # TVM cannot compute this reduction in parts, because it does not know that their order is free
+        except (s_tir.schedule.ScheduleError, tvm.error.InternalError):
+            # TVM does not know that the order of this reduction is free, or stumbles over a block that has no loops.
+            pass
     _reduce_side_by_side(schedule, block, spatial, reduced, lanes=vector_lanes)
     return schedule
 
