@@ -18,10 +18,8 @@ def prepare_inductor(networks: Sequence[str], settings: Settings, seconds: float
 
     They hold importing the operators, tracing, compiling, and the first inferences.
     """
-    del seconds
     if not _has_pytorch(settings.pytorch):
         return {"unavailable": f"{settings.pytorch} has no PyTorch; see --pytorch"}
-    import passsearch
     from passsearch.dialects.contract import random_inputs
     from passsearch.engines.client import EngineFailure, EngineProcess, EngineSpec
 
@@ -37,17 +35,8 @@ def prepare_inductor(networks: Sequence[str], settings: Settings, seconds: float
                 process.close()
 
         for network in networks:
-            folder = settings.folder / network / "inductor-inputs"
-            evaluator = stack.enter_context(
-                passsearch.session(
-                    f"zoo:{network}",
-                    toolchain=settings.toolchain,
-                    target=settings.target,
-                    folder=folder,
-                    remember=False,
-                )
-            )
-            inputs = folder / "inputs.npz"
+            evaluator = stack.enter_context(open_evaluator(network, settings, seconds, run="inputs"))
+            inputs = settings.folder / network / "inputs.npz"
             np.savez(inputs, **random_inputs(evaluator.network.inputs, seed=0))
             for spec in _pytorch_engines(network, settings, evaluator.session):
                 if spec.name.startswith("torch.compile"):

@@ -23,11 +23,14 @@ METRICS = (
 
 
 def tables(document: Mapping[str, Any]) -> str:
-    """Return the tables of all metrics, of TVM beside PyTorch, of the catalog's sequences, and the paper's table 6."""
+    """Return the tables of metrics, verdicts, TVM beside PyTorch, the catalog's sequences, and the paper's table 6."""
     networks = document.get("networks", {})
     return "\n\n".join(
         [
             _table(METRICS, _metric_rows(networks)),
+            _table(
+                ("network", "winner", "throughput / default", "fresh compiles", "processes"), _verdict_rows(networks)
+            ),
             _table(("network", "engine", "median ms", "throughput / PyTorch's, by fastest"), _engine_rows(networks)),
             _table(("network", "sequence", "throughput / default", "compile time / default"), _sequence_rows(networks)),
             _table(("device", "network", "build", "power W", "temperature °C", "memory MiB"), _table6(document)),
@@ -60,6 +63,17 @@ def _metric_rows(networks: Mapping[str, Any]) -> Iterator[list[str]]:
             _number(row["compile_s"]),
             *_consumed(row),
         ]
+
+
+def _verdict_rows(networks: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Yield the verdicts of searches whose winner was confirmed."""
+    for network, steps in networks.items():
+        row = steps.get("search", {})
+        verdict = row.get("verdict", {})
+        if verdict.get("confirmed"):
+            ratio = "{:.3g} [{:.3g}, {:.3g}]".format(verdict["ratio"], *verdict["interval"])
+            counts = (str(verdict[name]) for name in ("repetitions", "processes"))
+            yield [network, row["best"]["name"] or "", ratio, *counts]
 
 
 def _engine_rows(networks: Mapping[str, Any]) -> Iterator[list[str]]:

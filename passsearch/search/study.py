@@ -190,21 +190,16 @@ class Search:
     def _evaluate_sequences(self) -> list[tuple[Candidate, Scored | Failure]]:
         """Evaluate the named sequences until the search is over.
 
-        The first one has its turn though a slow baseline has used the search's time, while half of the limit is left.
-        What is left for a confirmation is too much, until a fast candidate is known.
+        The first one also has its turn where a slow baseline has used the search's share of a time limit, while half of
+        the limit is left: the share for the confirmation is too large until a fast candidate is known.
         """
         evaluated: list[tuple[Candidate, Scored | Failure]] = []
         for candidate in self._first:
-            has_time = not self._time_is_up() or (not evaluated and self._elapsed_s() < self._half_s)
-            if not has_time or self._trials_are_done():
+            is_first_turn = not evaluated and self._elapsed_s() < (self._options.timeout_s or 0.0) / 2
+            if self._trials_are_done() or (self._time_is_up() and not is_first_turn):
                 break
             evaluated.append((candidate, self._evaluate(candidate)))
         return evaluated
-
-    @property
-    def _half_s(self) -> float:
-        """Half of the time limit of the run."""
-        return (self._options.timeout_s or 0.0) / 2
 
     def _other_baselines(self) -> list[tuple[Candidate, Scored | Failure]]:
         """Evaluate the compiler's other levels while time is left; they cost no trial."""

@@ -53,11 +53,14 @@ def test_all_metrics_and_the_papers_values_stand_beside_each_other(steps: Any, t
     pytorch = {
         "rows": {"torch": engine(0.001, 1.0), "tvm default": engine(0.004, 0.25), "tvm tuned": {"failure": "NaN"}}
     }
-    network = {"search": {"sequences": sequences}, "measure": measured, "pytorch": pytorch}
+    verdict = {"confirmed": True, "ratio": 2.0, "interval": [1.9, 2.1], "repetitions": 2, "processes": 14}
+    search = {"sequences": sequences, "verdict": verdict, "best": {"name": "nhwc-gpu"}}
+    network = {"search": search, "measure": measured, "pytorch": pytorch}
     text = tables({"networks": {"resnet50": network}})
     assert "| resnet50 | default | 4 | 250 | 1 | 4 | – | – | – | – | – |" in text
     assert "| resnet50 | tuned | 2 | 500 | 2 | 4 | 301 | 0.25 | 100 | 61 | 97 |" in text
     assert "| resnet50 | sequence | does not compile |" in text
+    assert "| resnet50 | nhwc-gpu | 2 [1.9, 2.1] | 2 | 14 |" in text
     assert "| resnet50 | torch | 1 | 1 |" in text and "| resnet50 | tvm tuned | NaN |" in text
     assert "| resnet50 | tvm default | 4 | 0.25 [0.24, 0.26] |" in text
     assert "| resnet50 | nhwc-gpu | 1.5 | 0.5 |" in text

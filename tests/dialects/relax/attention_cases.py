@@ -193,7 +193,7 @@ def outcome(case: Case, target: Any, module: Any) -> dict[str, Any]:
 
 
 def chained() -> Any:
-    """A network whose first attention is the query of the second, and its mask, which is padded."""
+    """A network whose first attention is the query of the second and its mask, which is padded."""
     builder = relax.BlockBuilder()
     data = relax.Var("x", relax.TensorType((1, 12, 8), "float32"))
     with builder.function("main", [data]):

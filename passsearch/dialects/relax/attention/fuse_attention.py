@@ -112,7 +112,6 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
         widths = [*((0, 0) for _ in leading), (0, rest)]
         if isinstance(operand, tvm.ir.GenericConst):
             return relax.const(tvm.runtime.tensor(np.pad(operand.value.numpy(), widths)))
-        operand = self.visit_expr(operand)  # an attention before may have given it another variable
         is_boolean = str(operand.ty.dtype) == "bool"  # TVM pads numbers only
         numbers = relax.op.astype(operand, "int8") if is_boolean else operand
         padded = self.builder_.emit(relax.op.nn.pad(numbers, [width for pair in widths for width in pair]))

@@ -72,16 +72,15 @@ def _reduce_neighbours(
     is_long = lanes >= MIN_LANES and total >= max(LEAST_STEPS, 2 * lanes)
     if not (is_long and has_one_result and all(access.is_contiguous(last) for access in reads)):
         return False
-    rank = len(schedule.get(block.block_rv).writes[0].region)
     schedule.reorder(*(each for each, _ in (*spatial, *reduced)))
     rest, _ = schedule.split(loop, [None, lanes])
     steps = schedule.fuse(*(each for each, _ in reduced[:-1]), rest)
-    results = math.prod(axis.dom for _, axis in spatial)
-    whole = block.block_rv
+    results, whole = math.prod(axis.dom for _, axis in spatial), block.block_rv
+    rank = len(schedule.get(whole).writes[0].region)
     if results < MIN_CHUNKS:
         chunks = largest_divisor(total // lanes, CHUNKS)
-        whole = schedule.rfactor(schedule.split(steps, [chunks, None])[0], factor_axis=rank)
-    by_lane = schedule.rfactor(schedule.get_loops(whole)[-1], factor_axis=len(schedule.get(whole).writes[0].region))
+        whole, rank = schedule.rfactor(schedule.split(steps, [chunks, None])[0], factor_axis=rank), rank + 1
+    by_lane = schedule.rfactor(schedule.get_loops(whole)[-1], factor_axis=rank)
     *outer, step, lane = schedule.get_loops(by_lane)
     schedule.reverse_compute_at(whole, outer[-1])
     fused = schedule.fuse(*outer)
