@@ -65,6 +65,8 @@ class Dialect:
             compiler.
         compiler: Lock file of the compiler itself, for wheels that run on more Pythons than their tag says.
         frameworks: Frameworks its toolchain can hold, in installation order.
+        reference_passes: Passes of the build that makes the reference outputs on a CPU; empty for a build without
+            passes.
         has_cases: True if one build can have several entry functions, so that cases can be weighed.
     """
 
@@ -84,6 +86,8 @@ class Dialect:
     compiler: CompilerWheel | None = None
     frameworks: tuple[Framework, ...] = ()
     opener: str = ""
+    # A compiler without schedules for CPUs would take minutes for these outputs.
+    reference_passes: tuple[str, ...] = ()
     has_cases: bool = False
 
     def supports(self, version: Version) -> bool:

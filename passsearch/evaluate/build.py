@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import BuildOptions, Candidate, Failure, safe_file_name, strict_limit
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, safe_file_name, strict_limit
 from passsearch.dialects.contract import KERNEL_COSTS, KERNEL_HASHES, KernelCost
 from passsearch.evaluate.apply import Applier
 from passsearch.evaluate.disk_limit import DiskLimit
@@ -66,6 +66,7 @@ class Builder:
         self._verified: dict[str, Fact] = {}  # by digest of the binary
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
         self._slowest_build_s = 0.0
+        self._reference_steps = session.reference_steps
         # The limit follows from the coarsest type the network computes in; docs/measurement.md has the numbers.
         summary = network.summary
         self._strict_limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
@@ -77,7 +78,8 @@ class Builder:
     def build(self, state: str, candidate: Candidate, *, longest_s: float = math.inf) -> Built | Failure:
         """Build a state with a candidate's options, and judge its outputs by the candidate's limit.
 
-        The reference is the imported network built without optimisation, and is made first.
+        The reference is the imported network, built by the passes that the dialect names for it or by none, and is
+        made first.
 
         Args:
             state: The state.
@@ -85,11 +87,7 @@ class Builder:
             longest_s: Longest inference in seconds that is of interest; after a longer one
                 outputs are compared on one input only.
         """
-        # The key has no limit in it: the deviation is a fact of the build, and two candidates with the same IR may have
-        # different limits.
-        key = f"{state}|{options_key(candidate.build)}"
-        # A log of another user may name any state.
-        folder = self._folder / safe_file_name(key.replace("|", "-").replace("+", "x"))
+        key, folder = self._place(state, candidate.build)
         fact = self._facts.recall("build", key, limit_s=self._longest_build_s(state, candidate.build))
         # A failure of the imported network itself would end every later run, so it is not taken from the log or cache.
         if fact is not None and "failure" in fact and state == self._applier.graph.root and key not in self._attempts:
@@ -130,6 +128,14 @@ class Builder:
             device_bytes=record.verification.device_bytes if record.verification else None,
             recalled=record.recalled,
         )
+
+    def _place(self, state: str, options: BuildOptions) -> tuple[str, Path]:
+        """Return the key and the folder of a build."""
+        # The key has no limit in it: the deviation is a fact of the build, and two candidates with the same IR may have
+        # different limits.
+        key = f"{state}|{options_key(options)}"
+        # A log of another user may name any state.
+        return key, self._folder / safe_file_name(key.replace("|", "-").replace("+", "x"))
 
     def _judge(self, record: BuildFact, candidate: Candidate) -> Agreement | Failure:
         limit, reason = self.limit(candidate), self._session.cannot_run_reason
@@ -195,23 +201,53 @@ class Builder:
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
         return None if "failure" in answer else answer["expected"]
 
-    def _build(self, state: str, options: BuildOptions, *, folder: Path, longest_s: float = math.inf) -> Fact:
-        """Build into a folder that gets its name only when it is complete and its outputs are compared."""
+    def _make_reference(self) -> Failure | None:
+        """Make the outputs that all others are compared with; return why that failed."""
+        root, options = self._applier.graph.root, BuildOptions()
+        if self._reference_steps:
+            folder = self._folder / "reference"
+            fact = self._build(root, options, folder=folder, passes=self._reference_steps)
+            _delete(folder)
+            if "failure" not in fact:
+                return None
+            _log.warning("the reference is built without passes: %s", Failure.from_json(fact["failure"]).reason)
+            self._reference_steps = ()
+        key, folder = self._place(root, options)
+        fact = self._build(root, options, folder=folder)
+        if "failure" in fact:
+            return Failure.from_json(fact["failure"])
+        self._facts.record("build", key, fact=fact)  # it is a baseline, too
+        return None
+
+    def _build(
+        self,
+        state: str,
+        options: BuildOptions,
+        *,
+        folder: Path,
+        longest_s: float = math.inf,
+        passes: Sequence[PassSpec] = (),
+    ) -> Fact:
+        """Build into a folder that gets its name only when it is complete and its outputs are compared.
+
+        ``passes`` are those of the reference, which is no state of the search.
+        """
         self._disk.require_room()
-        runs, root = not self._session.cannot_run_reason, self._applier.graph.root
-        # The build of the reference itself has nothing to wait for; without the last condition this would not end.
-        if runs and not self.reference.exists() and (state, options) != (root, BuildOptions()):
-            reference = self._build(root, BuildOptions(), folder=self._folder / "reference")
-            if "failure" in reference:
-                # Not the candidate's failure. The reference was built before, so something else went wrong this time.
-                failure = Failure.from_json(reference["failure"])
-                reason = f"the build that outputs are compared with failed: {failure.reason}"
-                return {"failure": replace(failure, kind="infra", reason=reason).to_json()}
+        runs, plain = not self._session.cannot_run_reason, (self._applier.graph.root, BuildOptions())
+        # Without this condition the build of the reference would wait for itself.
+        is_reference = passes == self._reference_steps and (state, options) == plain
+        failure = self._make_reference() if runs and not is_reference and not self.reference.exists() else None
+        if failure is not None:
+            # Not the candidate's failure. The reference was built before, so something else went wrong this time.
+            reason = f"the build that outputs are compared with failed: {failure.reason}"
+            return {"failure": replace(failure, kind="infra", reason=reason).to_json()}
         _log.info("building state %s with %s", state, options_key(options))
         # An interrupted build leaves a `.partial` folder, which no later start takes for an artifact.
         unfinished = folder.with_name(folder.name + ".partial")
         shutil.rmtree(unfinished, ignore_errors=True)
         request: dict[str, Any] = {"options": options.to_json(), "folder": str(unfinished)}
+        if passes:
+            request["passes"] = self._applier.compiler.passes_request(passes)
         limit_s = self._longest_build_s(state, options)
         answer = self._applier.compiler.ask("build", "build", state=state, limit_s=limit_s, **request)
         verified: Fact = answer

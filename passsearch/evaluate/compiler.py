@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -81,13 +81,17 @@ class Compiler:
             "phases": list(self._session.phases_by_pass.get(step.name, ())),
         }
 
+    def passes_request(self, passes: Sequence[PassSpec]) -> list[dict[str, Any]]:
+        """Return passes that one request applies, in its form."""
+        steps = map(self.step_request, passes)
+        return [{**step["pass"], "factory": step["factory"], "phases": step["phases"]} for step in steps]
+
     def compile_request(self, candidate: Candidate, folder: Path) -> dict[str, Any]:
         """Return the request to import, apply and build in one process, as a deployment does."""
-        steps = [self.step_request(step) for step in candidate.pipeline.passes]
         return {
             "verb": "compile",
             "source": self._source,
-            "passes": [{**step["pass"], "factory": step["factory"], "phases": step["phases"]} for step in steps],
+            "passes": self.passes_request(candidate.pipeline.passes),
             "options": candidate.build.to_json(),
             "folder": str(folder),
         }

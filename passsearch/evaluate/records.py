@@ -90,7 +90,8 @@ class BuildFact:
         bytes: Size of the files.
         plan_bytes: Memory the compiler planned; ``None`` where it planned none.
         verification: Comparison of its outputs with the reference; ``None`` where nothing runs.
-        run_s: Seconds of the first inference; ``None`` where nothing ran, or in logs from before it was recorded.
+        run_s: Seconds of the fastest inference of those whose outputs were compared; ``None`` where nothing ran, or in
+            logs from before it was recorded.
         recalled: True if an earlier run built it, and the fact cache had the answer.
     """
 
@@ -138,7 +139,7 @@ class Built:
         plan_bytes: Memory the compiler planned.
         peak_rss: Memory the artifact adds to a process that runs it, in bytes.
         agreement: Agreement of its outputs with the reference.
-        run_s: Seconds of its first inference; ``None`` where it is unknown.
+        run_s: Seconds of its fastest inference of those whose outputs were compared; ``None`` where it is unknown.
         device_bytes: Memory of a GPU that the artifact takes: weights, code, activations and workspace.
         recalled: True if an earlier run built it, and the fact cache had the answer.
     """

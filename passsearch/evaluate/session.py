@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from passsearch.catalog import Catalog, load
-from passsearch.core import DEADLINE_S, Candidate, physical_cores, safe_file_name
+from passsearch.core import DEADLINE_S, Candidate, PassSpec, physical_cores, safe_file_name
 from passsearch.dialects import Dialect, dialect
 from passsearch.dialects.contract import SCALES
 from passsearch.errors import UserError
@@ -175,6 +175,12 @@ class Session:
     def factories(self) -> Mapping[str, str]:
         """``module:function`` of every pass, by name."""
         return {**{name: entry.factory for name, entry in self.catalog.entries.items()}, **self.own_factories}
+
+    @property
+    def reference_steps(self) -> tuple[PassSpec, ...]:
+        """Passes of the build whose outputs all others are compared with, where the catalog has them."""
+        names = self.dialect.reference_passes if self.device_kind == "cpu" else ()
+        return tuple(map(PassSpec.of, names)) if {*names} <= {*self.factories} else ()
 
     @property
     def phases_by_pass(self) -> Mapping[str, tuple[str, ...]]:

@@ -99,7 +99,8 @@ class Agreement:
         top1_agreement: Share of the random inputs that get the reference's class; ``None`` where it is undefined.
         unavailable: Reason for an undefined ``top1_agreement``.
         cannot_run_reason: Reason why nothing ran; empty where outputs were compared.
-        cases: Number of inputs that were compared; fewer than ``OUTPUT_CASES`` where the unoptimised network is slow.
+        cases: Number of inputs that were compared; fewer than ``OUTPUT_CASES`` where this build or the reference is
+            slow.
         unstable: Deviation and the deviation that is allowed, by edge case that allows more than ``limit``.
     """
 

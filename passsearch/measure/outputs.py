@@ -23,8 +23,8 @@ MIN_CLASSES = 10
 TINY = 1e-30
 """Smallest scale of a relative deviation; keeps outputs that are all zero from a division by zero."""
 
-REFERENCE_S = 10.0
-"""Seconds after which the reference runs on no further inputs. TVM's unscheduled BERT takes twenty for each."""
+LONGEST_COMPARISON_S = 10.0
+"""Seconds after which an artifact runs on no further inputs. TVM's unscheduled BERT takes twenty for each."""
 
 MOVEMENTS = 4
 """Number of times that the floats of an edge case are moved by one rounding, each time in other directions."""
@@ -41,7 +41,7 @@ def verify(
     outputs: Path,
     reference: Path | None,
     longest_s: float = math.inf,
-    reference_s: float = REFERENCE_S,
+    total_s: float = LONGEST_COMPARISON_S,
 ) -> dict[str, Any]:
     """Run an artifact on the inputs of every case and compare its outputs with the reference's.
 
@@ -53,37 +53,40 @@ def verify(
         reference: File with the reference's outputs, on whose cases they are compared. ``None`` makes these outputs
             the reference.
         longest_s: Longest run in seconds; after a longer one the remaining cases are left out.
-        reference_s: Seconds after which the reference leaves out the remaining cases, and later the remaining
-            movements of edge cases.
+        total_s: Seconds after which the remaining cases are left out, and for a reference the remaining movements of
+            edge cases.
 
     Returns:
-        ``run_s`` (seconds of the first run), ``cases`` (number of cases that ran), ``is_cut`` (whether cases that the
-        reference has were left out), ``deviation`` (the largest, see ``relative_deviation``), its ``case``,
-        ``deviations`` (by case), ``changes`` (by edge case, see ``_changes``), ``mismatch`` (a difference in number,
-        shape or type, or why these outputs can be no reference; empty without one) and ``leads`` (see ``_leads``;
-        ``None`` after a mismatch).
+        ``run_s`` (seconds of the fastest run), ``cases`` (number of cases that ran), ``is_cut`` (whether cases that the
+        reference has were left out for ``longest_s``), ``deviation`` (the largest, see ``relative_deviation``), its
+        ``case``, ``deviations`` (by case), ``changes`` (by edge case, see ``_changes``), ``mismatch`` (a difference in
+        number, shape or type, or why these outputs can be no reference; empty without one) and ``leads`` (see
+        ``_leads``; ``None`` after a mismatch).
     """
     if reference is None:
-        results, run, run_s = _run_cases(executable, types, cases=cases, longest_s=math.inf, total_s=reference_s)
+        results, seconds = _run_cases(executable, types, cases=cases, longest_s=math.inf, total_s=total_s)
+        run = cases[: len(seconds)]
         lost = next((key for key in results if key.partition("_")[0].isdigit() and _is_lost(results[key])), "")
         if lost:
             case, _, index = lost.partition("_")
             reason = f"output {index} has no finite value on inputs of seed {case}, so no other output can be compared"
-            common = {"run_s": run_s, "cases": len(run), "is_cut": False, "case": int(case), "mismatch": reason}
+            common = {"run_s": min(seconds), "cases": len(run), "is_cut": False, "case": int(case), "mismatch": reason}
             return {**common, "deviation": math.inf, "leads": None, "deviations": {}, "changes": {}}
         edges = [case for case in run if isinstance(case, str)]
-        changes = _changes(executable, types, expected=results, cases=edges, total_s=reference_s)
+        changes = _changes(executable, types, expected=results, cases=edges, total_s=total_s)
         change_arrays = {f"{CHANGE}{case}": np.asarray(change) for case, change in changes.items()}
         _save(outputs, results | change_arrays)
         leads = _leads(results, results, cases=run)
-        common = {"run_s": run_s, "cases": len(run), "is_cut": False, "case": "", "mismatch": ""}
+        common = {"run_s": min(seconds), "cases": len(run), "is_cut": False, "case": "", "mismatch": ""}
         deviations = {str(case): 0.0 for case in run}
         return {**common, "deviation": 0.0, "leads": leads, "deviations": deviations, "changes": changes}
     with np.load(reference) as file:
         compared = [case for case in cases if f"{case}_0" in file.files]
-        results, run, run_s = _run_cases(executable, types, cases=compared, longest_s=longest_s, total_s=math.inf)
+        results, seconds = _run_cases(executable, types, cases=compared, longest_s=longest_s, total_s=total_s)
         changes = {case: float(file[f"{CHANGE}{case}"]) for case in SCALES if f"{CHANGE}{case}" in file.files}
-        common = {"run_s": run_s, "cases": len(run), "is_cut": len(run) < len(compared), "case": "", "mismatch": ""}
+        run = compared[: len(seconds)]
+        is_cut = len(run) < len(compared) and seconds[-1] > longest_s
+        common = {"run_s": min(seconds), "cases": len(run), "is_cut": is_cut, "case": "", "mismatch": ""}
         common |= {"deviations": {}, "changes": changes}
         if {key for key in file.files if key.rpartition("_")[0] in map(str, run)} != set(results):
             return {**common, "deviation": math.inf, "leads": None, "mismatch": "the number of outputs differs"}
@@ -149,8 +152,8 @@ def _run_cases(
     cases: Sequence[int | str],
     longest_s: float,
     total_s: float,
-) -> tuple[dict[str, Array], Sequence[int | str], float]:
-    """Return the outputs by case and index, the cases that ran, and the seconds of the first run."""
+) -> tuple[dict[str, Array], Sequence[float]]:
+    """Return the outputs by case and index, and the seconds of each case that ran."""
     results: dict[str, Array] = {}
     seconds: list[float] = []
     for case in cases:
@@ -162,7 +165,7 @@ def _run_cases(
         results |= {f"{case}_{index}": array for index, array in enumerate(outputs)}
         if seconds[-1] > longest_s or sum(seconds) > total_s:
             break
-    return results, cases[: len(seconds)], seconds[0]
+    return results, seconds
 
 
 def _is_lost(output: Array) -> bool:

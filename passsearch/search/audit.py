@@ -114,7 +114,7 @@ def _check_rebuilt(
         yield Check("outputs", True, f"not compared: {built.agreement.cannot_run_reason}")
     else:
         share = f"{deviation:.2g} of the largest, {built.agreement.limit:.2g} is allowed"
-        detail = f"those of the unoptimised build on {built.agreement.cases} new inputs but for {share}"
+        detail = f"those of the reference build on {built.agreement.cases} new inputs but for {share}"
         yield Check("outputs", True, detail)
     reason = evaluator.session.cannot_run_reason
     yield _check_recorded(recorded["expected"], evaluator.deployment(winner, folder), cannot_run_reason=reason)

@@ -15,6 +15,10 @@ from passsearch.search.scoring import SAME_BINARY
 FAR_SLOWER, LEAST_LONG_S = 4.0, 0.5
 """A candidate that takes so many times the reference's latency, and at least so many seconds, is not timed."""
 
+# Of a run of 300 s on BERT-base, four inferences of TVM's default took 100 s.
+LONG_S = 1.0
+"""Seconds of an inference from which on the one whose outputs are compared is also its time."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -48,7 +52,8 @@ def measure_candidate(
         return _too_slow(candidate, built, built.run_s, apply_s=apply_s, batch=evaluator.batch, reference=reference)
     # A binary is as fast as itself, whatever was read. The samples stay in the result for its reader.
     same = built.digest == baseline.digest
-    samples = evaluator.sample(baseline if same else reference.built, built)
+    is_alone = not same and _is_far_faster(built, reference)
+    samples = _sample(evaluator, built, beside=baseline if same else built if is_alone else reference.built)
     if isinstance(samples, Failure):
         return samples
     consumption = _consumption(evaluator, baseline, built, objectives=objectives)
@@ -57,7 +62,7 @@ def measure_candidate(
     return Scored(
         candidate=candidate,
         built=built,
-        ratio=SAME_BINARY if same else _ratio(samples, gain=reference.gain),
+        ratio=SAME_BINARY if same else _ratio(samples, reference, is_alone=is_alone),
         latency_s=samples.candidate,
         compile_s=apply_s + built.seconds,
         apply_s=apply_s,
@@ -87,11 +92,29 @@ def _too_slow(
     )
 
 
-def _ratio(samples: CandidateSamples, *, gain: float) -> Ratio | None:
+def _is_far_faster(built: Built, reference: Reference) -> bool:
+    """Return whether an artifact is so much faster than a slow reference that the reference need not run again."""
+    if built.run_s is None or reference.latency_s is None or reference.latency_s < LONG_S:
+        return False
+    return built.run_s * FAR_SLOWER < reference.latency_s
+
+
+def _sample(evaluator: Evaluator, built: Built, *, beside: Built) -> CandidateSamples | Failure:
+    """Time an artifact beside another, or take the time of the run whose outputs were compared, if it is long."""
+    if beside.digest == built.digest and built.run_s is not None and built.run_s >= LONG_S:
+        alone = (built.run_s,)
+        return CandidateSamples(alone, alone, {"not_timed": f"an inference of {LONG_S:g} s or more runs once"})
+    return evaluator.sample(beside, built)
+
+
+def _ratio(samples: CandidateSamples, reference: Reference, *, is_alone: bool) -> Ratio | None:
     if not samples.candidate:
         return None
+    if is_alone:
+        assert reference.latency_s is not None
+        return Ratio(reference.gain * reference.latency_s / min(samples.candidate), Interval(0.0, math.inf))
     ratio = one_process_ratio(samples.reference, samples.candidate)
-    return replace(ratio, value=gain * ratio.value)
+    return replace(ratio, value=reference.gain * ratio.value)
 
 
 def _consumption(

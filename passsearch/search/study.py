@@ -170,10 +170,7 @@ class Search:
         return make_strategy(self._options.sampler, self._space, graph=graph, seed=seed, objectives=number)
 
     def _measure_baseline(self) -> Scored:
-        root = self._evaluator.graph.root
-        # All outputs are compared with those of the unoptimised build, which is made first.
-        reference = self._evaluator.build(root, Candidate())
-        built = reference if isinstance(reference, Failure) else self._evaluator.build(root, self._default)
+        built = self._evaluator.build(self._evaluator.graph.root, self._default)
         if isinstance(built, Failure):
             raise BaselineFailed(built)
         self._baseline, self.reference = built, Reference(built)

@@ -129,8 +129,11 @@ class Verbs:
         }
 
     def do_build(self, request: Request) -> Answer:
-        """Build one state into a folder."""
-        return self._build(self._module(request), request)
+        """Build one state into a folder, by further passes that make no state where the request has some."""
+        module = self._module(request)
+        for step in request.get("passes", ()):
+            module, _ = self._apply(module, _pass(step), request=step)
+        return self._build(module, request)
 
     def do_compile(self, request: Request) -> Answer:
         """Import, apply a whole pipeline and build, as a deployment does; answers the final state."""

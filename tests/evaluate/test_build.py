@@ -1,5 +1,6 @@
 """Builds that do not end, and what a build is remembered as."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,8 +8,8 @@ from typing import Any
 import pytest
 
 from passsearch.api.common import open_evaluator
-from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
-from passsearch.evaluate import Built, WorkerLimits, open_session
+from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, Pipeline
+from passsearch.evaluate import OUTPUT_CASES, Built, WorkerLimits, open_session
 from passsearch.evaluate.build import Builder
 from passsearch.evaluate.disk_limit import DiskLimit
 from passsearch.evaluate.facts import FactStore
@@ -80,7 +81,27 @@ class Compiler:
         return {"digest": state, "kernels": state, "seconds": 1.0, "bytes": 1, "plan_bytes": 0}
 
 
-def make_builder(folder: Path, answer: dict[str, Any], *, cache: Log, log: Log, cannot_run_reason: str = "") -> Builder:
+class NoPasses(Compiler):
+    """A compiler on which every build fails that has passes of its own."""
+
+    def passes_request(self, passes: Sequence[PassSpec]) -> list[str]:
+        """Return the names of passes."""
+        return list(map(str, passes))
+
+    def ask(self, *_: object, state: str, folder: str, **request: object) -> dict[str, Any]:
+        """Answer a build."""
+        return CRASH if "passes" in request else super().ask(state=state, folder=folder)
+
+
+def make_builder(
+    folder: Path,
+    answer: dict[str, Any],
+    *,
+    cache: Log,
+    log: Log,
+    cannot_run_reason: str = "",
+    reference_steps: Sequence[PassSpec] = (),
+) -> Builder:
     """Return a builder whose verifications have this answer."""
     folder.mkdir(exist_ok=True)
     dialect = SimpleNamespace(baseline=Candidate(build=BuildOptions(opt_level=3)))
@@ -88,12 +109,14 @@ def make_builder(folder: Path, answer: dict[str, Any], *, cache: Log, log: Log, 
         limits=WorkerLimits(600.0),
         cannot_run_reason=cannot_run_reason,
         device="cpu",
+        reference_steps=reference_steps,
         output_cases=(1,),
         dialect=dialect,
         deviation_limit=lambda _, strict: strict,
     )
     network: Any = SimpleNamespace(summary=SimpleNamespace(computed_types=("float32",), quantizes=False), request=dict)
-    applier: Any = SimpleNamespace(graph=SimpleNamespace(root="imported"), compiler=Compiler())
+    compiler = NoPasses() if reference_steps else Compiler()
+    applier: Any = SimpleNamespace(graph=SimpleNamespace(root="imported"), compiler=compiler)
     pool: Any = SimpleNamespace(ask=lambda *_, **__: answer, timer=None)
     facts = FactStore(session, log, cache=cache, seconds={})
     disk = DiskLimit(folder, log)
@@ -106,6 +129,25 @@ def test_a_reference_that_fails_is_not_remembered_as_the_candidates_failure(tmp_
         assert isinstance(failure, Failure) and failure.kind == "infra"
         assert "the build that outputs are compared with failed: killed by SIGSEGV" in failure.reason
         assert cache.recall("build", "state|O0") is None
+
+
+def test_where_the_reference_fails_by_its_passes_it_is_built_by_none(tmp_path: Path) -> None:
+    with Log(tmp_path / "log.jsonl") as log, Log(tmp_path / "cache.jsonl") as cache:
+        steps = (PassSpec.of("Schedule"),)
+        builder = make_builder(tmp_path / "a", RIGHT, cache=cache, log=log, reference_steps=steps)
+        assert isinstance(builder.build("state", Candidate()), Built)
+        assert log.recall("build", "imported|O0") is not None, "the reference"
+
+
+def test_on_a_cpu_the_reference_of_relax_has_schedules(relax: Toolchain, tiny_network: Path, tmp_path: Path) -> None:
+    session = open_session(resolve(str(tiny_network), folder=tmp_path / "models"), toolchain=relax.name, target=None)
+    assert [step.name for step in session.reference_steps] == ["LegalizeOps", "ScheduleCPU"]
+    with open_evaluator(session, folder=tmp_path / "run", remember=False) as evaluator:
+        built = evaluator.build(evaluator.graph.root, Candidate())
+        assert isinstance(built, Built) and built.agreement and built.agreement.cases == len(OUTPUT_CASES)
+        assert 0.0 < built.agreement.deviation < built.agreement.limit, "sums in another order differ in their last bit"
+        assert evaluator.graph.states == 1, "the reference is no state of a search"
+        assert not (tmp_path / "run" / "reference").exists()
 
 
 def test_a_build_whose_outputs_were_not_compared_is_made_again_where_it_runs(tmp_path: Path) -> None:
@@ -131,7 +173,7 @@ def test_a_late_verification_is_no_late_build(is_built: bool, deadline_s: float,
     summary = SimpleNamespace(computed_types=("float32",), quantizes=False)
     network: Any = SimpleNamespace(summary=summary, request=dict)
     session: Any = SimpleNamespace(
-        limits=WorkerLimits(600.0, run_s=100.0), cannot_run_reason="", device="cpu", output_cases=()
+        limits=WorkerLimits(600.0, run_s=100.0), cannot_run_reason="", device="cpu", output_cases=(), reference_steps=()
     )
     with Log(tmp_path / "log.jsonl") as log:
         facts = FactStore(session, log, cache=None, seconds={})

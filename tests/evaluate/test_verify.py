@@ -42,7 +42,9 @@ def builder(log: Log, folder: Path, tolerance: float | None) -> DeviatingBuilder
         catalog: Any = SimpleNamespace(approximates=lambda each: "Guess" in str(each.pipeline))
         return Session.deviation_limit(SimpleNamespace(tolerance=tolerance, catalog=catalog), candidate, strict=strict)  # type: ignore[arg-type]
 
-    session = cast(Session, SimpleNamespace(deviation_limit=limit, cannot_run_reason="", limits=WorkerLimits(5.0)))
+    limits = WorkerLimits(5.0)
+    rules = SimpleNamespace(deviation_limit=limit, cannot_run_reason="", limits=limits, reference_steps=())
+    session = cast(Session, rules)
     facts = FactStore(session, log, cache=None, seconds={})
     applier = cast(Applier, SimpleNamespace(graph=SimpleNamespace(root="imported")))
     disk = DiskLimit(folder, log)

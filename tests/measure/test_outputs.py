@@ -137,7 +137,7 @@ def test_the_change_stands_in_the_reference_for_every_candidate(tmp_path: Path) 
 
 def test_integers_and_a_slow_reference_have_no_change(tmp_path: Path) -> None:
     common: Any = {"cases": (1, *SCALES), "outputs": tmp_path / "reference.npz", "reference": None}
-    slow = verify(Slow(1e9), types={"x": TensorType((2, 8), "float32")}, reference_s=0.0, **common)
+    slow = verify(Slow(1e9), types={"x": TensorType((2, 8), "float32")}, total_s=0.0, **common)
     assert slow["changes"] == {}
     integers = verify(Clipping(1e9), types={"x": TensorType((2, 8), "int64")}, **common)
     assert integers["changes"] == {}
@@ -169,11 +169,20 @@ def test_an_artifact_that_is_too_slow_runs_once_and_is_still_compared(
 def test_a_slow_reference_runs_on_fewer_inputs_and_only_those_are_compared(tmp_path: Path) -> None:
     reference = tmp_path / "reference.npz"
     common: Any = {"types": {"x": TensorType((2, 8), "float32")}, "cases": (1, 2, *SCALES), "outputs": reference}
-    made = verify(Slow(1e9), reference=None, reference_s=0.3, **common)
+    made = verify(Slow(1e9), reference=None, total_s=0.3, **common)
     assert (made["cases"], made["is_cut"]) == (2, False)
     right = verify(Clipping(1e9), reference=reference, **common)
     assert (right["cases"], right["is_cut"], right["deviation"]) == (2, False, 0.0)
     assert verify(Clipping(0.01), reference=reference, **common)["deviation"] > 0.1
+
+
+def test_a_slow_artifact_runs_on_fewer_inputs_than_a_fast_reference(tmp_path: Path) -> None:
+    reference = tmp_path / "reference.npz"
+    common: Any = {"types": {"x": TensorType((2, 8), "float32")}, "cases": (1, 2, *SCALES), "outputs": reference}
+    verify(Clipping(1e9), reference=None, **common)
+    right = verify(Slow(1e9), reference=reference, total_s=0.3, **common)
+    assert (right["cases"], right["is_cut"], right["deviation"]) == (2, False, 0.0)
+    assert verify(Slow(0.01), reference=reference, total_s=0.3, **common)["deviation"] > 0.1
 
 
 class Scores:

@@ -243,6 +243,42 @@ def test_a_shortlist_beside_another_reference_is_timed_anew() -> None:
         assert ratios["Quick"] == pytest.approx(1.9, rel=0.1)
 
 
+class LongBaseline(KnownCandidates):
+    """Candidates of which the baseline takes long for one inference; records what was timed beside what."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.pairs: list[tuple[str, str]] = []
+
+    def build(self, state: str, candidate: Candidate, *, longest_s: float = math.inf) -> Built | Failure:
+        """Return an artifact with the seconds of an inference."""
+        built = super().build(state, candidate)
+        assert isinstance(built, Built)
+        return replace(built, run_s={"root": 25.0, "Near": 12.0}.get(state, 0.01))
+
+    def sample(self, reference: Built, candidate: Built) -> CandidateSamples | Failure:
+        """Return samples."""
+        self.pairs.append((reference.digest, candidate.digest))
+        return super().sample(reference, candidate)
+
+
+def test_a_baseline_of_many_seconds_runs_once_and_beside_no_candidate_that_is_far_faster() -> None:
+    evaluator = LongBaseline(Machine(Noise(), 0), {"Fast": 200.0, "Faster": 300.0})
+    study = make_search(evaluator, ["Fast", "Faster"])
+    study.run()
+    assert evaluator.pairs == [("Fast", "Fast"), ("Fast", "Faster")]
+    assert study.outcome.baseline.latency_s == (25.0,) and "not_timed" in study.outcome.baseline.conditions
+    fast, faster = (scored for scored in study.scored.values() if scored.ratio and scored.ratio.value != 1.0)
+    assert fast.ratio and fast.ratio.value == pytest.approx(25.0 / min(fast.latency_s))
+    assert faster.ratio and faster.ratio.value / fast.ratio.value == pytest.approx(1.5, rel=0.1)
+
+
+def test_a_candidate_that_is_not_far_faster_than_a_slow_baseline_is_timed_beside_it() -> None:
+    evaluator = LongBaseline(Machine(Noise(), 0), {"Near": 2.0})
+    make_search(evaluator, ["Near"]).run()
+    assert evaluator.pairs == [("root", "Near")]
+
+
 class Metered(KnownCandidates):
     """Candidates on a machine with a meter; one inference of `Slow` takes far longer than the baseline's."""
 
