@@ -185,18 +185,32 @@ class Search:
         self._progress(self.tally, None)
 
     def _evaluate_sequences(self) -> list[tuple[Candidate, Scored | Failure]]:
-        """Evaluate the named sequences until the search is over.
+        """Evaluate the named sequences until the search is over, or half of its time where kernels can be decided on.
 
         The first one also has its turn where a slow baseline has used the search's share of a time limit, while half of
         the limit is left: the share for the confirmation is too large until a fast candidate is known.
         """
         evaluated: list[tuple[Candidate, Scored | Failure]] = []
+        begun_s = self._elapsed_s()
         for candidate in self._first:
             is_first_turn = not evaluated and self._elapsed_s() < (self._options.timeout_s or 0.0) / 2
             if self._trials_are_done() or (self._time_is_up() and not is_first_turn):
                 break
+            # On BERT-base, sequences that differ by 1 % took all the time that kernels need.
+            if self._best_with_kernels() and self._elapsed_s() - begun_s > self._left_s():
+                _log.info("the other half of the search's time is for kernels, so further sequences are left out")
+                break
             evaluated.append((candidate, self._evaluate(candidate)))
         return evaluated
+
+    def _best_with_kernels(self) -> Scored | None:
+        """Return the best candidate whose kernels can be decided on, where that serves an objective."""
+        objectives = {objective.name for objective in self._options.objectives}
+        if self._profiler is None or not objectives & {"throughput", "latency"}:
+            return None
+        # A sequence of other rules may be faster than the one whose kernels can be decided on.
+        entries = self._space.entries
+        return next((scored for scored in self.ranked() if decides_kernels(scored.candidate.pipeline, entries)), None)
 
     def _other_baselines(self) -> list[tuple[Candidate, Scored | Failure]]:
         """Evaluate the compiler's other levels while time is left; they cost no trial."""
@@ -207,15 +221,12 @@ class Search:
 
     def _evaluate_composed(self) -> list[tuple[Candidate, Scored | Failure]]:
         """Evaluate the pipeline that is composed of the best decisions for each region and kernel."""
-        objectives = {objective.name for objective in self._options.objectives}
-        # A sequence of other rules may be faster than the one whose kernels can be decided on.
-        entries = self._space.entries
-        best = next((scored for scored in self.ranked() if decides_kernels(scored.candidate.pipeline, entries)), None)
-        if self._profiler is None or best is None or not objectives & {"throughput", "latency"}:
+        best = self._best_with_kernels()
+        if self._profiler is None or best is None:
             return []
         self._begin("timing kernels one by one")
         build = best.candidate.build
-        composer = Composer(self._profiler, entries, left_s=self._left_s, build=build)
+        composer = Composer(self._profiler, self._space.entries, left_s=self._left_s, build=build)
         self.composition = composer.compose(best.candidate.pipeline)
         if isinstance(self.composition, Failure):
             _log.warning("nothing was composed of single kernels: %s", self.composition.reason)
