@@ -9,7 +9,7 @@ from typing import Any
 
 from .accesses import BYTE, Access, Packing, element_bits
 from .registers import Registers
-from .sizes import MIN_CHUNKS, dividing_lanes, part_count, vector_lanes
+from .sizes import LONG_HALF, MIN_CHUNKS, dividing_lanes, part_count, vector_lanes
 
 MIN_LANES = 4
 """Least elements of a vector; with fewer, loops are not vectorised."""
@@ -31,6 +31,12 @@ OVERLAP_COST = 1.05
 
 COPIES_OF_SUMS = 16
 """Time to store sums in allocated memory and load them, as a multiple of that of one step."""
+
+LEAST_OVERLAPPING = 512
+"""Columns from which on whole vectors that overlap are faster than packed vectors of half a long register."""
+
+LARGEST_UNPACKED_BYTES = 4 << 20
+"""Size up to which constant weights are not packed if their vectors overlap. Rows of larger ones are too far apart."""
 
 WAYS, WAY_BYTES = 8, 4096
 """The nearest cache of most processors holds eight lines of those whose addresses differ by multiples of 4 KiB.
@@ -174,13 +180,26 @@ def _vector_axis(block: Any, reads: list[Access], *, lanes: int, constants: list
         (operand,) = readers[id(axis)]
         divisor = dividing_lanes(axis.dom, lanes)
         is_constant = operand.place in constant_places and operand.dimension(axis) is not None
-        is_packed = is_constant and divisor >= MIN_LANES
         # Vectors that overlap cannot be packed, and they must be along the last axis of what is stored.
-        may_overlap = axis is spatial[-1] and not is_packed
-        return _VectorAxis(axis, operand, vector_lanes(axis.dom, lanes) if may_overlap else divisor, is_packed, single)
+        may_overlap = axis is spatial[-1]
+        has_rows = any(each.dom > 1 for each in single if each is not axis)
+        if is_constant and may_overlap and has_rows and _is_better_whole(axis, operand, lanes=lanes):
+            return _VectorAxis(axis, operand, lanes, is_packed=False, single=single)
+        is_packed = is_constant and divisor >= MIN_LANES
+        whole = vector_lanes(axis.dom, lanes) if may_overlap and not is_packed else divisor
+        return _VectorAxis(axis, operand, whole, is_packed, single)
 
     best = max(map(as_vector, single), key=lambda each: (each.fitness, each.lanes), default=None)
     return best if best is not None and best.fitness else None
+
+
+def _is_better_whole(axis: Any, operand: Access, *, lanes: int) -> bool:
+    """Return True if whole vectors of constants that overlap are faster than packed vectors that divide the axis."""
+    divisor = dividing_lanes(axis.dom, lanes)
+    if not divisor < lanes <= axis.dom or not operand.is_contiguous(axis) or operand.bytes > LARGEST_UNPACKED_BYTES:
+        return False
+    # LLVM loads most other parts of a register in several parts, and half of a short one gains nothing over them.
+    return axis.dom >= LEAST_OVERLAPPING or divisor < LONG_HALF or 2 * divisor != lanes
 
 
 def _cached_rows(row: Any, data: Access) -> int:
