@@ -32,9 +32,6 @@ OVERLAP_COST = 1.05
 COPIES_OF_SUMS = 16
 """Time to store sums in allocated memory and load them, as a multiple of that of one step."""
 
-LEAST_OVERLAPPING = 512
-"""Columns from which on whole vectors that overlap are faster than packed vectors of half a long register."""
-
 LARGEST_UNPACKED_BYTES = 4 << 20
 """Size up to which constant weights are not packed if their vectors overlap. Rows of larger ones are too far apart."""
 
@@ -198,8 +195,8 @@ def _is_better_whole(axis: Any, operand: Access, *, lanes: int) -> bool:
     divisor = dividing_lanes(axis.dom, lanes)
     if not divisor < lanes <= axis.dom or not operand.is_contiguous(axis) or operand.bytes > LARGEST_UNPACKED_BYTES:
         return False
-    # LLVM loads most other parts of a register in several parts, and half of a short one gains nothing over them.
-    return axis.dom >= LEAST_OVERLAPPING or divisor < LONG_HALF or 2 * divisor != lanes
+    # Half of a long register is loaded at once, and other parts of a register in several pieces.
+    return not 2 * divisor == lanes == 2 * LONG_HALF
 
 
 def _cached_rows(row: Any, data: Access) -> int:
