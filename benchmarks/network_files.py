@@ -12,7 +12,7 @@ from typing import Any
 TIMM = (
     *("convnext_tiny", "densenet121", "edgenext_small", "efficientnet_b0", "ghostnet_100"),
     *("hrnet_w18_small", "coat_lite_mini", "mixer_s32_224", "mobilenetv3_large_100", "mobilevit_s", "poolformer_s12"),
-    *("regnety_008", "repvgg_a2", "resnext50_32x4d", "swin_tiny_patch4_window7_224", "xception41"),
+    *("regnety_008", "repvgg_a2", "resnext50_32x4d", "rexnet_100", "swin_tiny_patch4_window7_224", "xception41"),
 )
 """Names of networks in ``timm``."""
 

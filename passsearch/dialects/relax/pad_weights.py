@@ -9,16 +9,21 @@ Imports only TVM and numpy, because an exported deployment holds a copy of this 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 
 LEAST_COLUMNS = 64
 """Columns from which weights are padded. Below, the columns of zeros are a large share of the product."""
+
+LARGEST_OVERLAPPING_BYTES = 1 << 20
+"""Size of weights up to which vectors overlap instead. Rows of larger ones come from memory one by one, and packed
+weights as one stretch."""
 
 LEAST_LANES = 8
 """Columns that are a multiple of it are left as they are: half of the widest vectors fit."""
@@ -55,7 +60,7 @@ class _Writer(PyExprMutator):  # type: ignore[misc]
         data, weights = call.args
         array = weights.value.numpy()
         count = array.shape[columns.of_weights]
-        if count < LEAST_COLUMNS or count % LEAST_LANES == 0:
+        if count < LEAST_COLUMNS or count % LEAST_LANES == 0 or _can_overlap(call, array, columns):
             return call
         zeros = [(0, 0)] * array.ndim
         is_small_share = -count % PADDED_COLUMNS <= LARGEST_SHARE * count
@@ -72,6 +77,17 @@ class _Columns:
 
     of_weights: int
     of_result: int
+
+
+def _can_overlap(call: Any, array: Any, columns: _Columns) -> bool:
+    """Return True if ``ScheduleCPU`` computes the columns in whole vectors of which the last one overlaps.
+
+    It does so for weights of limited size whose columns are neighbours, and for several rows of a known number.
+    """
+    *rows, _ = call.ty.shape.values if isinstance(call.ty.shape, relax.ShapeExpr) else (None,)
+    are_last = columns.of_weights == array.ndim - 1 and columns.of_result == call.ty.ndim - 1
+    are_known = all(isinstance(extent, tirx.IntImm) for extent in rows)
+    return are_last and are_known and array.nbytes <= LARGEST_OVERLAPPING_BYTES and math.prod(map(int, rows)) > 1
 
 
 def _columns(call: Any) -> _Columns | None:
