@@ -115,7 +115,9 @@ def main() -> None:
     paths = [str(Path(each).resolve()) if each.endswith(".onnx") else each for each in options.networks]
     for network in [] if options.table else paths:
         row, session = measure(network, options.other.resolve(), processes=options.processes)
-        write_row(RESULTS, "networks", name=Path(network).stem, row=row, session=session)
+        # One network may be in several comparisons.
+        name = f"{Path(network).stem} beside {row['other']}"
+        write_row(RESULTS, "networks", name=name, row=row, session=session)
     print(table(read_rows(RESULTS, "networks")))
 
 

@@ -66,7 +66,9 @@ class Builder:
         self._verified: dict[str, Fact] = {}  # by digest of the binary
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
         self._slowest_build_s = 0.0
-        self._reference_steps = session.reference_steps
+        # Once a baseline has disagreed with the reference, every later run makes it without passes.
+        is_doubted = facts.recall("reference", applier.graph.root) is not None
+        self._reference_steps = () if is_doubted else session.reference_steps
         # The limit follows from the coarsest type the network computes in; docs/measurement.md has the numbers.
         summary = network.summary
         self._strict_limit = strict_limit(summary.computed_types, quantizes=summary.quantizes)
@@ -101,17 +103,20 @@ class Builder:
         if fact is None or (fact.get("is_cut") and fact["run_s"] <= longest_s):
             fact = self._build(state, candidate.build, folder=folder, longest_s=longest_s)
             fact = self._facts.record("build", key, fact=fact)
-        record = read_fact(fact, BuildFact.from_fact)
-        if isinstance(record, Failure):
-            return record
-        self._slowest_build_s = max(self._slowest_build_s, record.seconds)
-        if record.verification and not fact.get("is_cut"):
-            self._verified[record.digest] = fact
-        agreement = self._judge(record, candidate)
+        record, agreement = self._judge(fact, candidate)
+        is_baseline = state == self._applier.graph.root
+        if is_baseline and isinstance(agreement, Failure) and self._doubts_reference(agreement):
+            fact = self._build(state, candidate.build, folder=folder, longest_s=longest_s)
+            record, agreement = self._judge(self._facts.record("build", key, fact=fact), candidate)
+        if record is not None:
+            self._slowest_build_s = max(self._slowest_build_s, record.seconds)
+            if record.verification and not fact.get("is_cut"):
+                self._verified[record.digest] = fact
         if isinstance(agreement, Failure):
             _delete(folder)
             _log.debug("%s: %s", key, agreement.reason)
             return agreement
+        assert record is not None
         return Built(
             state=state,
             options=candidate.build,
@@ -137,12 +142,16 @@ class Builder:
         # A log of another user may name any state.
         return key, self._folder / safe_file_name(key.replace("|", "-").replace("+", "x"))
 
-    def _judge(self, record: BuildFact, candidate: Candidate) -> Agreement | Failure:
+    def _judge(self, fact: Fact, candidate: Candidate) -> tuple[BuildFact | None, Agreement | Failure]:
+        """Return a build, ``None`` where it failed, and whether a candidate's outputs agree with the reference."""
+        record = read_fact(fact, BuildFact.from_fact)
+        if isinstance(record, Failure):
+            return None, record
         limit, reason = self.limit(candidate), self._session.cannot_run_reason
         if reason:
-            return Agreement(None, limit, cannot_run_reason=reason)
+            return record, Agreement(None, limit, cannot_run_reason=reason)
         assert record.verification is not None
-        return judge(record.verification, limit)
+        return record, judge(record.verification, limit)
 
     def restore(self, built: Built) -> Built | Failure:
         """Make sure that the files exist: a resumed run may have lost them, a search may have deleted them."""
@@ -201,6 +210,20 @@ class Builder:
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
         return None if "failure" in answer else answer["expected"]
 
+    def _doubts_reference(self, failure: Failure) -> bool:
+        """Delete a reference that has passes, because a baseline disagrees with it; return whether there was one.
+
+        The baseline has no such passes. It is as right as a reference without passes, for this run and all later ones.
+        """
+        if failure.kind != "wrong_result" or not self._reference_steps:
+            return False
+        _log.warning("the reference is built without passes, because a baseline disagrees: %s", failure.reason)
+        self._reference_steps = ()
+        self._facts.record("reference", self._applier.graph.root, fact={"passes": False})
+        self.reference.unlink(missing_ok=True)
+        self._verified.clear()
+        return True
+
     def _make_reference(self) -> Failure | None:
         """Make the outputs that all others are compared with; return why that failed."""
         root, options = self._applier.graph.root, BuildOptions()
@@ -211,7 +234,7 @@ class Builder:
             if "failure" not in fact:
                 return None
             _log.warning("the reference is built without passes: %s", Failure.from_json(fact["failure"]).reason)
-            self._reference_steps = ()
+        self._reference_steps = ()
         key, folder = self._place(root, options)
         fact = self._build(root, options, folder=folder)
         if "failure" in fact:
@@ -230,17 +253,20 @@ class Builder:
     ) -> Fact:
         """Build into a folder that gets its name only when it is complete and its outputs are compared.
 
-        ``passes`` are those of the reference, which is no state of the search.
+        The reference has ``passes``; the search does not know the state that they lead to.
         """
         self._disk.require_room()
         runs, plain = not self._session.cannot_run_reason, (self._applier.graph.root, BuildOptions())
-        # Without this condition the build of the reference would wait for itself.
+        # Building the reference must not ask for the reference.
         is_reference = passes == self._reference_steps and (state, options) == plain
         failure = self._make_reference() if runs and not is_reference and not self.reference.exists() else None
         if failure is not None:
             # Not the candidate's failure. The reference was built before, so something else went wrong this time.
             reason = f"the build that outputs are compared with failed: {failure.reason}"
             return {"failure": replace(failure, kind="infra", reason=reason).to_json()}
+        recorded = self._facts.recall("build", self._place(state, options)[0])
+        if not is_reference and (state, options) == plain and recorded and self.has(folder):
+            return recorded  # it has become the reference meanwhile
         _log.info("building state %s with %s", state, options_key(options))
         # An interrupted build leaves a `.partial` folder, which no later start takes for an artifact.
         unfinished = folder.with_name(folder.name + ".partial")
@@ -256,7 +282,9 @@ class Builder:
         elif runs:
             # One binary has the same outputs every time. The first verification also makes the reference's file.
             same = self._verified.get(answer["digest"]) if self.reference.exists() else None
-            verified = same or self._verify(unfinished, longest_s=longest_s)
+            # The gate is for candidates. A baseline that takes long need not run on all inputs.
+            is_baseline = state == self._applier.graph.root
+            verified = same or self._verify(unfinished, longest_s=longest_s, all_cases=not is_baseline)
         if "failure" in verified:
             shutil.rmtree(unfinished, ignore_errors=True)
             return verified
@@ -276,7 +304,7 @@ class Builder:
         seal(folder)
         self._own.add(folder)
 
-    def _verify(self, folder: Path, *, longest_s: float) -> Fact:
+    def _verify(self, folder: Path, *, longest_s: float, all_cases: bool) -> Fact:
         """Compare outputs with the reference, or make the reference; a mismatch is a failure of the build."""
         request = {
             **self._device_request("verify", folder),
@@ -284,6 +312,7 @@ class Builder:
             "outputs": str(self.reference),
             "reference": str(self.reference) if self.reference.exists() else None,
             "longest_s": None if math.isinf(longest_s) else longest_s,
+            "all_cases": all_cases,
         }
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
         if request["reference"] is None and self.reference.exists():

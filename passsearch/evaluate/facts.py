@@ -13,7 +13,10 @@ from passsearch.store import Fact, Log
 # Winners are confirmed on samples that did not choose them (docs/measurement.md), so `fresh`, `timed` and `consumed`
 # stay in the log of their run. `steady` and `census` are names of recorded logs: deterministic passes, operator counts.
 SHARED_KINDS = frozenset(
-    {"load", "edge", "steady", "census", "hash", "build", "samples", "exploring", "kernels", "regions", "variant"}
+    {
+        *("load", "edge", "steady", "census", "hash", "reference", "build", "samples", "exploring"),
+        *("kernels", "regions", "variant"),
+    }
 )
 """Kinds of facts that hold for later runs too."""
 

@@ -17,7 +17,10 @@ FAR_SLOWER, LEAST_LONG_S = 4.0, 0.5
 
 # Of a run of 300 s on BERT-base, four inferences of TVM's default took 100 s.
 LONG_S = 1.0
-"""Seconds of an inference from which on the one whose outputs are compared is also its time."""
+"""From this duration on, the inference whose outputs are compared also gives the latency."""
+
+ALONE = {"timed_alone": "the reference takes so much longer that it did not run again beside this candidate"}
+"""Condition of a candidate that is far faster than a slow reference."""
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +70,7 @@ def measure_candidate(
         compile_s=apply_s + built.seconds,
         apply_s=apply_s,
         batch=evaluator.batch,
-        conditions=samples.conditions,
+        conditions={**samples.conditions, **(ALONE if is_alone else {})},
         consumption=consumption,
         recalled=built.recalled or samples.recalled,
     )

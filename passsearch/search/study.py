@@ -89,7 +89,7 @@ class Search:
             compilers: Number of processes that apply passes side by side.
         """
         self._evaluator, self._explorer, self._space, self._options = evaluator, explorer, space, options
-        self._baselines, self._first = baselines, first
+        self._baselines, self._first = baselines, [*first]
         self._default = next(candidate for candidate in baselines if candidate.name == default_baseline)
         self._elapsed_s, self._progress = elapsed_s, progress
         self._limit_s, self._explore_s, self._compilers = limit_s, explore_s, compilers
@@ -117,6 +117,7 @@ class Search:
         evaluated: list[tuple[Candidate, Scored | Failure]] = [(self._default, self._measure_baseline())]
         evaluated += self._evaluate_sequences()
         evaluated += self._evaluate_composed()
+        evaluated += self._evaluate_sequences()
         # The compiler's other levels rarely win, and cost less beside a fast reference.
         evaluated += self._other_baselines()
         self._explore()
@@ -185,21 +186,25 @@ class Search:
         self._progress(self.tally, None)
 
     def _evaluate_sequences(self) -> list[tuple[Candidate, Scored | Failure]]:
-        """Evaluate the named sequences until the search is over, or half of its time where kernels can be decided on.
+        """Evaluate the named sequences until the search is over.
+
+        Where kernels can be decided on, sequences wait for that when half of the search's time is over.
 
         The first one also has its turn where a slow baseline has used the search's share of a time limit, while half of
         the limit is left: the share for the confirmation is too large until a fast candidate is known.
         """
         evaluated: list[tuple[Candidate, Scored | Failure]] = []
         begun_s = self._elapsed_s()
-        for candidate in self._first:
-            is_first_turn = not evaluated and self._elapsed_s() < (self._options.timeout_s or 0.0) / 2
+        while self._first:
+            is_first_turn = not self.tally.proposed and self._elapsed_s() < (self._options.timeout_s or 0.0) / 2
             if self._trials_are_done() or (self._time_is_up() and not is_first_turn):
                 break
             # On BERT-base, sequences that differ by 1 % took all the time that kernels need.
-            if self._best_with_kernels() and self._elapsed_s() - begun_s > self._left_s():
-                _log.info("the other half of the search's time is for kernels, so further sequences are left out")
+            is_half_over = self._elapsed_s() - begun_s > self._left_s()
+            if is_half_over and self.composition is None and self._best_with_kernels():
+                _log.info("further sequences wait, because half of the search's time is for kernels")
                 break
+            candidate = self._first.pop(0)
             evaluated.append((candidate, self._evaluate(candidate)))
         return evaluated
 

@@ -10,6 +10,7 @@ Imports only TVM and numpy, because an exported deployment holds a copy of this 
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,18 +33,18 @@ def MergeProducts(groups: Mapping[str, int] | None = None, merge: bool = False) 
     Raises:
         ValueError: A value is not 0 or 1, or a place is not that of a group.
     """
-    chosen = {int(place): value for place, value in (groups or {}).items()}
-    if wrong := [value for value in chosen.values() if value not in (0, 1)]:
+    values = {int(place): value for place, value in (groups or {}).items()}
+    if wrong := [value for value in values.values() if value not in (0, 1)]:
         raise ValueError(f"a group has 0 or 1; got {wrong[0]}")
 
     def convert(module: Any, _context: Any) -> Any:
-        found = list(_find_groups(module))
-        if unknown := set(chosen) - set(range(len(found))):
-            raise ValueError(f"there is no group {min(unknown)}; the network has {len(found)}")
-        merged = [group for place, group in enumerate(found) if chosen.get(place, merge)]
-        if not merged:
+        all_groups = list(_find_groups(module))
+        if unknown := set(values) - set(range(len(all_groups))):
+            raise ValueError(f"there is no group {min(unknown)}; the network has {len(all_groups)}")
+        to_merge = [group for place, group in enumerate(all_groups) if values.get(place, merge)]
+        if not to_merge:
             return module
-        writer = _Writer(module, merged)
+        writer = _Writer(module, to_merge)
         for name, function in module.functions_items():
             if isinstance(function, relax.Function):
                 writer.builder_.update_func(name, writer.visit_expr(function))
@@ -75,8 +76,13 @@ class _Product:
 
     @property
     def weights(self) -> Any:
-        """The weights, ``[steps, columns]``."""
+        """The weights, ``[steps, columns]``; every use copies them."""
         return self.call.args[1].value.numpy()
+
+    @property
+    def columns(self) -> int:
+        """Number of columns of the weights."""
+        return int(self.call.args[1].ty.shape.values[1])
 
 
 @dataclass(frozen=True)
@@ -109,21 +115,21 @@ def _find_groups(module: Any) -> Iterator[_Group]:
     for _, function in sorted(module.functions_items(), key=lambda item: str(item[0].name_hint)):
         for block in function.body.blocks if isinstance(function, relax.Function) else ():
             values = {binding.var: binding.value for binding in block.bindings if isinstance(binding, relax.VarBinding)}
-            readers = _readers(values)
+            readers = _readers(block)
             by_operand: dict[Any, list[_Product]] = defaultdict(list)
             for variable, value in values.items():
                 if _is_product(value):
-                    kind = (value.args[0], str(value.ty.dtype), str(value.args[1].ty.dtype))
-                    by_operand[kind].append(_with_bias(_Product(variable, value), readers, values))
+                    types = (str(value.ty.dtype), str(value.args[1].ty.dtype))
+                    by_operand[value.args[0], types].append(_with_bias(_Product(variable, value), readers, values))
             yield from (_Group(products) for products in by_operand.values() if len(products) > 1)
 
 
-def _readers(values: Mapping[Any, Any]) -> Mapping[Any, list[Any]]:
+def _readers(block: Any) -> Mapping[Any, list[Any]]:
     """Return the variables whose values read a variable, by that variable."""
     readers: dict[Any, list[Any]] = defaultdict(list)
-    for variable, value in values.items():
-        for read in relax.analysis.free_vars(value):
-            readers[read].append(variable)
+    for binding in block.bindings:
+        for variable in relax.analysis.free_vars(binding.value):
+            readers[variable].append(binding.var)
     return readers
 
 
@@ -148,15 +154,18 @@ def _with_bias(product: _Product, readers: Mapping[Any, list[Any]], values: Mapp
     # A variable that is not of the block alone may be read elsewhere.
     if len(reading) != 1 or not isinstance(product.variable, relax.DataflowVar):
         return product
-    addition = values[reading[0]]
+    addition = values.get(reading[0])
     if not _is_call(addition, "relax.add"):
         return product
     others = [operand for operand in addition.args if not operand.same_as(product.variable)]
     if len(others) != 1 or not isinstance(others[0], tvm.ir.GenericConst):
         return product
-    bias, columns = others[0].value.numpy(), product.weights.shape[1]
-    is_one_for_each_column = bias.size == columns and bias.shape[-1:] == (columns,)
-    return _Product(product.variable, product.call, reading[0], bias.reshape(-1)) if is_one_for_each_column else product
+    shape = [int(extent) for extent in others[0].ty.shape.values]
+    is_one_for_each_column = shape[-1:] == [product.columns] == [math.prod(shape)]
+    # A bias of higher rank than the product gives the sum its own rank.
+    if not is_one_for_each_column or len(shape) > product.call.ty.ndim:
+        return product
+    return _Product(product.variable, product.call, reading[0], others[0].value.numpy().reshape(-1))
 
 
 def _is_call(value: Any, name: str) -> bool:

@@ -85,6 +85,8 @@ def _can_overlap(call: Any, array: Any, columns: _Columns) -> bool:
     It does so for weights of limited size whose columns are neighbours, and for several rows of a known number.
     """
     *rows, _ = call.ty.shape.values if isinstance(call.ty.shape, relax.ShapeExpr) else (None,)
+    if call.op.name == "relax.matmul" and array.ndim > 2:  # weights for each product of a batch, which share no rows
+        rows = rows[-1:]
     are_last = columns.of_weights == array.ndim - 1 and columns.of_result == call.ty.ndim - 1
     are_known = all(isinstance(extent, tirx.IntImm) for extent in rows)
     return are_last and are_known and array.nbytes <= LARGEST_OVERLAPPING_BYTES and math.prod(map(int, rows)) > 1

@@ -30,7 +30,7 @@ def weight(*shape: int, dtype: str = "float32") -> Any:
     return relax.const(tvm.runtime.tensor(RANDOM.standard_normal(shape).astype(dtype)))
 
 
-def products(columns: Sequence[int], *, biases: Sequence[int] = (), bias_first: bool = False) -> Body:
+def products(columns: Sequence[int], *, biases: Sequence[int] = (), bias_first: bool = False, rank: int = 1) -> Body:
     """Return a network of products of one operand; those with a place in ``biases`` have a bias."""
 
     def body(value: Any) -> Any:
@@ -38,11 +38,22 @@ def products(columns: Sequence[int], *, biases: Sequence[int] = (), bias_first: 
         for place, number in enumerate(columns):
             part = op.matmul(value, weight(16, number))
             if place in biases:
-                part = op.add(weight(number), part) if bias_first else op.add(part, weight(number))
+                bias = weight(*[1] * (rank - 1), number)
+                part = op.add(bias, part) if bias_first else op.add(part, bias)
             parts.append(op.nn.relu(part))
         return op.concat(parts, axis=-1)
 
     return body
+
+
+def biases_of_rank_three(value: Any) -> Any:
+    parts = [op.add(op.matmul(value, weight(16, 8)), weight(1, 1, 8)) for _ in range(2)]
+    return op.concat(parts, axis=0)
+
+
+def same_weights(value: Any) -> Any:
+    weights = weight(16, 8)
+    return op.subtract(op.matmul(value, weights), op.multiply(op.matmul(value, weights), weight(8)))
 
 
 def two_layers(value: Any) -> Any:
@@ -63,6 +74,9 @@ FITTING: dict[str, tuple[tuple[int, ...], Body, int]] = {
     "biases first": ((4, 16), products((8, 24), biases=(0, 1), bias_first=True), 1),
     "bias of one": ((4, 16), products((8, 24), biases=(1,)), 1),
     "product that is read twice": ((4, 16), sum_of_product_and_bias, 1),
+    "biases of rank three": ((4, 16), biases_of_rank_three, 1),
+    "biases of rank two": ((4, 16), products((8, 24), biases=(0, 1), rank=2), 1),
+    "same weights": ((4, 16), same_weights, 1),
     "two layers": ((4, 16), two_layers, 2),
 }
 """Input, network and number of products that are left, by name."""

@@ -9,7 +9,7 @@ def test_merged_products_compute_what_single_ones_do(cases: Any) -> None:
     for case in cases("merge_cases.py"):
         results[case.pop("kind")].append(case)
     assert {kind: len(of_kind) for kind, of_kind in results.items()} == {
-        "fitting": 7,
+        "fitting": 10,
         "unfitting": 5,
         "wrong": 3,
         "single": 1,

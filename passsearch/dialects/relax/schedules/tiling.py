@@ -196,7 +196,7 @@ def _is_better_whole(axis: Any, operand: Access, *, lanes: int) -> bool:
     if not divisor < lanes <= axis.dom or not operand.is_contiguous(axis) or operand.bytes > LARGEST_UNPACKED_BYTES:
         return False
     # Half of a long register is loaded at once, and other parts of a register in several pieces.
-    return not 2 * divisor == lanes == 2 * LONG_HALF
+    return (divisor, lanes) != (LONG_HALF, 2 * LONG_HALF)
 
 
 def _cached_rows(row: Any, data: Access) -> int:
