@@ -287,7 +287,7 @@ class Metered(KnownCandidates):
         self.batch = 32
 
     def build(self, state: str, candidate: Candidate, *, longest_s: float = math.inf) -> Built | Failure:
-        """Return an artifact with the seconds of its first inference."""
+        """Return an artifact with the seconds of its fastest inference."""
         built = super().build(state, candidate)
         assert isinstance(built, Built)
         return replace(built, run_s=60.0 if state == "Slow" else 0.01)
