@@ -111,6 +111,10 @@ def _siblings() -> Any:
     return _network([(4, 8), (8, 16), (8, 16), (8, 16)], body)
 
 
+def _products_of_constants() -> Any:
+    return _network([(4, 8)], lambda emit, data: [emit(op.matmul(data, _constant(8, 16))) for _ in range(2)])
+
+
 def _transposed_product() -> Any:
     def body(emit: Any, data: Any, weight: Any) -> Any:
         return emit(op.matmul(data, emit(op.permute_dims(weight))))
@@ -236,6 +240,7 @@ _CASES: dict[str, PassCase] = {
     "FuseTransposeMatmul": PassCase(_transposed_product),
     "Gradient": PassCase(_loss),
     "LegalizeOps": PassCase(_conv_bias_relu),
+    "MergeProducts": PassCase(_products_of_constants),
     # These read a tuning database, or tune for minutes to make one.
     "MetaScheduleTuneIRMod": PassCase(_conv_bias_relu, must_change=False, can_run=False),
     "MetaScheduleApplyDatabase": PassCase(_conv_bias_relu, must_change=False, can_run=False),
