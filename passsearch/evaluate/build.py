@@ -35,6 +35,9 @@ VERIFIED = (
 )
 """Keys of a verification that go into the fact of a build."""
 
+BASELINE_S, CANDIDATE_S = 10.0, 60.0
+"""Seconds after which a baseline, the reference or a candidate runs on no further inputs to compare its outputs."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -104,8 +107,7 @@ class Builder:
             fact = self._build(state, candidate.build, folder=folder, longest_s=longest_s)
             fact = self._facts.record("build", key, fact=fact)
         record, agreement = self._judge(fact, candidate)
-        is_baseline = state == self._applier.graph.root
-        if is_baseline and isinstance(agreement, Failure) and self._doubts_reference(agreement):
+        if isinstance(agreement, Failure) and self._doubts_reference(agreement, state, candidate.build):
             fact = self._build(state, candidate.build, folder=folder, longest_s=longest_s)
             record, agreement = self._judge(self._facts.record("build", key, fact=fact), candidate)
         if record is not None:
@@ -210,12 +212,21 @@ class Builder:
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
         return None if "failure" in answer else answer["expected"]
 
-    def _doubts_reference(self, failure: Failure) -> bool:
-        """Delete a reference that has passes, because a baseline disagrees with it; return whether there was one.
+    def take_reference(self, file: Path) -> None:
+        """Take another toolchain's reference, which stays whatever a baseline of this one says."""
+        # Where the file exists, no build makes a reference of its own.
+        shutil.copyfile(file, self.reference)
+        self._reference_steps = ()
 
-        The baseline has no such passes. It is as right as a reference without passes, for this run and all later ones.
+    def _doubts_reference(self, failure: Failure, state: str, options: BuildOptions) -> bool:
+        """Delete a reference that has passes if the baseline to beat disagrees with it; return whether it did.
+
+        This run and all later ones then make a reference without passes.
         """
         if failure.kind != "wrong_result" or not self._reference_steps:
+            return False
+        # Only this baseline, which is built before all others: nothing was judged by the reference yet.
+        if (state, options) != (self._applier.graph.root, self._session.dialect.baseline.build):
             return False
         _log.warning("the reference is built without passes, because a baseline disagrees: %s", failure.reason)
         self._reference_steps = ()
@@ -259,14 +270,15 @@ class Builder:
         runs, plain = not self._session.cannot_run_reason, (self._applier.graph.root, BuildOptions())
         # Building the reference must not ask for the reference.
         is_reference = passes == self._reference_steps and (state, options) == plain
+        steps = self._reference_steps
         failure = self._make_reference() if runs and not is_reference and not self.reference.exists() else None
         if failure is not None:
             # Not the candidate's failure. The reference was built before, so something else went wrong this time.
             reason = f"the build that outputs are compared with failed: {failure.reason}"
             return {"failure": replace(failure, kind="infra", reason=reason).to_json()}
         recorded = self._facts.recall("build", self._place(state, options)[0])
-        if not is_reference and (state, options) == plain and recorded and self.has(folder):
-            return recorded  # it has become the reference meanwhile
+        if steps != self._reference_steps and (state, options) == plain and recorded is not None:
+            return recorded  # it has just become the reference
         _log.info("building state %s with %s", state, options_key(options))
         # An interrupted build leaves a `.partial` folder, which no later start takes for an artifact.
         unfinished = folder.with_name(folder.name + ".partial")
@@ -282,9 +294,8 @@ class Builder:
         elif runs:
             # One binary has the same outputs every time. The first verification also makes the reference's file.
             same = self._verified.get(answer["digest"]) if self.reference.exists() else None
-            # The gate is for candidates. A baseline that takes long need not run on all inputs.
             is_baseline = state == self._applier.graph.root
-            verified = same or self._verify(unfinished, longest_s=longest_s, all_cases=not is_baseline)
+            verified = same or self._verify(unfinished, longest_s=longest_s, is_baseline=is_baseline)
         if "failure" in verified:
             shutil.rmtree(unfinished, ignore_errors=True)
             return verified
@@ -304,7 +315,7 @@ class Builder:
         seal(folder)
         self._own.add(folder)
 
-    def _verify(self, folder: Path, *, longest_s: float, all_cases: bool) -> Fact:
+    def _verify(self, folder: Path, *, longest_s: float, is_baseline: bool) -> Fact:
         """Compare outputs with the reference, or make the reference; a mismatch is a failure of the build."""
         request = {
             **self._device_request("verify", folder),
@@ -312,7 +323,8 @@ class Builder:
             "outputs": str(self.reference),
             "reference": str(self.reference) if self.reference.exists() else None,
             "longest_s": None if math.isinf(longest_s) else longest_s,
-            "all_cases": all_cases,
+            # The gate is for candidates. A baseline that takes long need not run on all inputs.
+            "total_s": BASELINE_S if is_baseline else CANDIDATE_S,
         }
         answer = self._pool.ask(self._pool.timer, "measure", request=request)
         if request["reference"] is None and self.reference.exists():

@@ -298,8 +298,7 @@ class WorkerEvaluator:
                 for evaluator in (self, other)
             )
             raise UserError(f"The toolchains import the network with other inputs ({mine}; {others}).")
-        # Where the file exists, no build makes a reference of its own.
-        shutil.copyfile(other.builder.reference, self.builder.reference)
+        self.builder.take_reference(other.builder.reference)
 
     def deployment(self, candidate: Candidate, folder: Path) -> dict[str, Any] | None:
         """Return what a deployment of a candidate needs, and write the imported network to ``folder``.

@@ -177,7 +177,7 @@ class Verbs:
             outputs=Path(request["outputs"]),
             reference=Path(request["reference"]) if request.get("reference") else None,
             longest_s=request.get("longest_s") or math.inf,
-            total_s=math.inf if request["all_cases"] else outputs.LONGEST_COMPARISON_S,
+            total_s=request["total_s"],
         )
         peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts it in KiB
         # The executable still holds the memory that it ran in: TVM's allocator returns none.

@@ -254,7 +254,7 @@ class LongBaseline(KnownCandidates):
         """Return an artifact with the seconds of an inference."""
         built = super().build(state, candidate)
         assert isinstance(built, Built)
-        return replace(built, run_s={"root": 25.0, "Near": 12.0}.get(state, 0.01))
+        return replace(built, run_s={"root": 25.0, "Near": 12.0, "Long": 2.0}.get(state, 0.01))
 
     def sample(self, reference: Built, candidate: Built) -> CandidateSamples | Failure:
         """Return samples."""
@@ -267,10 +267,19 @@ def test_a_baseline_of_many_seconds_runs_once_and_beside_no_candidate_that_is_fa
     study = make_search(evaluator, ["Fast", "Faster"])
     study.run()
     assert evaluator.pairs == [("Fast", "Fast"), ("Fast", "Faster")]
-    assert study.outcome.baseline.latency_s == (25.0,) and "not_timed" in study.outcome.baseline.conditions
+    assert study.outcome.baseline.latency_s == (25.0,) and "timed_once" in study.outcome.baseline.conditions
     fast, faster = (scored for scored in study.scored.values() if scored.ratio and scored.ratio.value != 1.0)
     assert fast.ratio and fast.ratio.value == pytest.approx(25.0 / min(fast.latency_s))
     assert faster.ratio and faster.ratio.value / fast.ratio.value == pytest.approx(1.5, rel=0.1)
+
+
+def test_a_far_faster_candidate_that_takes_seconds_as_well_can_win() -> None:
+    evaluator = LongBaseline(Machine(Noise(), 0), {})
+    study = make_search(evaluator, ["Long"])
+    study.run()
+    best, baseline = study.ranked()
+    assert (best.built.digest, best.latency_s, evaluator.pairs) == ("Long", (2.0,), [])
+    assert best.ratio and best.ratio.value == 12.5 and baseline is study.outcome.baseline
 
 
 def test_a_candidate_that_is_not_far_faster_than_a_slow_baseline_is_timed_beside_it() -> None:

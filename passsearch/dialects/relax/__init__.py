@@ -38,7 +38,7 @@ DIALECT = Dialect(
     ),
     default_baseline="default",
     # TVM's build has no schedules: BERT-base takes 25 s for one inference by it on a processor where it takes 0.2 s by
-    # these. The baseline, which has none, must agree with it, so an error of the schedules ends a run.
+    # these. If the baseline, which has none, disagrees, the reference is made anew without passes.
     reference_passes=("LegalizeOps", "ScheduleCPU"),
     isolated_imports={"exported": ("torch",)},
     requirements=HERE / "requirements",

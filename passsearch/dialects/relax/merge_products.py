@@ -155,7 +155,7 @@ def _with_bias(product: _Product, readers: Mapping[Any, list[Any]], values: Mapp
     if len(reading) != 1 or not isinstance(product.variable, relax.DataflowVar):
         return product
     addition = values.get(reading[0])
-    if not _is_call(addition, "relax.add"):
+    if addition is None or not _is_call(addition, "relax.add"):
         return product
     others = [operand for operand in addition.args if not operand.same_as(product.variable)]
     if len(others) != 1 or not isinstance(others[0], tvm.ir.GenericConst):
