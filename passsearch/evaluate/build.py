@@ -250,7 +250,9 @@ class Builder:
         fact = self._build(root, options, folder=folder)
         if "failure" in fact:
             return Failure.from_json(fact["failure"])
-        self._facts.record("build", key, fact=fact)  # it is a baseline, too
+        # It is a baseline, too. A run that is started again knows it already.
+        if self._facts.recall("build", key) is None:
+            self._facts.record("build", key, fact=fact)
         return None
 
     def _build(

@@ -82,7 +82,14 @@ def test_the_device_memory_of_a_build_has_no_other_build_in_it(
     tmp_path: Path, device: str, first: int | None, second: int | None
 ) -> None:
     verbs = Verbs(create_autospec(StateCache, instance=True, bridge=Gpu()))
-    request = {"verb": "verify", "device": device, "inputs": {}, "cases": [1, 2], "outputs": str(tmp_path / "o.npz")}
+    request = {
+        "verb": "verify",
+        "device": device,
+        "inputs": {},
+        "cases": [1, 2],
+        "outputs": str(tmp_path / "o.npz"),
+        "total_s": 9.0,
+    }
     answers = [_answer(verbs, {**request, "folder": str(tmp_path / name)}) for name in ("300", "100")]
     assert [answer["device_bytes"] for answer in answers] == [first, second]
 
@@ -164,5 +171,12 @@ def test_memory_that_runs_out_in_the_compiler_is_no_fault_of_the_candidate() -> 
 
 def test_device_memory_is_unknown_where_another_program_gives_back_more_than_the_build_takes(tmp_path: Path) -> None:
     verbs = Verbs(create_autospec(StateCache, instance=True, bridge=Gpu()))
-    request = {"verb": "verify", "device": "cuda:0", "inputs": {}, "cases": [1], "outputs": str(tmp_path / "o.npz")}
+    request = {
+        "verb": "verify",
+        "device": "cuda:0",
+        "inputs": {},
+        "cases": [1],
+        "outputs": str(tmp_path / "o.npz"),
+        "total_s": 9.0,
+    }
     assert _answer(verbs, {**request, "folder": str(tmp_path / "-200")})["device_bytes"] is None
