@@ -1,6 +1,7 @@
 """The worker's own process, without a compiler."""
 
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -63,6 +64,9 @@ class Gpu:
 
     def __init__(self) -> None:
         self.free_bytes = 1000
+
+    def threads(self) -> int:
+        return len(os.sched_getaffinity(0))  # the worker pins itself, and here it is the process of the tests
 
     def free_device_bytes(self, device: str) -> int | None:
         return self.free_bytes if device != "cpu" else None
