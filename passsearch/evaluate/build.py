@@ -104,11 +104,11 @@ class Builder:
         self._attempts.add(key)
         # An earlier search may have given this build up because its reference was faster than today's.
         if fact is None or (fact.get("is_cut") and fact["run_s"] <= longest_s):
-            fact = self._build(state, candidate.build, folder=folder, longest_s=longest_s)
+            fact = self._build_after_reference(state, candidate.build, folder=folder, longest_s=longest_s)
             fact = self._facts.record("build", key, fact=fact)
         record, agreement = self._judge(fact, candidate)
         if isinstance(agreement, Failure) and self._doubts_reference(agreement, state, candidate.build):
-            fact = self._build(state, candidate.build, folder=folder, longest_s=longest_s)
+            fact = self._build_after_reference(state, candidate.build, folder=folder, longest_s=longest_s)
             record, agreement = self._judge(self._facts.record("build", key, fact=fact), candidate)
         if record is not None:
             self._slowest_build_s = max(self._slowest_build_s, record.seconds)
@@ -159,7 +159,7 @@ class Builder:
         """Make sure that the files exist: a resumed run may have lost them, a search may have deleted them."""
         if self.has(built.folder):
             return built
-        return read_fact(self._build(built.state, built.options, folder=built.folder), lambda _: built)
+        return read_fact(self._build_after_reference(built.state, built.options, folder=built.folder), lambda _: built)
 
     def has(self, folder: Path) -> bool:
         """Return whether the files of an artifact exist and a run of this user has written them."""
@@ -235,25 +235,38 @@ class Builder:
         self._verified.clear()
         return True
 
-    def _make_reference(self) -> Failure | None:
-        """Make the outputs that all others are compared with; return why that failed."""
+    def _build_after_reference(
+        self, state: str, options: BuildOptions, *, folder: Path, longest_s: float = math.inf
+    ) -> Fact:
+        """Build, and before that make the reference where there is none yet."""
+        if not self._session.cannot_run_reason and not self.reference.exists():
+            reference = self._make_reference()
+            key, _ = self._place(self._applier.graph.root, BuildOptions())
+            is_without_passes = not self._reference_steps
+            if is_without_passes and key == self._place(state, options)[0]:
+                return reference  # the very build that is asked for
+            if "failure" in reference:
+                # Not the candidate's failure. The reference was built before, so something else went wrong this time.
+                failure = Failure.from_json(reference["failure"])
+                reason = f"the build that outputs are compared with failed: {failure.reason}"
+                return {"failure": replace(failure, kind="infra", reason=reason).to_json()}
+            # It is a baseline, too. A run that is started again knows it already.
+            if is_without_passes and self._facts.recall("build", key) is None:
+                self._facts.record("build", key, fact=reference)
+        return self._build(state, options, folder=folder, longest_s=longest_s)
+
+    def _make_reference(self) -> Fact:
+        """Build what all outputs are compared with: the imported network, by the reference's passes or by none."""
         root, options = self._applier.graph.root, BuildOptions()
         if self._reference_steps:
             folder = self._folder / "reference"
             fact = self._build(root, options, folder=folder, passes=self._reference_steps)
             _delete(folder)
             if "failure" not in fact:
-                return None
+                return fact
             _log.warning("the reference is built without passes: %s", Failure.from_json(fact["failure"]).reason)
-        self._reference_steps = ()
-        key, folder = self._place(root, options)
-        fact = self._build(root, options, folder=folder)
-        if "failure" in fact:
-            return Failure.from_json(fact["failure"])
-        # It is a baseline, too. A run that is started again knows it already.
-        if self._facts.recall("build", key) is None:
-            self._facts.record("build", key, fact=fact)
-        return None
+            self._reference_steps = ()
+        return self._build(root, options, folder=self._place(root, options)[1])
 
     def _build(
         self,
@@ -266,21 +279,9 @@ class Builder:
     ) -> Fact:
         """Build into a folder that gets its name only when it is complete and its outputs are compared.
 
-        The reference has ``passes``; the search does not know the state that they lead to.
+        Only the reference has ``passes``. The state that they lead to is none of the search.
         """
         self._disk.require_room()
-        runs, plain = not self._session.cannot_run_reason, (self._applier.graph.root, BuildOptions())
-        # Building the reference must not ask for the reference.
-        is_reference = passes == self._reference_steps and (state, options) == plain
-        steps = self._reference_steps
-        failure = self._make_reference() if runs and not is_reference and not self.reference.exists() else None
-        if failure is not None:
-            # Not the candidate's failure. The reference was built before, so something else went wrong this time.
-            reason = f"the build that outputs are compared with failed: {failure.reason}"
-            return {"failure": replace(failure, kind="infra", reason=reason).to_json()}
-        recorded = self._facts.recall("build", self._place(state, options)[0])
-        if steps != self._reference_steps and (state, options) == plain and recorded is not None:
-            return recorded  # it has just become the reference
         _log.info("building state %s with %s", state, options_key(options))
         # An interrupted build leaves a `.partial` folder, which no later start takes for an artifact.
         unfinished = folder.with_name(folder.name + ".partial")
@@ -293,7 +294,7 @@ class Builder:
         verified: Fact = answer
         if "failure" in answer:
             verified = {"deadline_s": limit_s, **answer}
-        elif runs:
+        elif not self._session.cannot_run_reason:
             # One binary has the same outputs every time. The first verification also makes the reference's file.
             same = self._verified.get(answer["digest"]) if self.reference.exists() else None
             is_baseline = state == self._applier.graph.root

@@ -129,7 +129,7 @@ class Verbs:
         }
 
     def do_build(self, request: Request) -> Answer:
-        """Build one state into a folder, by further passes that make no state where the request has some."""
+        """Apply the passes of the request to one state, if it has some, and build the result into a folder."""
         module = self._module(request)
         for step in request.get("passes", ()):
             module, _ = self._apply(module, _pass(step), request=step)

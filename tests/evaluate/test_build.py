@@ -90,6 +90,7 @@ class Scheduling(Compiler):
 
     def ask(self, *_: object, state: str, folder: str, **request: object) -> dict[str, Any]:
         """Answer a build."""
+        assert ("passes" in request) == ("reference" in folder)
         return {**super().ask(state=state, folder=folder), "digest": folder}
 
 
@@ -182,6 +183,10 @@ def test_on_a_cpu_the_reference_of_relax_has_schedules(relax: Toolchain, tiny_ne
         assert isinstance(built, Built) and built.agreement and built.agreement.cases == len(OUTPUT_CASES)
         assert built.agreement.deviation is not None and built.agreement.deviation <= built.agreement.limit
         assert evaluator.graph.states == 1, "the reference is no state of a search"
+        compiler, root = evaluator.applier.compiler, evaluator.graph.root
+        request: dict[str, Any] = {"options": BuildOptions().to_json(), "folder": str(tmp_path / "again")}
+        passes = compiler.passes_request(session.reference_steps)
+        assert compiler.ask("build", "build", state=root, passes=passes, **request)["digest"] != built.digest
         assert not (tmp_path / "run" / "reference").exists()
 
 

@@ -28,7 +28,9 @@ class DeviatingBuilder(Builder):
 
     builds = 0
 
-    def _build(self, state: str, options: BuildOptions, *, folder: Path, longest_s: float = math.inf) -> Fact:
+    def _build_after_reference(
+        self, state: str, options: BuildOptions, *, folder: Path, longest_s: float = math.inf
+    ) -> Fact:
         self.builds += 1
         folder.mkdir()
         verified = {"deviation": float(state), "case": "large", "leads": [0.5, 0.3, 0.1], "peak_rss": 0}
