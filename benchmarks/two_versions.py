@@ -3,26 +3,32 @@
 A change of a schedule's default cannot be asked for by a pipeline, so two versions of passsearch build one sequence,
 and this one times both builds side by side, in several processes. ``TREE`` is a checkout of the other version (``git
 worktree add TREE COMMIT``). ``benchmarks/results/relax/two_versions.json`` gets the ratios; ``--table`` prints it.
+
+With ``--compiles`` the versions compile in turns instead, each time in a new process, and
+``two_versions_compiles.json`` gets the ratios of their compile times.
 """
 
 import argparse
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from provenance import read_rows, write_row
+from provenance import network_session, read_rows, write_row
 
 import passsearch
-from passsearch.core import Failure
+from passsearch.core import Candidate, Failure, usable_processors
 from passsearch.evaluate import TimedArtifacts, TimingRequest
-from passsearch.measure import process_ratio
+from passsearch.measure import mean_ratio, process_ratio
 from passsearch.search import analyze_network, named_candidate, with_prerequisites
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "relax" / "two_versions.json"
+COMPILES = RESULTS.with_name("two_versions_compiles.json")
 NETWORKS = {
     **dict.fromkeys(("resnet18", "resnet50", "mobilenet_v2", "ssd_mobilenet"), "nhwc-schedule-cpu"),
     **dict.fromkeys(("vgg19", "unet"), "winograd-schedule-cpu"),
@@ -41,10 +47,7 @@ def model_of(network: str) -> str:
 def build(network: str, folder: Path) -> None:
     """Build a network by the version that runs this, and print the folder of the artifact."""
     with passsearch.session(model_of(network), toolchain="relax", folder=folder, remember=False) as evaluator:
-        session = evaluator.session
-        analysis = analyze_network(session, evaluator.network.summary)
-        named = named_candidate(session, NETWORKS.get(network, OF_FILES))
-        candidate = with_prerequisites(session, analysis, named)
+        candidate = _candidate(network, evaluator)
         state = evaluator.reach(candidate.pipeline)
         built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
         if isinstance(built, Failure):
@@ -52,6 +55,21 @@ def build(network: str, folder: Path) -> None:
         kept = folder.with_suffix(".artifact")
         built.folder.rename(kept)  # the session deletes its artifacts
         print(kept)
+
+
+def compile_once(network: str) -> None:
+    """Compile a network by the version that runs this, as a deployment does, and print the seconds."""
+    with passsearch.session(model_of(network), toolchain="relax", remember=False) as evaluator:
+        compiled = evaluator.compile_fresh("two versions", _candidate(network, evaluator), timing_key="", kinds=())
+        if isinstance(compiled, Failure):
+            raise SystemExit(f"{network}: {compiled.reason}")
+        print(compiled.apply_s + compiled.build_s)
+
+
+def _candidate(network: str, evaluator: Any) -> Candidate:
+    session = evaluator.session
+    analysis = analyze_network(session, evaluator.network.summary)
+    return with_prerequisites(session, analysis, named_candidate(session, NETWORKS.get(network, OF_FILES)))
 
 
 def measure(network: str, other: Path, *, processes: int) -> tuple[dict[str, Any], Any]:
@@ -66,12 +84,8 @@ def measure(network: str, other: Path, *, processes: int) -> tuple[dict[str, Any
             if isinstance(timed, Failure):
                 raise SystemExit(f"{network}: {timed.reason}")
             ratio = process_ratio([(process.baseline, process.candidates[0]) for process in timed.processes])
-            commit = subprocess.run(
-                ["git", "-C", str(other), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
-            )
             row = {
-                "sequence": NETWORKS.get(network, OF_FILES),
-                "other": commit.stdout.strip(),
+                **_comparison(network, other),
                 **ratio.to_json(),
                 "fastest_s": [
                     min(min(process.baseline) for process in timed.processes),
@@ -83,11 +97,48 @@ def measure(network: str, other: Path, *, processes: int) -> tuple[dict[str, Any
             return row, evaluator.session
 
 
+def measure_compiles(network: str, other: Path, *, times: int) -> tuple[dict[str, Any], Any]:
+    """Return the ratio of the other version's compile time to this one's, and the session."""
+    seconds: dict[str, list[float]] = {"other": [], "this": []}
+    with TemporaryDirectory() as folder:
+        trees = [("other", other), ("this", ROOT)]
+        for turn in range(times):
+            # Each version is the first one in half of the turns.
+            for name, tree in trees if turn % 2 == 0 else reversed(trees):
+                seconds[name].append(float(_run(tree, [network, "--compile"], Path(folder))))
+    ratio = mean_ratio([math.log(before / now) for before, now in zip(*seconds.values(), strict=True)])
+    session = network_session(model_of(network), toolchain="relax")
+    row = {**_comparison(network, other), **ratio.to_json(), "seconds": seconds, "processors": len(usable_processors())}
+    return row, session
+
+
+def _comparison(network: str, other: Path) -> dict[str, Any]:
+    command = ["git", "-C", str(other), "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return {"sequence": NETWORKS.get(network, OF_FILES), "other": commit}
+
+
 def _built_by(tree: Path, network: str, folder: Path) -> Path:
-    command = [sys.executable, __file__, network, "--build", str(folder)]
+    return Path(_run(tree, [network, "--build", str(folder)], folder.parent))
+
+
+def _run(tree: Path, options: list[str], folder: Path) -> str:
+    """Run this program with another version of passsearch; return the last line that it prints."""
     environment = {**os.environ, "PYTHONPATH": str(tree)}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, cwd=folder.parent)
-    return Path(done.stdout.splitlines()[-1])
+    command = [sys.executable, __file__, *options]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True, cwd=folder)
+    return done.stdout.splitlines()[-1]
+
+
+def compile_table(rows: dict[str, Any]) -> str:
+    """Return Markdown of compile times."""
+    lines = ["| network | before, s | now, s | before / now | processors |", "|---|---:|---:|---|---:|"]
+    for name, row in rows.items():
+        before, now = (f"{median(seconds):.1f}" for seconds in row["seconds"].values())
+        low, high = row["interval"]
+        ratio = f"{row['ratio']:.2f} [{low:.2f}, {high:.2f}]"
+        lines.append(f"| {name} | {before} | {now} | {ratio} | {row['processors']} |")
+    return "\n".join(lines)
 
 
 def table(rows: dict[str, Any]) -> str:
@@ -106,19 +157,30 @@ def main() -> None:
     parser.add_argument("networks", nargs="*", help=f"of {', '.join(NETWORKS)}, or ONNX files")
     parser.add_argument("--other", type=Path, help="checkout of the other version")
     parser.add_argument("--processes", type=int, default=5)
+    parser.add_argument("--compiles", type=int, metavar="N", help="compare compile times instead, N by each version")
     parser.add_argument("--build", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--compile", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--table", action="store_true", help="print the Markdown from the JSON")
     options = parser.parse_args()
     if options.build:
         build(options.networks[0], options.build)
         return
+    if options.compile:
+        compile_once(options.networks[0])
+        return
+    results = COMPILES if options.compiles else RESULTS
     paths = [str(Path(each).resolve()) if each.endswith(".onnx") else each for each in options.networks]
     for network in [] if options.table else paths:
-        row, session = measure(network, options.other.resolve(), processes=options.processes)
+        other = options.other.resolve()
+        row, session = (
+            measure_compiles(network, other, times=options.compiles)
+            if options.compiles
+            else measure(network, other, processes=options.processes)
+        )
         # One network may be in several comparisons.
         name = f"{Path(network).stem} beside {row['other']}"
-        write_row(RESULTS, "networks", name=name, row=row, session=session)
-    print(table(read_rows(RESULTS, "networks")))
+        write_row(results, "networks", name=name, row=row, session=session)
+    print((compile_table if options.compiles else table)(read_rows(results, "networks")))
 
 
 if __name__ == "__main__":

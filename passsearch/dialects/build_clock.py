@@ -9,7 +9,7 @@ import tvm
 
 from passsearch.core import CODEGEN, COMPILE_PARTS, CONSTANTS, FOLDING, LOWERING, PASSES, WRITING
 
-_LOWERING = ("tir.", "s_tir.", "LowerTE")
+_LOWERING = ("tir.", "tirx.", "s_tir.", "LowerTE")
 """Beginnings of the names of passes that work on kernels and not on the graph."""
 
 

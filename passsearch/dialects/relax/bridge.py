@@ -6,15 +6,15 @@ from pathlib import Path
 import passsearch.dialects.relax.quick_import  # isort: skip  # noqa: F401  # before TVM is imported
 import tvm
 import tvm_ffi
-from tvm import relax
 from tvm.base import _LOADED_LIBS
 from tvm.support.cc import create_shared
 
-from passsearch.core import MAIN, BuildOptions, ModuleSummary, PassSpec, TensorType
+from passsearch.core import MAIN, BuildOptions, ModuleSummary, PassSpec, TensorType, physical_cores
 from passsearch.dialects import cuda_libraries
 from passsearch.dialects.build_clock import BuildClock
 from passsearch.dialects.contract import Artifact, CompileError, Kernel, ModelSource
 from passsearch.dialects.relax import importer, ir_file
+from passsearch.dialects.relax.code_generation import write_library
 from passsearch.dialects.relax.constants import Constants, constant_uses
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.executable import NETWORK, VirtualMachineExecutable, artifact_digest
@@ -135,10 +135,9 @@ class RelaxBridge(JsonFiles):
             with self.target, build_context(options, opt_level=APPLY_LEVEL, instruments=[clock]):
                 is_planned = options.opt_level > 0 or has_memory_plan(module)
                 lowered = lower(module.clone(), level=options.opt_level, target=self.target)
-                library = relax.build(lowered, self.target, relax_pipeline=None)
                 folder.mkdir(exist_ok=True)
-                link = clock.linking(as_accident(create_shared))
-                library.export_library(str(folder / NETWORK), fcompile=link, cc=require_linker())
+                linking = {"fcompile": clock.linking(as_accident(create_shared)), "cc": require_linker()}
+                write_library(lowered, self.target, folder / NETWORK, threads=physical_cores(), **linking)
         except COMPILER_ERRORS as error:
             raise CompileError(error_line(error)) from error
         clock.charge()
@@ -165,7 +164,7 @@ class RelaxBridge(JsonFiles):
 
     def build_kernels(self, kernels: Sequence[IsolatedKernel]) -> None:
         """Generate the code of kernels."""
-        build_kernels(kernels, self.target)
+        build_kernels(kernels, self.target, threads=physical_cores())
 
     def argument_copies(self, cold_bytes: int, device: str) -> ArgumentCopies:
         """Return the store of arguments that variants of one kernel share."""

@@ -1,17 +1,19 @@
 """Build a network with exactly the passes of pipeline.json; check the IR after each pass, then the outputs.
 
-Reads pipeline.json, network.json, rebuild_checks.py, linker.py, lowering.py, cuda_libraries.py and the passes' sources
-beside this file; needs TVM and numpy only. Once every check has passed, --out gets network.so for TVM's virtual
-machine.
+Reads pipeline.json, network.json, rebuild_checks.py, linker.py, lowering.py, code_generation.py, cuda_libraries.py and
+the passes' sources beside this file; needs TVM and numpy only. Once every check has passed, --out gets network.so for
+TVM's virtual machine.
 Exits with 1 if the IR or the outputs differ from the recorded ones.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
+import code_generation
 import cuda_libraries
 import lowering
 import rebuild_checks
@@ -59,7 +61,8 @@ class Relax:
             prepare_cuda(compiler)
         with target, context:
             lowered = lowering.lower(module, level=options["opt_level"], target=target)
-            relax.build(lowered, target, relax_pipeline=None).export_library(str(folder / NETWORK), cc=compiler)
+            threads = len(os.sched_getaffinity(0))
+            code_generation.write_library(lowered, target, folder / NETWORK, threads=threads, cc=compiler)
 
     def run(self, folder: Path, inputs: dict[str, Any], target: Any, function: str = "main") -> list[Any]:
         """Return the outputs of one function of the built network."""

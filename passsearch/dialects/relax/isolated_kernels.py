@@ -13,6 +13,7 @@ from tvm.s_tir.stmt import SBlock
 
 from passsearch.core import MAIN, TensorType
 from passsearch.dialects.contract import Array, CompileError, Kernel, KernelExecutable, random_inputs
+from passsearch.dialects.relax.code_generation import CPU, generate_code
 from passsearch.dialects.relax.entries import entries
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.shared import error_line
@@ -164,29 +165,33 @@ class IsolatedKernel(KernelExecutable):
         return [tensor.numpy() for tensor in self._arguments[self._turn][len(self._call.args[1].fields) :]]
 
 
-def build_kernels(kernels: Sequence[IsolatedKernel], target: tvm.target.Target) -> None:
+def build_kernels(kernels: Sequence[IsolatedKernel], target: tvm.target.Target, *, threads: int) -> None:
     """Generate the code of kernels, in memory.
 
-    All of them are in one module, because NVRTC compiles its headers again for every module, which takes longer than a
-    kernel does.
+    On a GPU all of them are in one module, because NVRTC compiles its headers again for every module, which takes
+    longer than a kernel does.
 
     Args:
         kernels: The kernels.
         target: What they are compiled for.
+        threads: Number of threads that generate code for a CPU.
 
     Raises:
         CompileError: TVM refuses, for example a tile that needs more memory than a block of threads may share.
     """
     functions = {f"kernel{place}": each.function for place, each in enumerate(kernels)}
     named = {name: function.with_attr("global_symbol", name) for name, function in functions.items()}
-    # The function that compiles CUDA code reads the architecture from the current target.
+    modules = [{name: each} for name, each in named.items()] if CPU in target.keys else [named]
+    loads = {name: each.load for name, each in zip(named, kernels, strict=True)}
+
+    def load(place: int, library: Any) -> None:
+        for name in modules[place]:
+            loads[name](library, name)
+
     try:
-        with target:
-            library = tvm.tirx.build(tvm.IRModule(named), target=target)
+        generate_code(modules, target, threads=threads, use=load)
     except COMPILER_ERRORS as error:
         raise CompileError(error_line(error)) from error
-    for name, each in zip(named, kernels, strict=True):
-        each.load(library, name)
 
 
 def _kernel(module: tvm.IRModule, call: Any, *, calls: float) -> Kernel:

@@ -1,0 +1,129 @@
+"""Code of the kernels of a network for a CPU: each kernel is a module of its own, and all cores generate code.
+
+TVM's own build generates the code of all kernels as one module, on one core. The code of a kernel is the same either
+way. Imports only TVM, because an exported deployment holds a copy of this file.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+CPU = "cpu"
+"""Key of the targets whose kernels are modules of their own. A GPU's stay in one module, because NVRTC compiles
+its headers again for every module, which takes longer than a kernel does.
+"""
+
+MOST_THREADS = 16
+"""Number of threads that generate code at most; each needs memory for LLVM."""
+
+_Made = TypeVar("_Made")
+
+
+def write_library(module: tvm.IRModule, target: tvm.target.Target, path: Path, *, threads: int, **linking: Any) -> None:
+    """Generate the code of a lowered network and link it with its constants into one library.
+
+    The caller enters target and context.
+
+    Args:
+        module: The network after ``lowering.lower``.
+        target: What it is compiled for.
+        path: The library to write.
+        threads: Number of threads that generate code; the library is the same for every number.
+        linking: Arguments of TVM's ``export_library``.
+
+    Raises:
+        OSError: The system starts no more threads.
+    """
+    kernels = [name for name, each in module.functions_items() if isinstance(each, tirx.PrimFunc)]
+    # TVM's own build makes the library of the network itself, for which it wants at least one kernel.
+    apart = kernels[1:] if CPU in target.keys and are_independent(module, kernels) else []
+    network = tvm.IRModule(
+        {name: each for name, each in module.functions_items() if name not in apart}, attrs=module.attrs
+    )
+    with TemporaryDirectory() as scratch:
+        # By number, because the name of a kernel may be longer than that of a file.
+        objects = [str(Path(scratch) / f"kernel{place}.o") for place in range(len(apart))]
+
+        def write(place: int, library: Any) -> None:
+            library.write_to_file(objects[place])
+
+        generate_code([{name: module[name]} for name in apart], target, threads=threads, use=write)
+        executable = relax.build(network, target, relax_pipeline=None)
+        executable.export_library(str(path), addons=objects, **linking)
+
+
+def are_independent(module: tvm.IRModule, kernels: Iterable[Any]) -> bool:
+    """Return False if kernels may need each other, belong to another target, or have a prefix to their names."""
+    if "system_lib_prefix" in (module.attrs or {}):
+        return False
+    others: list[tvm.ir.GlobalVar] = []
+    for name in kernels:
+        if "target" in (module[name].attrs or {}):
+            return False
+        tvm_ffi.structural_walk(module[name].body, (tvm.ir.GlobalVar, others.append))
+    return not others
+
+
+def generate_code(
+    modules: Iterable[Mapping[Any, tirx.PrimFunc]],
+    target: tvm.target.Target,
+    *,
+    threads: int,
+    use: Callable[[int, Any], _Made],
+) -> list[_Made]:
+    """Generate the code of several modules side by side, in the context of the caller.
+
+    Args:
+        modules: The functions of each module by name.
+        target: What they are compiled for.
+        threads: Number of threads.
+        use: Called in the same thread with the place of a module and its library; LLVM generates machine code only
+            when a library is written or a function is taken from it.
+
+    Returns:
+        What ``use`` returned, by place.
+
+    Raises:
+        OSError: The system starts no more threads.
+    """
+    context = tvm.transform.PassContext.current()
+
+    def generate(place: int, functions: Mapping[Any, tirx.PrimFunc]) -> _Made:
+        # Contexts and targets belong to a thread.
+        with target, _without_instruments(context):
+            return use(place, tirx.build(tvm.IRModule(dict(functions)), target=target))
+
+    # TVM sets LLVM's command line options for the whole process while it generates code.
+    is_alone = "cl-opt" in target.attrs
+    futures: list[Future[_Made]] = []
+    with ThreadPoolExecutor(1 if is_alone else min(threads, MOST_THREADS)) as executor:
+        try:
+            for place, functions in enumerate(modules):
+                futures.append(_submit(executor, generate, place, functions))
+            return [future.result() for future in futures]
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _submit(executor: ThreadPoolExecutor, *call: Any) -> "Future[Any]":
+    try:
+        return executor.submit(*call)
+    except RuntimeError as error:  # the class of TVM's errors, too, which are the fault of a kernel
+        raise OSError(f"No thread to generate code: {error}.") from error
+
+
+def _without_instruments(context: tvm.transform.PassContext) -> tvm.transform.PassContext:
+    """Return a context with the same options; instruments may not be called by several threads."""
+    return tvm.transform.PassContext(
+        opt_level=context.opt_level,
+        required_pass=list(context.required_pass),
+        disabled_pass=list(context.disabled_pass),
+        config=dict(context.config),
+    )
