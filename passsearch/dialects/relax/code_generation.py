@@ -5,7 +5,8 @@ way. Imports only TVM, because an exported deployment holds a copy of this file.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -101,22 +102,13 @@ def generate_code(
 
     # TVM sets LLVM's command line options for the whole process while it generates code.
     is_alone = "cl-opt" in target.attrs
-    futures: list[Future[_Made]] = []
     with ThreadPoolExecutor(1 if is_alone else min(threads, MOST_THREADS)) as executor:
         try:
-            for place, functions in enumerate(modules):
-                futures.append(_submit(executor, generate, place, functions))
-            return [future.result() for future in futures]
-        except BaseException:
-            executor.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _submit(executor: ThreadPoolExecutor, *call: Any) -> "Future[Any]":
-    try:
-        return executor.submit(*call)
-    except RuntimeError as error:  # the class of TVM's errors, too, which are the fault of a kernel
-        raise OSError(f"No thread to generate code: {error}.") from error
+            made = executor.map(generate, count(), modules)
+        except RuntimeError as error:  # the class of TVM's errors, too, which are the fault of a kernel
+            raise OSError(f"No thread to generate code: {error}.") from error
+        # If one fails, those that have not begun are not generated.
+        return list(made)
 
 
 def _without_instruments(context: tvm.transform.PassContext) -> tvm.transform.PassContext:

@@ -168,8 +168,7 @@ class IsolatedKernel(KernelExecutable):
 def build_kernels(kernels: Sequence[IsolatedKernel], target: tvm.target.Target, *, threads: int) -> None:
     """Generate the code of kernels, in memory.
 
-    On a GPU all of them are in one module, because NVRTC compiles its headers again for every module, which takes
-    longer than a kernel does.
+    For a CPU each is a module of its own, for a GPU all of them are one (``code_generation.CPU`` says why).
 
     Args:
         kernels: The kernels.
