@@ -20,7 +20,7 @@ from provenance import read_rows, write_row
 import passsearch
 from passsearch.core import Failure, PassSpec, Pipeline
 from passsearch.evaluate import Closure, WorkerEvaluator
-from passsearch.search import confirm, explored_passes
+from passsearch.search import Pairing, confirm, explored_passes
 from passsearch.search.document import ratio_document
 
 RESULTS = Path(__file__).parent / "results" / "certified.json"
@@ -86,11 +86,8 @@ def confirm_build(closure: Closure, row: Row, *, evaluator: WorkerEvaluator) -> 
         raise SystemExit(twin.reason)
     confirmation = confirm(
         evaluator,
-        best,
-        baseline=baseline,
-        twin=twin.folder,
+        Pairing(baseline, best, twin.folder, "throughput"),
         repetitions=REPETITIONS,
-        objective="throughput",
         progress=lambda text: print(text, file=sys.stderr, flush=True),
     )
     if isinstance(confirmation, Failure):

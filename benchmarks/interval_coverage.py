@@ -22,7 +22,7 @@ from process_noise import twin_noise
 
 from passsearch.core import BuildOptions, Candidate, Failure
 from passsearch.evaluate import FreshCompile, MeasurementPlans, ProcessSamples, TimedSamples, TimingRequest
-from passsearch.search import Confirmation, confirm
+from passsearch.search import Confirmation, Pairing, confirm
 
 ROOT = Path(__file__).parent / "results"
 RESULTS = ROOT / "interval_coverage.json"
@@ -88,11 +88,8 @@ def confirm_once(evaluator: Any) -> Confirmation:
     """Return one confirmation."""
     confirmation = confirm(
         evaluator,
-        Candidate(),
-        baseline=BASELINE,
-        twin=Path(),
+        Pairing(BASELINE, Candidate(), Path(), evaluator.objective),
         repetitions=COMPILES,
-        objective=evaluator.objective,
         progress=lambda _: None,
     )
     assert not isinstance(confirmation, Failure)

@@ -22,7 +22,7 @@ from provenance import read_rows, write_row
 import passsearch
 from passsearch.core import Candidate, Failure
 from passsearch.evaluate import Consumed, FreshCompile, TimedSamples, TimingRequest, WorkerEvaluator
-from passsearch.search import Confirmation, confirm, named_candidate
+from passsearch.search import Confirmation, Pairing, confirm, named_candidate
 
 RESULTS = Path(__file__).parent / "results" / "look_alikes.json"
 NETWORKS = ("zoo:resnet18", "zoo:mobilenet_v2")
@@ -120,11 +120,8 @@ def measure(model: str, toolchain: str, seed: int) -> tuple[dict[str, Any], Work
             assert not isinstance(built, Failure), built
             confirmation = confirm(
                 LookAlike(evaluator, other, seed=seed),  # type: ignore[arg-type]
-                baseline,
-                baseline=baseline,
-                twin=built.folder,
+                Pairing(baseline, baseline, built.folder, "throughput"),
                 repetitions=REPETITIONS,
-                objective="throughput",
                 progress=lambda text: print(text, flush=True),
             )
             assert isinstance(confirmation, Confirmation), confirmation

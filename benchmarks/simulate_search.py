@@ -16,7 +16,7 @@ from typing import Any
 from passsearch.catalog import load
 from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpec, Pipeline
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
-from passsearch.search import RunOptions, Search, Space, confirm, shortlist
+from passsearch.search import Pairing, RunOptions, Search, Space, confirm, shortlist
 
 ROOT = Path(__file__).parent
 CANDIDATES, REPETITIONS = 40, 3
@@ -62,11 +62,8 @@ def search_once(seed: int, *, gain: float, noise: float, objective: str = SPEED)
     best = finalists[0]
     confirmation = confirm(
         evaluator,
-        best.candidate,
-        baseline=BASELINE,
-        twin=search.scoring.baseline.built.folder,
+        Pairing(BASELINE, best.candidate, search.scoring.baseline.built.folder, objective),
         repetitions=REPETITIONS,
-        objective=objective,
         progress=lambda _: None,
         keep_throughput=KEEP_THROUGHPUT,
     )

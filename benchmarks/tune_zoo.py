@@ -19,6 +19,7 @@ RESULTS = ROOT / "results"
 FOUND_BY = {
     "baseline": "baseline `{name}`",
     "sequence": "catalog, `{name}`",
+    "composition": "composition",
     "explored state": "explored state",
     "sampler": "sampler {name}",
 }

@@ -28,6 +28,7 @@ def _row(job: TuneJob, result: Mapping[str, Any] | None) -> dict[str, Json]:
 
 def _findings(result: Mapping[str, Any]) -> dict[str, Json]:
     verdict, best, baseline = result["verdict"], result["best"], result["baseline"]
+    sequence = result.get("sequence") or {}  # none was measured, or an earlier version made the result
     values = (
         result["device"].get("name"),
         result["toolchain"]["name"],
@@ -39,6 +40,8 @@ def _findings(result: Mapping[str, Any]) -> dict[str, Json]:
         *_ratio(verdict),
         *_ratio(result["ratios"].get("throughput")),
         *_ratio(result["ratios"].get("compile_time")),
+        sequence.get("name"),
+        *_ratio(sequence.get("gain")),
         baseline["name"],
         *((row.get("latency_s") or {}).get("median") for row in (baseline, best)),
         *(row.get("compile_s") for row in (baseline, best)),
@@ -67,6 +70,7 @@ _FINDINGS = (
     *("gain", "gain_low", "gain_high"),
     *("throughput_ratio", "throughput_low", "throughput_high"),
     *("compile_time_ratio", "compile_time_low", "compile_time_high"),
+    *("sequence", "sequence_gain", "sequence_gain_low", "sequence_gain_high"),
     "baseline",
     *("baseline_latency_s", "best_latency_s"),
     *("baseline_compile_s", "best_compile_s"),

@@ -7,6 +7,8 @@ from passsearch.measure import PlacePlan, RoundPlan, VariantPlan, WindowPlan, ra
 
 # Processes differ more than rounds do, so a slow network gets fewer rounds in each process and not fewer processes.
 FINAL_ROUNDS = RoundPlan(visit_s=1.0, race_s=6.0)
+# A baseline of seconds gives every artifact one short run a round, so further rounds would say little of the others.
+SLOW_ROUNDS = replace(FINAL_ROUNDS, race_s=1.5)
 # What a search finds is decided later, by other samples, so a few seconds for a candidate suffice. A search times two
 # artifacts at once, a reference and a candidate.
 SEARCH_ROUNDS = replace(FINAL_ROUNDS, rounds=8, visit_s=0.5, race_s=5.0, critical=race_critical_values(8, artifacts=2))
@@ -22,6 +24,7 @@ class MeasurementPlans:
         search_rounds: Rounds for one candidate of a search. An artifact that is certainly slower leaves early.
         shortlist_rounds: Rounds for the shortlist. An artifact that is certainly slower leaves early.
         final_rounds: Rounds for the confirmation: every artifact stays to the end.
+        slow_rounds: Rounds beside a baseline that is far slower: it runs once where that takes most of a second.
         search_windows: Windows of power and energy for one candidate of a search.
         final_windows: Windows of power and energy for decisions.
         variants: Plan by which the variants of one kernel are timed alone.
@@ -48,6 +51,7 @@ class MeasurementPlans:
     search_rounds: RoundPlan = SEARCH_ROUNDS
     shortlist_rounds: RoundPlan = SHORTLIST_ROUNDS
     final_rounds: RoundPlan = FINAL_ROUNDS
+    slow_rounds: RoundPlan = SLOW_ROUNDS
     search_windows: WindowPlan = field(default_factory=lambda: WindowPlan(windows=1))
     final_windows: WindowPlan = field(default_factory=WindowPlan)
     variants: VariantPlan = field(default_factory=VariantPlan)
@@ -67,7 +71,9 @@ class MeasurementPlans:
     # 21 to 24 of the 35 choices of passes change nothing on any state of a network (docs/search.md).
     no_op_states: int = 20
 
-    def number_of_processes(self, compile_s: float, process_s: float, *, most_s: float = math.inf) -> int:
+    def number_of_processes(
+        self, compile_s: float, process_s: float, *, most_s: float = math.inf, most: int | None = None
+    ) -> int:
         """Return how many timing processes one repetition of a confirmation has.
 
         Args:
@@ -75,8 +81,9 @@ class MeasurementPlans:
             process_s: Time that one timing process takes.
             most_s: Time that is left for the timing of the repetition. If it does not suffice for the smallest number,
                 there is one.
+            most: Largest number; ``most_processes`` by default.
         """
         # The number follows from how long they take and never from what they measure.
         number = int(min(max(compile_s, self.least_timing_s), max(most_s, 0.0)) / process_s)
         least = self.least_processes if most_s >= self.least_processes * process_s else 1
-        return min(self.most_processes, max(least, number))
+        return min(most or self.most_processes, max(least, number))

@@ -220,6 +220,7 @@ class TimingRequest:
         plan: Plan of each process.
         processes: Number of processes; ``None`` for as many as fit into ``least_s`` or
             ``MeasurementPlans.least_timing_s``, within the bounds of the plans.
+        most: Largest number of processes; that of the plans by default.
         least_s: Time that timing may take, if it is longer than ``MeasurementPlans.least_timing_s``.
         most_s: Time that is left for it.
         turn: Number of the first process; it decides the order in which artifacts are loaded.
@@ -230,6 +231,7 @@ class TimingRequest:
     artifacts: TimedArtifacts
     plan: RoundPlan | Cf22Plan
     processes: int | None = None
+    most: int | None = None
     least_s: float = 0.0
     most_s: float = math.inf
     turn: int = 0

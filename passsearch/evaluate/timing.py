@@ -45,7 +45,9 @@ class Timing:
         plans, turn = self._session.plans, request.turn
         answers = self._run_processes(request, range(turn, turn + (request.processes or 1)))
         if request.processes is None and "failure" not in answers[-1]:
-            processes = plans.number_of_processes(request.least_s, answers[0]["wall_s"], most_s=request.most_s)
+            processes = plans.number_of_processes(
+                request.least_s, answers[0]["wall_s"], most_s=request.most_s, most=request.most
+            )
             _log.debug("a process took %.1f s, so there are %d", answers[0]["wall_s"], processes)
             answers += self._run_processes(request, range(turn + 1, turn + processes))
         if "failure" in answers[-1]:

@@ -33,7 +33,7 @@ def batch_states_text(document: Mapping[str, Any]) -> str:
 
 def batch_results_text(document: Mapping[str, Any]) -> str:
     """Return a table with one row for each search, and the comparisons across devices if there are any."""
-    titles = ("network", "objective", "device", "toolchain", "gain", "verdict", "latency ms", "compile s")
+    titles = ("network", "objective", "device", "toolchain", "gain", "verdict", "/ sequence", "latency ms", "compile s")
     rows = [
         (
             _network(row),
@@ -42,6 +42,7 @@ def batch_results_text(document: Mapping[str, Any]) -> str:
             row["toolchain"] or MISSING,
             _ratio(row, "gain"),
             _verdict(row),
+            _ratio(row, "sequence_gain") if row["sequence_gain"] else MISSING,
             _change(row["baseline_latency_s"], row["best_latency_s"], scale=1e3),
             _change(row["baseline_compile_s"], row["best_compile_s"]),
         )
@@ -50,6 +51,7 @@ def batch_results_text(document: Mapping[str, Any]) -> str:
     parts = [table(titles, rows, width=text_width(), right=("gain",))]
     unfinished = sum(not row["finished"] for row in document["rows"])
     lines = [("gain", "of the objective, over the baseline; arrows go from the baseline to the winner")]
+    lines.append(("/ sequence", "throughput over the fastest measured sequence of the catalog, if the winner is none"))
     if unfinished:
         lines.append(("unfinished", f"{unfinished} of {len(rows)}; see: passsearch batch status {document['file']}"))
     lines += [(f"winner {row['job']}", format_pipeline(_candidate(row))) for row in document["rows"] if row["finished"]]

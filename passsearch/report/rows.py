@@ -104,11 +104,22 @@ def baseline_name(document: Document) -> str:
 
 
 def result_rows(document: Document) -> list[Row]:
-    """Return the rows of the baseline to beat and of the winner, from the one measurement that timed them together."""
+    """Return the rows of baseline, best sequence and winner, from the one measurement that timed them together."""
     ratios, best = document.get("ratios"), document.get("best") or {}
     reference = document.get("baseline") or {}
     baseline = Row(_mark(baseline_name(document), reference), reference, RATIO_ONE, RATIO_ONE)
-    return [baseline, Row(_mark("best", best), best, lookup(ratios, "throughput"), lookup(ratios, "compile_time"))]
+    winner = Row(_mark("best", best), best, lookup(ratios, "throughput"), lookup(ratios, "compile_time"))
+    return [baseline, *_sequence_rows(document), winner]
+
+
+def _sequence_rows(document: Document) -> list[Row]:
+    """Return the row of the best sequence of the catalog, unless the winner is this sequence."""
+    sequence = document.get("sequence")
+    if not sequence or sequence["is_best"]:
+        return []
+    reference = find_by_name(document.get("baselines") or [], baseline_name(document))
+    name = _mark(str(sequence["name"]), sequence)
+    return [Row(name, sequence, sequence["ratio"], _compile_ratio(reference, sequence))]
 
 
 def level_rows(document: Document) -> list[Row]:

@@ -29,6 +29,7 @@ from passsearch.report.rows import (
     recalled_note,
     result_rows,
 )
+from passsearch.report.sequence import sequence_text
 from passsearch.report.table import paragraph, table, text_width
 from passsearch.report.verdict import verdict_text, warning_lines
 
@@ -111,10 +112,12 @@ def _pairs(document: Mapping[str, Any], width: int) -> str:
 
 
 def attribution_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield who proposed the winner, and what the compile times of winner and baseline are spent on."""
+    """Yield who proposed the winner, what it gains over the catalog, and what compile times are spent on."""
     source = lookup(document, "best", "source")
     if source:
         yield "found by", SOURCES[source["kind"]].format(name=source["name"])
+    if sequence_text(document):
+        yield "gain of the search", sequence_text(document)
     rows = [(name, lookup(document, key, "compile_parts_s")) for name, key in _compiled_rows(document)]
     if all(parts for _, parts in rows):
         yield "compile seconds", "; ".join(f"{name}: {_parts(parts)}" for name, parts in rows)
@@ -257,9 +260,17 @@ def _evidence(document: Mapping[str, Any]) -> str:
         return f"best and {baseline}: {compiles}, nothing was run, intervals at {level}; other rows: one compile"
     count = f"{processes} new processes" if processes else "new processes"
     return (
-        f"best and {baseline}: {compiles}, timed side by side in {count}, intervals at {level}; other levels: "
-        f"ratios to {baseline} as the search measured it{_search_baseline(document)}"
+        f"best and {baseline}: {compiles}, timed side by side in {count}{_sequence_evidence(document)}, intervals at "
+        f"{level}; other levels: ratios to {baseline} as the search measured it{_search_baseline(document)}"
     )
+
+
+def _sequence_evidence(document: Mapping[str, Any]) -> str:
+    """Return where the winner was timed beside the best sequence of the catalog; empty where it was not."""
+    sequence = document.get("sequence")
+    if not lookup(sequence, "gain", "interval"):
+        return ""
+    return f", best and {lookup(sequence, 'name')} in {format_count(lookup(sequence, 'latency_s', 'processes'))}"
 
 
 def _search_baseline(document: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from passsearch.search.pass_selection import (
 )
 from passsearch.search.profiling import profile_candidates
 from passsearch.search.records import Scored, SearchOutcome, Tally
+from passsearch.search.repetition import Pairing
 from passsearch.search.run import Progress, Run, session_settings
 from passsearch.search.schedule_learning import learn_schedules
 from passsearch.search.scoring import Scoring
@@ -39,6 +40,7 @@ __all__ = [
     "Confirmation",
     "Document",
     "NetworkAnalysis",
+    "Pairing",
     "Progress",
     "Run",
     "RunOptions",

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline, timestamp
-from passsearch.evaluate import WorkerEvaluator
-from passsearch.measure import LEVEL
-from passsearch.search.confirm import confirm
+from passsearch.evaluate import Built, WorkerEvaluator
+from passsearch.measure import LEVEL, Ratio
+from passsearch.search.confirm import confirm, is_far_slower
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, ratios_document, toolchain_document
+from passsearch.search.repetition import Pairing
 from passsearch.store import SCHEMA
 
 # Outputs that agree on the inputs of the search may agree there only. Searches use the seeds 1 to 3, deployments 4.
@@ -66,11 +67,12 @@ def audit_run(
         confirmation = _confirm_again(
             evaluator,
             winner,
-            claim=document["verdict"],
+            document=document,
             repetitions=repetitions,
             progress=lambda text: progress(text, 0, repetitions),
         )
         checks.append(_check_claim(document, confirmation))
+        checks += _check_sequence(document, confirmation)
     for check in checks:
         _log.info("%s: %s, %s", check.name, "ok" if check.ok else "refused", check.detail)
     return {
@@ -149,25 +151,51 @@ def _confirm_again(
     evaluator: WorkerEvaluator,
     winner: Candidate,
     *,
-    claim: Mapping[str, Any],
+    document: Mapping[str, Any],
     repetitions: int,
     progress: Callable[[str], None],
 ) -> Confirmation | Failure:
     # The twin is a build of this audit's own compiler, so it is earlier than every fresh compile it is timed beside.
-    baseline = evaluator.session.dialect.baseline
-    twin = evaluator.build(evaluator.graph.root, baseline)
+    baseline, claim = evaluator.session.dialect.baseline, document["verdict"]
+    throughput = (document["ratios"]["throughput"] or {}).get("ratio")
+    is_slow = is_far_slower(claim["objective"], throughput)
+    twin = _build(evaluator, winner if is_slow else baseline)
     if isinstance(twin, Failure):
         return twin
+    sequence = _claimed_sequence(document)
+    beside = _build(evaluator, sequence) if sequence else None
+    if isinstance(beside, Failure):
+        return beside
     return confirm(
         evaluator,
-        winner,
-        baseline=baseline,
-        twin=twin.folder,
+        Pairing(baseline, winner, twin.folder, claim["objective"], is_slow, beside),
         repetitions=repetitions,
-        objective=claim["objective"],
         progress=progress,
         keep_throughput=claim.get("keep_throughput", 0.0),
     )
+
+
+def _build(evaluator: WorkerEvaluator, candidate: Candidate) -> Built | Failure:
+    state = evaluator.reach(candidate.pipeline)
+    return state if isinstance(state, Failure) else evaluator.build(state, candidate)
+
+
+def _claimed_sequence(document: Mapping[str, Any]) -> Candidate | None:
+    """Return the sequence over which the run claims a gain; ``None`` where it claims none."""
+    sequence = document.get("sequence")  # earlier versions timed none
+    if not sequence or not (sequence["gain"] or {}).get("interval"):
+        return None
+    return Candidate(Pipeline.parse(sequence["pipeline"]), BuildOptions.from_json(sequence["build"]))
+
+
+def _check_sequence(document: Mapping[str, Any], confirmation: Confirmation | Failure) -> Iterator[Check]:
+    """Check what the winner is claimed to gain over the best sequence of the catalog, where the run claims that."""
+    if isinstance(confirmation, Failure) or confirmation.over_sequence is None:
+        return
+    gain, claim = confirmation.over_sequence.gain, document["sequence"]["gain"]
+    detail = f"{_ratio_text(gain)} of the throughput of {document['sequence']['name']}, claimed {_claim_text(claim)}"
+    is_below = gain.interval.high < claim["interval"][0]
+    yield Check("beside the catalog", not is_below, f"{detail}: below the claim" if is_below else detail)
 
 
 def _check_claim(document: Mapping[str, Any], confirmation: Confirmation | Failure) -> Check:
@@ -181,18 +209,22 @@ def _check_claim(document: Mapping[str, Any], confirmation: Confirmation | Failu
     if ratio is None:
         detail = f"{objective} is not measured again; throughput and compile time stand below"
         return Check("measurement", not claim["improved"], detail)
-    low, high = ratio.interval.low, ratio.interval.high
-    detail = f"{objective} {ratio.value:.3f} [{low:.3f}, {high:.3f}], claimed {_claim_text(claim)}"
+    addition = "" if claim["improved"] else " (no significant improvement)"
+    detail = f"{objective} {_ratio_text(ratio)}, claimed {_claim_text(claim)}{addition}"
     keep = claim.get("keep_throughput", 0.0)
     if claim["improved"] and not confirmation.improves(objective, keep_throughput=keep):
         return Check("measurement", False, f"{detail}: the win is not seen again")
     # A smaller win is a win, but it contradicts the claim if even its upper end lies below the claimed interval.
     least = (claim.get("interval") or [None])[0]
-    if least is not None and high < least:
+    if least is not None and ratio.interval.high < least:
         return Check("measurement", False, f"{detail}: below the claim")
     return Check("measurement", True, detail)
 
 
 def _claim_text(claim: Mapping[str, Any]) -> str:
     ends = ", ".join("–" if end is None else f"{end:.3f}" for end in claim.get("interval") or ())
-    return f"{claim['ratio']:.3f} [{ends}]" + ("" if claim["improved"] else " (no significant improvement)")
+    return f"{claim['ratio']:.3f} [{ends}]"
+
+
+def _ratio_text(ratio: Ratio) -> str:
+    return f"{ratio.value:.3f} [{ratio.interval.low:.3f}, {ratio.interval.high:.3f}]"

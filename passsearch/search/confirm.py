@@ -7,34 +7,23 @@ import logging
 import math
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
-from statistics import fmean, median
-from zlib import crc32
+from dataclasses import replace
 
-from passsearch.core import Candidate, Failure
+from passsearch.core import Failure
 from passsearch.errors import UserError
 from passsearch.evaluate import (
     ACCIDENTS,
     Consumed,
     Evaluator,
     FreshCompile,
-    ProcessSamples,
-    Samples,
     TimedArtifacts,
     TimedSamples,
     TimingRequest,
 )
-from passsearch.measure import (
-    CONSUMPTION_OBJECTIVES,
-    Ratio,
-    level_of_looks,
-    log_ratio,
-    log_ratio_of_medians,
-    mean_ratio,
-)
-from passsearch.search.confirmation import CaseGain, Confirmation, ConsumptionTurn
+from passsearch.measure import CONSUMPTION_OBJECTIVES, level_of_looks
+from passsearch.search.confirmation import Confirmation
+from passsearch.search.repetition import Pairing, Repetition, summarize
+from passsearch.search.scoring import FAR_FASTER
 
 LEAST_REPETITIONS = 2
 """Number of repetitions without which there is no interval."""
@@ -43,65 +32,18 @@ COMPILE_PAIRS = 4
 """Number of pairs of compiles to which a confirmation adds where time is left. Two say next to nothing about compile
 time: Student's t of two pairs is 12.7 standard errors wide, that of four 3.2."""
 
-_NO_CASES = ProcessSamples((), (), (), {})
-
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class _Repetition:
-    """One fresh compile of baseline and candidate, timed in several processes.
+def is_far_slower(objective: str, throughput: float | None) -> bool:
+    """Return whether the baseline is so much slower that it is timed as briefly as possible.
 
-    The compile twin is a second compile of the baseline; there is one where compile time is the objective.
-    """
-
-    baseline: FreshCompile
-    candidate: FreshCompile
-    compile_twin: FreshCompile | None
-    timed: TimedSamples
-    consumed: Consumed | None
-
-    @property
-    def seconds(self) -> float:
-        parts = (self.baseline, self.candidate, self.compile_twin, self.timed, self.consumed)
-        return sum(part.wall_s for part in parts if part is not None)
-
-
-@dataclass(frozen=True)
-class _Pairing:
-    """The two candidates of a confirmation, and what is read of them.
-
-    Attributes:
-        baseline: The baseline.
-        candidate: The winner of the search.
-        twin: Folder of an earlier build of the baseline.
+    Args:
         objective: Objective of the run.
+        throughput: Throughput of the winner over the baseline's, as known so far.
     """
-
-    baseline: Candidate
-    candidate: Candidate
-    twin: Path
-    objective: str
-
-    @property
-    def slug(self) -> str:
-        """Name of the candidate in the log."""
-        return _slug(self.candidate)
-
-    @property
-    def is_consumed(self) -> bool:
-        """True if power or energy is the objective, so that it is read in every repetition."""
-        return self.objective in CONSUMPTION_OBJECTIVES
-
-
-def _slug(candidate: Candidate) -> str:
-    # Part of folder names too, for which pipelines are too long.
-    return f"{crc32(f'{candidate.pipeline}|{candidate.build.to_json()}'.encode()):08x}"
-
-
-def timing_key(candidate: Candidate, turn: int) -> str:
-    """Return the key in the log of one repetition's times."""
-    return f"{turn}-{_slug(candidate)}"
+    # Windows of power and energy take as long for every artifact, and their noise is the baseline's.
+    return objective not in CONSUMPTION_OBJECTIVES and throughput is not None and throughput > FAR_FASTER
 
 
 def require_repetitions(repetitions: int) -> None:
@@ -116,12 +58,9 @@ def require_repetitions(repetitions: int) -> None:
 
 def confirm(
     evaluator: Evaluator,
-    candidate: Candidate,
+    pairing: Pairing,
     *,
-    baseline: Candidate,
-    twin: Path,
     repetitions: int,
-    objective: str,
     progress: Callable[[str], None],
     keep_throughput: float = 0.0,
     left_s: Callable[[], float] = lambda: math.inf,
@@ -134,23 +73,20 @@ def confirm(
 
     Args:
         evaluator: Evaluates the candidates.
-        candidate: The winner of the search.
-        baseline: The candidate it is compared with.
-        twin: Folder of an earlier build of the baseline, timed beside every fresh one.
+        pairing: The winner of the search, and what it is compared with.
         repetitions: Fewest repetitions if the time suffices; at least 2, or there is no interval.
-        objective: Objective of the run. Power and energy are read in every repetition if it is one of them, else once.
         progress: Callback; gets the current repetition in words.
         keep_throughput: Least throughput, as a share of the baseline's, where throughput is not the objective.
         left_s: Returns the seconds until the run's time limit. Two repetitions are made in any case.
-        is_recorded: Returns whether the repetition with this ``timing_key`` is in the log, and so takes no time.
+        is_recorded: Returns whether the repetition with this ``Pairing.timing_key`` is in the log and takes no time.
     """
-    pairing = _Pairing(baseline, candidate, twin, objective)
-    results: list[_Repetition] = []
+    objective = pairing.objective
+    results: list[Repetition] = []
     most = max(repetitions, evaluator.plans.most_repetitions)
     level = level_of_looks(most - repetitions + 1)
     while len(results) < most:
         progress(f"confirming: fresh compile {len(results) + 1} of {repetitions} to {most}")
-        _log.info("confirming %s: repetition %d", candidate.pipeline, len(results) + 1)
+        _log.info("confirming %s: repetition %d", pairing.candidate.pipeline, len(results) + 1)
         processes = sum(len(earlier.timed.processes) for earlier in results)
         result = _repeat(evaluator, pairing, turn=len(results), processes=processes, left_s=left_s)
         if isinstance(result, Failure):
@@ -164,12 +100,12 @@ def confirm(
             return replace(result, reason=f"{result.reason}; the same command continues")
         results.append(result)
         _log.debug("it took %.1f s in %d processes", result.seconds, len(result.timed.processes))
-        confirmation = _summary(results, level=level)
+        confirmation = summarize(pairing, results, level=level)
         least_floor = evaluator.plans.least_floor
         decided = confirmation.is_decided(objective, keep_throughput=keep_throughput, least_floor=least_floor)
         if decided and len(results) >= repetitions:
             break
-        is_free = is_recorded(timing_key(candidate, len(results)))
+        is_free = is_recorded(pairing.timing_key(len(results)))
         if left_s() < result.seconds and len(results) >= LEAST_REPETITIONS and not is_free:
             _log.info("no time is left for a further repetition")
             break
@@ -177,15 +113,15 @@ def confirm(
     if isinstance(further, Failure):
         return further
     if further:
-        confirmation = _summary(results, further, level=level)
+        confirmation = summarize(pairing, results, further, level=level)
     _log.info("confirmed %s: %s", objective, confirmation.ratio(objective))
     return confirmation
 
 
 def _compile_further(
     evaluator: Evaluator,
-    pairing: _Pairing,
-    results: Sequence[_Repetition],
+    pairing: Pairing,
+    results: Sequence[Repetition],
     *,
     progress: Callable[[str], None],
     left_s: Callable[[], float],
@@ -214,8 +150,8 @@ def _compile_further(
 
 
 def _repeat(
-    evaluator: Evaluator, pairing: _Pairing, *, turn: int, processes: int, left_s: Callable[[], float]
-) -> _Repetition | Failure:
+    evaluator: Evaluator, pairing: Pairing, *, turn: int, processes: int, left_s: Callable[[], float]
+) -> Repetition | Failure:
     """Compile and time once more; ``processes`` is the number of earlier timing processes."""
     compiles = _compile_all(evaluator, pairing, turn=turn)
     if isinstance(compiles, Failure):
@@ -226,19 +162,33 @@ def _repeat(
     compile_s = baseline.wall_s + candidate.wall_s
     # One binary is as fast as itself, so its times only show the noise.
     is_one = baseline.digest == candidate.digest and not pairing.is_consumed
-    number = evaluator.plans.least_processes if is_one else None
+    plans = evaluator.plans
     # The repetitions without which there is no interval share the time that is left.
     further = max(0, LEAST_REPETITIONS - turn - 1)
     most_s = (left_s() - further * compile_s) / (further + 1)
     # Other orders of visits and depths of the stack than those of the shortlist, whose seed is that of the run plus 1.
-    plan = replace(evaluator.plans.final_rounds, seed=1000 + turn)
-    key = timing_key(pairing.candidate, turn)
-    request = TimingRequest(key, artifacts, plan, number, least_s=compile_s, most_s=most_s, turn=processes)
-    timed = evaluator.time_fresh(request)
+    seed = 1000 + turn
+    request = TimingRequest(
+        pairing.timing_key(turn),
+        pairing.with_sequence(artifacts),
+        replace(plans.final_rounds, seed=seed),
+        plans.least_processes if is_one else None,
+        least_s=compile_s,
+        most_s=most_s,
+        turn=processes,
+    )
+    # First, because the files are not made again once the times beside the baseline are in the log.
+    alone = _time_without_baseline(evaluator, pairing, request, seed=2 * seed)
+    if pairing.is_far_slower and not isinstance(alone, Failure):
+        slow, spent_s = replace(plans.slow_rounds, seed=seed), alone.wall_s if alone else 0.0
+        request = replace(request, plan=slow, most=plans.least_processes, most_s=most_s - spent_s)
+    timed = alone if isinstance(alone, Failure) else evaluator.time_fresh(request)
     consumed = _measure_consumption(evaluator, pairing, artifacts=artifacts, turn=turn)
     # Each folder can be as large as the network's parameters.
     for compiled in compiles:
         shutil.rmtree(compiled.folder, ignore_errors=True)
+    if isinstance(alone, Failure):
+        return alone
     if isinstance(timed, Failure):
         return timed
     if isinstance(consumed, Failure):
@@ -248,11 +198,32 @@ def _repeat(
         _log.info("power and energy could not be read: %s", consumed.reason)
         consumed = None
     compile_twin = compiles[2] if len(compiles) > 2 else None
-    return _Repetition(baseline, candidate, compile_twin, timed, consumed)
+    return Repetition(baseline, candidate, compile_twin, timed, alone, consumed)
+
+
+def _time_without_baseline(
+    evaluator: Evaluator, pairing: Pairing, request: TimingRequest, *, seed: int
+) -> TimedSamples | Failure | None:
+    """Time the winner, its twin and the sequence in further processes, where the baseline is far slower.
+
+    Beside a baseline of seconds they get one short run a round, which is enough for a gain of a hundred times only.
+    """
+    if not pairing.is_far_slower or pairing.sequence is None:
+        return None
+    return evaluator.time_fresh(
+        replace(
+            request,
+            key=f"{request.key}-alone",
+            artifacts=replace(request.artifacts, baseline=None),
+            plan=replace(evaluator.plans.final_rounds, seed=seed),
+            least_s=0.0,
+            most_s=request.most_s / 2,
+        )
+    )
 
 
 def _compile_all(
-    evaluator: Evaluator, pairing: _Pairing, *, turn: int, is_timed: bool = True
+    evaluator: Evaluator, pairing: Pairing, *, turn: int, is_timed: bool = True
 ) -> list[FreshCompile] | Failure:
     """Compile baseline and candidate, and the baseline's twin where compile time is the objective."""
     name = f"fresh-{turn}-{pairing.slug}"
@@ -263,7 +234,7 @@ def _compile_all(
     # A machine that gets slower meanwhile favours the compile that comes first, so the first changes every time.
     first = turn % len(jobs)
     for key, candidate in [*jobs[first:], *jobs[:first]]:
-        result = evaluator.compile_fresh(key, candidate, timing_key=f"{turn}-{pairing.slug}", kinds=kinds)
+        result = evaluator.compile_fresh(key, candidate, timing_key=pairing.timing_key(turn), kinds=kinds)
         if isinstance(result, Failure):
             return result
         compiled[key] = result
@@ -271,7 +242,7 @@ def _compile_all(
 
 
 def _measure_consumption(
-    evaluator: Evaluator, pairing: _Pairing, *, artifacts: TimedArtifacts, turn: int
+    evaluator: Evaluator, pairing: Pairing, *, artifacts: TimedArtifacts, turn: int
 ) -> Consumed | Failure | None:
     # Three windows of 5 s for each of three artifacts take 62 s. Only an objective is worth that in every repetition.
     if turn > 0 and not pairing.is_consumed:
@@ -279,97 +250,3 @@ def _measure_consumption(
     plans = evaluator.plans
     windows = replace(plans.final_windows if pairing.is_consumed else plans.search_windows, seed=turn)
     return evaluator.measure_consumption(f"{turn}-{pairing.slug}", artifacts.folders, plan=windows)
-
-
-def _summary(
-    results: list[_Repetition], further: Sequence[tuple[FreshCompile, FreshCompile]] = (), *, level: float
-) -> Confirmation:
-    """Return the confirmation; ``further`` are pairs of compiles that were not timed."""
-    pairs = [*((result.baseline, result.candidate) for result in results), *further]
-    baseline_s, candidate_s = (tuple(pair[role].compile_s for pair in pairs) for role in (0, 1))
-    twins = [result.compile_twin for result in results if result.compile_twin is not None]
-    twin_s = [twin.compile_s for twin in twins]
-    baselines = {each.digest for each in (*(baseline for baseline, _ in pairs), *twins)}
-    candidates = {candidate.digest for _, candidate in pairs}
-    reproducible = len(baselines) == len(candidates) == 1
-    processes = [process for result in results for process in result.timed.processes]
-    ratio = partial(_ratio, results, reproducible=reproducible, level=level)
-    return Confirmation(
-        throughput=ratio(_candidate),
-        throughput_of_medians=ratio(_candidate, log_ratio_of=log_ratio_of_medians),
-        compile_time=_compile_ratio(baseline_s, candidate_s, level=level),
-        compile_twin=_compile_ratio(baseline_s, twin_s, level=level) if twin_s else None,
-        twin=ratio(lambda process: process.twin),
-        repetitions=len(results),
-        processes=len(processes),
-        reproducible=reproducible,
-        same_binary=reproducible and baselines == candidates,
-        compile_s=candidate_s,
-        baseline_compile_s=baseline_s,
-        parts_s=_median_parts([candidate for _, candidate in pairs]),
-        baseline_parts_s=_median_parts([baseline for baseline, _ in pairs]),
-        apply_s=tuple(candidate.apply_s for _, candidate in pairs),
-        latency_s=tuple(process.candidates[0] for process in processes),
-        baseline_latency_s=tuple(process.baseline for process in processes),
-        conditions=[process.conditions for process in processes],
-        seconds=sum(result.seconds for result in results) + sum(each.wall_s for pair in further for each in pair),
-        level=level,
-        consumption=[ConsumptionTurn(*result.consumed.artifacts) for result in results if result.consumed],
-        cases=_case_gains(results, reproducible=reproducible, level=level),
-    )
-
-
-def _candidate(process: ProcessSamples) -> Samples:
-    return process.candidates[0]
-
-
-def _case_gains(results: list[_Repetition], *, reproducible: bool, level: float) -> tuple[CaseGain, ...]:
-    """Return the gain in each case; none for a network with one case."""
-    number = min(len(process.cases) for result in results for process in result.timed.processes or [_NO_CASES])
-    gains = []
-    for place in range(number):
-        # The same processes, as if they had timed this case alone.
-        own = [replace(result, timed=_only(result.timed, place)) for result in results]
-        processes = [process for result in own for process in result.timed.processes]
-        ratio = _ratio(own, _candidate, reproducible=reproducible, level=level)
-        assert ratio is not None
-        latencies = map(_candidate, processes), (process.baseline for process in processes)
-        gains.append(CaseGain(ratio, *map(tuple, latencies)))
-    return tuple(gains)
-
-
-def _only(timed: TimedSamples, place: int) -> TimedSamples:
-    return replace(timed, processes=tuple(process.cases[place] for process in timed.processes))
-
-
-def _median_parts(compiles: Sequence[FreshCompile]) -> dict[str, float]:
-    names = compiles[0].parts_s
-    return {name: round(median(compiled.parts_s[name] for compiled in compiles), 4) for name in names}
-
-
-def _compile_ratio(first_s: Sequence[float], second_s: Sequence[float], *, level: float) -> Ratio:
-    """Return how many times faster the second compiles, from pairs."""
-    # Student's t over a few pairs of compiles: benchmarks/interval_coverage.py compares it with bootstraps.
-    return mean_ratio([math.log(first / second) for first, second in zip(first_s, second_s, strict=True)], level=level)
-
-
-def _ratio(
-    results: list[_Repetition],
-    other: Callable[[ProcessSamples], Samples],
-    *,
-    reproducible: bool,
-    level: float,
-    log_ratio_of: Callable[[Samples, Samples], float] = log_ratio,
-) -> Ratio | None:
-    """Return a ratio over all processes where every compile made the same binary, else over the compiles.
-
-    Source: Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM 2013: repeat at the highest level that
-    varies. Compiles that give the same file, byte for byte, do not vary.
-    """
-    if not all(result.timed.processes for result in results):
-        return None
-    values = [
-        [log_ratio_of(process.baseline, other(process)) for process in result.timed.processes] for result in results
-    ]
-    repetitions = [[value] for each in values for value in each] if reproducible else values
-    return mean_ratio([fmean(each) for each in repetitions], level=level)

@@ -48,6 +48,21 @@ class CaseGain:
 
 
 @dataclass(frozen=True)
+class SequenceGain:
+    """What the candidate gains over the best of the catalog's sequences, which a user has without a search.
+
+    Attributes:
+        gain: Throughput of the candidate over the sequence's.
+        throughput: Throughput of the sequence over the baseline's.
+        latency_s: Samples of the sequence, by process.
+    """
+
+    gain: Ratio
+    throughput: Ratio
+    latency_s: tuple[Samples, ...]
+
+
+@dataclass(frozen=True)
 class Confirmation:
     """The result of fresh compiles in fresh processes.
 
@@ -57,10 +72,10 @@ class Confirmation:
         compile_time: Number of times the candidate compiles faster.
         compile_twin: Number of times another compile of the baseline is faster than the first; ``None`` where compile
             time is not the objective.
-        twin: Throughput of another compile of the baseline over the baseline's, which shows what the machine calls
-            equal; ``None`` where nothing runs.
+        twin: Throughput of another compile of the baseline over the baseline's, or of the candidate over the
+            candidate's, which shows what the machine calls equal; ``None`` where nothing runs.
         repetitions: Number of fresh compiles of either.
-        processes: Number of new processes that timed them.
+        processes: Number of new processes that timed both.
         reproducible: True if every compile of a candidate gave the same binary, byte for byte.
         same_binary: True if candidate and baseline are one binary, so that neither can be faster.
         compile_s: Compile times of the candidate, one per repetition, and of compiles beside them that were not timed.
@@ -68,13 +83,14 @@ class Confirmation:
         parts_s: Parts of the candidate's compile times by ``COMPILE_PARTS``, median over the repetitions.
         baseline_parts_s: Parts of the baseline's compile times.
         apply_s: Time to apply the candidate's pipeline, which is part of ``compile_s``.
-        latency_s: Samples of the candidate, by process.
+        latency_s: Samples of the candidate, by process; of those without the baseline, where it is far slower.
         baseline_latency_s: Samples of the baseline.
         conditions: Conditions of each process.
         seconds: Wall time of all compiles and all timing, starts of processes included.
         level: Confidence level of every interval, corrected for the number of looks at the repetitions.
         consumption: Consumption by repetition; empty where the device has no meter.
         cases: The gain in each case, where the network has several and ``throughput`` is that of the mean time.
+        over_sequence: The gain over a sequence of the catalog; ``None`` where none was timed.
     """
 
     throughput: Ratio | None
@@ -98,6 +114,7 @@ class Confirmation:
     level: float
     consumption: Sequence[ConsumptionTurn] = ()
     cases: tuple[CaseGain, ...] = ()
+    over_sequence: SequenceGain | None = None
 
     def ratio(self, objective: str) -> Ratio | None:
         """Return how many times better the candidate is; ``None`` for what is not measured again."""
@@ -107,7 +124,7 @@ class Confirmation:
         return {"compile_time": self.compile_time, "memory": None}.get(objective, self.throughput)
 
     def floor(self, objective: str) -> float:
-        """Return the share by which the baseline may differ from itself in an objective.
+        """Return the share by which two compiles of one pipeline may differ in an objective.
 
         It is infinite for what was not read.
         """
@@ -145,6 +162,16 @@ class Confirmation:
             return False
         return self.keeps(objective, keep_throughput) and is_improvement(ratio, floor=self.floor(objective))
 
+    def improves_on_sequence(self) -> bool:
+        """Return whether the candidate is faster than the sequence of the catalog, beyond the noise."""
+        timed = self.over_sequence
+        return timed is not None and is_improvement(timed.gain, floor=self.floor("throughput"))
+
+    def _may_improve_on_sequence(self) -> bool:
+        """Return whether the candidate looks faster than the sequence, which is not certain yet."""
+        timed = self.over_sequence
+        return timed is not None and timed.gain.value > 1 + MIN_GAIN and not self.improves_on_sequence()
+
     def is_decided(self, objective: str, *, keep_throughput: float, least_floor: float) -> bool:
         """Return whether further repetitions are of no use: they would change neither the verdict nor its meaning.
 
@@ -153,6 +180,8 @@ class Confirmation:
             keep_throughput: Least throughput, as a share of the baseline's, where throughput is not the objective.
             least_floor: Noise floor below which "no better" says that no gain worth having was overlooked.
         """
+        if self._may_improve_on_sequence():
+            return False
         ratio = self.ratio(objective)
         if ratio is None or self.improves(objective, keep_throughput=keep_throughput):
             return True

@@ -3,12 +3,14 @@
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any, TypeAlias
 
 from passsearch.core import MAIN, Candidate, Failure, Json, timestamp
 from passsearch.evaluate import Network, Session
 from passsearch.measure import CONSUMPTION_OBJECTIVES, LEVEL, Consumption, Ratio
+from passsearch.search.best_sequence import BestSequence
 from passsearch.search.composition import COMPOSED
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.measurement import latency_document, make_measurement, measurement_document
@@ -29,6 +31,7 @@ def result_document(
     network: Network,
     analysis: NetworkAnalysis,
     best: Scored,
+    sequence: BestSequence | None,
     confirmation: Confirmation | Failure | None,
     seconds: Mapping[str, float],
     interrupted: bool,
@@ -53,6 +56,7 @@ def result_document(
             **_candidate_document(best, session, confirmation=confirmation, is_baseline=False),
             "source": _source(best, outcome, baseline_names=names),
         },
+        "sequence": None if sequence is None else _sequence(sequence, best, session, confirmation=confirmation),
         "verdict": _verdict(scoring, best, confirmation=confirmation),
         **({"cases": _cases(network, confirmation)} if network.cases else {}),
         "ratios": _ratios(scoring, best, confirmation=confirmation),
@@ -87,12 +91,31 @@ def _source(best: Scored, outcome: SearchOutcome, *, baseline_names: Collection[
     return {"kind": kind, "name": outcome.coverage.sampler}
 
 
-def scored_document(scored: Scored, session: Session) -> Document:
-    """Return a candidate as the search measured it."""
+def _sequence(
+    sequence: BestSequence, best: Scored, session: Session, *, confirmation: Confirmation | Failure | None
+) -> Document:
+    """Return the best sequence of the catalog, and what the winner gains over it."""
+    scored, is_best = sequence.scored, sequence.is_binary_of(best)
+    place = {"of": sequence.measured, "is_best": is_best}
+    if not isinstance(confirmation, Confirmation) or confirmation.over_sequence is None:
+        gain = None
+        if not is_best and best.ratio and scored.ratio:
+            gain = {"ratio": best.ratio.value / scored.ratio.value, "interval": None}
+        return {**scored_document(scored, session), **place, "gain": gain, "improved": False}
+    timed = confirmation.over_sequence
+    measured = scored_document(replace(scored, ratio=timed.throughput), session, processes=timed.latency_s)
+    improved = confirmation.improves_on_sequence()
+    return {**measured, **place, "gain": ratio_document(timed.gain), "improved": improved}
+
+
+def scored_document(
+    scored: Scored, session: Session, *, processes: Sequence[Sequence[float]] | None = None
+) -> Document:
+    """Return a candidate as the search measured it, or with its samples of other ``processes``."""
     measurement = make_measurement(
         scored.built,
         session,
-        processes=[scored.latency_s],
+        processes=[scored.latency_s] if processes is None else processes,
         compile_s=scored.compile_s,
         apply_s=scored.apply_s,
         batch=scored.batch,

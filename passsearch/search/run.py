@@ -3,7 +3,7 @@
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,13 +15,15 @@ from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, s
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, MeasurementPlans, Session, WorkerEvaluator, dialect_digest
 from passsearch.frontends import simplifier_version
+from passsearch.search.best_sequence import BestSequence, best_sequence
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
-from passsearch.search.confirm import LEAST_REPETITIONS, confirm, require_repetitions, timing_key
+from passsearch.search.confirm import LEAST_REPETITIONS, confirm, is_far_slower, require_repetitions
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, result_document
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, baselines, first_trials
 from passsearch.search.records import TIME_LIMIT, Scored
+from passsearch.search.repetition import Pairing
 from passsearch.search.samplers import require_strategy
 from passsearch.search.scoring import Scoring
 from passsearch.search.shortlist import shortlist
@@ -183,6 +185,7 @@ class _Execution:
     def __init__(self, run: Run, folder: RunFolder, evaluator: WorkerEvaluator, progress: Progress) -> None:
         self._session, self._options, self._folder = run.session, run.options, folder
         self._evaluator, self._progress, self._plan = evaluator, progress, ""
+        self._sequence: BestSequence | None = None
         self._time_plan = TimePlan(run.session.plans, run.options, run.session.sensors.meter is not None)
         requested = run.options.requested_passes
         self._analysis = analyze_network(run.session, evaluator.network.summary, requested_passes=requested)
@@ -228,6 +231,7 @@ class _Execution:
             network=self._evaluator.network,
             analysis=self._analysis,
             best=best,
+            sequence=self._sequence or self._best_sequence(()),
             confirmation=confirmation,
             seconds={**stages, "search": total - sum(stages.values()), "total": total},
             interrupted=interrupted,
@@ -322,7 +326,7 @@ class _Execution:
             if not finalists:
                 _log.info("no candidate is left beside the baseline")
                 return search.scoring.baseline, self._unsearched(), False
-            self._evaluator.make_room([search.scoring.baseline.built, finalists[0].built])
+            self._sequence = self._best_sequence(finalists)
             return finalists[0], self._confirm(finalists[0], search.scoring), False
         except BaselineFailed as error:
             detail = f"{error.failure.kind} in {error.failure.stage}: {error.failure.reason}"
@@ -339,6 +343,12 @@ class _Execution:
             best = next(iter(search.ranked()), search.scoring.baseline) if search.scoring else None
             return best, None, True
 
+    def _best_sequence(self, finalists: Sequence[Scored]) -> BestSequence | None:
+        scoring = self._search.scoring
+        assert scoring is not None
+        names = [candidate.name for candidate in baselines(self._session, self._analysis)]
+        return best_sequence([*self._search.ranked(), *finalists], scoring, baselines=names)
+
     def _unsearched(self) -> Failure | None:
         """Return that the time limit left no time to measure a candidate; ``None`` if some were measured."""
         if self._search.tally.evaluated or self._search.outcome.coverage.ended != TIME_LIMIT:
@@ -349,32 +359,42 @@ class _Execution:
     def _confirm(self, best: Scored, scoring: Scoring) -> Confirmation | Failure | None:
         if self._options.repetitions < 1:
             return None
-        candidate, plan = Candidate(best.candidate.pipeline, best.candidate.build), self._time_plan
+        pairing, plan = self._pairing(best, scoring), self._time_plan
+        if isinstance(pairing, Failure):
+            return pairing
 
         def is_recorded(key: str) -> bool:
             return ("timed", key) in self._folder.log.times
 
         two_s = LEAST_REPETITIONS * (plan.compiles_s(scoring.baseline, best) + plan.windows_s()) + plan.once_s()
         # What an earlier start has confirmed takes no time, however long the search took since.
-        has_begun = is_recorded(timing_key(candidate, LEAST_REPETITIONS - 1))
+        has_begun = is_recorded(pairing.timing_key(LEAST_REPETITIONS - 1))
         if two_s > self._left_s() + OVERTIME * self._timeout_s and not has_begun:
             reason = f"the time limit leaves no {duration(two_s)} to confirm; the same command with more time continues"
             return Failure("timeout", "measure", "", reason)
-        twin = self._evaluator.restore(scoring.baseline.built)
-        if isinstance(twin, Failure):
-            return twin
         return confirm(
             self._evaluator,
-            candidate,
-            baseline=scoring.baseline.candidate,
-            twin=twin.folder,
+            pairing,
             repetitions=self._options.repetitions,
-            objective=scoring.objective.name,
             progress=lambda text: self._report(text, self._search.tally.evaluated),
             keep_throughput=self._options.keep_throughput,
             left_s=self._left_s,
             is_recorded=is_recorded,
         )
+
+    def _pairing(self, best: Scored, scoring: Scoring) -> Pairing | Failure:
+        """Return what is timed side by side; its files are made again where they are gone."""
+        baseline, objective = scoring.baseline, scoring.objective.name
+        is_slow = is_far_slower(objective, best.ratio.value if best.ratio else None)
+        twin = best.built if is_slow else baseline.built
+        sequence = None
+        if self._sequence is not None and not self._sequence.is_binary_of(best):
+            sequence = self._sequence.scored.built
+        self._evaluator.make_room([baseline.built, best.built, *([sequence] if sequence else [])])
+        restored = [self._evaluator.restore(built) for built in (twin, sequence) if built is not None]
+        failure = next((built for built in restored if isinstance(built, Failure)), None)
+        candidate = Candidate(best.candidate.pipeline, best.candidate.build)
+        return failure or Pairing(baseline.candidate, candidate, twin.folder, objective, is_slow, sequence)
 
     def _reproducers(self, document: Document) -> list[Document]:
         """Write reproducers of passes that made outputs deviate; another type or shape of an output explains itself."""

@@ -16,7 +16,7 @@ from passsearch.search.graph_space import GraphSpace
 from passsearch.search.options import RunOptions
 from passsearch.search.records import TIME_LIMIT, Reference, Scored, SearchOutcome, SpaceCoverage, Tally
 from passsearch.search.samplers import Strategy, make_strategy
-from passsearch.search.scoring import Scoring
+from passsearch.search.scoring import FAR_FASTER, Scoring
 from passsearch.search.shortlist import SHORTLIST
 from passsearch.search.space import Space
 from passsearch.search.variants import variants
@@ -34,10 +34,6 @@ KEPT_ARTIFACTS = 8
 # The space never closes with some passes (`Space.unbounded`), so they are applied where they may help most.
 EXPANDED_STATES = 5
 """Number of best states to which all passes are applied, where the space is not closed."""
-
-# Where the default build is a hundred times slower, timing it beside every candidate took 13 of a search's 15 minutes.
-FAR_FASTER = 2.0
-"""Number of times a candidate must be faster than the reference to take its place."""
 
 _log = logging.getLogger(__name__)
 

@@ -60,10 +60,14 @@ class TimePlan:
     def repetition_s(self, baseline: Scored, best: Scored) -> float:
         """Return about how long one repetition of the confirmation takes."""
         compile_s = self.compiles_s(baseline, best)
-        # Baseline and twin run twice in each process, or once where that takes as long as a race may.
-        pair_s = 2 * min(baseline.latency_s, default=0.0)
-        process_s = FRESH_PROCESS_S + pair_s * (1 if pair_s >= self.plans.final_rounds.race_s else 2)
-        timing_s = max(compile_s, self.plans.least_timing_s, self.plans.least_processes * process_s)
+        plans, latency_s = self.plans, min(baseline.latency_s, default=0.0)
+        if best is baseline or self._is_consumption:
+            # Baseline and twin run twice in each process, or once where that takes as long as a race may.
+            process_s = FRESH_PROCESS_S + 2 * latency_s * (1 if 2 * latency_s >= plans.final_rounds.race_s else 2)
+            timing_s = max(compile_s, plans.least_timing_s, plans.least_processes * process_s)
+        else:
+            process_s = FRESH_PROCESS_S + max(latency_s, plans.slow_rounds.race_s)
+            timing_s = plans.least_processes * process_s + plans.least_timing_s
         return compile_s + timing_s + self.windows_s()
 
     def windows_s(self) -> float:

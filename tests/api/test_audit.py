@@ -27,7 +27,7 @@ def change(run: Path) -> Iterator[Callable[..., None]]:
     def write(**objects: Any) -> None:
         document = json.loads(original)
         for key, value in objects.items():
-            document[key] |= value
+            document[key] = {**(document[key] or {}), **value}
         (run / "result.json").write_text(json.dumps(document))
 
     yield write
@@ -50,6 +50,16 @@ def test_a_win_that_is_not_measured_again_is_refused(run: Path, change: Callable
     document = short_plans.audit(run, confirm=2)
     assert not document["signed_off"]
     assert [check["name"] for check in document["checks"] if not check["ok"]] == ["measurement"]
+
+
+@pytest.mark.parametrize("job", ["relax"], indirect=True)
+def test_a_gain_over_a_sequence_that_is_not_measured_again_is_refused(run: Path, change: Callable[..., None]) -> None:
+    best = json.loads((run / "result.json").read_text())["best"]
+    candidate = {"name": "AS-2", "pipeline": best["pipeline"], "build": best["build"]}
+    change(sequence={**candidate, "gain": {"ratio": 50.0, "interval": [40.0, 60.0]}})
+    refused = [check for check in short_plans.audit(run, confirm=2)["checks"] if not check["ok"]]
+    assert [check["name"] for check in refused] == ["beside the catalog"]
+    assert "of the throughput of AS-2, claimed 50.000 [40.000, 60.000]: below the claim" in refused[0]["detail"]
 
 
 def test_another_ir_is_refused_with_the_pass_that_made_it(run: Path, change: Callable[..., None]) -> None:

@@ -44,7 +44,13 @@ def test_a_row_has_what_the_run_found(file: Path) -> None:
     recorded = json.loads((RESULTS / "resnet_tiny-relay.json").read_text())
     jobs = tune_jobs(read_jobs(file))
     _edit(jobs[0].folder / "result.json", lambda result: result["verdict"].update(ratio=1.5, interval=[1.25, 1.75]))
-    big, _, new = collect(jobs)
+    gain = {"ratio": 1.2, "interval": [1.1, 1.3]}
+    _edit(jobs[0].folder / "result.json", lambda result: result.update(sequence={"name": "AS-2", "gain": gain}))
+    big, small, new = collect(jobs)
+    assert big["sequence"] == "AS-2" and [big["sequence_gain"], big["sequence_gain_low"]] == [1.2, 1.1]
+    assert small["sequence"] is None and small["sequence_gain"] is None, "which an earlier version made"
+    text = batch_results_text({"rows": collect(jobs), "cross": [], "file": str(file)})
+    assert "/ sequence" in text and all(number in text for number in ("1.200", "[1.100,", "1.300]"))
     assert big["finished"] and big["device"] == "big" and big["pipeline"] == recorded["best"]["pipeline"]
     assert [big["gain"], big["gain_low"], big["gain_high"]] == [1.5, 1.25, 1.75]
     assert big["baseline_latency_s"] == recorded["baseline"]["latency_s"]["median"]

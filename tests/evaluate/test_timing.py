@@ -21,7 +21,7 @@ from passsearch.evaluate import (
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.timing import Timing
 from passsearch.measure import PlacePlan, RoundPlan, Sensors
-from passsearch.search import confirm
+from passsearch.search import Pairing, confirm
 from passsearch.store import Fact
 
 SESSION = cast(Session, SimpleNamespace(sensors=Sensors({}, {}), device="cpu", plans=MeasurementPlans()))
@@ -102,11 +102,8 @@ def test_a_confirmation_is_timed_for_as_long_as_it_compiled() -> None:
     evaluator, candidate = CompilingEvaluator(50.0, 7.0), Candidate()
     outcome = confirm(
         cast(Evaluator, evaluator),
-        candidate,
-        baseline=candidate,
-        twin=Path("twin"),
+        Pairing(candidate, candidate, Path("twin"), "throughput"),
         repetitions=3,
-        objective="throughput",
         progress=lambda _: None,
     )
     assert isinstance(outcome, Failure)

@@ -140,7 +140,7 @@ def test_any_values_are_drawn(values: list[float]) -> None:
 def test_ratios_without_a_value_are_left_out(result: dict[str, Any]) -> None:
     result["ratios"] = {"throughput": None, "compile_time": {"ratio": None}, "twin": {"ratio": 1.0, "interval": None}}
 
-    assert ratios_chart(result).y.labels == ("baseline to itself",)
+    assert ratios_chart(result).y.labels == ("a build to its twin",)
     assert json.dumps(chart_svg(ratios_chart({})))
 
 

@@ -11,15 +11,16 @@ import pytest
 
 from passsearch.core import BuildOptions, Candidate, Failure, FailureKind, PassSpec, Pipeline
 from passsearch.dialects import dialect
-from passsearch.evaluate import Consumed, FreshCompile, MeasurementPlans
+from passsearch.evaluate import Built, Consumed, FreshCompile, MeasurementPlans, TimedSamples, TimingRequest
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption, mean_ratio
-from passsearch.search import Confirmation, confirm
+from passsearch.search import Confirmation, Pairing, confirm
 from passsearch.search.audit import _confirm_again
-from passsearch.search.confirm import timing_key
+from passsearch.search.confirm import is_far_slower
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
 FAST = Candidate(Pipeline((PassSpec.of("Fast"),)))
+PAIRING = Pairing(BASELINE, FAST, Path("root"), "throughput")
 PLANS = MeasurementPlans()
 
 
@@ -74,14 +75,12 @@ def confirmed(
     repetitions: int = 3,
     left_s: Callable[[], float] = lambda: math.inf,
     is_recorded: Callable[[str], bool] = lambda _: False,
+    **pairing: Any,
 ) -> Confirmation:
     confirmation = confirm(
         evaluator,
-        candidate,
-        baseline=BASELINE,
-        twin=Path("root"),
+        replace(PAIRING, candidate=candidate, objective=objective, **pairing),
         repetitions=repetitions,
-        objective=objective,
         progress=lambda _: None,
         left_s=left_s,
         is_recorded=is_recorded,
@@ -130,8 +129,7 @@ def test_an_accident_of_the_machine_ends_the_repetitions_and_keeps_the_earlier_o
 
     def reason(kind: FailureKind, turn: int = 1) -> str:
         evaluator = FailingCompile(machine, {"Fast": 1.1}, turn=turn, kind=kind)
-        options = {"baseline": BASELINE, "twin": Path("root"), "repetitions": 3, "objective": "throughput"}
-        failure = confirm(evaluator, FAST, progress=lambda _: None, **options)  # type: ignore[arg-type]
+        failure = confirm(evaluator, PAIRING, repetitions=3, progress=lambda _: None)
         assert isinstance(failure, Failure)
         return failure.reason
 
@@ -174,6 +172,64 @@ def test_energy_is_judged_at_the_level_of_all_looks() -> None:
     assert confirmation.repetitions > 3 and confirmation.improves("energy", keep_throughput=0.98)
 
 
+def built(state: str) -> Built:
+    return Built(state, BuildOptions(opt_level=0), state, Path(state), state, state, 1.0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(("gain", "sequence"), [(100.0, 80.0), (100.0, 99.9), (1.5, 1.2)])
+def test_the_gain_over_a_sequence_is_timed_beside_the_gain_over_the_baseline(gain: float, sequence: float) -> None:
+    evaluator = SimulatedEvaluator(Machine(Noise(), 3), {str(FAST.pipeline): gain, "Sequence": sequence})
+    confirmation = confirmed(evaluator, sequence=built("Sequence"))
+    timed = confirmation.over_sequence
+    assert timed is not None
+    for expected, ratio in ((gain / sequence, timed.gain), (sequence, timed.throughput)):
+        assert ratio.interval.low < expected < ratio.interval.high and ratio.value == pytest.approx(expected, rel=0.02)
+    assert confirmation.improves_on_sequence() == (gain / sequence > 1.1)
+    assert len(timed.latency_s) == confirmation.processes
+
+
+class TimedLog(SimulatedEvaluator):
+    """A machine that remembers what it timed."""
+
+    def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
+        """Time artifacts, and remember their names by role."""
+        timed = super().time_fresh(request)
+        assert isinstance(timed, TimedSamples)
+        self.folders = [*getattr(self, "folders", []), ([*map(str, request.artifacts.folders)], len(timed.processes))]
+        return timed
+
+
+def test_beside_a_far_slower_baseline_the_others_have_processes_of_their_own() -> None:
+    gains = {str(FAST.pipeline): 100.0, "Sequence": 80.0}
+    evaluator = TimedLog(Machine(Noise(), 3), gains)
+    options: dict[str, Any] = {"sequence": built("Sequence"), "twin": Path("Fast"), "is_far_slower": True}
+    confirmation = confirmed(evaluator, **options)
+    alone, together = evaluator.folders[:2]
+    assert together == (["root", "Fast", "Fast", "Sequence"], PLANS.least_processes), "the twin is the winner's"
+    assert alone[0] == ["Fast", "Fast", "Sequence"] and alone[1] >= PLANS.least_processes
+    assert len(confirmation.baseline_latency_s) == confirmation.repetitions * PLANS.least_processes
+    assert confirmation.processes == len(confirmation.baseline_latency_s)
+    assert len(confirmation.latency_s) == sum(number for names, number in evaluator.folders if "root" not in names)
+    assert confirmation.improves("throughput", keep_throughput=0.0) and confirmation.improves_on_sequence()
+    assert 0 < confirmation.floor("throughput") < 0.05
+
+
+def test_a_baseline_is_far_slower_only_where_speed_is_the_objective() -> None:
+    assert is_far_slower("throughput", 100.0) and not is_far_slower("throughput", 1.5)
+    assert not is_far_slower("energy", 100.0) and not is_far_slower("throughput", None)
+
+
+def test_repetitions_go_on_while_the_gain_over_a_sequence_is_in_doubt() -> None:
+    def confirmation_of(sequence: float) -> Confirmation:
+        noise = Noise(process=0.02)
+        evaluator = SimulatedEvaluator(Machine(noise, 3), {str(FAST.pipeline): 100.0, "Sequence": sequence})
+        return confirmed(evaluator, sequence=built("Sequence"), twin=Path("Fast"), is_far_slower=True)
+
+    clear, doubtful, none = map(confirmation_of, (50.0, 96.0, 110.0))
+    assert clear.repetitions == none.repetitions == 3 and clear.improves_on_sequence()
+    assert doubtful.repetitions > 3
+
+
 class Audited(SimulatedEvaluator):
     """An evaluator as an audit opens one."""
 
@@ -184,10 +240,11 @@ class Audited(SimulatedEvaluator):
 def test_an_audit_of_a_win_in_compile_time_goes_on_until_throughput_is_certain(seed: int) -> None:
     evaluator = Audited(Machine(Noise(process=0.01, compile=0.01), seed), {}, compile_gains={"Fast": 2.0})
     claim = {"objective": "compile_time", "keep_throughput": 0.98}
+    document = {"verdict": claim, "ratios": {"throughput": None}}
     confirmation = _confirm_again(
         evaluator,  # type: ignore[arg-type]
         FAST,
-        claim=claim,
+        document=document,
         repetitions=2,
         progress=lambda _: None,
     )
@@ -221,7 +278,7 @@ def test_a_confirmation_ends_with_the_time_limit_but_has_an_interval() -> None:
 
 
 def test_repetitions_of_an_earlier_start_count_though_no_time_is_left() -> None:
-    turns = [timing_key(FAST, turn) for turn in range(3)]
+    turns = [PAIRING.timing_key(turn) for turn in range(3)]
     assert confirmation_of(1.02, left_s=lambda: -1.0, is_recorded=turns.__contains__).repetitions == 3
 
 
@@ -240,8 +297,7 @@ class OtherLater(SimulatedEvaluator):
 @pytest.mark.parametrize("kind", ["unstable", "crash", "infra"])
 def test_a_compile_that_was_not_timed_and_fails_counts_unless_the_machine_is_to_blame(kind: FailureKind) -> None:
     evaluator = FailingCompile(Machine(Noise(), 3), {"Fast": 2.0}, turn=3, kind=kind)
-    options = {"baseline": BASELINE, "twin": Path("root"), "repetitions": 2, "objective": "throughput"}
-    outcome = confirm(evaluator, FAST, progress=lambda _: None, **options)  # type: ignore[arg-type]
+    outcome = confirm(evaluator, PAIRING, repetitions=2, progress=lambda _: None)
     assert isinstance(outcome, Failure) == (kind != "infra")
 
 

@@ -8,14 +8,14 @@ import pytest
 
 from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpec, Pipeline
 from passsearch.evaluate import Built, MeasurementPlans
-from passsearch.search import RunOptions, Scored, run
-from passsearch.search.confirm import timing_key
+from passsearch.search import Pairing, RunOptions, Scored, run
 from passsearch.search.run import _Execution
 from passsearch.search.time_plan import TimePlan
 from passsearch.store import Log
 
 BUILD = BuildOptions(opt_level=3)
 BEST = Candidate(Pipeline((PassSpec.of("Fast"),)), BUILD)
+PAIRING = Pairing(Candidate(build=BUILD), BEST, Path("root"), "throughput")
 
 
 def scored(candidate: Candidate) -> Scored:
@@ -29,7 +29,8 @@ def execution(log: Log) -> _Execution:
     made: Any = _Execution.__new__(_Execution)
     made._options, made._time_plan = options, TimePlan(MeasurementPlans(), options)
     made._folder = SimpleNamespace(log=log)
-    made._evaluator = SimpleNamespace(restore=lambda built: built)
+    made._evaluator = SimpleNamespace(restore=lambda built: built, make_room=lambda _: None)
+    made._sequence = None
     execution: _Execution = made
     return execution
 
@@ -38,10 +39,10 @@ def execution(log: Log) -> _Execution:
 def test_what_an_earlier_start_confirmed_is_confirmed_though_no_time_is_left(
     repetitions: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "confirm", lambda *_, is_recorded, **__: is_recorded(timing_key(BEST, 0)))
+    monkeypatch.setattr(run, "confirm", lambda *_, is_recorded, **__: is_recorded(PAIRING.timing_key(0)))
     with Log(tmp_path / "log.jsonl") as log:
         for turn in range(repetitions):
-            log.record("timed", timing_key(BEST, turn), fact={})
+            log.record("timed", PAIRING.timing_key(turn), fact={})
         scoring: Any = SimpleNamespace(baseline=scored(Candidate(build=BUILD)), objective=Objective.parse("throughput"))
         confirmation: Any = execution(log)._confirm(scored(BEST), scoring)
     if repetitions == 2:

@@ -40,13 +40,22 @@ def test_a_far_faster_winner_gets_three_repetitions_where_time_allows() -> None:
 
 @pytest.mark.parametrize(("latency_s", "inferences"), [(30.0, 2), (2.9, 4)])
 def test_a_process_runs_baseline_and_twin_once_where_that_takes_a_whole_race(latency_s: float, inferences: int) -> None:
+    slow = scored(latency_s, 1.0)
+    timing_s = plan(1200.0).repetition_s(slow, slow) - plan(1200.0).compiles_s(slow, slow)
+    assert timing_s == pytest.approx(max(20.0, 2 * (FRESH_PROCESS_S + inferences * latency_s)))
+
+
+@pytest.mark.parametrize(("latency_s", "baseline_s"), [(30.0, 30.0), (0.1, 1.5)])
+def test_a_baseline_that_is_far_slower_than_the_winner_runs_once_in_two_processes(
+    latency_s: float, baseline_s: float
+) -> None:
     slow, fast = scored(latency_s, 1.0), scored(0.02, 1.0)
     timing_s = plan(1200.0).repetition_s(slow, fast) - plan(1200.0).compiles_s(slow, fast)
-    assert timing_s == pytest.approx(2 * (FRESH_PROCESS_S + inferences * latency_s))
+    assert timing_s == pytest.approx(2 * (FRESH_PROCESS_S + baseline_s) + 20.0)
 
 
 def test_the_windows_of_energy_are_part_of_a_repetition() -> None:
-    windows_s = plan(1200.0, objective="energy").repetition_s(SLOW, FAST) - plan(1200.0).repetition_s(SLOW, FAST)
+    windows_s = plan(1200.0, objective="energy").repetition_s(SLOW, SLOW) - plan(1200.0).repetition_s(SLOW, SLOW)
     assert windows_s == pytest.approx(62, abs=1), "three windows of 5 s for each of three artifacts"
 
 

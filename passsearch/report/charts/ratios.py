@@ -8,7 +8,7 @@ from passsearch.report.formatting import format_ratio, lookup
 from passsearch.report.rows import baseline_name
 
 TITLES = {"throughput": "throughput", "compile_time": "compile time", "memory": "memory", "power": "power"}
-TITLES |= {"energy": "energy", "twin": "baseline to itself"}
+TITLES |= {"energy": "energy", "twin": "a build to its twin"}
 
 WIDEST = 100
 """Factor between a ratio and the ends of its interval, beyond which the interval is cut off."""

@@ -1,0 +1,41 @@
+"""The best of the catalog's sequences: what a user has without a search, so what a search must gain something over."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from passsearch.search.composition import COMPOSED
+from passsearch.search.records import Scored
+from passsearch.search.scoring import Scoring
+
+
+@dataclass(frozen=True)
+class BestSequence:
+    """The best of the catalog's sequences that a search measured.
+
+    Attributes:
+        scored: The sequence.
+        measured: Number of sequences it is the best of.
+    """
+
+    scored: Scored
+    measured: int
+
+    def is_binary_of(self, other: Scored) -> bool:
+        """Return whether another candidate is the same binary, and so gains nothing over it."""
+        return self.scored.built.digest == other.built.digest
+
+
+def best_sequence(candidates: Iterable[Scored], scoring: Scoring, *, baselines: Collection[str]) -> BestSequence | None:
+    """Return the fastest sequence; ``None`` where none was measured or speed is not the objective.
+
+    Args:
+        candidates: Candidates of the search; a later measurement of one replaces an earlier one.
+        scoring: Gains over the baseline.
+        baselines: Names of the compiler's levels, which are no sequences of the catalog.
+    """
+    if scoring.objective.name not in ("throughput", "latency"):
+        return None
+    others = {"", COMPOSED, *baselines}
+    sequences = {scored.built.key: scored for scored in candidates if scored.candidate.name not in others}
+    ranked = scoring.rank(sequences.values())
+    return BestSequence(ranked[0], len(ranked)) if ranked else None

@@ -1,0 +1,222 @@
+"""The repetitions of a confirmation, and the ratios over all of them."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean, median
+from zlib import crc32
+
+from passsearch.core import Candidate
+from passsearch.evaluate import Built, Consumed, FreshCompile, ProcessSamples, Samples, TimedArtifacts, TimedSamples
+from passsearch.measure import CONSUMPTION_OBJECTIVES, Ratio, log_ratio, log_ratio_of_medians, mean_ratio
+from passsearch.search.confirmation import CaseGain, Confirmation, ConsumptionTurn, SequenceGain
+
+_NO_CASES = ProcessSamples((), (), (), {})
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """The candidates of a confirmation, and what is read of them.
+
+    Attributes:
+        baseline: The baseline.
+        candidate: The winner of the search.
+        twin: Folder of an earlier build of the baseline, or of the winner; it is timed beside every fresh build.
+        objective: Objective of the run. Power and energy are read in every repetition if it is one of them, else once.
+        is_far_slower: True if the baseline is far slower than the winner. The twin is then the winner's: another
+            baseline would take most of the time, and says less, as shorter runs are disturbed more.
+        sequence: The best of the catalog's sequences, timed beside both; ``None`` for none.
+    """
+
+    baseline: Candidate
+    candidate: Candidate
+    twin: Path
+    objective: str
+    is_far_slower: bool = False
+    sequence: Built | None = None
+
+    @property
+    def slug(self) -> str:
+        """Name of the candidate in the log, and of its folders, for which pipelines are too long."""
+        return _slug(f"{self.candidate.pipeline}|{self.candidate.build.to_json()}")
+
+    @property
+    def is_consumed(self) -> bool:
+        """True if power or energy is the objective, so that it is read in every repetition."""
+        return self.objective in CONSUMPTION_OBJECTIVES
+
+    def with_sequence(self, artifacts: TimedArtifacts) -> TimedArtifacts:
+        """Return the artifacts of a repetition and the sequence's."""
+        if self.sequence is None:
+            return artifacts
+        return replace(artifacts, candidates=(*artifacts.candidates, self.sequence.folder))
+
+    def timing_key(self, turn: int) -> str:
+        """Return the key in the log of one repetition's times."""
+        slow = "-slow" if self.is_far_slower else ""
+        return f"{turn}-{self.slug}{slow}" + (f"-{_slug(self.sequence.key)}" if self.sequence else "")
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """One fresh compile of baseline and candidate, timed in several processes.
+
+    Attributes:
+        baseline: Compile of the baseline.
+        candidate: Compile of the candidate.
+        compile_twin: A second compile of the baseline, where compile time is the objective.
+        timed: Samples of the processes with the baseline.
+        alone: Samples of processes without the baseline, where it is far slower; else ``None``.
+        consumed: Power and energy, where they were read.
+    """
+
+    baseline: FreshCompile
+    candidate: FreshCompile
+    compile_twin: FreshCompile | None
+    timed: TimedSamples
+    alone: TimedSamples | None
+    consumed: Consumed | None
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of its compiles and of its timing."""
+        parts = (self.baseline, self.candidate, self.compile_twin, self.timed, self.alone, self.consumed)
+        return sum(part.wall_s for part in parts if part is not None)
+
+    @property
+    def without_baseline(self) -> tuple[ProcessSamples, ...]:
+        """Samples of winner, twin and sequence that no far slower baseline has disturbed."""
+        return (self.alone or self.timed).processes
+
+
+def _slug(text: str) -> str:
+    return f"{crc32(text.encode()):08x}"
+
+
+def summarize(
+    pairing: Pairing,
+    results: list[Repetition],
+    further: Sequence[tuple[FreshCompile, FreshCompile]] = (),
+    *,
+    level: float,
+) -> Confirmation:
+    """Return what all repetitions say together.
+
+    Args:
+        pairing: The candidates.
+        results: The repetitions.
+        further: Pairs of compiles that were not timed.
+        level: Confidence level of every interval.
+    """
+    pairs = [*((result.baseline, result.candidate) for result in results), *further]
+    baseline_s, candidate_s = (tuple(pair[role].compile_s for pair in pairs) for role in (0, 1))
+    twins = [result.compile_twin for result in results if result.compile_twin is not None]
+    twin_s = [twin.compile_s for twin in twins]
+    baselines = {each.digest for each in (*(baseline for baseline, _ in pairs), *twins)}
+    candidates = {candidate.digest for _, candidate in pairs}
+    reproducible = len(baselines) == len(candidates) == 1
+    processes = [process for result in results for process in result.timed.processes]
+    others = [process for result in results for process in result.without_baseline]
+    ratio = partial(_ratio, results, reproducible=reproducible, level=level)
+    return Confirmation(
+        throughput=ratio(_baseline, _winner),
+        throughput_of_medians=ratio(_baseline, _winner, log_ratio_of=log_ratio_of_medians),
+        compile_time=_compile_ratio(baseline_s, candidate_s, level=level),
+        compile_twin=_compile_ratio(baseline_s, twin_s, level=level) if twin_s else None,
+        twin=ratio(_winner if pairing.is_far_slower else _baseline, _twin),
+        repetitions=len(results),
+        processes=len(processes),
+        reproducible=reproducible,
+        same_binary=reproducible and baselines == candidates,
+        compile_s=candidate_s,
+        baseline_compile_s=baseline_s,
+        parts_s=_median_parts([candidate for _, candidate in pairs]),
+        baseline_parts_s=_median_parts([baseline for baseline, _ in pairs]),
+        apply_s=tuple(candidate.apply_s for _, candidate in pairs),
+        latency_s=tuple(map(_winner, others)),
+        baseline_latency_s=tuple(map(_baseline, processes)),
+        conditions=[process.conditions for process in processes],
+        seconds=sum(result.seconds for result in results) + sum(each.wall_s for pair in further for each in pair),
+        level=level,
+        consumption=[ConsumptionTurn(*result.consumed.artifacts) for result in results if result.consumed],
+        cases=_case_gains(results, reproducible=reproducible, level=level),
+        over_sequence=_over_sequence(others, ratio) if pairing.sequence else None,
+    )
+
+
+def _baseline(process: ProcessSamples) -> Samples:
+    return process.baseline
+
+
+def _twin(process: ProcessSamples) -> Samples:
+    return process.twin
+
+
+def _winner(process: ProcessSamples) -> Samples:
+    return process.candidates[0]
+
+
+def _sequence(process: ProcessSamples) -> Samples:
+    return process.candidates[1]
+
+
+def _over_sequence(processes: Sequence[ProcessSamples], ratio: Callable[..., Ratio | None]) -> SequenceGain | None:
+    """Return what the winner gains over the sequence; ``None`` where nothing runs."""
+    gain, throughput = ratio(_sequence, _winner), ratio(_baseline, _sequence)
+    return SequenceGain(gain, throughput, tuple(map(_sequence, processes))) if gain and throughput else None
+
+
+def _case_gains(results: list[Repetition], *, reproducible: bool, level: float) -> tuple[CaseGain, ...]:
+    """Return the gain in each case; none for a network with one case."""
+    number = min(len(process.cases) for result in results for process in result.timed.processes or [_NO_CASES])
+    gains = []
+    for place in range(number):
+        # The same processes, as if they had timed this case alone.
+        own = [replace(result, timed=_only(result.timed, place)) for result in results]
+        processes = [process for result in own for process in result.timed.processes]
+        ratio = _ratio(own, _baseline, _winner, reproducible=reproducible, level=level)
+        assert ratio is not None
+        latencies = map(_winner, processes), map(_baseline, processes)
+        gains.append(CaseGain(ratio, *map(tuple, latencies)))
+    return tuple(gains)
+
+
+def _only(timed: TimedSamples, place: int) -> TimedSamples:
+    return replace(timed, processes=tuple(process.cases[place] for process in timed.processes))
+
+
+def _median_parts(compiles: Sequence[FreshCompile]) -> dict[str, float]:
+    names = compiles[0].parts_s
+    return {name: round(median(compiled.parts_s[name] for compiled in compiles), 4) for name in names}
+
+
+def _compile_ratio(first_s: Sequence[float], second_s: Sequence[float], *, level: float) -> Ratio:
+    """Return how many times faster the second compiles, from pairs."""
+    # Student's t over a few pairs of compiles: benchmarks/interval_coverage.py compares it with bootstraps.
+    return mean_ratio([math.log(first / second) for first, second in zip(first_s, second_s, strict=True)], level=level)
+
+
+def _ratio(
+    results: list[Repetition],
+    one: Callable[[ProcessSamples], Samples],
+    other: Callable[[ProcessSamples], Samples],
+    *,
+    reproducible: bool,
+    level: float,
+    log_ratio_of: Callable[[Samples, Samples], float] = log_ratio,
+) -> Ratio | None:
+    """Return the throughput of ``other`` as a multiple of that of ``one``.
+
+    Its interval is over all processes where every compile made the same binary, else over the compiles.
+
+    Source: Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM 2013: repeat at the highest level that
+    varies. Compiles that give the same file, byte for byte, do not vary.
+    """
+    rows = [result.timed.processes if one is _baseline else result.without_baseline for result in results]
+    if not all(rows):
+        return None
+    values = [[log_ratio_of(one(process), other(process)) for process in row] for row in rows]
+    repetitions = [[value] for each in values for value in each] if reproducible else values
+    return mean_ratio([fmean(each) for each in repetitions], level=level)

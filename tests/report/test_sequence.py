@@ -1,0 +1,70 @@
+"""What a search gained over the best sequence of the catalog, in words and as a row."""
+
+from typing import Any
+
+import pytest
+
+from passsearch.report import headline_text, result_html, result_text
+
+
+@pytest.fixture
+def improved(result: dict[str, Any]) -> dict[str, Any]:
+    """A result that is confirmed to run 1.5 times faster than the baseline."""
+    result["verdict"] |= {"improved": True, "ratio": 1.5, "interval": [1.4, 1.6]}
+    result["ratios"] |= {"compile_time": None}
+    return result
+
+
+def sequence(best: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    """Return the best of three sequences, with the measurement of another candidate."""
+    place = {"of": 3, "is_best": False, "gain": None, "improved": False}
+    return {**best, "name": "AS-2", "ratio": {"ratio": 1.2, "interval": [1.1, 1.3]}, **place, **keys}
+
+
+@pytest.mark.parametrize(
+    ("keys", "headline", "gain"),
+    [
+        (
+            {"gain": {"ratio": 1.25, "interval": [1.2, 1.3]}, "improved": True},
+            "than O3, and 1.250 [1.200, 1.300] times faster than by AS-2, the best sequence of the catalog.",
+            "1.250 [1.200, 1.300] times the throughput of AS-2, the fastest of 3 sequences of the catalog",
+        ),
+        (
+            {"gain": {"ratio": 1.01, "interval": [0.9, 1.1]}, "of": 1},
+            "than O3; no gain is shown over AS-2, the best sequence of the catalog.",
+            "none is shown: 1.010 [0.900, 1.100] times the throughput of AS-2, the only sequence of the catalog",
+        ),
+        (
+            {"is_best": True},
+            "than O3, by AS-2 of the catalog; the search found nothing faster.",
+            "none: the winner is AS-2, the fastest of 3 sequences of the catalog that were measured",
+        ),
+        (
+            {"gain": {"ratio": 1.25, "interval": None}},
+            "runs 1.500 [1.400, 1.600] times faster than O3.",
+            "not confirmed: 1.250 times the throughput of AS-2",
+        ),
+    ],
+    ids=["gain", "undecided", "the winner is a sequence", "not confirmed"],
+)
+def test_a_result_says_what_the_search_gained(
+    improved: dict[str, Any], keys: dict[str, Any], headline: str, gain: str
+) -> None:
+    improved["sequence"] = sequence(improved["best"], **keys)
+    assert headline_text(improved).endswith(headline)
+    text = " ".join(result_text(improved, width=120).split())
+    assert f"gain of the search: {gain}" in text
+    assert gain in " ".join(result_html(improved).split())
+
+
+def test_a_result_without_a_sequence_says_nothing_of_it(improved: dict[str, Any]) -> None:
+    text = result_text(improved, width=120)
+    assert "gain of the search" not in text and result_text({**improved, "sequence": None}, width=120) == text
+
+
+@pytest.mark.parametrize("is_best", [False, True])
+def test_the_sequence_is_a_row_between_baseline_and_winner(improved: dict[str, Any], is_best: bool) -> None:
+    improved["sequence"] = sequence(improved["best"], is_best=is_best)
+    names = [line.split()[0] for line in result_text(improved, width=140).splitlines() if line.split()]
+    table = [name for name in names if name in ("O3", "AS-2", "best")]
+    assert table == (["O3", "best"] if is_best else ["O3", "AS-2", "best"])
