@@ -55,14 +55,15 @@ def search_once(seed: int, *, gain: float, noise: float, objective: str = SPEED)
         progress=lambda *_: None,
     )
     search.run()
-    assert search.scoring is not None and search.reference is not None
-    finalists = shortlist(evaluator, search.scoring, search.ranked(), reference=search.reference)
+    evaluation = search.evaluation
+    assert evaluation.scoring is not None and evaluation.reference is not None
+    finalists = shortlist(evaluator, evaluation.scoring, evaluation.ranked(), reference=evaluation.reference)
     if not finalists:
         return False  # the baseline stays: no candidate kept enough throughput on the shortlist
     best = finalists[0]
     confirmation = confirm(
         evaluator,
-        Pairing(BASELINE, best.candidate, search.scoring.baseline.built.folder, objective),
+        Pairing(BASELINE, best.candidate, evaluation.scoring.baseline.built.folder, objective),
         repetitions=REPETITIONS,
         progress=lambda _: None,
         keep_throughput=KEEP_THROUGHPUT,

@@ -83,6 +83,7 @@ def ratio_table(documents: list[dict[str, Any]]) -> str:
     heads = (
         "network",
         f"throughput / {baseline}",
+        "throughput / best sequence",
         "same binary",
         "twin",
         f"{baseline} / compile time",
@@ -100,6 +101,7 @@ def ratio_table(documents: list[dict[str, Any]]) -> str:
         cells = [
             document["model"]["name"],
             span(ratios["throughput"]) + (" improved" if verdict["improved"] else ""),
+            over_sequence(document),
             "yes" if verdict["same_binary"] else "no",
             span(ratios["twin"]),
             span(ratios["compile_time"]),
@@ -111,6 +113,16 @@ def ratio_table(documents: list[dict[str, Any]]) -> str:
         ]
         rows.append(cells)
     return markdown(heads, rows)
+
+
+def over_sequence(document: Mapping[str, Any]) -> str:
+    """Return the winner's throughput over that of the fastest sequence of the catalog."""
+    sequence = document.get("sequence")
+    if not sequence:
+        return "not recorded"
+    if sequence["is_best"]:
+        return f"it is `{sequence['name']}`"
+    return f"{span(sequence['gain'])} over `{sequence['name']}`" + (" improved" if sequence["improved"] else "")
 
 
 def found_by(document: Mapping[str, Any]) -> str:

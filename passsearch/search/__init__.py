@@ -8,6 +8,7 @@ from passsearch.search.comparison_records import CACHES, CF22, PAIRED, PROTOCOLS
 from passsearch.search.confirm import confirm, require_repetitions
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, toolchain_document
+from passsearch.search.evaluation import BaselineFailed
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import (
     NetworkAnalysis,
@@ -21,12 +22,13 @@ from passsearch.search.pass_selection import (
 from passsearch.search.profiling import profile_candidates
 from passsearch.search.records import Scored, SearchOutcome, Tally
 from passsearch.search.repetition import Pairing
-from passsearch.search.run import Progress, Run, session_settings
+from passsearch.search.run import Progress, Run
 from passsearch.search.schedule_learning import learn_schedules
 from passsearch.search.scoring import Scoring
+from passsearch.search.session_settings import session_settings
 from passsearch.search.shortlist import shortlist
 from passsearch.search.space import BUILDS, Space
-from passsearch.search.study import BaselineFailed, Search
+from passsearch.search.study import Search
 
 __all__ = [
     "BUILDS",

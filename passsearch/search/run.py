@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 from zlib import crc32
@@ -13,21 +13,22 @@ from zlib import crc32
 from passsearch.catalog import require_searchable
 from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
-from passsearch.evaluate import DEVIATION, MeasurementPlans, Session, WorkerEvaluator, dialect_digest
-from passsearch.frontends import simplifier_version
+from passsearch.evaluate import DEVIATION, Session, WorkerEvaluator
 from passsearch.search.best_sequence import BestSequence, best_sequence
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
 from passsearch.search.confirm import LEAST_REPETITIONS, confirm, is_far_slower, require_repetitions
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, result_document
+from passsearch.search.evaluation import BaselineFailed
 from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import NetworkAnalysis, analyze_network, baselines, first_trials
 from passsearch.search.records import TIME_LIMIT, Scored
 from passsearch.search.repetition import Pairing
 from passsearch.search.samplers import require_strategy
 from passsearch.search.scoring import Scoring
+from passsearch.search.session_settings import session_settings
 from passsearch.search.shortlist import shortlist
-from passsearch.search.study import BaselineFailed, Search
+from passsearch.search.study import Search
 from passsearch.search.time_plan import TimePlan, duration
 from passsearch.store import LIMIT_KEYS, RunFolder, open_fact_cache, read_result
 
@@ -37,9 +38,6 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 In a search the step is a ``passsearch.core.Step``, which is a text with the time limit and the best candidate so far.
 """
 
-LOG_VERSION = 8
-"""Grows when facts of the log change their meaning; a run of an earlier version cannot be continued."""
-
 OVERTIME = 0.1
 """A confirmation starts only if the compiles of its first two repetitions exceed the time limit by no more than this
 share of it."""
@@ -48,49 +46,6 @@ REPRODUCERS = 3
 """Largest number of reproducers in a run folder; each holds the network's constants twice."""
 
 _log = logging.getLogger(__name__)
-
-
-def session_settings(session: Session) -> dict[str, Json]:
-    """Return all that decides what is measured of a candidate; facts of a folder with other settings do not hold."""
-    model = session.model
-    return {
-        **_exceptional_settings(session),
-        "log_version": LOG_VERSION,
-        "model": model.sha256,
-        "inputs": model.to_request()["inputs"],
-        "batch": model.batch,
-        "dialect_code": dialect_digest(session.toolchain.dialect),
-        "catalogs": session.catalogs_sha256,
-        "threads": session.threads,
-        "device": _device_kind(session),
-        "target": session.target,
-        "toolchain": session.toolchain.name,
-        "tvm_version": session.toolchain.tvm_version,
-        "tvm_commit": session.toolchain.tvm_commit,
-        "tolerance": session.tolerance,
-    }
-
-
-def _exceptional_settings(session: Session) -> dict[str, Json]:
-    """Return the settings that are written only where they differ from the usual."""
-    # Only then, so that runs from before these settings existed can be continued. A run where nothing could be timed
-    # cannot be continued where something can; its key has the name that recorded runs use.
-    settings: dict[str, Json] = {"idle": True} if session.cannot_run_reason else {}
-    model = session.model
-    # It decides which network a compiler gets, so states of one version are not those of another.
-    settings |= {"onnxscript": simplifier_version()} if model.format == "onnx" else {}
-    settings |= {"function": model.function} if model.function else {}
-    settings |= {"cases": "; ".join(map(str, model.cases))} if model.cases else {}
-    if session.plans != MeasurementPlans():
-        settings["plans"] = repr(asdict(session.plans))
-    return settings
-
-
-def _device_kind(session: Session) -> dict[str, Json]:
-    """Return what two devices of one kind have in common: a run may go on, on another node with the same card."""
-    device = session.sensors.device
-    keys = ("name", "cores") if session.device_kind == "cpu" else ("name", "memory_bytes")
-    return {key: device[key] for key in keys if key in device}
 
 
 @dataclass(frozen=True)
@@ -190,13 +145,14 @@ class _Execution:
         requested = run.options.requested_passes
         self._analysis = analyze_network(run.session, evaluator.network.summary, requested_passes=requested)
         self._search = self._make_search(self._analysis)
+        self._evaluation = self._search.evaluation
 
     def execute(self) -> Document:
         best, confirmation, interrupted = self._find_best()
-        if best is None or self._search.scoring is None:
+        if best is None or self._evaluation.scoring is None:
             # The command line reports an interruption; a result without a baseline would compare with nothing.
             raise KeyboardInterrupt
-        document = self._document(self._search.scoring, best, confirmation=confirmation, interrupted=interrupted)
+        document = self._document(self._evaluation.scoring, best, confirmation=confirmation, interrupted=interrupted)
         if interrupted:
             # A finished result of an earlier start is worth more than an interrupted one.
             if not self._has_finished():
@@ -210,7 +166,7 @@ class _Execution:
         document["reproducers"] = self._reproducers(document)
         self._folder.write_result(document)
         # A continued run makes the others again where it needs them.
-        self._evaluator.keep_only([self._search.scoring.baseline.built, best.built])
+        self._evaluator.keep_only([self._evaluation.scoring.baseline.built, best.built])
         return document
 
     def _has_finished(self) -> bool:
@@ -299,14 +255,14 @@ class _Execution:
 
     def _detail(self) -> str:
         """Return the best candidate so far, the number of IRs, and the failures by kind."""
-        search, states = self._search, self._evaluator.graph.states
+        states = self._evaluator.graph.states
         parts = [f"{states} IRs"] if states > 1 else []
-        best = next(iter(search.ranked()), None) if search.scoring else None
-        if best is not None and search.scoring is not None:
-            objective = search.scoring.objective
-            gain = search.scoring.gain(objective, best)
+        best = next(iter(self._evaluation.ranked()), None) if self._evaluation.scoring else None
+        if best is not None and self._evaluation.scoring is not None:
+            objective = self._evaluation.scoring.objective
+            gain = self._evaluation.scoring.gain(objective, best)
             parts.insert(0, f"best {objective.name.replace('_', ' ')} {gain:.2f} times the baseline's, not confirmed")
-        kinds = Counter(failure.kind for _, failure in search.tally.failures)
+        kinds = Counter(failure.kind for _, failure in self._evaluation.tally.failures)
         parts += ["failed: " + ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())] if kinds else []
         return "; ".join(parts)
 
@@ -319,15 +275,20 @@ class _Execution:
                 self._note(f"warning: {few} fresh compiles leave intervals wide; {usual} are usual (--confirm {usual})")
             self._report("measuring the baselines", 0)
             search.run()
-            assert search.scoring is not None
-            self._report("measuring the shortlist side by side", search.tally.evaluated)
-            assert search.reference is not None
-            finalists = shortlist(self._evaluator, search.scoring, search.ranked(), reference=search.reference)
+            assert self._evaluation.scoring is not None
+            self._report("measuring the shortlist side by side", self._evaluation.tally.evaluated)
+            assert self._evaluation.reference is not None
+            finalists = shortlist(
+                self._evaluator,
+                self._evaluation.scoring,
+                self._evaluation.ranked(),
+                reference=self._evaluation.reference,
+            )
             if not finalists:
                 _log.info("no candidate is left beside the baseline")
-                return search.scoring.baseline, self._unsearched(), False
+                return self._evaluation.scoring.baseline, self._unsearched(), False
             self._sequence = self._best_sequence(finalists)
-            return finalists[0], self._confirm(finalists[0], search.scoring), False
+            return finalists[0], self._confirm(finalists[0], self._evaluation.scoring), False
         except BaselineFailed as error:
             detail = f"{error.failure.kind} in {error.failure.stage}: {error.failure.reason}"
             if error.failure.kind in ("infra", "oom"):
@@ -340,18 +301,22 @@ class _Execution:
                 f"output is in `{self._folder.artifacts / 'workers.log'}`."
             ) from error
         except KeyboardInterrupt:
-            best = next(iter(search.ranked()), search.scoring.baseline) if search.scoring else None
+            best = (
+                next(iter(self._evaluation.ranked()), self._evaluation.scoring.baseline)
+                if self._evaluation.scoring
+                else None
+            )
             return best, None, True
 
     def _best_sequence(self, finalists: Sequence[Scored]) -> BestSequence | None:
-        scoring = self._search.scoring
+        scoring = self._evaluation.scoring
         assert scoring is not None
         names = [candidate.name for candidate in baselines(self._session, self._analysis)]
-        return best_sequence([*self._search.ranked(), *finalists], scoring, baselines=names)
+        return best_sequence([*self._evaluation.ranked(), *finalists], scoring, baselines=names)
 
     def _unsearched(self) -> Failure | None:
         """Return that the time limit left no time to measure a candidate; ``None`` if some were measured."""
-        if self._search.tally.evaluated or self._search.outcome.coverage.ended != TIME_LIMIT:
+        if self._evaluation.tally.evaluated or self._search.outcome.coverage.ended != TIME_LIMIT:
             return None
         reason = "the time limit ended before a candidate was measured; the same command with more time continues"
         return Failure("timeout", "measure", "", reason)
@@ -376,7 +341,7 @@ class _Execution:
             self._evaluator,
             pairing,
             repetitions=self._options.repetitions,
-            progress=lambda text: self._report(text, self._search.tally.evaluated),
+            progress=lambda text: self._report(text, self._evaluation.tally.evaluated),
             keep_throughput=self._options.keep_throughput,
             left_s=self._left_s,
             is_recorded=is_recorded,
@@ -413,7 +378,7 @@ class _Execution:
 
     def _faulty_passes(self) -> list[FaultyPasses]:
         faulty: list[FaultyPasses] = []
-        for candidate, failure in self._search.tally.failures:
+        for candidate, failure in self._evaluation.tally.failures:
             steps = set(candidate.pipeline.passes)
             # A pipeline that contains all passes of an earlier finding most likely fails for the same reason.
             explained = any(steps >= set(earlier.steps) for earlier in faulty)

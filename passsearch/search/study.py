@@ -3,21 +3,18 @@
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import optuna
 
-from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
-from passsearch.evaluate import EdgeKey, Evaluator, Exploration, Explorer, KernelProfiler, Limits
-from passsearch.search.candidate_measurement import FAR_SLOWER, LEAST_LONG_S, measure_candidate
+from passsearch.core import Candidate, Failure, Pipeline
+from passsearch.evaluate import Evaluator, Exploration, Explorer, KernelProfiler, Limits
 from passsearch.search.composition import COMPOSED, Composer, decides_kernels
 from passsearch.search.composition_records import Composition
+from passsearch.search.evaluation import Evaluation
 from passsearch.search.graph_space import GraphSpace
 from passsearch.search.options import RunOptions
-from passsearch.search.records import TIME_LIMIT, Reference, Scored, SearchOutcome, SpaceCoverage, Tally
+from passsearch.search.records import TIME_LIMIT, Scored, SearchOutcome, SpaceCoverage, Tally
 from passsearch.search.samplers import Strategy, make_strategy
-from passsearch.search.scoring import FAR_FASTER, Scoring
-from passsearch.search.shortlist import SHORTLIST
 from passsearch.search.space import Space
 from passsearch.search.variants import variants
 
@@ -25,11 +22,6 @@ from passsearch.search.variants import variants
 # ResNet-18, 53 were duplicates and 16 failed.
 PATIENCE = 150
 """Number of sequences in a row that lead to nothing new before a search ends."""
-
-# More than the shortlist has, because several artifacts may be one binary. Few, because one artifact can be as large as
-# the network's parameters.
-KEPT_ARTIFACTS = 8
-"""Number of artifacts that stay on disk for the shortlist."""
 
 # The space never closes with some passes (`Space.unbounded`), so they are applied where they may help most.
 EXPANDED_STATES = 5
@@ -42,10 +34,8 @@ class Search:
     """One search over one evaluator. ``run`` may be interrupted; ``outcome`` then holds everything evaluated so far.
 
     Attributes:
-        scored: Evaluated candidates and baselines by key of the build.
-        tally: Counts.
-        scoring: Gains over the baseline; ``None`` until the baseline is measured.
-        reference: The artifact beside which candidates are timed; ``None`` until the baseline is built.
+        evaluation: The candidates that were evaluated.
+        composition: The pipeline composed of decisions on regions and kernels; see ``SearchOutcome``.
         phase: What the search does now, in words.
     """
 
@@ -91,16 +81,9 @@ class Search:
         self._limit_s, self._explore_s, self._compilers = limit_s, explore_s, compilers
         self._profiler = profiler
         self._ends_s = math.inf
-        self.tally = Tally()
-        self.scored: dict[str, Scored] = {}
-        self.scoring: Scoring | None = None
-        self.reference: Reference | None = None
+        self.evaluation = Evaluation(evaluator, options, progress=progress, on_reference=self._plan_end)
         self.composition: Composition | Failure | None = None
         self.phase = "searching"
-        self._outcomes: dict[str, Scored | Failure] = {}  # by state and build
-        self._counted_edges: set[EdgeKey] = set()  # failed edges that some candidate ran into
-        self._explored_edges: set[EdgeKey] = set()  # failed edges that exploration found: they cost no trial
-        self._listed_failures: set[tuple[str, str]] = set()  # pass and kind
         self._variants: dict[str, Iterator[Pipeline]] = {}  # not tried yet, by the pipeline they are variants of
         self._sampler, self._ended = options.sampler, "interrupted"
 
@@ -110,7 +93,8 @@ class Search:
         Raises:
             BaselineFailed: There is nothing to compare with.
         """
-        evaluated: list[tuple[Candidate, Scored | Failure]] = [(self._default, self._measure_baseline())]
+        evaluated: list[tuple[Candidate, Scored | Failure]] = []
+        evaluated.append((self._default, self.evaluation.measure_baseline(self._default)))
         evaluated += self._evaluate_sequences()
         evaluated += self._evaluate_composed()
         evaluated += self._evaluate_sequences()
@@ -126,15 +110,17 @@ class Search:
         study = optuna.create_study(directions=["maximize"] * len(self._options.objectives), sampler=strategy.sampler)
         for candidate, outcome in evaluated:
             self._add_trial(study, strategy, candidate=candidate, outcome=outcome)
-        _log.info("sampling by %s, %d candidates evaluated so far", strategy.name, self.tally.evaluated)
+        _log.info("sampling by %s, %d candidates evaluated so far", strategy.name, self.evaluation.tally.evaluated)
         self._optimise(study, strategy)
-        _log.info("the search ends: %s; %d candidates evaluated", self._ended, self.tally.evaluated)
-        self._list_exploration_failures()  # again: the neighbours of the best states were explored meanwhile
+        _log.info("the search ends: %s; %d candidates evaluated", self._ended, self.evaluation.tally.evaluated)
+        # Again, because the neighbours of the best states were explored meanwhile.
+        self.evaluation.list_failures(self._space.steps)
 
     @property
     def outcome(self) -> SearchOutcome:
         """The result so far; the baseline must be measured."""
-        assert self.scoring is not None
+        evaluation = self.evaluation
+        assert evaluation.scoring is not None
         graph, requested = self._evaluator.graph, self._options.requested_passes
         coverage = SpaceCoverage(
             states=graph.states,
@@ -146,14 +132,17 @@ class Search:
             idle=tuple(sorted(graph.idle_passes(), key=lambda name: name not in requested)),
             untried=tuple(name for name in requested if name not in graph.tried_passes()),
         )
-        unsteady = frozenset(key for key, scored in self.scored.items() if not self._is_deterministic(scored))
-        return SearchOutcome(self.scoring.baseline, self.scored, self.tally, coverage, self.composition, unsteady)
-
-    def ranked(self) -> list[Scored]:
-        """Return the admissible candidates whose pipelines still lead to a state, the best first."""
-        # A pass may be found nondeterministic after candidates with it were evaluated.
-        assert self.scoring is not None
-        return self.scoring.rank(scored for scored in self.scored.values() if self._is_deterministic(scored))
+        unsteady = frozenset(
+            key for key, scored in evaluation.scored.items() if not evaluation.is_deterministic(scored)
+        )
+        return SearchOutcome(
+            evaluation.scoring.baseline,
+            evaluation.scored,
+            evaluation.tally,
+            coverage,
+            self.composition,
+            unsteady,
+        )
 
     def _strategy(self) -> Strategy:
         graph = GraphSpace(
@@ -166,20 +155,10 @@ class Search:
         number, seed = len(self._options.objectives), self._options.seed
         return make_strategy(self._options.sampler, self._space, graph=graph, seed=seed, objectives=number)
 
-    def _measure_baseline(self) -> Scored:
-        built = self._evaluator.build(self._evaluator.graph.root, self._default)
-        if isinstance(built, Failure):
-            raise BaselineFailed(built)
-        self._baseline, self.reference = built, Reference(built)
-        outcome = self._evaluate(self._default, is_baseline=True)
-        if isinstance(outcome, Failure):
-            raise BaselineFailed(outcome)
-        return outcome
-
     def _begin(self, phase: str) -> None:
         """Tell the user what the search does from now on."""
         self.phase = phase
-        self._progress(self.tally, None)
+        self._progress(self.evaluation.tally, None)
 
     def _evaluate_sequences(self) -> list[tuple[Candidate, Scored | Failure]]:
         """Evaluate the named sequences until the search is over.
@@ -192,7 +171,9 @@ class Search:
         evaluated: list[tuple[Candidate, Scored | Failure]] = []
         begun_s = self._elapsed_s()
         while self._first:
-            is_first_turn = not self.tally.proposed and self._elapsed_s() < (self._options.timeout_s or 0.0) / 2
+            is_first_turn = (
+                not self.evaluation.tally.proposed and self._elapsed_s() < (self._options.timeout_s or 0.0) / 2
+            )
             if self._trials_are_done() or (self._time_is_up() and not is_first_turn):
                 break
             # On BERT-base, sequences that differ by 1 % took all the time that kernels need.
@@ -201,7 +182,7 @@ class Search:
                 _log.info("further sequences wait, because half of the search's time is for kernels")
                 break
             candidate = self._first.pop(0)
-            evaluated.append((candidate, self._evaluate(candidate)))
+            evaluated.append((candidate, self.evaluation.evaluate(candidate)))
         return evaluated
 
     def _best_with_kernels(self) -> Scored | None:
@@ -211,13 +192,17 @@ class Search:
             return None
         # A sequence of other rules may be faster than the one whose kernels can be decided on.
         entries = self._space.entries
-        return next((scored for scored in self.ranked() if decides_kernels(scored.candidate.pipeline, entries)), None)
+        return next(
+            (scored for scored in self.evaluation.ranked() if decides_kernels(scored.candidate.pipeline, entries)), None
+        )
 
     def _other_baselines(self) -> list[tuple[Candidate, Scored | Failure]]:
         """Evaluate the compiler's other levels while time is left; they cost no trial."""
         others = [candidate for candidate in self._baselines if candidate is not self._default]
         return [
-            (candidate, self._evaluate(candidate, is_baseline=True)) for candidate in others if not self._time_is_up()
+            (candidate, self.evaluation.evaluate(candidate, is_baseline=True))
+            for candidate in others
+            if not self._time_is_up()
         ]
 
     def _evaluate_composed(self) -> list[tuple[Candidate, Scored | Failure]]:
@@ -236,7 +221,7 @@ class Search:
             return []
         # Whatever number of trials is left: all that came before it was timed for this candidate.
         composed = Candidate(self.composition.pipeline, build, COMPOSED)
-        return [(composed, self._evaluate(composed))]
+        return [(composed, self.evaluation.evaluate(composed))]
 
     def _explore(self) -> None:
         """Close the space, if the time suffices; a resumed run takes the edges that it had when it first explored."""
@@ -254,26 +239,13 @@ class Search:
             steps,
             limits=Limits(seconds=seconds, no_op_states=self._evaluator.plans.no_op_states),
             compilers=self._compilers,
-            progress=lambda *_: self._progress(self.tally, None),
+            progress=lambda *_: self._progress(self.evaluation.tally, None),
             cached_edge=explorer.cached_edge_before_sampling if resumed else explorer.cached_edge,
         )
         growth = exploration.run()
         if not resumed:
             explorer.record_exploration(steps, seconds=growth.seconds)
-        self._list_exploration_failures()
-
-    def _list_exploration_failures(self) -> None:
-        """List passes that failed while the space was explored, once for each kind of failure; they cost no trial."""
-        # Once for each pass and kind of failure: AlterOpLayout failed on 169 of 885 states of an SSD for one reason.
-        graph = self._evaluator.graph
-        for failed in graph.failures(self._space.steps):
-            self._explored_edges.add(failed.key)
-            kind = (failed.failure.step, failed.failure.kind)
-            if failed.key not in self._counted_edges and kind not in self._listed_failures:
-                pipeline = Pipeline((*graph.cheapest(failed.state)[0].passes, failed.step))
-                self._counted_edges.add(failed.key)
-                self.tally.failures.append((Candidate(pipeline), failed.failure))
-            self._listed_failures.add(kind)
+        self.evaluation.list_failures(self._space.steps)
 
     @property
     def _closed(self) -> bool:
@@ -296,13 +268,13 @@ class Search:
                     return
             # The distributions are stated anew for every trial, because the space of a graph grows with it.
             trial = study.ask(strategy.space.distributions())
-            before = self.tally.evaluated
-            outcome = self._evaluate(strategy.space.decode(trial.params))
+            before = self.evaluation.tally.evaluated
+            outcome = self.evaluation.evaluate(strategy.space.decode(trial.params))
             values, attributes = self._trial_values(outcome)
             for name, value in attributes.items():
                 trial.set_user_attr(name, value)
             study.tell(trial, values)
-            unproductive = 0 if self.tally.evaluated > before else unproductive + 1
+            unproductive = 0 if self.evaluation.tally.evaluated > before else unproductive + 1
         nothing_new = f"the sampler proposed nothing new {PATIENCE} times in a row"
         self._ended = (
             nothing_new if unproductive >= PATIENCE else "all trials done" if self._trials_are_done() else TIME_LIMIT
@@ -311,7 +283,7 @@ class Search:
     def _expand_best(self) -> None:
         """Find the neighbours of the best states, baselines and named sequences included; recorded ones are free."""
         # Before every proposal, so that the sampler decides by what it measures which part of the space is explored.
-        for scored in self.ranked()[:EXPANDED_STATES] if self._explorer else ():
+        for scored in self.evaluation.ranked()[:EXPANDED_STATES] if self._explorer else ():
             state = self._evaluator.reach(scored.candidate.pipeline)
             if isinstance(state, str) and not self._is_over() and self._explorer:
                 self._explorer.expand(state, self._space.steps)
@@ -321,7 +293,7 @@ class Search:
         # Exploration begins at the imported network. Where a good state is a dozen passes away, the states it explores
         # in minutes are all far from it: of the first 43 of a ResNet-18, none had scheduled kernels.
         steps, seed = self._space.steps, self._options.seed
-        for scored in self.ranked()[:EXPANDED_STATES] if self._explorer else ():
+        for scored in self.evaluation.ranked()[:EXPANDED_STATES] if self._explorer else ():
             pipeline = scored.candidate.pipeline
             untried = self._variants.setdefault(str(pipeline), variants(pipeline, steps, seed=seed))
             for variant in untried:
@@ -333,7 +305,7 @@ class Search:
 
     def _is_measured(self, state: str) -> bool:
         """Return whether a state was evaluated with every build."""
-        return all(_key(state, build) in self._outcomes for build in self._space.builds)
+        return self.evaluation.is_measured(state, self._space.builds)
 
     def _has_unmeasured(self) -> bool:
         """Return whether a state is left to measure; where none is known, passes are applied until there is one."""
@@ -365,11 +337,14 @@ class Search:
         study.add_trial(trial)
 
     def _trial_values(self, outcome: Scored | Failure) -> tuple[list[float], Mapping[str, float]]:
-        assert self.scoring is not None
-        return self.scoring.trial_values(outcome)
+        assert self.evaluation.scoring is not None
+        return self.evaluation.scoring.trial_values(outcome)
 
     def _is_over(self) -> bool:
         return self._time_is_up() or self._trials_are_done()
+
+    def _plan_end(self, baseline: Scored, fastest: Scored) -> None:
+        self._ends_s = self._limit_s(baseline, fastest)
 
     def _time_is_up(self) -> bool:
         return self._left_s() <= 0
@@ -378,125 +353,4 @@ class Search:
         return self._ends_s - self._elapsed_s()
 
     def _trials_are_done(self) -> bool:
-        return self.tally.evaluated >= self._options.trials
-
-    def _evaluate(self, candidate: Candidate, *, is_baseline: bool = False) -> Scored | Failure:
-        self.tally.proposed += not is_baseline
-        state = self._evaluator.reach(candidate.pipeline)
-        if isinstance(state, Failure):
-            self.tally.invalid += 1
-            return self._failed_to_apply(candidate, state, is_baseline=is_baseline)
-        key = _key(state, candidate.build)
-        if key in self._outcomes:
-            self.tally.duplicates += 1
-            _log.debug("%s leads to a known IR", candidate)
-            return self._outcomes[key]
-        # The outputs of the cheapest pipeline are judged, as it would be deployed: a pass that may change numerics but
-        # changed nothing here excuses no deviation.
-        pipeline, apply_s = self._evaluator.graph.cheapest(state)
-        candidate = replace(candidate, pipeline=pipeline)
-        assert self.reference is not None
-        self._make_room()
-        outcome = self._outcomes[key] = measure_candidate(
-            self._evaluator,
-            candidate,
-            state=state,
-            apply_s=apply_s,
-            baseline=self._baseline,
-            reference=self.reference,
-            objectives=self._options.objectives,
-            longest_s=self._longest_s,
-        )
-        if isinstance(outcome, Failure):
-            self._count_failure(candidate, outcome, is_baseline=is_baseline)
-            return outcome
-        self._count(outcome, is_baseline=is_baseline)
-        return outcome
-
-    def _count(self, scored: Scored, *, is_baseline: bool) -> None:
-        if self.scoring is None:  # the baseline is evaluated first
-            self.scoring = Scoring(self._options, scored)
-            self._use_reference(scored)
-        _log.info("%s: %s", scored.candidate.name or scored.candidate, _summary(scored))
-        self.tally.evaluated += not is_baseline
-        self.scored[scored.built.key] = scored
-        # Only a far faster one: the error of the reference's own ratio goes into every later ratio, and facts that runs
-        # share are of pairs.
-        assert self.reference is not None
-        if scored.ratio is not None and scored.ratio.value > FAR_FASTER * self.reference.gain:
-            self._use_reference(scored)
-        self._discard_losers()
-        self._progress(self.tally, scored)
-
-    def _use_reference(self, scored: Scored) -> None:
-        """Time all later candidates beside this one."""
-        assert self.scoring is not None
-        gain = scored.ratio.value if scored.ratio else 1.0
-        self.reference = Reference(scored.built, gain, min(scored.latency_s, default=None))
-        self._ends_s = self._limit_s(self.scoring.baseline, scored)
-        _log.info("candidates are timed beside %s from now on", scored.candidate.name or scored.candidate)
-
-    @property
-    def _longest_s(self) -> float:
-        """Longest inference that a candidate may take to be of interest, in seconds."""
-        options, scoring, reference = self._options, self.scoring, self.reference
-        if scoring is None or reference is None or reference.latency_s is None:
-            return math.inf
-        # A candidate that only has to keep the baseline's throughput may be slower than the fastest one.
-        if scoring.is_constrained:
-            return max(FAR_SLOWER * reference.gain * reference.latency_s, LEAST_LONG_S)
-        for_speed = [objective.name for objective in options.objectives] in (["throughput"], ["latency"])
-        return max(FAR_SLOWER * reference.latency_s, LEAST_LONG_S) if for_speed else math.inf
-
-    def _make_room(self) -> None:
-        """Where the disk is short, keep the files of the candidates that the shortlist measures, as of now."""
-        assert self.reference is not None
-        best = [scored.built for scored in self.ranked()[:SHORTLIST]] if self.scoring else []
-        self._evaluator.make_room([self._baseline, self.reference.built, *best])
-
-    def _discard_losers(self) -> None:
-        """Delete the files of candidates that will not make the shortlist."""
-        assert self.reference is not None
-        in_use = {self._baseline.key, self.reference.built.key}
-        for scored in self.ranked()[KEPT_ARTIFACTS:] if len(self.scored) > KEPT_ARTIFACTS else ():
-            if scored.built.key not in in_use:
-                self._evaluator.discard(scored.built)
-
-    def _failed_to_apply(self, candidate: Candidate, failure: Failure, *, is_baseline: bool) -> Failure:
-        """Count a failed edge once, however many sequences run into it."""
-        _log.debug("%s fails: %s", candidate, failure.reason)
-        edge = self._evaluator.graph.failed_edge(candidate.pipeline)
-        if edge not in self._explored_edges and edge not in self._counted_edges:
-            self._counted_edges.add(edge)
-            self._count_failure(candidate, failure, is_baseline=is_baseline)
-        return failure
-
-    def _count_failure(self, candidate: Candidate, failure: Failure, *, is_baseline: bool) -> None:
-        """Count a failure as an evaluation, because it took time as well; a baseline costs no trial."""
-        _log.info("%s fails: %s in %s, %s", candidate, failure.kind, failure.stage, failure.reason)
-        self.tally.failures.append((candidate, failure))
-        self.tally.evaluated += not is_baseline
-        self._progress(self.tally, None)
-
-    def _is_deterministic(self, scored: Scored) -> bool:
-        """Return whether no pass of a pipeline was found nondeterministic after it was evaluated."""
-        if not self._evaluator.graph.has_forbidden:
-            return True
-        return isinstance(self._evaluator.reach(scored.candidate.pipeline), str)
-
-
-def _summary(scored: Scored) -> str:
-    ratio = f"{scored.ratio.value:.3f} of the baseline's throughput, " if scored.ratio else ""
-    return f"{ratio}compiles in {scored.compile_s:.2f} s"
-
-
-def _key(state: str, build: BuildOptions) -> str:
-    return f"{state}|{build}"
-
-
-class BaselineFailed(Exception):
-    """The baseline itself does not build, run or agree with the reference: there is nothing to compare with."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.reason)
-        self.failure = failure
+        return self.evaluation.tally.evaluated >= self._options.trials

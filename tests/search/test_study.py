@@ -74,14 +74,19 @@ def search(
     evaluator = KnownCandidates(Machine(Noise(), seed), gains)
     study = make_search(evaluator, names, objective, keep_throughput=keep_throughput)
     study.run()
-    assert study.scoring is not None and study.reference is not None
-    return Result(study, shortlist(evaluator, study.scoring, study.ranked(), reference=study.reference))
+    assert study.evaluation.scoring is not None and study.evaluation.reference is not None
+    return Result(
+        study,
+        shortlist(evaluator, study.evaluation.scoring, study.evaluation.ranked(), reference=study.evaluation.reference),
+    )
 
 
 def test_where_nothing_is_faster_the_baselines_own_binary_by_a_quicker_pipeline_wins() -> None:
     result = search({}, ["Equal", "SlowSame", "Same"])
     assert result.winner == "Same"
-    same = next(scored for scored in result.search.scored.values() if str(scored.candidate.pipeline) == "Same")
+    same = next(
+        scored for scored in result.search.evaluation.scored.values() if str(scored.candidate.pipeline) == "Same"
+    )
     assert same.ratio and same.ratio.value == same.ratio.interval.low == same.ratio.interval.high == 1.0
 
 
@@ -143,8 +148,10 @@ def test_a_failed_edge_is_counted_once_however_many_sequences_run_into_it() -> N
         progress=lambda *_: None,
     )
     study.run()
-    assert [failure.kind for _, failure in study.tally.failures] == ["crash"]
-    assert study.tally.invalid == 2 and study.tally.evaluated == 2, "one for the edge, one for the candidate"
+    assert [failure.kind for _, failure in study.evaluation.tally.failures] == ["crash"]
+    assert study.evaluation.tally.invalid == 2 and study.evaluation.tally.evaluated == 2, (
+        "one for the edge, one for the candidate"
+    )
 
 
 def test_what_a_nondeterministic_pass_gave_is_neither_ranked_nor_on_the_front() -> None:
@@ -153,12 +160,13 @@ def test_what_a_nondeterministic_pass_gave_is_neither_ranked_nor_on_the_front() 
     study.run()
     evaluator.graph.forbid(PassSpec.of("Fast"), Failure("unstable", "apply", "Fast", "it gave another IR"))
     [unsteady] = study.outcome.unsteady
-    assert str(study.scored[unsteady].candidate.pipeline) == "Fast"
-    assert study.scoring is not None
+    assert str(study.evaluation.scored[unsteady].candidate.pipeline) == "Fast"
+    assert study.evaluation.scoring is not None
     both = (Objective.parse("throughput"), Objective.parse("compile_time"))
-    scoring = replace(study.scoring, options=replace(study.scoring.options, objectives=both))
+    scoring = replace(study.evaluation.scoring, options=replace(study.evaluation.scoring.options, objectives=both))
     front = [
-        str(scored.candidate.pipeline) for scored in document._front(study.outcome, scoring, best=study.ranked()[0])
+        str(scored.candidate.pipeline)
+        for scored in document._front(study.outcome, scoring, best=study.evaluation.ranked()[0])
     ]
     assert "Fast" not in front and "Near" in front
 
@@ -175,8 +183,8 @@ def test_a_level_that_fails_costs_no_trial() -> None:
         progress=lambda *_: None,
     )
     study.run()
-    assert [candidate.name for candidate, _ in study.tally.failures] == ["O9"]
-    assert study.tally.evaluated == 1 and len(study.scored) == 2, "the baseline and the candidate"
+    assert [candidate.name for candidate, _ in study.evaluation.tally.failures] == ["O9"]
+    assert study.evaluation.tally.evaluated == 1 and len(study.evaluation.scored) == 2, "the baseline and the candidate"
 
 
 class SlowBaseline(KnownCandidates):
@@ -208,8 +216,10 @@ def test_candidates_are_timed_beside_a_far_faster_one_and_compared_with_the_base
     study.run()
     assert evaluator.references == ["root", "root", "Fast", "Fast"]
     assert ends == ["", "Fast"], "the plan is made again for the new reference"
-    assert study.reference is not None and study.scoring is not None
-    ranked = shortlist(evaluator, study.scoring, study.ranked(), reference=study.reference)
+    assert study.evaluation.reference is not None and study.evaluation.scoring is not None
+    ranked = shortlist(
+        evaluator, study.evaluation.scoring, study.evaluation.ranked(), reference=study.evaluation.reference
+    )
     assert str(ranked[0].candidate.pipeline) == "Quick"
     ratios = {str(each.candidate.pipeline): each.ratio.value for each in ranked if each.ratio}
     assert ratios == pytest.approx({"Fast": 120, "Quick": 150, "Equal": 130}, rel=0.1)
@@ -235,10 +245,10 @@ def test_a_shortlist_beside_another_reference_is_timed_anew() -> None:
     evaluator = Remembering(Machine(Noise(), 0), {"Quick": 1.9, "Fast": 1.85, "Old": 1.3})
     study = make_search(evaluator, ["Quick", "Fast", "Old"])
     study.run()
-    assert study.scoring is not None and study.reference is not None
-    old = next(scored for scored in study.scored.values() if str(scored.candidate.pipeline) == "Old")
-    for reference in (study.reference, Reference(old.built, gain=1.3)):
-        ranked = shortlist(evaluator, study.scoring, study.ranked(), reference=reference)
+    assert study.evaluation.scoring is not None and study.evaluation.reference is not None
+    old = next(scored for scored in study.evaluation.scored.values() if str(scored.candidate.pipeline) == "Old")
+    for reference in (study.evaluation.reference, Reference(old.built, gain=1.3)):
+        ranked = shortlist(evaluator, study.evaluation.scoring, study.evaluation.ranked(), reference=reference)
         ratios = {str(scored.candidate.pipeline): scored.ratio.value for scored in ranked if scored.ratio}
         assert ratios["Quick"] == pytest.approx(1.9, rel=0.1)
 
@@ -268,7 +278,7 @@ def test_a_baseline_of_many_seconds_runs_once_and_beside_no_candidate_that_is_fa
     study.run()
     assert evaluator.pairs == [("Fast", "Fast"), ("Fast", "Faster")]
     assert study.outcome.baseline.latency_s == (25.0,) and "timed_once" in study.outcome.baseline.conditions
-    fast, faster = (scored for scored in study.scored.values() if scored.ratio and scored.ratio.value != 1.0)
+    fast, faster = (scored for scored in study.evaluation.scored.values() if scored.ratio and scored.ratio.value != 1.0)
     assert fast.ratio and fast.ratio.value == pytest.approx(25.0 / min(fast.latency_s))
     assert faster.ratio and faster.ratio.value / fast.ratio.value == pytest.approx(1.5, rel=0.1)
 
@@ -277,7 +287,7 @@ def test_a_far_faster_candidate_that_takes_seconds_as_well_can_win() -> None:
     evaluator = LongBaseline(Machine(Noise(), 0), {})
     study = make_search(evaluator, ["Long"])
     study.run()
-    best, baseline = study.ranked()
+    best, baseline = study.evaluation.ranked()
     assert (best.built.digest, best.latency_s, evaluator.pairs) == ("Long", (2.0,), [])
     assert best.ratio and best.ratio.value == 12.5 and baseline is study.outcome.baseline
 
@@ -310,9 +320,9 @@ class Metered(KnownCandidates):
 def test_a_candidate_far_too_slow_to_be_timed_ends_no_search_for_energy(keep_throughput: float) -> None:
     study = make_search(Metered(Machine(Noise(), 0), {}), ["Slow", "Equal"], "energy", keep_throughput=keep_throughput)
     study.run()
-    by_name = {str(scored.candidate.pipeline): scored for scored in study.scored.values()}
+    by_name = {str(scored.candidate.pipeline): scored for scored in study.evaluation.scored.values()}
     assert "not_timed" in by_name["Slow"].conditions and by_name["Slow"].batch == 32
-    assert by_name["Equal"] in study.ranked() and by_name["Slow"] not in study.ranked()
+    assert by_name["Equal"] in study.evaluation.ranked() and by_name["Slow"] not in study.evaluation.ranked()
 
 
 class ShortDisk(KnownCandidates):
@@ -339,8 +349,8 @@ def test_a_search_on_a_short_disk_keeps_what_the_shortlist_measures() -> None:
     evaluator = ShortDisk(Machine(Noise(), 0), gains)
     study = make_search(evaluator, sorted(gains))
     study.run()
-    assert study.reference is not None
-    kept = {str(scored.candidate.pipeline) for scored in study.ranked()[:4]}
+    assert study.evaluation.reference is not None
+    kept = {str(scored.candidate.pipeline) for scored in study.evaluation.ranked()[:4]}
     # The last candidate was built after room was made for it.
     assert kept <= evaluator.files and evaluator.most <= SHORTLIST + 3 < len(gains)
 
@@ -359,4 +369,4 @@ def test_a_slow_baseline_leaves_one_sequence_its_turn(elapsed_s: float, evaluate
         limit_s=lambda *_: 30.0,
     )
     study.run()
-    assert study.tally.evaluated == evaluated
+    assert study.evaluation.tally.evaluated == evaluated
