@@ -86,7 +86,7 @@ def confirm_build(closure: Closure, row: Row, *, evaluator: WorkerEvaluator) -> 
         raise SystemExit(twin.reason)
     confirmation = confirm(
         evaluator,
-        Pairing(baseline, best, twin.folder, "throughput"),
+        Pairing(baseline, best, twin, "throughput"),
         repetitions=REPETITIONS,
         progress=lambda text: print(text, file=sys.stderr, flush=True),
     )

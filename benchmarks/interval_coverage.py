@@ -21,12 +21,13 @@ from numpy.random import Generator
 from process_noise import twin_noise
 
 from passsearch.core import BuildOptions, Candidate, Failure
-from passsearch.evaluate import FreshCompile, MeasurementPlans, ProcessSamples, TimedSamples, TimingRequest
+from passsearch.evaluate import Built, FreshCompile, MeasurementPlans, ProcessSamples, TimedSamples, TimingRequest
 from passsearch.search import Confirmation, Pairing, confirm
 
 ROOT = Path(__file__).parent / "results"
 RESULTS = ROOT / "interval_coverage.json"
 BASELINE = Candidate(build=BuildOptions(opt_level=3))
+TWIN = Built("", BASELINE.build, "", Path(), "", "", 0.0, 0, 0, 0)
 COMPILES, PROCESSES = 3, 3
 """Fewest compiles of a confirmation, and processes that time each of them."""
 SEED = 20
@@ -88,7 +89,7 @@ def confirm_once(evaluator: Any) -> Confirmation:
     """Return one confirmation."""
     confirmation = confirm(
         evaluator,
-        Pairing(BASELINE, Candidate(), Path(), evaluator.objective),
+        Pairing(BASELINE, Candidate(), TWIN, evaluator.objective),
         repetitions=COMPILES,
         progress=lambda _: None,
     )

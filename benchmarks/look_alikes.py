@@ -120,7 +120,7 @@ def measure(model: str, toolchain: str, seed: int) -> tuple[dict[str, Any], Work
             assert not isinstance(built, Failure), built
             confirmation = confirm(
                 LookAlike(evaluator, other, seed=seed),  # type: ignore[arg-type]
-                Pairing(baseline, baseline, built.folder, "throughput"),
+                Pairing(baseline, baseline, built, "throughput"),
                 repetitions=REPETITIONS,
                 progress=lambda text: print(text, flush=True),
             )

@@ -63,7 +63,7 @@ def search_once(seed: int, *, gain: float, noise: float, objective: str = SPEED)
     best = finalists[0]
     confirmation = confirm(
         evaluator,
-        Pairing(BASELINE, best.candidate, evaluation.scoring.baseline.built.folder, objective),
+        Pairing(BASELINE, best.candidate, evaluation.scoring.baseline.built, objective),
         repetitions=REPETITIONS,
         progress=lambda _: None,
         keep_throughput=KEEP_THROUGHPUT,

@@ -7,8 +7,6 @@ from passsearch.measure import PlacePlan, RoundPlan, VariantPlan, WindowPlan, ra
 
 # Processes differ more than rounds do, so a slow network gets fewer rounds in each process and not fewer processes.
 FINAL_ROUNDS = RoundPlan(visit_s=1.0, race_s=6.0)
-# A baseline of seconds gives every artifact one short run a round, so further rounds would say little of the others.
-SLOW_ROUNDS = replace(FINAL_ROUNDS, race_s=1.5)
 # What a search finds is decided later, by other samples, so a few seconds for a candidate suffice. A search times two
 # artifacts at once, a reference and a candidate.
 SEARCH_ROUNDS = replace(FINAL_ROUNDS, rounds=8, visit_s=0.5, race_s=5.0, critical=race_critical_values(8, artifacts=2))
@@ -24,7 +22,6 @@ class MeasurementPlans:
         search_rounds: Rounds for one candidate of a search. An artifact that is certainly slower leaves early.
         shortlist_rounds: Rounds for the shortlist. An artifact that is certainly slower leaves early.
         final_rounds: Rounds for the confirmation: every artifact stays to the end.
-        slow_rounds: Rounds beside a baseline that is far slower: it runs once where that takes most of a second.
         search_windows: Windows of power and energy for one candidate of a search.
         final_windows: Windows of power and energy for decisions.
         variants: Plan by which the variants of one kernel are timed alone.
@@ -51,7 +48,6 @@ class MeasurementPlans:
     search_rounds: RoundPlan = SEARCH_ROUNDS
     shortlist_rounds: RoundPlan = SHORTLIST_ROUNDS
     final_rounds: RoundPlan = FINAL_ROUNDS
-    slow_rounds: RoundPlan = SLOW_ROUNDS
     search_windows: WindowPlan = field(default_factory=lambda: WindowPlan(windows=1))
     final_windows: WindowPlan = field(default_factory=WindowPlan)
     variants: VariantPlan = field(default_factory=VariantPlan)

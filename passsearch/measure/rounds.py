@@ -165,12 +165,8 @@ def run_race(
     estimates = {index: _estimate(executables[index], inputs, longest_s=plan.visit_s, now=now) for index in order}
     once_s = [estimates[index] for index in range(len(executables))]
     counts = [1 if plan.flush_bytes else max(1, math.ceil(plan.run_s / seconds)) for seconds in once_s]
-    is_long = [seconds > FIRST_SHARE * plan.race_s for seconds in once_s]
-    # The slowest artifact decides, so that all artifacts draw the same number of samples. One of seconds has one, which
-    # is as steady as the fastest of several short ones.
-    slowest_s = max((seconds for seconds, long in zip(once_s, is_long, strict=True) if not long), default=0.0)
-    usual = max(1, min(plan.runs, int(plan.visit_s / max(slowest_s, plan.run_s))))
-    runs = [1 if long else usual for long in is_long]
+    # The slowest artifact decides, so that all artifacts draw the same number of samples.
+    runs = max(1, min(plan.runs, int(plan.visit_s / max(*once_s, plan.run_s))))
     # The caches hold megabytes. A slow network has read its own data anew within a hundredth of an inference, so a run
     # to fill the caches would only cost time.
     fill_caches = [seconds * plan.runs <= plan.visit_s for seconds in once_s]
@@ -179,9 +175,10 @@ def run_race(
         if fill_caches[index]:
             executables[index].run_repeatedly(1)  # the caches still hold the data of the artifact before
         time_run = partial(_time_run, executables[index], counts[index], flush=flush, now=now)
-        return [call_at_depth(rng.randrange(plan.depths), time_run) for _ in range(runs[index])]
+        return [call_at_depth(rng.randrange(plan.depths), time_run) for _ in range(runs)]
 
     race = Race(len(executables), plan, rng=rng)
+    is_long = [seconds > FIRST_SHARE * plan.race_s for seconds in once_s]
     if any(is_long):
         # Another run would take as long again, and the first one's cold caches and pages are a small part of it.
         first = {index: [once_s[index]] if is_long[index] else visit(index) for index in order}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from passsearch.report.formatting import format_ratio, lookup
-from passsearch.report.sequence import sequence_aside
+from passsearch.report.sequence import sequence_sentence
 from passsearch.report.verdict import baseline_phrase, compile_time_claim
 
 SAME_SPEED = 0.98
@@ -23,7 +23,7 @@ def headline_text(document: Mapping[str, Any]) -> str:
     if verdict.get("improved") and objective != "compile_time":
         is_decided = _is_certainly_above(compile_time, 1.0) or _is_certainly_below(compile_time, 1.0)
         aside = f", and {compile_time_claim(compile_time, baseline)}" if is_decided else ""
-        return f"{network} {_gain(objective, verdict)} than {baseline}{aside}{sequence_aside(document)}."
+        return f"{network} {_gain(objective, verdict)} than {baseline}{aside}.{sequence_sentence(document)}"
     speed = _kept_speed(document, verdict)
     # Where compile time is the objective, the user has said how much speed may be lost.
     if verdict.get("improved") or (speed and _is_certainly_above(compile_time, 1.0)):

@@ -20,19 +20,19 @@ def sequence_text(document: Mapping[str, Any]) -> str:
     return gain if sequence["improved"] else f"none is shown: {gain}"
 
 
-def sequence_aside(document: Mapping[str, Any]) -> str:
-    """Return what the search gained as the end of a sentence on what the winner gains over the baseline."""
+def sequence_sentence(document: Mapping[str, Any]) -> str:
+    """Return what the search gained as a sentence after that on the baseline; empty where it is not confirmed."""
     sequence = document.get("sequence")
     if not sequence:
         return ""
     if sequence["is_best"]:
-        return f", by {sequence['name']} of the catalog; the search found nothing faster"
+        return f" The winner is {sequence['name']} of the catalog."
     if not lookup(sequence, "gain", "interval"):
         return ""
     best = f"{sequence['name']}, the best sequence of the catalog"
     if not sequence["improved"]:
-        return f"; no gain is shown over {best}"
-    return f", and {format_ratio(sequence['gain'])} times faster than by {best}"
+        return f" No gain over {best}, is shown."
+    return f" It runs {format_ratio(sequence['gain'])} times faster than {best}."
 
 
 def _rank(number: int) -> str:

@@ -11,7 +11,7 @@ from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.measure import LEVEL, Ratio
 from passsearch.search.confirm import confirm, is_far_slower
 from passsearch.search.confirmation import Confirmation
-from passsearch.search.document import Document, ratios_document, toolchain_document
+from passsearch.search.document import Document, ratio_document, ratios_document, toolchain_document
 from passsearch.search.repetition import Pairing
 from passsearch.store import SCHEMA
 
@@ -64,15 +64,18 @@ def audit_run(
         progress("applying and building", 0, repetitions)
         checks += _check_rebuilt(document, winner, evaluator=evaluator, folder=folder)
     if all(check.ok for check in checks):
+        claimed = _claimed_sequence(document)
+        sequence = _build(evaluator, claimed) if claimed else None
         confirmation = _confirm_again(
             evaluator,
             winner,
             document=document,
+            sequence=None if isinstance(sequence, Failure) else sequence,
             repetitions=repetitions,
             progress=lambda text: progress(text, 0, repetitions),
         )
         checks.append(_check_claim(document, confirmation))
-        checks += _check_sequence(document, confirmation)
+        checks += _check_sequence(document, sequence, confirmation)
     for check in checks:
         _log.info("%s: %s, %s", check.name, "ok" if check.ok else "refused", check.detail)
     return {
@@ -83,10 +86,18 @@ def audit_run(
         "claimed": document["verdict"],
         "level": LEVEL,
         "ratios": ratios_document(confirmation) if isinstance(confirmation, Confirmation) else None,
+        "sequence": _sequence_document(confirmation),
         "seconds": round(confirmation.seconds, 1) if isinstance(confirmation, Confirmation) else None,
         "toolchain": toolchain_document(session),
         "device": session.sensors.device,
     }
+
+
+def _sequence_document(confirmation: Confirmation | Failure | None) -> Document | None:
+    """Return the winner's gain over the sequence; ``None`` where it was not timed."""
+    if not isinstance(confirmation, Confirmation) or confirmation.over_sequence is None:
+        return None
+    return {"gain": ratio_document(confirmation.over_sequence.gain), "improved": confirmation.improves_on_sequence()}
 
 
 def _check_compiler(document: Mapping[str, Any], evaluator: WorkerEvaluator) -> Check:
@@ -152,23 +163,20 @@ def _confirm_again(
     winner: Candidate,
     *,
     document: Mapping[str, Any],
+    sequence: Built | None,
     repetitions: int,
     progress: Callable[[str], None],
 ) -> Confirmation | Failure:
-    # The twin is a build of this audit's own compiler, so it is earlier than every fresh compile it is timed beside.
     baseline, claim = evaluator.session.dialect.baseline, document["verdict"]
     throughput = (document["ratios"]["throughput"] or {}).get("ratio")
     is_slow = is_far_slower(claim["objective"], throughput)
+    # The twin is a build of this audit's own compiler, so it is earlier than every fresh compile it is timed beside.
     twin = _build(evaluator, winner if is_slow else baseline)
     if isinstance(twin, Failure):
         return twin
-    sequence = _claimed_sequence(document)
-    beside = _build(evaluator, sequence) if sequence else None
-    if isinstance(beside, Failure):
-        return beside
     return confirm(
         evaluator,
-        Pairing(baseline, winner, twin.folder, claim["objective"], is_slow, beside),
+        Pairing(baseline, winner, twin, claim["objective"], is_slow, sequence),
         repetitions=repetitions,
         progress=progress,
         keep_throughput=claim.get("keep_throughput", 0.0),
@@ -188,14 +196,27 @@ def _claimed_sequence(document: Mapping[str, Any]) -> Candidate | None:
     return Candidate(Pipeline.parse(sequence["pipeline"]), BuildOptions.from_json(sequence["build"]))
 
 
-def _check_sequence(document: Mapping[str, Any], confirmation: Confirmation | Failure) -> Iterator[Check]:
+def _check_sequence(
+    document: Mapping[str, Any], sequence: Built | Failure | None, confirmation: Confirmation | Failure
+) -> Iterator[Check]:
     """Check what the winner is claimed to gain over the best sequence of the catalog, where the run claims that."""
-    if isinstance(confirmation, Failure) or confirmation.over_sequence is None:
+    if sequence is None or isinstance(confirmation, Failure):
         return
-    gain, claim = confirmation.over_sequence.gain, document["sequence"]["gain"]
-    detail = f"{_ratio_text(gain)} of the throughput of {document['sequence']['name']}, claimed {_claim_text(claim)}"
-    is_below = gain.interval.high < claim["interval"][0]
-    yield Check("beside the catalog", not is_below, f"{detail}: below the claim" if is_below else detail)
+    claimed, name = document["sequence"], "beside the catalog"
+    if isinstance(sequence, Failure):
+        yield Check(name, False, f"{claimed['name']} fails: {sequence.kind} in {sequence.stage}: {sequence.reason}")
+        return
+    if confirmation.over_sequence is None:
+        yield Check(name, False, f"{claimed['name']} could not be timed beside the winner")
+        return
+    gain, claim = confirmation.over_sequence.gain, claimed["gain"]
+    detail = f"{_ratio_text(gain)} of the throughput of {claimed['name']}, claimed {_claim_text(claim)}"
+    if claimed["improved"] and not confirmation.improves_on_sequence():
+        yield Check(name, False, f"{detail}: the gain is not seen again")
+    elif claim["interval"][0] is not None and gain.interval.high < claim["interval"][0]:
+        yield Check(name, False, f"{detail}: below the claim")
+    else:
+        yield Check(name, True, detail)
 
 
 def _check_claim(document: Mapping[str, Any], confirmation: Confirmation | Failure) -> Check:

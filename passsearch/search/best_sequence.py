@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from passsearch.search.composition import COMPOSED
 from passsearch.search.records import Scored
-from passsearch.search.scoring import Scoring
+from passsearch.search.scoring import SPEED, Scoring
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,20 @@ class BestSequence:
         return self.scored.built.digest == other.built.digest
 
 
-def best_sequence(candidates: Iterable[Scored], scoring: Scoring, *, baselines: Collection[str]) -> BestSequence | None:
-    """Return the fastest sequence; ``None`` where none was measured or speed is not the objective.
+def best_sequence(candidates: Iterable[Scored], scoring: Scoring, *, levels: Collection[str]) -> BestSequence | None:
+    """Return the fastest sequence; ``None`` where none keeps the baseline's speed, or speed is not the objective.
 
     Args:
         candidates: Candidates of the search; a later measurement of one replaces an earlier one.
         scoring: Gains over the baseline.
-        baselines: Names of the compiler's levels, which are no sequences of the catalog.
+        levels: Names of the compiler's levels, which are no sequences of the catalog.
     """
-    if scoring.objective.name not in ("throughput", "latency"):
+    if scoring.objective.name not in SPEED:
         return None
-    others = {"", COMPOSED, *baselines}
+    others = {"", COMPOSED, *levels}
     sequences = {scored.built.key: scored for scored in candidates if scored.candidate.name not in others}
     ranked = scoring.rank(sequences.values())
-    return BestSequence(ranked[0], len(ranked)) if ranked else None
+    # Nobody would take one that is slower than the baseline, so a gain over it would be none.
+    if not ranked or scoring.gain(scoring.objective, ranked[0]) < 1.0:
+        return None
+    return BestSequence(ranked[0], len(ranked))

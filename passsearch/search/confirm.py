@@ -20,10 +20,10 @@ from passsearch.evaluate import (
     TimedSamples,
     TimingRequest,
 )
-from passsearch.measure import CONSUMPTION_OBJECTIVES, level_of_looks
+from passsearch.measure import level_of_looks
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.repetition import Pairing, Repetition, summarize
-from passsearch.search.scoring import FAR_FASTER
+from passsearch.search.scoring import FAR_FASTER, SPEED
 
 LEAST_REPETITIONS = 2
 """Number of repetitions without which there is no interval."""
@@ -36,14 +36,13 @@ _log = logging.getLogger(__name__)
 
 
 def is_far_slower(objective: str, throughput: float | None) -> bool:
-    """Return whether the baseline is so much slower that it is timed as briefly as possible.
+    """Return whether the baseline is so much slower that as few processes as possible time it.
 
     Args:
         objective: Objective of the run.
         throughput: Throughput of the winner over the baseline's, as known so far.
     """
-    # Windows of power and energy take as long for every artifact, and their noise is the baseline's.
-    return objective not in CONSUMPTION_OBJECTIVES and throughput is not None and throughput > FAR_FASTER
+    return objective in SPEED and throughput is not None and throughput > FAR_FASTER
 
 
 def require_repetitions(repetitions: int) -> None:
@@ -89,6 +88,11 @@ def confirm(
         _log.info("confirming %s: repetition %d", pairing.candidate.pipeline, len(results) + 1)
         processes = sum(len(earlier.timed.processes) for earlier in results)
         result = _repeat(evaluator, pairing, turn=len(results), processes=processes, left_s=left_s)
+        if isinstance(result, Failure) and pairing.sequence is not None:
+            # No verdict rests on the sequence, which may be what failed, or what does not fit into the memory.
+            _log.info("it failed beside a sequence, and goes on without: %s", result.reason)
+            pairing = replace(pairing, sequence=None)
+            result = _repeat(evaluator, pairing, turn=len(results), processes=processes, left_s=left_s)
         if isinstance(result, Failure):
             _log.info("the confirmation ends: %s in %s, %s", result.kind, result.stage, result.reason)
             # A compile that reached another IR says that the candidate is not reproducible.
@@ -157,38 +161,14 @@ def _repeat(
     if isinstance(compiles, Failure):
         return compiles
     baseline, candidate = compiles[:2]
-    artifacts = TimedArtifacts(baseline.folder, (candidate.folder,), twin=pairing.twin)
-    # The interval narrows with the number of processes. Where compiling is slow, more processes cost little beside it.
-    compile_s = baseline.wall_s + candidate.wall_s
-    # One binary is as fast as itself, so its times only show the noise.
-    is_one = baseline.digest == candidate.digest and not pairing.is_consumed
-    plans = evaluator.plans
-    # The repetitions without which there is no interval share the time that is left.
-    further = max(0, LEAST_REPETITIONS - turn - 1)
-    most_s = (left_s() - further * compile_s) / (further + 1)
-    # Other orders of visits and depths of the stack than those of the shortlist, whose seed is that of the run plus 1.
-    seed = 1000 + turn
-    request = TimingRequest(
-        pairing.timing_key(turn),
-        pairing.with_sequence(artifacts),
-        replace(plans.final_rounds, seed=seed),
-        plans.least_processes if is_one else None,
-        least_s=compile_s,
-        most_s=most_s,
-        turn=processes,
-    )
-    # First, because the files are not made again once the times beside the baseline are in the log.
-    alone = _time_without_baseline(evaluator, pairing, request, seed=2 * seed)
-    if pairing.is_far_slower and not isinstance(alone, Failure):
-        slow, spent_s = replace(plans.slow_rounds, seed=seed), alone.wall_s if alone else 0.0
-        request = replace(request, plan=slow, most=plans.least_processes, most_s=most_s - spent_s)
-    timed = alone if isinstance(alone, Failure) else evaluator.time_fresh(request)
-    consumed = _measure_consumption(evaluator, pairing, artifacts=artifacts, turn=turn)
+    timed = _time(evaluator, pairing, (baseline, candidate), turn=turn, processes=processes, left_s=left_s)
+    consumed = None
+    if not isinstance(timed, Failure):
+        artifacts = replace(pairing, sequence=None).artifacts(baseline.folder, candidate.folder)
+        consumed = _measure_consumption(evaluator, pairing, artifacts=artifacts, turn=turn)
     # Each folder can be as large as the network's parameters.
     for compiled in compiles:
         shutil.rmtree(compiled.folder, ignore_errors=True)
-    if isinstance(alone, Failure):
-        return alone
     if isinstance(timed, Failure):
         return timed
     if isinstance(consumed, Failure):
@@ -198,28 +178,64 @@ def _repeat(
         _log.info("power and energy could not be read: %s", consumed.reason)
         consumed = None
     compile_twin = compiles[2] if len(compiles) > 2 else None
-    return Repetition(baseline, candidate, compile_twin, timed, alone, consumed)
+    return Repetition(baseline, candidate, compile_twin, *timed, consumed)
 
 
-def _time_without_baseline(
-    evaluator: Evaluator, pairing: Pairing, request: TimingRequest, *, seed: int
-) -> TimedSamples | Failure | None:
-    """Time the winner, its twin and the sequence in further processes, where the baseline is far slower.
-
-    Beside a baseline of seconds they get one short run a round, which is enough for a gain of a hundred times only.
-    """
-    if not pairing.is_far_slower or pairing.sequence is None:
-        return None
-    return evaluator.time_fresh(
+def _time(
+    evaluator: Evaluator,
+    pairing: Pairing,
+    compiles: tuple[FreshCompile, FreshCompile],
+    *,
+    turn: int,
+    processes: int,
+    left_s: Callable[[], float],
+) -> tuple[TimedSamples, TimedSamples | None] | Failure:
+    """Time fresh compiles of baseline and winner; return the samples with the baseline, and others without it."""
+    baseline, candidate = compiles
+    plans, artifacts = evaluator.plans, pairing.artifacts(baseline.folder, candidate.folder)
+    # The interval narrows with the number of processes. Where compiling is slow, more processes cost little beside it.
+    compile_s = baseline.wall_s + candidate.wall_s
+    # One binary is as fast as itself, so its times only show the noise.
+    is_one = baseline.digest == candidate.digest and not pairing.is_consumed
+    # The repetitions without which there is no interval share the time that is left.
+    further = max(0, LEAST_REPETITIONS - turn - 1)
+    most_s = (left_s() - further * compile_s) / (further + 1)
+    request = TimingRequest(
+        pairing.timing_key(turn),
+        artifacts,
+        # Other orders of visits and depths of the stack than those of the shortlist, whose seed is the run's plus 1.
+        replace(plans.final_rounds, seed=1000 + turn),
+        plans.least_processes if is_one else None,
+        least_s=compile_s,
+        most_s=most_s,
+        turn=processes,
+        restored=pairing.earlier,
+    )
+    if not pairing.is_far_slower:
+        timed = evaluator.time_fresh(request)
+        return timed if isinstance(timed, Failure) else (timed, None)
+    # A race with a baseline of seconds has a round or two of short runs, which suffice for a gain of a hundred times
+    # only. The others come first: once the times with the baseline are in the log, no file is made again.
+    others = evaluator.time_fresh(
         replace(
             request,
-            key=f"{request.key}-alone",
-            artifacts=replace(request.artifacts, baseline=None),
-            plan=replace(evaluator.plans.final_rounds, seed=seed),
-            least_s=0.0,
-            most_s=request.most_s / 2,
+            key=f"{request.key}-others",
+            artifacts=replace(artifacts, baseline=None),
+            plan=replace(plans.final_rounds, seed=2000 + turn),
+            most_s=most_s / 2,
         )
     )
+    if isinstance(others, Failure):
+        return others
+    timed = evaluator.time_fresh(
+        replace(
+            request,
+            artifacts=replace(artifacts, twin=None),
+            most=plans.least_processes,
+            most_s=most_s - others.wall_s,
+        )
+    )
+    return timed if isinstance(timed, Failure) else (timed, others)
 
 
 def _compile_all(
@@ -249,4 +265,4 @@ def _measure_consumption(
         return None
     plans = evaluator.plans
     windows = replace(plans.final_windows if pairing.is_consumed else plans.search_windows, seed=turn)
-    return evaluator.measure_consumption(f"{turn}-{pairing.slug}", artifacts.folders, plan=windows)
+    return evaluator.measure_consumption(pairing.timing_key(turn), artifacts.folders, plan=windows)

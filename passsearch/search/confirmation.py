@@ -165,12 +165,15 @@ class Confirmation:
     def improves_on_sequence(self) -> bool:
         """Return whether the candidate is faster than the sequence of the catalog, beyond the noise."""
         timed = self.over_sequence
-        return timed is not None and is_improvement(timed.gain, floor=self.floor("throughput"))
+        # As in `improves`: what is no faster than the baseline is no gain, whatever was read of a sequence.
+        return timed is not None and not self.same_binary and is_improvement(timed.gain, floor=self.floor("throughput"))
 
     def _may_improve_on_sequence(self) -> bool:
         """Return whether the candidate looks faster than the sequence, which is not certain yet."""
         timed = self.over_sequence
-        return timed is not None and timed.gain.value > 1 + MIN_GAIN and not self.improves_on_sequence()
+        if timed is None or self.same_binary:
+            return False
+        return timed.gain.value > 1 + MIN_GAIN and not self.improves_on_sequence()
 
     def is_decided(self, objective: str, *, keep_throughput: float, least_floor: float) -> bool:
         """Return whether further repetitions are of no use: they would change neither the verdict nor its meaning.

@@ -23,16 +23,16 @@ class Pairing:
     Attributes:
         baseline: The baseline.
         candidate: The winner of the search.
-        twin: Folder of an earlier build of the baseline, or of the winner; it is timed beside every fresh build.
+        twin: An earlier build of the baseline, or of the winner where the baseline is far slower.
         objective: Objective of the run. Power and energy are read in every repetition if it is one of them, else once.
-        is_far_slower: True if the baseline is far slower than the winner. The twin is then the winner's: another
-            baseline would take most of the time, and says less, as shorter runs are disturbed more.
+        is_far_slower: True if the baseline is far slower than the winner, so that as few processes as possible time it.
+            The noise of the ratio is that of the winner's short runs, so the twin is the winner's.
         sequence: The best of the catalog's sequences, timed beside both; ``None`` for none.
     """
 
     baseline: Candidate
     candidate: Candidate
-    twin: Path
+    twin: Built
     objective: str
     is_far_slower: bool = False
     sequence: Built | None = None
@@ -47,11 +47,15 @@ class Pairing:
         """True if power or energy is the objective, so that it is read in every repetition."""
         return self.objective in CONSUMPTION_OBJECTIVES
 
-    def with_sequence(self, artifacts: TimedArtifacts) -> TimedArtifacts:
-        """Return the artifacts of a repetition and the sequence's."""
-        if self.sequence is None:
-            return artifacts
-        return replace(artifacts, candidates=(*artifacts.candidates, self.sequence.folder))
+    @property
+    def earlier(self) -> tuple[Built, ...]:
+        """Builds of the search that are timed beside the fresh ones."""
+        return (self.twin, self.sequence) if self.sequence else (self.twin,)
+
+    def artifacts(self, baseline: Path, candidate: Path) -> TimedArtifacts:
+        """Return what is timed beside fresh builds in these folders."""
+        candidates = (candidate, self.sequence.folder) if self.sequence else (candidate,)
+        return TimedArtifacts(baseline, candidates, twin=self.twin.folder)
 
     def timing_key(self, turn: int) -> str:
         """Return the key in the log of one repetition's times."""
@@ -68,7 +72,7 @@ class Repetition:
         candidate: Compile of the candidate.
         compile_twin: A second compile of the baseline, where compile time is the objective.
         timed: Samples of the processes with the baseline.
-        alone: Samples of processes without the baseline, where it is far slower; else ``None``.
+        others: Samples of processes with the other artifacts only, where the baseline is far slower; else ``None``.
         consumed: Power and energy, where they were read.
     """
 
@@ -76,19 +80,19 @@ class Repetition:
     candidate: FreshCompile
     compile_twin: FreshCompile | None
     timed: TimedSamples
-    alone: TimedSamples | None
+    others: TimedSamples | None
     consumed: Consumed | None
 
     @property
     def seconds(self) -> float:
         """Wall time of its compiles and of its timing."""
-        parts = (self.baseline, self.candidate, self.compile_twin, self.timed, self.alone, self.consumed)
+        parts = (self.baseline, self.candidate, self.compile_twin, self.timed, self.others, self.consumed)
         return sum(part.wall_s for part in parts if part is not None)
 
     @property
-    def without_baseline(self) -> tuple[ProcessSamples, ...]:
-        """Samples of winner, twin and sequence that no far slower baseline has disturbed."""
-        return (self.alone or self.timed).processes
+    def undisturbed(self) -> tuple[ProcessSamples, ...]:
+        """Samples of winner, twin and sequence from processes without a baseline that is far slower."""
+        return (self.others or self.timed).processes
 
 
 def _slug(text: str) -> str:
@@ -118,7 +122,8 @@ def summarize(
     candidates = {candidate.digest for _, candidate in pairs}
     reproducible = len(baselines) == len(candidates) == 1
     processes = [process for result in results for process in result.timed.processes]
-    others = [process for result in results for process in result.without_baseline]
+    undisturbed = [process for result in results for process in result.undisturbed]
+    others = [process for result in results if result.others for process in result.others.processes]
     ratio = partial(_ratio, results, reproducible=reproducible, level=level)
     return Confirmation(
         throughput=ratio(_baseline, _winner),
@@ -135,14 +140,14 @@ def summarize(
         parts_s=_median_parts([candidate for _, candidate in pairs]),
         baseline_parts_s=_median_parts([baseline for baseline, _ in pairs]),
         apply_s=tuple(candidate.apply_s for _, candidate in pairs),
-        latency_s=tuple(map(_winner, others)),
+        latency_s=tuple(map(_winner, undisturbed)),
         baseline_latency_s=tuple(map(_baseline, processes)),
-        conditions=[process.conditions for process in processes],
+        conditions=[process.conditions for process in (*processes, *others)],
         seconds=sum(result.seconds for result in results) + sum(each.wall_s for pair in further for each in pair),
         level=level,
         consumption=[ConsumptionTurn(*result.consumed.artifacts) for result in results if result.consumed],
         cases=_case_gains(results, reproducible=reproducible, level=level),
-        over_sequence=_over_sequence(others, ratio) if pairing.sequence else None,
+        over_sequence=_over_sequence(undisturbed, ratio) if pairing.sequence else None,
     )
 
 
@@ -174,12 +179,15 @@ def _case_gains(results: list[Repetition], *, reproducible: bool, level: float) 
     gains = []
     for place in range(number):
         # The same processes, as if they had timed this case alone.
-        own = [replace(result, timed=_only(result.timed, place)) for result in results]
-        processes = [process for result in own for process in result.timed.processes]
+        own = [
+            replace(result, timed=_only(result.timed, place), others=result.others and _only(result.others, place))
+            for result in results
+        ]
         ratio = _ratio(own, _baseline, _winner, reproducible=reproducible, level=level)
         assert ratio is not None
-        latencies = map(_winner, processes), map(_baseline, processes)
-        gains.append(CaseGain(ratio, *map(tuple, latencies)))
+        winner_s = tuple(_winner(process) for result in own for process in result.undisturbed)
+        baseline_s = tuple(_baseline(process) for result in own for process in result.timed.processes)
+        gains.append(CaseGain(ratio, winner_s, baseline_s))
     return tuple(gains)
 
 
@@ -214,7 +222,7 @@ def _ratio(
     Source: Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM 2013: repeat at the highest level that
     varies. Compiles that give the same file, byte for byte, do not vary.
     """
-    rows = [result.timed.processes if one is _baseline else result.without_baseline for result in results]
+    rows = [result.timed.processes if one is _baseline else result.undisturbed for result in results]
     if not all(rows):
         return None
     values = [[log_ratio_of(one(process), other(process)) for process in row] for row in rows]

@@ -311,8 +311,8 @@ class _Execution:
     def _best_sequence(self, finalists: Sequence[Scored]) -> BestSequence | None:
         scoring = self._evaluation.scoring
         assert scoring is not None
-        names = [candidate.name for candidate in baselines(self._session, self._analysis)]
-        return best_sequence([*self._evaluation.ranked(), *finalists], scoring, baselines=names)
+        levels = [candidate.name for candidate in self._session.dialect.baselines]
+        return best_sequence([*self._evaluation.ranked(), *finalists], scoring, levels=levels)
 
     def _unsearched(self) -> Failure | None:
         """Return that the time limit left no time to measure a candidate; ``None`` if some were measured."""
@@ -325,8 +325,6 @@ class _Execution:
         if self._options.repetitions < 1:
             return None
         pairing, plan = self._pairing(best, scoring), self._time_plan
-        if isinstance(pairing, Failure):
-            return pairing
 
         def is_recorded(key: str) -> bool:
             return ("timed", key) in self._folder.log.times
@@ -347,19 +345,16 @@ class _Execution:
             is_recorded=is_recorded,
         )
 
-    def _pairing(self, best: Scored, scoring: Scoring) -> Pairing | Failure:
-        """Return what is timed side by side; its files are made again where they are gone."""
+    def _pairing(self, best: Scored, scoring: Scoring) -> Pairing:
+        """Return what is compared with the winner; the files of all others make room."""
         baseline, objective = scoring.baseline, scoring.objective.name
         is_slow = is_far_slower(objective, best.ratio.value if best.ratio else None)
-        twin = best.built if is_slow else baseline.built
         sequence = None
         if self._sequence is not None and not self._sequence.is_binary_of(best):
             sequence = self._sequence.scored.built
         self._evaluator.make_room([baseline.built, best.built, *([sequence] if sequence else [])])
-        restored = [self._evaluator.restore(built) for built in (twin, sequence) if built is not None]
-        failure = next((built for built in restored if isinstance(built, Failure)), None)
-        candidate = Candidate(best.candidate.pipeline, best.candidate.build)
-        return failure or Pairing(baseline.candidate, candidate, twin.folder, objective, is_slow, sequence)
+        candidate, twin = Candidate(best.candidate.pipeline, best.candidate.build), best if is_slow else baseline
+        return Pairing(baseline.candidate, candidate, twin.built, objective, is_slow, sequence)
 
     def _reproducers(self, document: Document) -> list[Document]:
         """Write reproducers of passes that made outputs deviate; another type or shape of an output explains itself."""

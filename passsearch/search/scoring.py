@@ -18,10 +18,12 @@ LEAST_BYTES = 1 << 20
 """Smallest memory that counts; an artifact that fits into memory that its process had already reads 0."""
 
 
+SPEED = ("throughput", "latency")
+"""Objectives for which candidates are ranked by how fast they run."""
+
 # Where the default build is a hundred times slower, timing it beside every candidate took 13 of a search's 15 minutes.
 FAR_FASTER = 2.0
-"""Number of times a candidate must be faster than the baseline, or than the reference of a search, to be timed in its
-place wherever that says as much."""
+"""Number of times a candidate must be faster than what it is timed beside, to spare that further timing."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Scoring:
 
     def gain(self, objective: Objective, scored: Scored) -> float:
         """Return how many times better than the baseline a candidate is, by the search's own measurement."""
-        if objective.name in ("throughput", "latency"):
+        if objective.name in SPEED:
             assert scored.ratio is not None
             return scored.ratio.value
         if objective.name == "compile_time":
@@ -107,5 +109,5 @@ class Scoring:
     @property
     def is_constrained(self) -> bool:
         """True if throughput is a condition."""
-        single = len(self.options.objectives) == 1 and self.objective.name not in ("throughput", "latency")
+        single = len(self.options.objectives) == 1 and self.objective.name not in SPEED
         return single and self.options.keep_throughput > 0

@@ -7,6 +7,7 @@ from passsearch.measure import CONSUMPTION_OBJECTIVES, WindowPlan
 from passsearch.search.confirm import COMPILE_PAIRS, LEAST_REPETITIONS
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Scored
+from passsearch.search.scoring import SPEED
 
 FRESH_PROCESS_S, SHORTLIST_PROCESS_S = 3.0, 10.0
 """Time to start a compiler process and to import a network, and time of one process of a shortlist, roughly."""
@@ -61,12 +62,14 @@ class TimePlan:
         """Return about how long one repetition of the confirmation takes."""
         compile_s = self.compiles_s(baseline, best)
         plans, latency_s = self.plans, min(baseline.latency_s, default=0.0)
-        if best is baseline or self._is_consumption:
+        race_s = plans.final_rounds.race_s
+        if best is baseline or self.options.objectives[0].name not in SPEED:
             # Baseline and twin run twice in each process, or once where that takes as long as a race may.
-            process_s = FRESH_PROCESS_S + 2 * latency_s * (1 if 2 * latency_s >= plans.final_rounds.race_s else 2)
+            process_s = FRESH_PROCESS_S + 2 * latency_s * (1 if 2 * latency_s >= race_s else 2)
             timing_s = max(compile_s, plans.least_timing_s, plans.least_processes * process_s)
         else:
-            process_s = FRESH_PROCESS_S + max(latency_s, plans.slow_rounds.race_s)
+            # A race begins its last round before its time is up; the others have processes of their own.
+            process_s = FRESH_PROCESS_S + latency_s + (race_s if latency_s < race_s else 0.0)
             timing_s = plans.least_processes * process_s + plans.least_timing_s
         return compile_s + timing_s + self.windows_s()
 

@@ -53,13 +53,22 @@ def test_a_win_that_is_not_measured_again_is_refused(run: Path, change: Callable
 
 
 @pytest.mark.parametrize("job", ["relax"], indirect=True)
-def test_a_gain_over_a_sequence_that_is_not_measured_again_is_refused(run: Path, change: Callable[..., None]) -> None:
+@pytest.mark.parametrize(
+    ("improved", "reason"),
+    [(True, "the gain is not seen again"), (False, "below the claim")],
+    ids=["a gain", "no gain"],
+)
+def test_a_gain_over_a_sequence_that_is_not_measured_again_is_refused(
+    run: Path, change: Callable[..., None], improved: bool, reason: str
+) -> None:
     best = json.loads((run / "result.json").read_text())["best"]
     candidate = {"name": "AS-2", "pipeline": best["pipeline"], "build": best["build"]}
-    change(sequence={**candidate, "gain": {"ratio": 50.0, "interval": [40.0, 60.0]}})
-    refused = [check for check in short_plans.audit(run, confirm=2)["checks"] if not check["ok"]]
+    change(sequence={**candidate, "improved": improved, "gain": {"ratio": 50.0, "interval": [40.0, 60.0]}})
+    document = short_plans.audit(run, confirm=2)
+    refused = [check for check in document["checks"] if not check["ok"]]
     assert [check["name"] for check in refused] == ["beside the catalog"]
-    assert "of the throughput of AS-2, claimed 50.000 [40.000, 60.000]: below the claim" in refused[0]["detail"]
+    assert f"of the throughput of AS-2, claimed 50.000 [40.000, 60.000]: {reason}" in refused[0]["detail"]
+    assert document["sequence"]["gain"]["ratio"] == pytest.approx(1, rel=0.5)
 
 
 def test_another_ir_is_refused_with_the_pass_that_made_it(run: Path, change: Callable[..., None]) -> None:

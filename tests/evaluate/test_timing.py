@@ -100,9 +100,10 @@ def test_a_repetition_has_as_many_processes_as_its_time_suffices_for() -> None:
 
 def test_a_confirmation_is_timed_for_as_long_as_it_compiled() -> None:
     evaluator, candidate = CompilingEvaluator(50.0, 7.0), Candidate()
+    twin = Built("", candidate.build, "", Path("twin"), "", "", 0.0, 0, 0, 0)
     outcome = confirm(
         cast(Evaluator, evaluator),
-        Pairing(candidate, candidate, Path("twin"), "throughput"),
+        Pairing(candidate, candidate, twin, "throughput"),
         repetitions=3,
         progress=lambda _: None,
     )

@@ -26,17 +26,17 @@ def sequence(best: dict[str, Any], **keys: Any) -> dict[str, Any]:
     [
         (
             {"gain": {"ratio": 1.25, "interval": [1.2, 1.3]}, "improved": True},
-            "than O3, and 1.250 [1.200, 1.300] times faster than by AS-2, the best sequence of the catalog.",
+            "than O3. It runs 1.250 [1.200, 1.300] times faster than AS-2, the best sequence of the catalog.",
             "1.250 [1.200, 1.300] times the throughput of AS-2, the fastest of 3 sequences of the catalog",
         ),
         (
             {"gain": {"ratio": 1.01, "interval": [0.9, 1.1]}, "of": 1},
-            "than O3; no gain is shown over AS-2, the best sequence of the catalog.",
+            "than O3. No gain over AS-2, the best sequence of the catalog, is shown.",
             "none is shown: 1.010 [0.900, 1.100] times the throughput of AS-2, the only sequence of the catalog",
         ),
         (
             {"is_best": True},
-            "than O3, by AS-2 of the catalog; the search found nothing faster.",
+            "than O3. The winner is AS-2 of the catalog.",
             "none: the winner is AS-2, the fastest of 3 sequences of the catalog that were measured",
         ),
         (

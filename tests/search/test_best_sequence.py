@@ -27,7 +27,7 @@ CANDIDATES = [BASELINE, SLOW, FAST, scored("O4", 1.3), scored(COMPOSED, 1.5), sc
 
 def best(candidates: list[Scored], objective: str = "throughput") -> BestSequence | None:
     scoring = Scoring(RunOptions((Objective.parse(objective),), 40), BASELINE)
-    return best_sequence(candidates, scoring, baselines=("O3", "O4"))
+    return best_sequence(candidates, scoring, levels=("O3", "O4"))
 
 
 def test_only_sequences_of_the_catalog_count() -> None:
@@ -43,6 +43,10 @@ def test_a_later_measurement_replaces_an_earlier_one() -> None:
 @pytest.mark.parametrize("objective", ["compile_time", "energy"])
 def test_where_speed_is_not_the_objective_there_is_none(objective: str) -> None:
     assert best(CANDIDATES, objective) is None
+
+
+def test_a_sequence_that_is_slower_than_the_baseline_is_no_rival() -> None:
+    assert best([BASELINE, scored("AS-0", 0.9)]) is None
 
 
 def test_a_sequence_is_compared_by_its_binary() -> None:

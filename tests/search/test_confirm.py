@@ -20,7 +20,13 @@ from passsearch.search.confirm import is_far_slower
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
 FAST = Candidate(Pipeline((PassSpec.of("Fast"),)))
-PAIRING = Pairing(BASELINE, FAST, Path("root"), "throughput")
+
+
+def built(state: str) -> Built:
+    return Built(state, BuildOptions(opt_level=0), state, Path(state), state, state, 1.0, 0, 0, 0)
+
+
+PAIRING = Pairing(BASELINE, FAST, built("root"), "throughput")
 PLANS = MeasurementPlans()
 
 
@@ -172,10 +178,6 @@ def test_energy_is_judged_at_the_level_of_all_looks() -> None:
     assert confirmation.repetitions > 3 and confirmation.improves("energy", keep_throughput=0.98)
 
 
-def built(state: str) -> Built:
-    return Built(state, BuildOptions(opt_level=0), state, Path(state), state, state, 1.0, 0, 0, 0)
-
-
 @pytest.mark.parametrize(("gain", "sequence"), [(100.0, 80.0), (100.0, 99.9), (1.5, 1.2)])
 def test_the_gain_over_a_sequence_is_timed_beside_the_gain_over_the_baseline(gain: float, sequence: float) -> None:
     evaluator = SimulatedEvaluator(Machine(Noise(), 3), {str(FAST.pipeline): gain, "Sequence": sequence})
@@ -202,11 +204,11 @@ class TimedLog(SimulatedEvaluator):
 def test_beside_a_far_slower_baseline_the_others_have_processes_of_their_own() -> None:
     gains = {str(FAST.pipeline): 100.0, "Sequence": 80.0}
     evaluator = TimedLog(Machine(Noise(), 3), gains)
-    options: dict[str, Any] = {"sequence": built("Sequence"), "twin": Path("Fast"), "is_far_slower": True}
+    options: dict[str, Any] = {"sequence": built("Sequence"), "twin": built("Fast"), "is_far_slower": True}
     confirmation = confirmed(evaluator, **options)
-    alone, together = evaluator.folders[:2]
-    assert together == (["root", "Fast", "Fast", "Sequence"], PLANS.least_processes), "the twin is the winner's"
-    assert alone[0] == ["Fast", "Fast", "Sequence"] and alone[1] >= PLANS.least_processes
+    others, together = evaluator.folders[:2]
+    assert together == (["root", "Fast", "Sequence"], PLANS.least_processes)
+    assert others[0] == ["Fast", "Fast", "Sequence"] and others[1] >= PLANS.least_processes
     assert len(confirmation.baseline_latency_s) == confirmation.repetitions * PLANS.least_processes
     assert confirmation.processes == len(confirmation.baseline_latency_s)
     assert len(confirmation.latency_s) == sum(number for names, number in evaluator.folders if "root" not in names)
@@ -216,16 +218,39 @@ def test_beside_a_far_slower_baseline_the_others_have_processes_of_their_own() -
 
 def test_a_baseline_is_far_slower_only_where_speed_is_the_objective() -> None:
     assert is_far_slower("throughput", 100.0) and not is_far_slower("throughput", 1.5)
-    assert not is_far_slower("energy", 100.0) and not is_far_slower("throughput", None)
+    assert not any(is_far_slower(objective, 100.0) for objective in ("energy", "compile_time", "memory"))
+    assert not is_far_slower("throughput", None)
+
+
+def test_one_binary_with_the_baseline_gains_nothing_over_a_sequence() -> None:
+    evaluator = SimulatedEvaluator(Machine(Noise(), 3), {"Sequence": 0.9})
+    confirmation = confirmed(evaluator, candidate=BASELINE, sequence=built("Sequence"))
+    assert confirmation.same_binary and not confirmation.improves_on_sequence() and confirmation.repetitions == 3
+
+
+class NoRoomForFour(SimulatedEvaluator):
+    """A machine whose memory holds three artifacts."""
+
+    def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
+        """Time up to three artifacts."""
+        if len(request.artifacts.folders) > 3:
+            return Failure("oom", "measure", "", "out of memory")
+        return super().time_fresh(request)
+
+
+def test_a_sequence_that_fails_costs_no_verdict() -> None:
+    evaluator = NoRoomForFour(Machine(Noise(), 3), {str(FAST.pipeline): 1.5, "Sequence": 1.2})
+    confirmation = confirmed(evaluator, sequence=built("Sequence"))
+    assert confirmation.over_sequence is None and confirmation.improves("throughput", keep_throughput=0.0)
 
 
 def test_repetitions_go_on_while_the_gain_over_a_sequence_is_in_doubt() -> None:
     def confirmation_of(sequence: float) -> Confirmation:
         noise = Noise(process=0.02)
         evaluator = SimulatedEvaluator(Machine(noise, 3), {str(FAST.pipeline): 100.0, "Sequence": sequence})
-        return confirmed(evaluator, sequence=built("Sequence"), twin=Path("Fast"), is_far_slower=True)
+        return confirmed(evaluator, sequence=built("Sequence"), twin=built("Fast"), is_far_slower=True)
 
-    clear, doubtful, none = map(confirmation_of, (50.0, 96.0, 110.0))
+    clear, doubtful, none = map(confirmation_of, (50.0, 98.0, 110.0))
     assert clear.repetitions == none.repetitions == 3 and clear.improves_on_sequence()
     assert doubtful.repetitions > 3
 
@@ -245,6 +270,7 @@ def test_an_audit_of_a_win_in_compile_time_goes_on_until_throughput_is_certain(s
         evaluator,  # type: ignore[arg-type]
         FAST,
         document=document,
+        sequence=None,
         repetitions=2,
         progress=lambda _: None,
     )

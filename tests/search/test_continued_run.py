@@ -1,26 +1,34 @@
 """The confirmation of a run that is continued after its search has used up the time limit."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpec, Pipeline
+from passsearch.core import BuildOptions, Candidate, Failure, Interval, Objective, PassSpec, Pipeline
 from passsearch.evaluate import Built, MeasurementPlans
+from passsearch.measure import Ratio
 from passsearch.search import Pairing, RunOptions, Scored, run
+from passsearch.search.best_sequence import BestSequence
 from passsearch.search.run import _Execution
 from passsearch.search.time_plan import TimePlan
 from passsearch.store import Log
 
 BUILD = BuildOptions(opt_level=3)
 BEST = Candidate(Pipeline((PassSpec.of("Fast"),)), BUILD)
-PAIRING = Pairing(Candidate(build=BUILD), BEST, Path("root"), "throughput")
+
+
+def built(state: str) -> Built:
+    return Built(state, BUILD, state, Path(state), state, state, 20.0, 0, 0, 0)
 
 
 def scored(candidate: Candidate) -> Scored:
-    built = Built("root", BUILD, "root", Path("root"), "root", "root", 20.0, 0, 0, 0)
-    return Scored(candidate, built, None, (0.1,), 20.0, 0.0)
+    return Scored(candidate, built("root"), None, (0.1,), 20.0, 0.0)
+
+
+PAIRING = Pairing(Candidate(build=BUILD), BEST, scored(BEST).built, "throughput")
 
 
 def execution(log: Log) -> _Execution:
@@ -49,3 +57,18 @@ def test_what_an_earlier_start_confirmed_is_confirmed_though_no_time_is_left(
         assert confirmation is True
     else:
         assert isinstance(confirmation, Failure) and "leaves no" in confirmation.reason
+
+
+@pytest.mark.parametrize(("gain", "objective"), [(100.0, "throughput"), (1.5, "throughput"), (100.0, "energy")])
+def test_the_twin_is_the_winners_where_the_baseline_is_far_slower(gain: float, objective: str, tmp_path: Path) -> None:
+    with Log(tmp_path / "log.jsonl") as log:
+        run = execution(log)
+        best = replace(scored(BEST), ratio=Ratio(gain, Interval(gain, gain)), built=built("best"))
+        baseline = replace(scored(Candidate(build=BUILD)), built=built("baseline"))
+        scoring: Any = SimpleNamespace(baseline=baseline, objective=Objective.parse(objective))
+        pairing = run._pairing(best, scoring)
+        is_slow = (gain, objective) == (100.0, "throughput")
+        assert pairing.is_far_slower == is_slow and pairing.twin == (best if is_slow else baseline).built
+        for digest, expected in (("best", None), ("sequence", built("sequence"))):
+            run._sequence = BestSequence(replace(best, built=built(digest)), 1)
+            assert run._pairing(best, scoring).sequence == expected
