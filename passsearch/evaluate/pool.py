@@ -37,8 +37,8 @@ RETRIED = frozenset({"crash", "oom", "infra"})
 SPOILS = frozenset({"oom", "infra"})
 """Kinds of failures after which the worker may be alive but spoilt, as by a pass that used up its descriptors."""
 
-DOUBTFUL = RETRIED | {"compile_error"}
-"""Kinds of failures that are no fact while the machine is not well: a linker on a full disk fails to compile."""
+DOUBTFUL = RETRIED | {"compile_error", "timeout"}
+"""Kinds of failures that are no fact while the machine is not well: on a full disk, a linker fails or does not end."""
 
 _log = logging.getLogger(__name__)
 

@@ -1,5 +1,6 @@
 """The lock of a device that several searches share, and restarts of the compiling process."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread, Timer
@@ -66,6 +67,17 @@ def test_compiling_does_not_wait_for_the_device(pool: WorkerPool, tmp_path: Path
         build.start()
         build.join(2.0)
         assert not build.is_alive()
+
+
+@pytest.mark.parametrize("kind", ["compile_error", "timeout"])
+@pytest.mark.parametrize("free_bytes", [1 << 10, 1 << 40])
+def test_a_failure_on_a_full_disk_says_nothing_of_the_candidate(
+    kind: str, free_bytes: int, pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free_bytes))
+    monkeypatch.setattr(InstantWorker, "ask", lambda *_, **__: {"error": {"kind": kind, "reason": "no answer"}})
+    answer = pool.ask_new("build", {"verb": "build"})
+    assert answer["failure"]["kind"] == (kind if free_bytes > 1 << 30 else "infra")
 
 
 def test_a_compiler_is_started_again_when_its_starting_thread_has_ended(pool: WorkerPool) -> None:
