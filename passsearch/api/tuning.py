@@ -22,6 +22,7 @@ from passsearch.api.compiled_function import compiled_function
 from passsearch.api.plots import Plots
 from passsearch.api.recorded_run import recorded_session
 from passsearch.api.results import Ablation, Audit
+from passsearch.catalog import find_folders
 from passsearch.core import (
     DEADLINE_S,
     USUAL_REPETITIONS,
@@ -32,12 +33,13 @@ from passsearch.core import (
     check_arguments,
     parse_objectives,
     printable,
+    require_trust,
 )
 from passsearch.evaluate import MeasurementPlans, open_session
 from passsearch.export import export_run
 from passsearch.report import candidate_text, candidates_frame, read_record, result_html, result_text
-from passsearch.search import OUTPUT_CASES, Run, RunOptions, audit_run, require_repetitions
-from passsearch.store import read_result
+from passsearch.search import OUTPUT_CASES, Run, RunOptions, audit_run, claimed_sequence, require_repetitions
+from passsearch.store import RESULT, read_result
 from passsearch.toolchain import cache_folder
 
 Objectives: TypeAlias = str | Sequence[str]
@@ -282,7 +284,7 @@ def audit(
     """Rebuild a run's winner from the run's record, and sign its claim off or refuse it.
 
     The audit compares every IR hash and the outputs on inputs that no search has used, and measures the winner against
-    the baseline again.
+    the baseline again, and against the best sequence of the catalog where the run claims a gain over that.
 
     Args:
         run: A finished run folder.
@@ -308,6 +310,8 @@ def audit(
     session = recorded_session(
         document, folder, toolchain=toolchain, limits=limits, catalogs=catalogs, trust=trust, plans=plans
     )
+    if sequence := claimed_sequence(document):
+        require_trust(folder / RESULT, find_folders(sequence.pipeline), trust=trust)
     # The inputs are those that no search has used.
     session = replace(session, output_cases=OUTPUT_CASES)
     refuse_unreadable((Objective.parse(document["verdict"]["objective"]),), session)

@@ -188,8 +188,9 @@ class TimedArtifacts:
     """Artifacts that one process times against each other.
 
     Attributes:
-        baseline: Folder of the baseline; ``None`` where another toolchain's process times it.
-        twin: Folder of another build of the baseline. Its ratio to the baseline is the noise of the measurement.
+        baseline: Folder of the baseline; ``None`` where other processes time it.
+        twin: Folder of another build of the baseline, or of the first candidate where the baseline is far slower. The
+            ratio of the two builds is the noise of the measurement.
         candidates: Folders of the candidates.
     """
 
@@ -244,7 +245,7 @@ class ProcessSamples:
 
     Attributes:
         baseline: Samples of the baseline.
-        twin: Samples of another build of the baseline.
+        twin: Samples of another build of the baseline, or of the first candidate.
         candidates: Samples of each candidate.
         conditions: Conditions of the process.
         cases: For a network with several cases, the samples of each case, with the weighted ones left out.

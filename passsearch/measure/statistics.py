@@ -173,7 +173,7 @@ def race_critical_values(rounds: int, *, artifacts: int, level: float = 0.99, le
 
 
 def noise_floor(twin: Ratio) -> float:
-    """Return the largest gain or loss that the comparison of the baseline with its own twin cannot exclude."""
+    """Return the largest gain or loss that the comparison of a build with its twin cannot exclude."""
     return max(twin.interval.high - 1, 1 / max(twin.interval.low, 1e-12) - 1, 0.0)
 
 

@@ -51,7 +51,9 @@ def batch_results_text(document: Mapping[str, Any]) -> str:
     parts = [table(titles, rows, width=text_width(), right=("gain",))]
     unfinished = sum(not row["finished"] for row in document["rows"])
     lines = [("gain", "of the objective, over the baseline; arrows go from the baseline to the winner")]
-    lines.append(("/ sequence", "throughput over the fastest measured sequence of the catalog, if the winner is none"))
+    lines.append(
+        ("/ sequence", "throughput over the fastest measured sequence of the catalog; – if the winner is that binary")
+    )
     if unfinished:
         lines.append(("unfinished", f"{unfinished} of {len(rows)}; see: passsearch batch status {document['file']}"))
     lines += [(f"winner {row['job']}", format_pipeline(_candidate(row))) for row in document["rows"] if row["finished"]]

@@ -104,7 +104,7 @@ def baseline_name(document: Document) -> str:
 
 
 def result_rows(document: Document) -> list[Row]:
-    """Return the rows of baseline, best sequence and winner, from the one measurement that timed them together."""
+    """Return the rows of baseline, best sequence and winner, from the measurement that confirmed the winner."""
     ratios, best = document.get("ratios"), document.get("best") or {}
     reference = document.get("baseline") or {}
     baseline = Row(_mark(baseline_name(document), reference), reference, RATIO_ONE, RATIO_ONE)

@@ -13,7 +13,7 @@ def sequence_text(document: Mapping[str, Any]) -> str:
         return ""
     name = f"{sequence['name']}, {_rank(sequence['of'])}"
     if sequence["is_best"]:
-        return f"none: the winner is {name}"
+        return f"none: the winner is the same binary as {name}"
     gain = f"{format_ratio(sequence['gain'])} times the throughput of {name}"
     if not lookup(sequence, "gain", "interval"):
         return f"not confirmed: {gain}, in the search's own measurement"
@@ -26,7 +26,7 @@ def sequence_sentence(document: Mapping[str, Any]) -> str:
     if not sequence:
         return ""
     if sequence["is_best"]:
-        return f" The winner is {sequence['name']} of the catalog."
+        return f" The winner is the same binary as {sequence['name']} of the catalog."
     if not lookup(sequence, "gain", "interval"):
         return ""
     best = f"{sequence['name']}, the best sequence of the catalog"

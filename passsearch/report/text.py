@@ -266,11 +266,12 @@ def _evidence(document: Mapping[str, Any]) -> str:
 
 
 def _sequence_evidence(document: Mapping[str, Any]) -> str:
-    """Return where the winner was timed beside the best sequence of the catalog; empty where it was not."""
-    sequence = document.get("sequence")
-    if not lookup(sequence, "gain", "interval"):
-        return ""
-    return f", best and {lookup(sequence, 'name')} in {format_count(lookup(sequence, 'latency_s', 'processes'))}"
+    """Return in how many processes the winner was timed beside the best sequence, or by itself."""
+    number, sequence = lookup(document, "best", "latency_s", "processes"), document.get("sequence")
+    if lookup(sequence, "gain", "interval"):
+        return f", best and {lookup(sequence, 'name')} in {format_count(number)}"
+    # Beside a slow baseline the winner has few runs, so it has processes of its own.
+    return f", best in {format_count(number)}" if number != lookup(document, "verdict", "processes") else ""
 
 
 def _search_baseline(document: Mapping[str, Any]) -> str:

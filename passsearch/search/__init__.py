@@ -1,7 +1,7 @@
 """The search: the space, the samplers, the study loop, the confirmation of a winner, comparisons and audits."""
 
 from passsearch.search.ablation import ablate_run
-from passsearch.search.audit import OUTPUT_CASES, audit_run
+from passsearch.search.audit import OUTPUT_CASES, audit_run, claimed_sequence
 from passsearch.search.certificate import check_certificate, read_closure, space_document
 from passsearch.search.comparison import compare_candidates
 from passsearch.search.comparison_records import CACHES, CF22, PAIRED, PROTOCOLS, ComparisonOptions, Side
@@ -57,6 +57,7 @@ __all__ = [
     "analyze_network",
     "audit_run",
     "check_certificate",
+    "claimed_sequence",
     "compare_candidates",
     "confirm",
     "explored_passes",

@@ -9,7 +9,7 @@ from typing import Any
 from passsearch.core import BuildOptions, Candidate, Failure, Pipeline, timestamp
 from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.measure import LEVEL, Ratio
-from passsearch.search.confirm import confirm, is_far_slower
+from passsearch.search.confirm import confirm, is_slow_baseline
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, ratio_document, ratios_document, toolchain_document
 from passsearch.search.repetition import Pairing
@@ -64,7 +64,7 @@ def audit_run(
         progress("applying and building", 0, repetitions)
         checks += _check_rebuilt(document, winner, evaluator=evaluator, folder=folder)
     if all(check.ok for check in checks):
-        claimed = _claimed_sequence(document)
+        claimed = claimed_sequence(document)
         sequence = _build(evaluator, claimed) if claimed else None
         confirmation = _confirm_again(
             evaluator,
@@ -169,7 +169,7 @@ def _confirm_again(
 ) -> Confirmation | Failure:
     baseline, claim = evaluator.session.dialect.baseline, document["verdict"]
     throughput = (document["ratios"]["throughput"] or {}).get("ratio")
-    is_slow = is_far_slower(claim["objective"], throughput)
+    is_slow = is_slow_baseline(claim["objective"], throughput)
     # The twin is a build of this audit's own compiler, so it is earlier than every fresh compile it is timed beside.
     twin = _build(evaluator, winner if is_slow else baseline)
     if isinstance(twin, Failure):
@@ -184,11 +184,16 @@ def _confirm_again(
 
 
 def _build(evaluator: WorkerEvaluator, candidate: Candidate) -> Built | Failure:
+    unknown = [step.name for step in candidate.pipeline.passes if step.name not in evaluator.session.factories]
+    if unknown:
+        return Failure(
+            "infra", "apply", unknown[0], "it is in no catalog of this call; give --catalog FILE (catalogs=)"
+        )
     state = evaluator.reach(candidate.pipeline)
     return state if isinstance(state, Failure) else evaluator.build(state, candidate)
 
 
-def _claimed_sequence(document: Mapping[str, Any]) -> Candidate | None:
+def claimed_sequence(document: Mapping[str, Any]) -> Candidate | None:
     """Return the sequence over which the run claims a gain; ``None`` where it claims none."""
     sequence = document.get("sequence")  # earlier versions timed none
     if not sequence or not (sequence["gain"] or {}).get("interval"):
@@ -202,7 +207,7 @@ def _check_sequence(
     """Check what the winner is claimed to gain over the best sequence of the catalog, where the run claims that."""
     if sequence is None or isinstance(confirmation, Failure):
         return
-    claimed, name = document["sequence"], "beside the catalog"
+    claimed, name = document["sequence"], "gain over the catalog"
     if isinstance(sequence, Failure):
         yield Check(name, False, f"{claimed['name']} fails: {sequence.kind} in {sequence.stage}: {sequence.reason}")
         return

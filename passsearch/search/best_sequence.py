@@ -20,7 +20,7 @@ class BestSequence:
     scored: Scored
     measured: int
 
-    def is_binary_of(self, other: Scored) -> bool:
+    def is_same_binary_as(self, other: Scored) -> bool:
         """Return whether another candidate is the same binary, and so gains nothing over it."""
         return self.scored.built.digest == other.built.digest
 

@@ -1,6 +1,7 @@
 """The confirmation of a winner on samples that did not choose it: fresh compiles in fresh processes, repeated.
 
-Repetitions end when the verdict is clear. Their intervals hold together, so looking at each of them is no bias.
+Repetitions end when the verdict is clear, and the gain over the catalog's best sequence. Their intervals hold together,
+so looking at each of them is no bias.
 """
 
 import logging
@@ -8,6 +9,7 @@ import math
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from passsearch.core import Failure
 from passsearch.errors import UserError
@@ -35,7 +37,7 @@ time: Student's t of two pairs is 12.7 standard errors wide, that of four 3.2.""
 _log = logging.getLogger(__name__)
 
 
-def is_far_slower(objective: str, throughput: float | None) -> bool:
+def is_slow_baseline(objective: str, throughput: float | None) -> bool:
     """Return whether the baseline is so much slower that as few processes as possible time it.
 
     Args:
@@ -88,11 +90,6 @@ def confirm(
         _log.info("confirming %s: repetition %d", pairing.candidate.pipeline, len(results) + 1)
         processes = sum(len(earlier.timed.processes) for earlier in results)
         result = _repeat(evaluator, pairing, turn=len(results), processes=processes, left_s=left_s)
-        if isinstance(result, Failure) and pairing.sequence is not None:
-            # No verdict rests on the sequence, which may be what failed, or what does not fit into the memory.
-            _log.info("it failed beside a sequence, and goes on without: %s", result.reason)
-            pairing = replace(pairing, sequence=None)
-            result = _repeat(evaluator, pairing, turn=len(results), processes=processes, left_s=left_s)
         if isinstance(result, Failure):
             _log.info("the confirmation ends: %s in %s, %s", result.kind, result.stage, result.reason)
             # A compile that reached another IR says that the candidate is not reproducible.
@@ -102,6 +99,8 @@ def confirm(
             if len(results) >= LEAST_REPETITIONS:
                 break
             return replace(result, reason=f"{result.reason}; the same command continues")
+        if not result.has_sequence:
+            pairing = replace(pairing, sequence=None)
         results.append(result)
         _log.debug("it took %.1f s in %d processes", result.seconds, len(result.timed.processes))
         confirmation = summarize(pairing, results, level=level)
@@ -161,7 +160,12 @@ def _repeat(
     if isinstance(compiles, Failure):
         return compiles
     baseline, candidate = compiles[:2]
-    timed = _time(evaluator, pairing, (baseline, candidate), turn=turn, processes=processes, left_s=left_s)
+    time = partial(_time, evaluator, turn=turn, processes=processes, left_s=left_s)
+    timed = time(pairing, (baseline, candidate))
+    if isinstance(timed, Failure) and pairing.sequence is not None:
+        # No verdict rests on the sequence, which may be what failed, or what does not fit into the memory.
+        _log.info("timing failed beside a sequence, and is repeated without: %s", timed.reason)
+        timed = time(replace(pairing, sequence=None), (baseline, candidate))
     consumed = None
     if not isinstance(timed, Failure):
         artifacts = replace(pairing, sequence=None).artifacts(baseline.folder, candidate.folder)
@@ -211,15 +215,15 @@ def _time(
         turn=processes,
         restored=pairing.earlier,
     )
-    if not pairing.is_far_slower:
+    if not pairing.has_slow_baseline:
         timed = evaluator.time_fresh(request)
         return timed if isinstance(timed, Failure) else (timed, None)
-    # A race with a baseline of seconds has a round or two of short runs, which suffice for a gain of a hundred times
-    # only. The others come first: once the times with the baseline are in the log, no file is made again.
+    # A race with a baseline of seconds has a round or two of short runs: enough for a gain of a hundred times, not for
+    # one of a few percent. The others come first: once the times with the baseline are in the log, no file is needed.
     others = evaluator.time_fresh(
         replace(
             request,
-            key=f"{request.key}-others",
+            key=f"{request.key}-others-{candidate.digest[:8]}",
             artifacts=replace(artifacts, baseline=None),
             plan=replace(plans.final_rounds, seed=2000 + turn),
             most_s=most_s / 2,
@@ -231,6 +235,7 @@ def _time(
         replace(
             request,
             artifacts=replace(artifacts, twin=None),
+            restored=(pairing.sequence,) if pairing.sequence else (),
             most=plans.least_processes,
             most_s=most_s - others.wall_s,
         )

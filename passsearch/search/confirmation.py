@@ -165,13 +165,15 @@ class Confirmation:
     def improves_on_sequence(self) -> bool:
         """Return whether the candidate is faster than the sequence of the catalog, beyond the noise."""
         timed = self.over_sequence
-        # As in `improves`: what is no faster than the baseline is no gain, whatever was read of a sequence.
-        return timed is not None and not self.same_binary and is_improvement(timed.gain, floor=self.floor("throughput"))
+        # Who gains nothing over the baseline gains nothing: a sequence may be slower than that.
+        if timed is None or not self.improves("throughput", keep_throughput=0.0):
+            return False
+        return is_improvement(timed.gain, floor=self.floor("throughput"))
 
     def _may_improve_on_sequence(self) -> bool:
         """Return whether the candidate looks faster than the sequence, which is not certain yet."""
         timed = self.over_sequence
-        if timed is None or self.same_binary:
+        if timed is None or not self.improves("throughput", keep_throughput=0.0):
             return False
         return timed.gain.value > 1 + MIN_GAIN and not self.improves_on_sequence()
 

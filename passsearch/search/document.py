@@ -95,7 +95,7 @@ def _sequence(
     sequence: BestSequence, best: Scored, session: Session, *, confirmation: Confirmation | Failure | None
 ) -> Document:
     """Return the best sequence of the catalog, and what the winner gains over it."""
-    scored, is_best = sequence.scored, sequence.is_binary_of(best)
+    scored, is_best = sequence.scored, sequence.is_same_binary_as(best)
     place = {"of": sequence.measured, "is_best": is_best}
     if not isinstance(confirmation, Confirmation) or confirmation.over_sequence is None:
         gain = None
@@ -103,7 +103,8 @@ def _sequence(
             gain = {"ratio": best.ratio.value / scored.ratio.value, "interval": None}
         return {**scored_document(scored, session), **place, "gain": gain, "improved": False}
     timed = confirmation.over_sequence
-    measured = scored_document(replace(scored, ratio=timed.throughput), session, processes=timed.latency_s)
+    confirmed = replace(scored, ratio=timed.throughput, conditions=confirmation.summary, recalled=False)
+    measured = scored_document(confirmed, session, processes=timed.latency_s)
     improved = confirmation.improves_on_sequence()
     return {**measured, **place, "gain": ratio_document(timed.gain), "improved": improved}
 

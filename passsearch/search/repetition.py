@@ -25,8 +25,8 @@ class Pairing:
         candidate: The winner of the search.
         twin: An earlier build of the baseline, or of the winner where the baseline is far slower.
         objective: Objective of the run. Power and energy are read in every repetition if it is one of them, else once.
-        is_far_slower: True if the baseline is far slower than the winner, so that as few processes as possible time it.
-            The noise of the ratio is that of the winner's short runs, so the twin is the winner's.
+        has_slow_baseline: True if the baseline is far slower than the winner, so that few processes time it. The noise
+            of the ratio is then that of the winner's short runs, so the twin is the winner's.
         sequence: The best of the catalog's sequences, timed beside both; ``None`` for none.
     """
 
@@ -34,7 +34,7 @@ class Pairing:
     candidate: Candidate
     twin: Built
     objective: str
-    is_far_slower: bool = False
+    has_slow_baseline: bool = False
     sequence: Built | None = None
 
     @property
@@ -59,7 +59,7 @@ class Pairing:
 
     def timing_key(self, turn: int) -> str:
         """Return the key in the log of one repetition's times."""
-        slow = "-slow" if self.is_far_slower else ""
+        slow = "-slow" if self.has_slow_baseline else ""
         return f"{turn}-{self.slug}{slow}" + (f"-{_slug(self.sequence.key)}" if self.sequence else "")
 
 
@@ -90,9 +90,14 @@ class Repetition:
         return sum(part.wall_s for part in parts if part is not None)
 
     @property
-    def undisturbed(self) -> tuple[ProcessSamples, ...]:
-        """Samples of winner, twin and sequence from processes without a baseline that is far slower."""
+    def winner_processes(self) -> tuple[ProcessSamples, ...]:
+        """Samples that say how fast the winner is: those beside a slow baseline are too few."""
         return (self.others or self.timed).processes
+
+    @property
+    def has_sequence(self) -> bool:
+        """True if the sequence was timed, too."""
+        return any(len(process.candidates) > 1 for process in self.winner_processes)
 
 
 def _slug(text: str) -> str:
@@ -122,7 +127,7 @@ def summarize(
     candidates = {candidate.digest for _, candidate in pairs}
     reproducible = len(baselines) == len(candidates) == 1
     processes = [process for result in results for process in result.timed.processes]
-    undisturbed = [process for result in results for process in result.undisturbed]
+    winner_processes = [process for result in results for process in result.winner_processes]
     others = [process for result in results if result.others for process in result.others.processes]
     ratio = partial(_ratio, results, reproducible=reproducible, level=level)
     return Confirmation(
@@ -130,7 +135,7 @@ def summarize(
         throughput_of_medians=ratio(_baseline, _winner, log_ratio_of=log_ratio_of_medians),
         compile_time=_compile_ratio(baseline_s, candidate_s, level=level),
         compile_twin=_compile_ratio(baseline_s, twin_s, level=level) if twin_s else None,
-        twin=ratio(_winner if pairing.is_far_slower else _baseline, _twin),
+        twin=ratio(_winner if pairing.has_slow_baseline else _baseline, _twin),
         repetitions=len(results),
         processes=len(processes),
         reproducible=reproducible,
@@ -140,14 +145,14 @@ def summarize(
         parts_s=_median_parts([candidate for _, candidate in pairs]),
         baseline_parts_s=_median_parts([baseline for baseline, _ in pairs]),
         apply_s=tuple(candidate.apply_s for _, candidate in pairs),
-        latency_s=tuple(map(_winner, undisturbed)),
+        latency_s=tuple(map(_winner, winner_processes)),
         baseline_latency_s=tuple(map(_baseline, processes)),
         conditions=[process.conditions for process in (*processes, *others)],
         seconds=sum(result.seconds for result in results) + sum(each.wall_s for pair in further for each in pair),
         level=level,
         consumption=[ConsumptionTurn(*result.consumed.artifacts) for result in results if result.consumed],
         cases=_case_gains(results, reproducible=reproducible, level=level),
-        over_sequence=_over_sequence(undisturbed, ratio) if pairing.sequence else None,
+        over_sequence=_over_sequence(results, reproducible=reproducible, level=level),
     )
 
 
@@ -167,10 +172,17 @@ def _sequence(process: ProcessSamples) -> Samples:
     return process.candidates[1]
 
 
-def _over_sequence(processes: Sequence[ProcessSamples], ratio: Callable[..., Ratio | None]) -> SequenceGain | None:
-    """Return what the winner gains over the sequence; ``None`` where nothing runs."""
-    gain, throughput = ratio(_sequence, _winner), ratio(_baseline, _sequence)
-    return SequenceGain(gain, throughput, tuple(map(_sequence, processes))) if gain and throughput else None
+def _over_sequence(results: list[Repetition], *, reproducible: bool, level: float) -> SequenceGain | None:
+    """Return what the winner gains over the sequence; ``None`` where two repetitions did not time it."""
+    own = [result for result in results if result.has_sequence]
+    if len(own) < 2:
+        return None
+    gain, throughput = (
+        _ratio(own, *pair, reproducible=reproducible, level=level)
+        for pair in ((_sequence, _winner), (_baseline, _sequence))
+    )
+    assert gain is not None and throughput is not None
+    return SequenceGain(gain, throughput, tuple(_sequence(each) for result in own for each in result.winner_processes))
 
 
 def _case_gains(results: list[Repetition], *, reproducible: bool, level: float) -> tuple[CaseGain, ...]:
@@ -185,7 +197,7 @@ def _case_gains(results: list[Repetition], *, reproducible: bool, level: float) 
         ]
         ratio = _ratio(own, _baseline, _winner, reproducible=reproducible, level=level)
         assert ratio is not None
-        winner_s = tuple(_winner(process) for result in own for process in result.undisturbed)
+        winner_s = tuple(_winner(process) for result in own for process in result.winner_processes)
         baseline_s = tuple(_baseline(process) for result in own for process in result.timed.processes)
         gains.append(CaseGain(ratio, winner_s, baseline_s))
     return tuple(gains)
@@ -222,7 +234,7 @@ def _ratio(
     Source: Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM 2013: repeat at the highest level that
     varies. Compiles that give the same file, byte for byte, do not vary.
     """
-    rows = [result.timed.processes if one is _baseline else result.undisturbed for result in results]
+    rows = [result.timed.processes if one is _baseline else result.winner_processes for result in results]
     if not all(rows):
         return None
     values = [[log_ratio_of(one(process), other(process)) for process in row] for row in rows]

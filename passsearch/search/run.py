@@ -5,7 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 from zlib import crc32
@@ -16,7 +16,7 @@ from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, Session, WorkerEvaluator
 from passsearch.search.best_sequence import BestSequence, best_sequence
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
-from passsearch.search.confirm import LEAST_REPETITIONS, confirm, is_far_slower, require_repetitions
+from passsearch.search.confirm import LEAST_REPETITIONS, confirm, is_slow_baseline, require_repetitions
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, result_document
 from passsearch.search.evaluation import BaselineFailed
@@ -140,7 +140,7 @@ class _Execution:
     def __init__(self, run: Run, folder: RunFolder, evaluator: WorkerEvaluator, progress: Progress) -> None:
         self._session, self._options, self._folder = run.session, run.options, folder
         self._evaluator, self._progress, self._plan = evaluator, progress, ""
-        self._sequence: BestSequence | None = None
+        self._finalists: Sequence[Scored] = ()
         self._time_plan = TimePlan(run.session.plans, run.options, run.session.sensors.meter is not None)
         requested = run.options.requested_passes
         self._analysis = analyze_network(run.session, evaluator.network.summary, requested_passes=requested)
@@ -187,7 +187,7 @@ class _Execution:
             network=self._evaluator.network,
             analysis=self._analysis,
             best=best,
-            sequence=self._sequence or self._best_sequence(()),
+            sequence=self._best_sequence(scoring),
             confirmation=confirmation,
             seconds={**stages, "search": total - sum(stages.values()), "total": total},
             interrupted=interrupted,
@@ -287,8 +287,8 @@ class _Execution:
             if not finalists:
                 _log.info("no candidate is left beside the baseline")
                 return self._evaluation.scoring.baseline, self._unsearched(), False
-            self._sequence = self._best_sequence(finalists)
-            return finalists[0], self._confirm(finalists[0], self._evaluation.scoring), False
+            self._finalists, scoring = finalists, self._evaluation.scoring
+            return finalists[0], self._confirm(finalists[0], scoring, self._best_sequence(scoring)), False
         except BaselineFailed as error:
             detail = f"{error.failure.kind} in {error.failure.stage}: {error.failure.reason}"
             if error.failure.kind in ("infra", "oom"):
@@ -308,11 +308,9 @@ class _Execution:
             )
             return best, None, True
 
-    def _best_sequence(self, finalists: Sequence[Scored]) -> BestSequence | None:
-        scoring = self._evaluation.scoring
-        assert scoring is not None
+    def _best_sequence(self, scoring: Scoring) -> BestSequence | None:
         levels = [candidate.name for candidate in self._session.dialect.baselines]
-        return best_sequence([*self._evaluation.ranked(), *finalists], scoring, levels=levels)
+        return best_sequence([*self._evaluation.ranked(), *self._finalists], scoring, levels=levels)
 
     def _unsearched(self) -> Failure | None:
         """Return that the time limit left no time to measure a candidate; ``None`` if some were measured."""
@@ -321,17 +319,18 @@ class _Execution:
         reason = "the time limit ended before a candidate was measured; the same command with more time continues"
         return Failure("timeout", "measure", "", reason)
 
-    def _confirm(self, best: Scored, scoring: Scoring) -> Confirmation | Failure | None:
+    def _confirm(self, best: Scored, scoring: Scoring, sequence: BestSequence | None) -> Confirmation | Failure | None:
         if self._options.repetitions < 1:
             return None
-        pairing, plan = self._pairing(best, scoring), self._time_plan
+        pairing, plan = self._pairing(best, scoring, sequence), self._time_plan
 
         def is_recorded(key: str) -> bool:
             return ("timed", key) in self._folder.log.times
 
         two_s = LEAST_REPETITIONS * (plan.compiles_s(scoring.baseline, best) + plan.windows_s()) + plan.once_s()
         # What an earlier start has confirmed takes no time, however long the search took since.
-        has_begun = is_recorded(pairing.timing_key(LEAST_REPETITIONS - 1))
+        pairings = pairing, replace(pairing, sequence=None)
+        has_begun = any(is_recorded(each.timing_key(LEAST_REPETITIONS - 1)) for each in pairings)
         if two_s > self._left_s() + OVERTIME * self._timeout_s and not has_begun:
             reason = f"the time limit leaves no {duration(two_s)} to confirm; the same command with more time continues"
             return Failure("timeout", "measure", "", reason)
@@ -345,16 +344,14 @@ class _Execution:
             is_recorded=is_recorded,
         )
 
-    def _pairing(self, best: Scored, scoring: Scoring) -> Pairing:
+    def _pairing(self, best: Scored, scoring: Scoring, sequence: BestSequence | None) -> Pairing:
         """Return what is compared with the winner; the files of all others make room."""
         baseline, objective = scoring.baseline, scoring.objective.name
-        is_slow = is_far_slower(objective, best.ratio.value if best.ratio else None)
-        sequence = None
-        if self._sequence is not None and not self._sequence.is_binary_of(best):
-            sequence = self._sequence.scored.built
-        self._evaluator.make_room([baseline.built, best.built, *([sequence] if sequence else [])])
+        is_slow = is_slow_baseline(objective, best.ratio.value if best.ratio else None)
+        beside = None if sequence is None or sequence.is_same_binary_as(best) else sequence.scored.built
+        self._evaluator.make_room([baseline.built, best.built, *([beside] if beside else [])])
         candidate, twin = Candidate(best.candidate.pipeline, best.candidate.build), best if is_slow else baseline
-        return Pairing(baseline.candidate, candidate, twin.built, objective, is_slow, sequence)
+        return Pairing(baseline.candidate, candidate, twin.built, objective, is_slow, beside)
 
     def _reproducers(self, document: Document) -> list[Document]:
         """Write reproducers of passes that made outputs deviate; another type or shape of an output explains itself."""

@@ -70,7 +70,7 @@ class TimePlan:
         else:
             # A race begins its last round before its time is up; the others have processes of their own.
             process_s = FRESH_PROCESS_S + latency_s + (race_s if latency_s < race_s else 0.0)
-            timing_s = plans.least_processes * process_s + plans.least_timing_s
+            timing_s = plans.least_processes * process_s + max(compile_s, plans.least_timing_s)
         return compile_s + timing_s + self.windows_s()
 
     def windows_s(self) -> float:

@@ -66,7 +66,7 @@ def test_a_gain_over_a_sequence_that_is_not_measured_again_is_refused(
     change(sequence={**candidate, "improved": improved, "gain": {"ratio": 50.0, "interval": [40.0, 60.0]}})
     document = short_plans.audit(run, confirm=2)
     refused = [check for check in document["checks"] if not check["ok"]]
-    assert [check["name"] for check in refused] == ["beside the catalog"]
+    assert [check["name"] for check in refused] == ["gain over the catalog"]
     assert f"of the throughput of AS-2, claimed 50.000 [40.000, 60.000]: {reason}" in refused[0]["detail"]
     assert document["sequence"]["gain"]["ratio"] == pytest.approx(1, rel=0.5)
 

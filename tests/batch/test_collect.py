@@ -44,8 +44,9 @@ def test_a_row_has_what_the_run_found(file: Path) -> None:
     recorded = json.loads((RESULTS / "resnet_tiny-relay.json").read_text())
     jobs = tune_jobs(read_jobs(file))
     _edit(jobs[0].folder / "result.json", lambda result: result["verdict"].update(ratio=1.5, interval=[1.25, 1.75]))
-    gain = {"ratio": 1.2, "interval": [1.1, 1.3]}
-    _edit(jobs[0].folder / "result.json", lambda result: result.update(sequence={"name": "AS-2", "gain": gain}))
+    sequence = {**recorded["best"], "name": "AS-2", "of": 3, "is_best": False, "improved": True}
+    sequence["gain"] = {"ratio": 1.2, "interval": [1.1, 1.3]}
+    _edit(jobs[0].folder / "result.json", lambda result: result.update(sequence=sequence))
     big, small, new = collect(jobs)
     assert big["sequence"] == "AS-2" and [big["sequence_gain"], big["sequence_gain_low"]] == [1.2, 1.1]
     assert small["sequence"] is None and small["sequence_gain"] is None, "which an earlier version made"

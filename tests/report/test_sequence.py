@@ -36,8 +36,8 @@ def sequence(best: dict[str, Any], **keys: Any) -> dict[str, Any]:
         ),
         (
             {"is_best": True},
-            "than O3. The winner is AS-2 of the catalog.",
-            "none: the winner is AS-2, the fastest of 3 sequences of the catalog that were measured",
+            "than O3. The winner is the same binary as AS-2 of the catalog.",
+            "none: the winner is the same binary as AS-2, the fastest of 3 sequences of the catalog that were measured",
         ),
         (
             {"gain": {"ratio": 1.25, "interval": None}},

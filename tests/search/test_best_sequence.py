@@ -51,4 +51,4 @@ def test_a_sequence_that_is_slower_than_the_baseline_is_no_rival() -> None:
 
 def test_a_sequence_is_compared_by_its_binary() -> None:
     found = BestSequence(FAST, 1)
-    assert found.is_binary_of(scored("", 1.2, "AS-1")) and not found.is_binary_of(SLOW)
+    assert found.is_same_binary_as(scored("", 1.2, "AS-1")) and not found.is_same_binary_as(SLOW)

@@ -16,7 +16,7 @@ from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption, mean_ratio
 from passsearch.search import Confirmation, Pairing, confirm
 from passsearch.search.audit import _confirm_again
-from passsearch.search.confirm import is_far_slower
+from passsearch.search.confirm import is_slow_baseline
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
 FAST = Candidate(Pipeline((PassSpec.of("Fast"),)))
@@ -204,7 +204,7 @@ class TimedLog(SimulatedEvaluator):
 def test_beside_a_far_slower_baseline_the_others_have_processes_of_their_own() -> None:
     gains = {str(FAST.pipeline): 100.0, "Sequence": 80.0}
     evaluator = TimedLog(Machine(Noise(), 3), gains)
-    options: dict[str, Any] = {"sequence": built("Sequence"), "twin": built("Fast"), "is_far_slower": True}
+    options: dict[str, Any] = {"sequence": built("Sequence"), "twin": built("Fast"), "has_slow_baseline": True}
     confirmation = confirmed(evaluator, **options)
     others, together = evaluator.folders[:2]
     assert together == (["root", "Fast", "Sequence"], PLANS.least_processes)
@@ -217,9 +217,9 @@ def test_beside_a_far_slower_baseline_the_others_have_processes_of_their_own() -
 
 
 def test_a_baseline_is_far_slower_only_where_speed_is_the_objective() -> None:
-    assert is_far_slower("throughput", 100.0) and not is_far_slower("throughput", 1.5)
-    assert not any(is_far_slower(objective, 100.0) for objective in ("energy", "compile_time", "memory"))
-    assert not is_far_slower("throughput", None)
+    assert is_slow_baseline("throughput", 100.0) and not is_slow_baseline("throughput", 1.5)
+    assert not any(is_slow_baseline(objective, 100.0) for objective in ("energy", "compile_time", "memory"))
+    assert not is_slow_baseline("throughput", None)
 
 
 def test_one_binary_with_the_baseline_gains_nothing_over_a_sequence() -> None:
@@ -244,11 +244,38 @@ def test_a_sequence_that_fails_costs_no_verdict() -> None:
     assert confirmation.over_sequence is None and confirmation.improves("throughput", keep_throughput=0.0)
 
 
+class LostLater(SimulatedEvaluator):
+    """A machine that loses the sequence's files after two repetitions."""
+
+    def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
+        """Time artifacts while they exist."""
+        if request.key.startswith("2-") and "Sequence" in map(str, request.artifacts.candidates):
+            return Failure("infra", "measure", "", "a file is gone")
+        return super().time_fresh(request)
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_what_was_timed_beside_a_sequence_stays_when_it_fails_later(is_slow: bool) -> None:
+    evaluator = LostLater(Machine(Noise(), 3), {str(FAST.pipeline): 3.0, "Sequence": 1.2})
+    options: dict[str, Any] = {"has_slow_baseline": True, "twin": built("Fast")} if is_slow else {}
+    confirmation = confirmed(evaluator, sequence=built("Sequence"), **options)
+    assert confirmation.repetitions == 3 and confirmation.improves_on_sequence()
+    assert confirmation.over_sequence is not None
+    assert 0 < len(confirmation.over_sequence.latency_s) < len(confirmation.latency_s)
+
+
+def test_a_gain_over_a_sequence_that_is_slower_than_the_baseline_is_none() -> None:
+    evaluator = SimulatedEvaluator(Machine(Noise(), 3), {"Sequence": 0.8})
+    confirmation = confirmed(evaluator, sequence=built("Sequence"))
+    assert not confirmation.same_binary and confirmation.over_sequence is not None
+    assert confirmation.over_sequence.gain.interval.low > 1.1 and not confirmation.improves_on_sequence()
+
+
 def test_repetitions_go_on_while_the_gain_over_a_sequence_is_in_doubt() -> None:
     def confirmation_of(sequence: float) -> Confirmation:
         noise = Noise(process=0.02)
         evaluator = SimulatedEvaluator(Machine(noise, 3), {str(FAST.pipeline): 100.0, "Sequence": sequence})
-        return confirmed(evaluator, sequence=built("Sequence"), twin=built("Fast"), is_far_slower=True)
+        return confirmed(evaluator, sequence=built("Sequence"), twin=built("Fast"), has_slow_baseline=True)
 
     clear, doubtful, none = map(confirmation_of, (50.0, 98.0, 110.0))
     assert clear.repetitions == none.repetitions == 3 and clear.improves_on_sequence()

@@ -38,7 +38,6 @@ def execution(log: Log) -> _Execution:
     made._options, made._time_plan = options, TimePlan(MeasurementPlans(), options)
     made._folder = SimpleNamespace(log=log)
     made._evaluator = SimpleNamespace(restore=lambda built: built, make_room=lambda _: None)
-    made._sequence = None
     execution: _Execution = made
     return execution
 
@@ -52,7 +51,7 @@ def test_what_an_earlier_start_confirmed_is_confirmed_though_no_time_is_left(
         for turn in range(repetitions):
             log.record("timed", PAIRING.timing_key(turn), fact={})
         scoring: Any = SimpleNamespace(baseline=scored(Candidate(build=BUILD)), objective=Objective.parse("throughput"))
-        confirmation: Any = execution(log)._confirm(scored(BEST), scoring)
+        confirmation: Any = execution(log)._confirm(scored(BEST), scoring, None)
     if repetitions == 2:
         assert confirmation is True
     else:
@@ -60,15 +59,32 @@ def test_what_an_earlier_start_confirmed_is_confirmed_though_no_time_is_left(
 
 
 @pytest.mark.parametrize(("gain", "objective"), [(100.0, "throughput"), (1.5, "throughput"), (100.0, "energy")])
-def test_the_twin_is_the_winners_where_the_baseline_is_far_slower(gain: float, objective: str, tmp_path: Path) -> None:
+def test_the_twin_is_the_winners_where_the_baseline_is_slow_baseline(
+    gain: float, objective: str, tmp_path: Path
+) -> None:
     with Log(tmp_path / "log.jsonl") as log:
         run = execution(log)
         best = replace(scored(BEST), ratio=Ratio(gain, Interval(gain, gain)), built=built("best"))
         baseline = replace(scored(Candidate(build=BUILD)), built=built("baseline"))
         scoring: Any = SimpleNamespace(baseline=baseline, objective=Objective.parse(objective))
-        pairing = run._pairing(best, scoring)
+        pairing = run._pairing(best, scoring, None)
         is_slow = (gain, objective) == (100.0, "throughput")
-        assert pairing.is_far_slower == is_slow and pairing.twin == (best if is_slow else baseline).built
+        assert pairing.has_slow_baseline == is_slow and pairing.twin == (best if is_slow else baseline).built
         for digest, expected in (("best", None), ("sequence", built("sequence"))):
-            run._sequence = BestSequence(replace(best, built=built(digest)), 1)
-            assert run._pairing(best, scoring).sequence == expected
+            sequence = BestSequence(replace(best, built=built(digest)), 1)
+            assert run._pairing(best, scoring, sequence).sequence == expected
+
+
+@pytest.mark.parametrize("has_failed", [False, True])
+def test_a_confirmation_is_found_again_with_its_sequence_or_without(
+    has_failed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "confirm", lambda *_, **__: True)
+    sequence = BestSequence(replace(scored(BEST), built=built("sequence")), 1)
+    pairing = replace(PAIRING, sequence=None if has_failed else built("sequence"))
+    with Log(tmp_path / "log.jsonl") as log:
+        for turn in range(2):
+            log.record("timed", pairing.timing_key(turn), fact={})
+        scoring: Any = SimpleNamespace(baseline=scored(Candidate(build=BUILD)), objective=Objective.parse("throughput"))
+        best = replace(scored(BEST), built=built("best"))
+        assert execution(log)._confirm(best, scoring, sequence) is True  # type: ignore[comparison-overlap]

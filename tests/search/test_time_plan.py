@@ -52,6 +52,8 @@ def test_a_baseline_that_is_far_slower_than_the_winner_has_two_processes_and_no_
     slow, fast = scored(latency_s, 1.0), scored(0.02, 1.0)
     timing_s = plan(1200.0).repetition_s(slow, fast) - plan(1200.0).compiles_s(slow, fast)
     assert timing_s == pytest.approx(2 * (FRESH_PROCESS_S + baseline_s) + 20.0)
+    compiling = plan(1200.0).repetition_s(slow, scored(0.02, 41.0)) - plan(1200.0).repetition_s(slow, fast)
+    assert compiling == pytest.approx(40.0 + 28.0), "the others are timed for as long as it compiles"
     by_compile_time = plan(1200.0, objective="compile_time")
     assert by_compile_time.repetition_s(slow, fast) == by_compile_time.repetition_s(slow, slow)
 
