@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import passsearch
+from passsearch.report.formatting import says_nothing
 
 ROOT = Path(__file__).parent
 RESULTS = ROOT / "results"
@@ -176,7 +177,8 @@ def span(ratio: dict[str, Any] | None) -> str:
     if not ratio or not ratio["interval"] or None in ratio["interval"]:
         return "–" if not ratio else f"{ratio['ratio']:.3f}"
     low, high = ratio["interval"]
-    return f"{ratio['ratio']:.3f} [{low:.3f}, {high:.3f}]"
+    ends = "too wide" if says_nothing(ratio["interval"]) else f"{low:.3f}, {high:.3f}"
+    return f"{ratio['ratio']:.3f} [{ends}]"
 
 
 if __name__ == "__main__":
