@@ -62,7 +62,7 @@ def test_a_gain_over_a_sequence_that_is_not_measured_again_is_refused(
     run: Path, change: Callable[..., None], improved: bool, reason: str
 ) -> None:
     best = json.loads((run / "result.json").read_text())["best"]
-    candidate = {"name": "AS-2", "pipeline": best["pipeline"], "build": best["build"]}
+    candidate = {**best, "name": "AS-2", "of": 3, "is_best": False}
     change(sequence={**candidate, "improved": improved, "gain": {"ratio": 50.0, "interval": [40.0, 60.0]}})
     document = short_plans.audit(run, confirm=2)
     refused = [check for check in document["checks"] if not check["ok"]]
