@@ -123,6 +123,10 @@ def test_processes_in_other_sessions_end_with_a_worker_that_was_killed(worker: W
         env={**os.environ, MARK: str(next(temporary.iterdir()))},
         start_new_session=True,
     )
+    # A new program has no environment for a moment, in which it may lose its turn on a busy machine.
+    deadline_s = time.monotonic() + 10.0
+    while left.pid not in [process.pid for process in marked(temporary)] and time.monotonic() < deadline_s:
+        time.sleep(0.01)
     worker.close()
     assert left.wait(10) == -signal.SIGKILL
     assert not list(temporary.iterdir())
