@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from passsearch.report.formatting import format_ratio, lookup
+from passsearch.report.formatting import format_percent, format_ratio, lookup
 
 
 def sequence_text(document: Mapping[str, Any]) -> str:
@@ -17,7 +17,11 @@ def sequence_text(document: Mapping[str, Any]) -> str:
     gain = f"{format_ratio(sequence['gain'])} times the throughput of {name}"
     if not lookup(sequence, "gain", "interval"):
         return f"not confirmed: {gain}, in the search's own measurement"
-    return gain if sequence["improved"] else f"none is shown: {gain}"
+    if sequence["improved"]:
+        return gain
+    # An interval above 1 is no gain where the noise floor is higher.
+    noise = lookup(document, "verdict", "noise_floor")
+    return f"none is shown: {gain}" + ("" if noise is None else f" (noise floor {format_percent(noise)})")
 
 
 def sequence_sentence(document: Mapping[str, Any]) -> str:
