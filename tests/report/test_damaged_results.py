@@ -15,7 +15,7 @@ from passsearch.store.result_schema import schema_problem
 
 RESULTS = [json.loads(file.read_text()) for file in (Path(__file__).parents[1] / "data" / "results").glob("*.json")]
 SEQUENCE = {"name": "AS-2", "of": 3, "is_best": False, "improved": True, "gain": {"ratio": 1.2, "interval": [1.1, 1.3]}}
-RESULTS.append({**RESULTS[0], "sequence": {**RESULTS[0]["best"], **SEQUENCE}})
+RESULTS.append({**RESULTS[0], "sequence": {**copy.deepcopy(RESULTS[0]["best"]), **SEQUENCE}})
 DELETED = object()
 VALUES = (DELETED, None, "x", -1, 0, [], {}, True, 1e308, [1], {"a": 1}, "x" * 10_000)
 
