@@ -170,6 +170,9 @@ OBJECTIVES: tuple[Objective, ...] = (
     Objective("energy", "J", "minimize"),
 )
 
+SPEED_OBJECTIVES = ("throughput", "latency")
+"""Names of the objectives for which candidates are ranked by how fast they run."""
+
 
 def parse_objectives(objective: str | Sequence[str]) -> tuple[Objective, ...]:
     """Return the one or two objectives of a name, a list of names, or names with a comma between them.

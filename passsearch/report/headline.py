@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from passsearch.core import SPEED_OBJECTIVES
 from passsearch.report.formatting import format_ratio, lookup
 from passsearch.report.sequence import sequence_sentence
 from passsearch.report.verdict import baseline_phrase, compile_time_claim
@@ -28,14 +29,16 @@ def headline_text(document: Mapping[str, Any]) -> str:
     # Where compile time is the objective, the user has said how much speed may be lost.
     if verdict.get("improved") or (speed and _is_certainly_above(compile_time, 1.0)):
         end = f" {speed}" if speed else ""
-        return f"{network} compiles {format_ratio(compile_time)} times faster than {baseline}{end}."
+        # What a sequence gains in throughput says nothing here, unless it is this very binary.
+        rival = sequence_sentence(document) if lookup(document, "sequence", "is_best") else ""
+        return f"{network} compiles {format_ratio(compile_time)} times faster than {baseline}{end}.{rival}"
     return f"{network}: no gain over {baseline} is shown."
 
 
 def _gain(objective: str, verdict: Mapping[str, Any]) -> str:
     """Return a gain that is not of compile time, as a predicate."""
     value = format_ratio(verdict)
-    if objective in ("throughput", "latency"):
+    if objective in SPEED_OBJECTIVES:
         return f"runs {value} times faster"
     return f"has {value} times lower {objective.replace('_', ' ')}"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from passsearch.core import BuildOptions, Candidate, Failure, Pipeline
+from passsearch.core import SPEED_OBJECTIVES, BuildOptions, Candidate, Failure, Pipeline
 from passsearch.errors import UserError
 from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import Ratio, level_of_looks
@@ -231,7 +231,7 @@ class Ablation:
             return None
         if first.digest == second.digest:
             return self._minimal_document(shorter, same_binary=True, ratio=None)
-        if self.objective not in ("throughput", "latency"):
+        if self.objective not in SPEED_OBJECTIVES:
             return None  # only throughput is measured here
         contenders, indices = self._contenders({"winner": first, "shorter": second}, reference)
         compiles = CompileRounds(self.evaluator, [winner, shorter], 0, self.left_s)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from passsearch.core import Failure
+from passsearch.core import SPEED_OBJECTIVES, Failure
 from passsearch.errors import UserError
 from passsearch.evaluate import (
     ACCIDENTS,
@@ -25,7 +25,7 @@ from passsearch.evaluate import (
 from passsearch.measure import level_of_looks
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.repetition import Pairing, Repetition, summarize
-from passsearch.search.scoring import FAR_FASTER, SPEED
+from passsearch.search.scoring import FAR_FASTER
 
 LEAST_REPETITIONS = 2
 """Number of repetitions without which there is no interval."""
@@ -44,7 +44,7 @@ def is_slow_baseline(objective: str, throughput: float | None) -> bool:
         objective: Objective of the run.
         throughput: Throughput of the winner over the baseline's, as known so far.
     """
-    return objective in SPEED and throughput is not None and throughput > FAR_FASTER
+    return objective in SPEED_OBJECTIVES and throughput is not None and throughput > FAR_FASTER
 
 
 def require_repetitions(repetitions: int) -> None:

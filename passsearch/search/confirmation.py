@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from passsearch.core import SPEED_OBJECTIVES
 from passsearch.evaluate import Conditions, Samples, summarize_conditions
 from passsearch.measure import (
     CONSUMPTION_OBJECTIVES,
@@ -143,7 +144,7 @@ class Confirmation:
     def keeps(self, objective: str, least: float) -> bool:
         """Return whether a gain in another objective leaves this share of the throughput; one binary loses none."""
         # The lower end and not the ratio: to keep throughput must be as certain as to gain something else.
-        if objective in ("throughput", "latency") or self.same_binary:
+        if objective in SPEED_OBJECTIVES or self.same_binary:
             return True
         return least <= 0 if self.throughput is None else self.throughput.interval.low >= least
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from zlib import crc32
 
 from passsearch.catalog import require_searchable
-from passsearch.core import USUAL_REPETITIONS, Candidate, Failure, Json, Step, safe_file_name
+from passsearch.core import SPEED_OBJECTIVES, USUAL_REPETITIONS, Candidate, Failure, Json, Step, safe_file_name
 from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, Session, WorkerEvaluator
 from passsearch.search.best_sequence import BestSequence, best_sequence
@@ -209,7 +209,7 @@ class _Execution:
                 session,
                 analysis,
                 only=options.passes,
-                for_speed=options.objectives[0].name in ("throughput", "latency"),
+                for_speed=options.objectives[0].name in SPEED_OBJECTIVES,
             ),
             # Not wall time: while a resumed run reads its log, this is the time at which the facts were written. It
             # therefore stops at the same trial for the same time limit.

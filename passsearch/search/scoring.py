@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from passsearch.core import Failure, Interval, Objective
+from passsearch.core import SPEED_OBJECTIVES, Failure, Interval, Objective
 from passsearch.evaluate import Built
 from passsearch.measure import CONSUMPTION_OBJECTIVES, Ratio
 from passsearch.search.options import RunOptions
@@ -18,12 +18,10 @@ LEAST_BYTES = 1 << 20
 """Smallest memory that counts; an artifact that fits into memory that its process had already reads 0."""
 
 
-SPEED = ("throughput", "latency")
-"""Objectives for which candidates are ranked by how fast they run."""
-
 # Where the default build is a hundred times slower, timing it beside every candidate took 13 of a search's 15 minutes.
 FAR_FASTER = 2.0
-"""Number of times a candidate must be faster than what it is timed beside, to spare that further timing."""
+"""Number of times by which a candidate is so much faster than what it is timed beside that this is timed no more than
+needed."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class Scoring:
 
     def gain(self, objective: Objective, scored: Scored) -> float:
         """Return how many times better than the baseline a candidate is, by the search's own measurement."""
-        if objective.name in SPEED:
+        if objective.name in SPEED_OBJECTIVES:
             assert scored.ratio is not None
             return scored.ratio.value
         if objective.name == "compile_time":
@@ -109,5 +107,5 @@ class Scoring:
     @property
     def is_constrained(self) -> bool:
         """True if throughput is a condition."""
-        single = len(self.options.objectives) == 1 and self.objective.name not in SPEED
+        single = len(self.options.objectives) == 1 and self.objective.name not in SPEED_OBJECTIVES
         return single and self.options.keep_throughput > 0

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
+from passsearch.core import SPEED_OBJECTIVES
 from passsearch.evaluate import MeasurementPlans
 from passsearch.measure import CONSUMPTION_OBJECTIVES, WindowPlan
 from passsearch.search.confirm import COMPILE_PAIRS, LEAST_REPETITIONS
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Scored
-from passsearch.search.scoring import SPEED
 
 FRESH_PROCESS_S, SHORTLIST_PROCESS_S = 3.0, 10.0
 """Time to start a compiler process and to import a network, and time of one process of a shortlist, roughly."""
@@ -63,7 +63,7 @@ class TimePlan:
         compile_s = self.compiles_s(baseline, best)
         plans, latency_s = self.plans, min(baseline.latency_s, default=0.0)
         race_s = plans.final_rounds.race_s
-        if best is baseline or self.options.objectives[0].name not in SPEED:
+        if best is baseline or self.options.objectives[0].name not in SPEED_OBJECTIVES:
             # Baseline and twin run twice in each process, or once where that takes as long as a race may.
             process_s = FRESH_PROCESS_S + 2 * latency_s * (1 if 2 * latency_s >= race_s else 2)
             timing_s = max(compile_s, plans.least_timing_s, plans.least_processes * process_s)

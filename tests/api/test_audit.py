@@ -71,6 +71,22 @@ def test_a_gain_over_a_sequence_that_is_not_measured_again_is_refused(
     assert document["sequence"]["gain"]["ratio"] == pytest.approx(1, rel=0.5)
 
 
+@pytest.mark.parametrize("job", ["relax"], indirect=True)
+def test_a_sequence_that_only_the_record_names_is_neither_trusted_nor_lost(
+    run: Path, change: Callable[..., None]
+) -> None:
+    best = json.loads((run / "result.json").read_text())["best"]
+    gain = {"gain": {"ratio": 1.1, "interval": [1.0, 1.2]}, "improved": False}
+    claim = {**best, "name": "AS-2", "of": 3, "is_best": False, **gain}
+    change(sequence={**claim, "pipeline": 'MetaScheduleApplyDatabase{work_dir="/tmp/foreign"}'})
+    with pytest.raises(UserError, match="uses the folder `/tmp/foreign`"):
+        short_plans.audit(run, confirm=2)
+    change(sequence={**claim, "pipeline": "OfAnotherCatalog"})
+    refused = [check for check in short_plans.audit(run, confirm=2)["checks"] if not check["ok"]]
+    assert [check["name"] for check in refused] == ["gain over the catalog"]
+    assert "it is in no catalog of this call" in refused[0]["detail"]
+
+
 def test_another_ir_is_refused_with_the_pass_that_made_it(run: Path, change: Callable[..., None]) -> None:
     recorded = json.loads((run / "result.json").read_text())
     change(deployment={"states": [*recorded["deployment"]["states"][:-1], "0123456789abcdef"]})

@@ -58,6 +58,13 @@ def test_a_result_says_what_the_search_gained(
     assert gain in " ".join(result_html(improved).split())
 
 
+def test_a_quick_compile_that_is_a_sequence_says_so(result: dict[str, Any]) -> None:
+    result["sequence"] = sequence(result["best"], is_best=True)
+    assert headline_text(result).endswith("of its speed. The winner is the same binary as AS-2 of the catalog.")
+    result["sequence"]["is_best"] = False
+    assert headline_text(result).endswith("of its speed."), "what it gains in throughput says nothing here"
+
+
 def test_a_result_without_a_sequence_says_nothing_of_it(improved: dict[str, Any]) -> None:
     text = result_text(improved, width=120)
     assert "gain of the search" not in text and result_text({**improved, "sequence": None}, width=120) == text

@@ -11,12 +11,21 @@ import pytest
 
 from passsearch.core import BuildOptions, Candidate, Failure, FailureKind, PassSpec, Pipeline
 from passsearch.dialects import dialect
-from passsearch.evaluate import Built, Consumed, FreshCompile, MeasurementPlans, TimedSamples, TimingRequest
+from passsearch.evaluate import (
+    Built,
+    Consumed,
+    FreshCompile,
+    MeasurementPlans,
+    ProcessSamples,
+    TimedSamples,
+    TimingRequest,
+)
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption, mean_ratio
 from passsearch.search import Confirmation, Pairing, confirm
 from passsearch.search.audit import _confirm_again
 from passsearch.search.confirm import is_slow_baseline
+from passsearch.search.repetition import Repetition, summarize
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
 FAST = Candidate(Pipeline((PassSpec.of("Fast"),)))
@@ -226,6 +235,59 @@ def test_one_binary_with_the_baseline_gains_nothing_over_a_sequence() -> None:
     evaluator = SimulatedEvaluator(Machine(Noise(), 3), {"Sequence": 0.9})
     confirmation = confirmed(evaluator, candidate=BASELINE, sequence=built("Sequence"))
     assert confirmation.same_binary and not confirmation.improves_on_sequence() and confirmation.repetitions == 3
+
+
+class Recording(SimulatedEvaluator):
+    """A machine that answers a request for known samples from its record, as a continued run does."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.record: dict[str, tuple[list[str], TimedSamples]] = {}
+
+    def time_fresh(self, request: TimingRequest) -> TimedSamples | Failure:
+        """Time artifacts, or return what was timed under this key; the roles must be the same."""
+        folders = request.artifacts.folders
+        if request.key not in self.record:
+            timed = super().time_fresh(request)
+            assert isinstance(timed, TimedSamples)
+            self.record[request.key] = folders, timed
+        assert self.record[request.key][0] == folders
+        return self.record[request.key][1]
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_continued_run_reads_the_samples_it_recorded(is_slow: bool) -> None:
+    evaluator = Recording(Machine(Noise(), 3), {str(FAST.pipeline): 100.0, "Sequence": 80.0})
+    options: dict[str, Any] = {"sequence": built("Sequence"), "has_slow_baseline": is_slow}
+    first = confirmed(evaluator, **options)
+    requests = len(evaluator.record)
+    again = confirmed(evaluator, **options)
+    assert requests == len(evaluator.record) == first.repetitions * (2 if is_slow else 1), "every request has its key"
+    assert (first.throughput, first.twin, first.over_sequence) == (again.throughput, again.twin, again.over_sequence)
+
+
+def samples(*seconds: float, scale: float, has_baseline: bool = True) -> ProcessSamples:
+    baseline, twin, winner, sequence = ((scale * value,) for value in seconds)
+    return ProcessSamples(baseline if has_baseline else (), twin, (winner, sequence), {})
+
+
+def test_the_cases_of_a_network_with_a_slow_baseline_have_the_winners_own_processes() -> None:
+    def timed(*, has_baseline: bool) -> TimedSamples:
+        seconds = (1.0, 0.01, 0.01, 0.02) if has_baseline else (0.0, 0.008, 0.008, 0.016)
+        cases = tuple(samples(*seconds, scale=scale, has_baseline=has_baseline) for scale in (1.0, 10.0))
+        mean = replace(samples(*seconds, scale=5.5, has_baseline=has_baseline), cases=cases)
+        return TimedSamples((mean, mean), 1.0)
+
+    baseline, candidate = (FreshCompile(Path(name), name, 0.0, 1.0, 1.0) for name in ("baseline", "best"))
+    others = timed(has_baseline=False)
+    repetition = Repetition(baseline, candidate, None, timed(has_baseline=True), others, None)
+    pairing = replace(PAIRING, has_slow_baseline=True, sequence=built("Sequence"))
+    confirmation = summarize(pairing, [repetition] * 2, level=0.95)
+    for case, scale in zip(confirmation.cases, (1.0, 10.0), strict=True):
+        assert case.throughput.value == pytest.approx(100), "of one process, in which both ran"
+        assert case.latency_s == ((scale * 0.008,),) * 4 and case.baseline_latency_s == ((scale,),) * 4
+    assert confirmation.over_sequence is not None and confirmation.over_sequence.gain.value == pytest.approx(2)
+    assert confirmation.latency_s == ((5.5 * 0.008,),) * 4 and confirmation.processes == 4
 
 
 class NoRoomForFour(SimulatedEvaluator):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from passsearch.core import SPEED_OBJECTIVES
 from passsearch.report.charts.chart import BEST, OTHER, Axis, Chart, Point, Series, drawable, spans_much
 from passsearch.report.formatting import format_number, lookup
 from passsearch.report.rows import baseline_name, label
@@ -26,7 +27,7 @@ class Objective:
 
     def gain(self, candidate: Mapping[str, Any]) -> float | None:
         """Return how many times better a candidate is than the baseline; ``None`` if that was not measured."""
-        if self.name in ("throughput", "latency"):
+        if self.name in SPEED_OBJECTIVES:
             return drawable(lookup(candidate, "ratio", "ratio"))
         first, second = (drawable(lookup(each, *PLACES[self.name])) for each in (self.baseline, candidate))
         return first / second if first and second else None
