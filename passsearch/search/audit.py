@@ -169,7 +169,9 @@ def _confirm_again(
 ) -> Confirmation | Failure:
     baseline, claim = evaluator.session.dialect.baseline, document["verdict"]
     throughput = (document["ratios"]["throughput"] or {}).get("ratio")
-    is_slow = is_slow_baseline(claim["objective"], throughput)
+    latency_s = (document["baseline"]["latency_s"] or {}).get("median", 0.0)
+    plan = evaluator.plans.final_rounds
+    is_slow = is_slow_baseline(claim["objective"], throughput, latency_s=latency_s, plan=plan)
     # The twin is a build of this audit's own compiler, so it is earlier than every fresh compile it is timed beside.
     twin = _build(evaluator, winner if is_slow else baseline)
     if isinstance(twin, Failure):

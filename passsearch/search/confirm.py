@@ -22,7 +22,7 @@ from passsearch.evaluate import (
     TimedSamples,
     TimingRequest,
 )
-from passsearch.measure import level_of_looks
+from passsearch.measure import RoundPlan, level_of_looks
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.repetition import Pairing, Repetition, summarize
 from passsearch.search.scoring import FAR_FASTER
@@ -37,14 +37,19 @@ time: Student's t of two pairs is 12.7 standard errors wide, that of four 3.2.""
 _log = logging.getLogger(__name__)
 
 
-def is_slow_baseline(objective: str, throughput: float | None) -> bool:
-    """Return whether the baseline is so much slower that as few processes as possible time it.
+def is_slow_baseline(objective: str, throughput: float | None, *, latency_s: float, plan: RoundPlan) -> bool:
+    """Return whether the baseline is so slow that as few processes as possible time it.
+
+    It is where it is far slower than the winner, and a race with it has no time for its rounds.
 
     Args:
         objective: Objective of the run.
         throughput: Throughput of the winner over the baseline's, as known so far.
+        latency_s: Seconds of the baseline's inference.
+        plan: Plan of the confirmation's timing processes.
     """
-    return objective in SPEED_OBJECTIVES and throughput is not None and throughput > FAR_FASTER
+    is_far_slower = throughput is not None and throughput > FAR_FASTER
+    return objective in SPEED_OBJECTIVES and is_far_slower and latency_s > plan.race_s / plan.rounds
 
 
 def require_repetitions(repetitions: int) -> None:

@@ -347,7 +347,10 @@ class _Execution:
     def _pairing(self, best: Scored, scoring: Scoring, sequence: BestSequence | None) -> Pairing:
         """Return what is compared with the winner; the files of all others make room."""
         baseline, objective = scoring.baseline, scoring.objective.name
-        is_slow = is_slow_baseline(objective, best.ratio.value if best.ratio else None)
+        throughput = best.ratio.value if best.ratio else None
+        latency_s = min(baseline.latency_s, default=0.0)
+        plan = self._evaluator.plans.final_rounds
+        is_slow = is_slow_baseline(objective, throughput, latency_s=latency_s, plan=plan)
         beside = None if sequence is None or sequence.is_same_binary_as(best) else sequence.scored.built
         self._evaluator.make_room([baseline.built, best.built, *([beside] if beside else [])])
         candidate, twin = Candidate(best.candidate.pipeline, best.candidate.build), best if is_slow else baseline

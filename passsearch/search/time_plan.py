@@ -1,11 +1,11 @@
 """How a run's time limit is divided: the search leaves enough of it to the shortlist and the confirmation."""
 
+import math
 from dataclasses import dataclass
 
-from passsearch.core import SPEED_OBJECTIVES
 from passsearch.evaluate import MeasurementPlans
 from passsearch.measure import CONSUMPTION_OBJECTIVES, WindowPlan
-from passsearch.search.confirm import COMPILE_PAIRS, LEAST_REPETITIONS
+from passsearch.search.confirm import COMPILE_PAIRS, LEAST_REPETITIONS, is_slow_baseline
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Scored
 
@@ -63,7 +63,9 @@ class TimePlan:
         compile_s = self.compiles_s(baseline, best)
         plans, latency_s = self.plans, min(baseline.latency_s, default=0.0)
         race_s = plans.final_rounds.race_s
-        if best is baseline or self.options.objectives[0].name not in SPEED_OBJECTIVES:
+        far_faster = None if best is baseline else math.inf
+        objective = self.options.objectives[0].name
+        if not is_slow_baseline(objective, far_faster, latency_s=latency_s, plan=plans.final_rounds):
             # Baseline and twin run twice in each process, or once where that takes as long as a race may.
             process_s = FRESH_PROCESS_S + 2 * latency_s * (1 if 2 * latency_s >= race_s else 2)
             timing_s = max(compile_s, plans.least_timing_s, plans.least_processes * process_s)
