@@ -81,19 +81,20 @@ def time_pytorch(network: str, settings: Settings, seconds: float) -> Row:
     from against_engines import rows
 
     from passsearch.api.engine_artifacts import artifact_engine
+    from passsearch.core import Failure
     from passsearch.engines import EnginePlan, EngineTiming
 
     with open_evaluator(network, settings, seconds) as evaluator:
         session = evaluator.session
-        built = {
-            f"tvm {label}": (candidate, _folder(evaluator, candidate))
-            for label, candidate in candidates_of(network, settings, session).items()
-        }
-        specs = [
-            artifact_engine(evaluator, label, candidate, folder=folder)
-            for label, (candidate, folder) in built.items()
-            if folder
-        ]
+        candidates = {f"tvm {label}": each for label, each in candidates_of(network, settings, session).items()}
+        row: Row = {"pipelines": {label: str(candidate.pipeline) for label, candidate in candidates.items()}}
+        specs = []
+        for label, candidate in candidates.items():
+            built = _build(evaluator, candidate)
+            if isinstance(built, Failure):
+                row.setdefault("failures", {})[label] = built.to_json()
+            else:
+                specs.append(artifact_engine(evaluator, label, candidate, folder=built.folder))
         eager, *others = _pytorch_engines(network, settings, session)
         plan = EnginePlan(session.threads, rounds=6, limit=evaluator.builder.limit(session.dialect.baseline))
         timing = EngineTiming(
@@ -104,7 +105,6 @@ def time_pytorch(network: str, settings: Settings, seconds: float) -> Row:
             folder=settings.folder / network / "engines",
             device_lock=session.device_lock,
         )
-        row: Row = {"pipelines": {label: str(candidate.pipeline) for label, (candidate, _) in built.items()}}
         for turn in range(PROCESSES):
             turn_s = time.monotonic()
             timing.run_turn()
@@ -126,8 +126,8 @@ def _has_pytorch(python: Path) -> bool:
     return subprocess.run([str(python), "-c", code]).returncode == 0
 
 
-def _folder(evaluator: Any, candidate: Any) -> Path | None:
-    """Return the folder of a candidate's artifact, or ``None`` if it does not build."""
+def _build(evaluator: Any, candidate: Any) -> Any:
+    """Return a candidate's build with its files, or why there is none."""
     from passsearch.core import Failure
     from passsearch.search import analyze_network, with_prerequisites
 
@@ -135,4 +135,4 @@ def _folder(evaluator: Any, candidate: Any) -> Path | None:
     candidate = with_prerequisites(evaluator.session, analysis, candidate)
     state = evaluator.reach(candidate.pipeline)
     built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
-    return None if isinstance(built, Failure) else Path(evaluator.restore(built).folder)
+    return built if isinstance(built, Failure) else evaluator.restore(built)

@@ -3,11 +3,11 @@
 The plan (``--plan`` prints it) has a time for each step. For each network it searches and confirms the winner by fresh
 compiles, times PyTorch beside TVM's builds where it is installed, and measures TVM's default, the catalog's best
 sequence and the winner side by side. Further steps are the tests marked ``gpu``, each scheduling rule alone, and
-``OTHERS``: networks for which nothing is searched, by TVM's default and by one sequence beside PyTorch. With eight
-cores or more, every network has a lane of its own, because compilers use one core each and a lock gives the GPU to one
-lane at a time; otherwise one lane has all steps but ``OTHERS``, the most valuable first. Every step is a process that
-is ended when its time is over, and time that a step leaves goes to the later ones of its lane. The JSON is written
-after every step: a session that is cut off loses its current steps only.
+``OTHERS``: networks for which nothing is searched, by TVM's default and by one sequence beside PyTorch, which
+``--unsearched`` does alone. With eight cores or more, every network has a lane of its own, because compilers use one
+core each and a lock gives the GPU to one lane at a time; otherwise one lane has all steps but ``OTHERS``, the most
+valuable first. Every step is a process that is ended when its time is over, and time that a step leaves goes to the
+later ones of its lane. The JSON is written after every step: a session that is cut off loses its current steps only.
 
 Needs a checkout, an NVIDIA driver and a C compiler, and no internet. With ``--wheels`` it makes an environment from the
 folder that ``gpu_pack.py`` wrote and the packages of this interpreter; without, it uses ``--toolchain``. ``--target
@@ -49,7 +49,7 @@ from gpu_tables import tables
 ROOT = Path(__file__).parents[1]
 NETWORKS = ("resnet50", "bert_base", "mobilenet_v2")
 OTHERS = ("gpt2", "resnet50@8")
-"""Networks without a search, if no network is named."""
+"""Networks without a search, if no network is named and there are several lanes."""
 LEAST_S = 3.0
 """Shortest time in which a step can do anything."""
 LANE_CORES = 8
@@ -78,23 +78,23 @@ class Step:
         return " ".join(self.place)
 
 
-def make_plan(networks: Sequence[str], *, at_once: bool, networks_only: bool = False) -> list[list[Step]]:
+def make_plan(
+    networks: Sequence[str], unsearched: Sequence[str] = (), *, at_once: bool, networks_only: bool = False
+) -> list[list[Step]]:
     """Return the lanes, each with its steps in their order; a single lane unless several run at once."""
-    first, *others = lanes = [_network_steps(name) for name in networks]
     machine = [Step(("machine",), 15, describe_machine)]
+    beside_pytorch = [Step(("networks", name, "pytorch"), 180, partial(time_pytorch, name)) for name in unsearched]
+    if not networks:
+        return [machine, *([step] for step in beside_pytorch)] if at_once else [[*machine, *beside_pytorch]]
+    first, *others = lanes = [_network_steps(name) for name in networks]
     small = [] if networks_only else [Step(("small",), 30, run_small)]
     tests = [Step(("tests",), 30, run_tests)]
     rules = [] if networks_only else [Step(("rules",), 30, try_rules)]
     if at_once:
         inductor = Step(("inductor",), 60, partial(prepare_inductor, networks))
-        unsearched = [
-            Step(("networks", name, "pytorch"), 180, partial(time_pytorch, name))
-            for name in OTHERS
-            if tuple(networks) == NETWORKS
-        ]
-        return [[*machine, inductor, *small, *tests, *unsearched, *rules], *lanes]
+        return [[*machine, inductor, *small, *tests, *beside_pytorch, *rules], *lanes]
     rest = [step for lane in others for step in lane]
-    return [[*machine, *small, *first, *tests, *rules, *rest]]
+    return [[*machine, *small, *first, *tests, *rules, *rest, *beside_pytorch]]
 
 
 def _network_steps(name: str) -> list[Step]:
@@ -110,7 +110,9 @@ def main() -> None:
     options = _parse()
     end_s = time.monotonic() + 60 * options.minutes
     at_once = len(os.sched_getaffinity(0)) >= LANE_CORES
-    lanes = make_plan(options.networks, at_once=at_once, networks_only=options.networks_only)
+    if not options.networks and not options.unsearched:
+        options.networks, options.unsearched = NETWORKS, OTHERS if at_once else ()
+    lanes = make_plan(options.networks, options.unsearched, at_once=at_once, networks_only=options.networks_only)
     if options.plan:
         for lane in lanes:
             print("\n".join(f"{60 * options.minutes * share:4.0f} s  {step.name}" for step, share in _shares(lane)))
@@ -123,7 +125,8 @@ def main() -> None:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("networks", nargs="*", default=NETWORKS, help="of the zoo (%(default)s)")
+    parser.add_argument("networks", nargs="*", help=f"of the zoo ({' '.join(NETWORKS)})")
+    parser.add_argument("--unsearched", nargs="+", default=[], metavar="NETWORK", help="networks without a search")
     parser.add_argument("--wheels", type=Path, metavar="FOLDER", help="folder that gpu_pack.py wrote")
     parser.add_argument("--toolchain", default="this", help="name of an installed toolchain (%(default)s interpreter)")
     parser.add_argument("--target", default="cuda", help="TVM's target, or `host` (%(default)s)")
@@ -255,6 +258,7 @@ def run_in_environment(options: argparse.Namespace) -> int:
         arguments = ["--target", options.target, "--minutes", str(minutes), "--out", str(options.out.absolute())]
         arguments += ["--pytorch", str(options.pytorch or sys.executable)]
         arguments += ["--networks-only"] if options.networks_only else []
+        arguments += ["--unsearched", *options.unsearched] if options.unsearched else []
         folders = {"PASSSEARCH_DATA_DIR": f"{folder}/data", "XDG_CACHE_HOME": f"{folder}/cache"}
         command = [str(python), __file__, *options.networks, *arguments]
         return subprocess.run(command, env={**os.environ, **folders}).returncode

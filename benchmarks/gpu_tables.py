@@ -25,21 +25,20 @@ METRICS = (
 def tables(document: Mapping[str, Any]) -> str:
     """Return the tables of metrics, verdicts, TVM beside PyTorch, the catalog's sequences, and the paper's table 6."""
     networks = document.get("networks", {})
-    return "\n\n".join(
-        [
-            _table(METRICS, _metric_rows(networks)),
-            _table(
-                ("network", "winner", "throughput / default", "fresh compiles", "processes"), _verdict_rows(networks)
-            ),
-            _table(("network", "engine", "median ms", "throughput / PyTorch's, by fastest"), _engine_rows(networks)),
-            _table(("network", "sequence", "throughput / default", "compile time / default"), _sequence_rows(networks)),
-            _table(("device", "network", "build", "power W", "temperature °C", "memory MiB"), _table6(document)),
-        ]
-    )
+    made = [
+        _table(METRICS, _metric_rows(networks)),
+        _table(("network", "winner", "throughput / default", "fresh compiles", "processes"), _verdict_rows(networks)),
+        _table(("network", "engine", "median ms", "throughput / PyTorch's, by fastest"), _engine_rows(networks)),
+        _table(("network", "sequence", "throughput / default", "compile time / default"), _sequence_rows(networks)),
+        _table(("device", "network", "build", "power W", "temperature °C", "memory MiB"), _table6(document)),
+    ]
+    return "\n\n".join(table for table in made if table)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
+    """Return a table in Markdown; nothing if it has no rows."""
+    rows = [*rows]
+    lines = [heads, ["---"] * len(heads), *rows] if rows else []
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

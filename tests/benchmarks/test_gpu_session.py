@@ -104,6 +104,17 @@ def test_a_network_has_a_lane_of_its_own_on_many_cores(module: Any) -> None:
     assert [lane[0].name for lane in lanes] == ["machine", "networks resnet50 search", "networks bert_base search"]
 
 
+def test_networks_without_a_search_can_be_timed_alone(module: Any) -> None:
+    for at_once, lanes in ((True, 3), (False, 1)):
+        plan = module.make_plan([], ["gpt2", "resnet50@8"], at_once=at_once)
+        assert len(plan) == lanes
+        assert [step.name for lane in plan for step in lane] == [
+            "machine",
+            "networks gpt2 pytorch",
+            "networks resnet50@8 pytorch",
+        ]
+
+
 def test_the_plan_begins_with_the_machine_and_takes_ten_minutes_in_all(module: Any) -> None:
     [plan] = module.make_plan(["resnet50", "bert_base", "mobilenet_v2"], at_once=False)
     assert [step.name for step in plan[:3]] == ["machine", "small", "networks resnet50 search"]
