@@ -1,5 +1,6 @@
 """The CUDA device code in a built network, read from its ELF headers."""
 
+import hashlib
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,12 +26,14 @@ class Cubin:
         bytes: Size of the whole ELF file.
         code_bytes: Size of the instructions of all kernels.
         kernels: Names of the kernels.
+        digest: SHA-256 of the instructions, by the kernels' names.
     """
 
     arch: str
     bytes: int
     code_bytes: int
     kernels: tuple[str, ...]
+    digest: str
 
 
 def read_cubins(file: Path) -> list[Cubin]:
@@ -60,12 +63,15 @@ def _read(content: bytes) -> Cubin | None:
     ends = [section[4] + section[5] for section in sections if section[1] != _NO_BITS]
     ends += [segments_at + segments * _SEGMENT_BYTES, sections_at + number * _SECTION.size]
     code = {
-        name: section[5] for section in sections if (name := _name(content, names + section[0])).startswith(".text.")
+        name: content[section[4] : section[4] + section[5]]
+        for section in sections
+        if (name := _name(content, names + section[0])).startswith(".text.")
     }
     # CUDA 13 writes the architecture into the second byte of the flags, earlier versions into the first.
     arch = flags >> 8 & 0xFF or flags & 0xFF
     kernels = tuple(sorted(name.removeprefix(".text.") for name in code))
-    return Cubin(f"sm_{arch}", max(ends), sum(code.values()), kernels)
+    digest = hashlib.sha256(b"".join(name.encode() + code[name] for name in sorted(code))).hexdigest()
+    return Cubin(f"sm_{arch}", max(ends), sum(map(len, code.values())), kernels, digest)
 
 
 def _name(content: bytes, place: int) -> str:

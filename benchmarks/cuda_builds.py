@@ -79,6 +79,7 @@ def build(evaluator: WorkerEvaluator, candidate: Candidate) -> dict[str, Any]:
         "cubin_bytes": sum(cubin.bytes for cubin in cubins),
         "code_bytes": sum(cubin.code_bytes for cubin in cubins),
         "kernels": sum(len(cubin.kernels) for cubin in cubins),
+        "code": [cubin.digest[:16] for cubin in cubins],
         "compile_s": round(compiled.compile_s, 2),
         "parts_s": {part: round(seconds, 2) for part, seconds in compiled.parts_s.items()},
     }

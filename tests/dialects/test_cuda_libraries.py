@@ -91,6 +91,32 @@ def test_powers_of_negative_numbers_are_numbers(cuda_relax: Toolchain) -> None:
     assert done.stdout.split() == ["True", "False"], done.stderr
 
 
+@pytest.mark.toolchain
+@pytest.mark.parametrize(
+    ("line", "has_small_headers"),
+    [
+        ("x[0] = fmaxf(x[0], -INFINITY) + (float)(int64_t)n + expf(x[1]);", True),
+        ("x[0] = std::is_same<int, int>::value ? n : 0;", False),
+        ("x[0] = __half2float(__float2half(x[1]));", False),
+    ],
+)
+def test_a_kernel_is_the_same_with_headers_that_hold_what_kernels_use(
+    cuda_relax: Toolchain, line: str, has_small_headers: bool
+) -> None:
+    include = "#include <cuda_fp16.h>\n" if "half" in line else ""
+    traits = "#include <cuda/std/type_traits>\nnamespace std { using cuda::std::is_same; }\n"
+    kernel = f'{include}{traits}extern "C" __global__ void change(float* x, int n) {{ {line} }}'
+    code = (
+        "from passsearch.dialects import cuda_libraries; from tvm.support.nvcc import compile_cuda;"
+        f"compile = lambda: compile_cuda({kernel!r}, target_format='ptx', arch='compute_90').decode();"
+        f"cuda_libraries.prepare({find_linker()!r}); small = compile();"
+        "from cuda.bindings import nvrtc; nvrtc.nvrtcCreateProgram = nvrtc.nvrtcCreateProgram.args[0];"
+        "large = compile(); print(small[small.index('.entry'):] == large[large.index('.entry'):], len(small) < len(large))"
+    )
+    done = subprocess.run([str(cuda_relax.python), "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.split() == ["True", str(has_small_headers)], done.stderr
+
+
 @pytest.mark.parametrize(
     ("driver", "fault"),
     [(0, ""), (13000, ""), (13020, ""), (14000, ""), (12080, "supports CUDA 12.8, TVM's runtime needs 13.0")],

@@ -12,7 +12,7 @@ from passsearch.core import BuildOptions, Candidate, Failure, Objective, PassSpe
 from passsearch.evaluate import Built, CandidateSamples, Consumed, TimedSamples, TimingRequest
 from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption
-from passsearch.search import RunOptions, Scored, Search, Space, document, shortlist
+from passsearch.search import RunOptions, Scored, Search, Space, document, shortlist, study
 from passsearch.search.records import Reference
 from passsearch.search.shortlist import SHORTLIST
 
@@ -370,3 +370,36 @@ def test_a_slow_baseline_leaves_one_sequence_its_turn(elapsed_s: float, evaluate
     )
     study.run()
     assert study.evaluation.tally.evaluated == evaluated
+
+
+@pytest.mark.parametrize(("has_profiler", "timed_kernels_after"), [(True, 1), (False, None)])
+def test_sequences_that_decide_nothing_for_kernels_wait_until_kernels_are_decided_on(
+    has_profiler: bool, timed_kernels_after: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluated_before: list[int] = []
+
+    class Composer:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def compose(self, pipeline: Pipeline) -> Failure:
+            assert str(pipeline) == "ScheduleGPU"
+            evaluated_before.append(search.evaluation.tally.evaluated)
+            return Failure("timeout", "measure", "", "no time")
+
+    monkeypatch.setattr(study, "Composer", Composer)
+    catalog = load("relax")
+    profiler: Any = object() if has_profiler else None
+    search = Search(
+        KnownCandidates(Machine(Noise(), 0), {"ScheduleGPU": 5.0, "Near": 1.0}),
+        Space(catalog, tuple(catalog.entries.values()), frozenset()),
+        options=RunOptions((Objective.parse("throughput"),), 2),
+        baselines=[BASELINE],
+        default_baseline="O3",
+        first=[Candidate(Pipeline((PassSpec.of(name),))) for name in ("ScheduleGPU", "Near")],
+        elapsed_s=lambda: 0.0,
+        progress=lambda *_: None,
+        profiler=profiler,
+    )
+    search.run()
+    assert evaluated_before == ([] if timed_kernels_after is None else [timed_kernels_after])
+    assert search.evaluation.tally.evaluated == 2

@@ -17,7 +17,7 @@ from tvm import relax, tirx
 
 CPU = "cpu"
 """Key of the targets whose kernels are modules of their own. A GPU's stay in one module, because NVRTC compiles
-its headers again for every module, which takes longer than a kernel does.
+one program after the other, whatever number of threads calls it.
 """
 
 MOST_THREADS = 16
