@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,19 @@ def bad_passes(job: Job, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bad_passes.yaml"
 
 
+@cache
+def _tuned(job: Job, network: Path, folder: Path) -> passsearch.TuneResult:
+    # Pytest makes a fixture with parameters again whenever the parameter changes, so once for each file of tests.
+    return tune_and_confirm(job, network, folder / job.toolchain.name / "run")
+
+
 @pytest.fixture(scope="session")
-def tuned(job: Job, tiny_network: Path, tmp_path_factory: pytest.TempPathFactory) -> passsearch.TuneResult:
+def tuned(job: Job, tiny_network: Path, tuned_runs: Path) -> passsearch.TuneResult:
     """A finished run with a confirmed winner; its facts are in the cache folder of the session."""
-    return tune_and_confirm(job, tiny_network, tmp_path_factory.mktemp("tuned") / "run")
+    return _tuned(job, tiny_network, tuned_runs)
+
+
+@pytest.fixture(scope="session")
+def tuned_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the runs that tests share."""
+    return tmp_path_factory.mktemp("tuned")
