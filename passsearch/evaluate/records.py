@@ -189,7 +189,7 @@ class TimedArtifacts:
 
     Attributes:
         baseline: Folder of the baseline; ``None`` where other processes time it.
-        twin: Folder of another build of the baseline, or of the first candidate where the baseline is far slower. The
+        twin: Folder of another build of the baseline, or of the first candidate where the baseline is slow. The
             ratio of the two builds is the noise of the measurement.
         candidates: Folders of the candidates.
     """

@@ -84,7 +84,7 @@ class Confirmation:
         parts_s: Parts of the candidate's compile times by ``COMPILE_PARTS``, median over the repetitions.
         baseline_parts_s: Parts of the baseline's compile times.
         apply_s: Time to apply the candidate's pipeline, which is part of ``compile_s``.
-        latency_s: Samples of the candidate, by process; of those without the baseline, where it is far slower.
+        latency_s: Samples of the candidate, by process; of those without the baseline, where it is slow.
         baseline_latency_s: Samples of the baseline.
         conditions: Conditions of each process.
         seconds: Wall time of all compiles and all timing, starts of processes included.

@@ -23,9 +23,9 @@ class Pairing:
     Attributes:
         baseline: The baseline.
         candidate: The winner of the search.
-        twin: An earlier build of the baseline, or of the winner where the baseline is far slower.
+        twin: An earlier build of the baseline, or of the winner where the baseline is slow.
         objective: Objective of the run. Power and energy are read in every repetition if it is one of them, else once.
-        has_slow_baseline: True if the baseline is far slower than the winner, so that few processes time it. The noise
+        has_slow_baseline: True if the baseline is so slow (``is_slow_baseline``) that few processes time it. The noise
             of the ratio is then that of the winner's short runs, so the twin is the winner's.
         sequence: The best of the catalog's sequences, timed beside both; ``None`` for none.
     """
@@ -72,7 +72,7 @@ class Repetition:
         candidate: Compile of the candidate.
         compile_twin: A second compile of the baseline, where compile time is the objective.
         timed: Samples of the processes with the baseline.
-        others: Samples of processes with the other artifacts only, where the baseline is far slower; else ``None``.
+        others: Samples of processes with the other artifacts only, where the baseline is slow; else ``None``.
         consumed: Power and energy, where they were read.
     """
 

@@ -163,8 +163,8 @@ class Search:
     def _evaluate_sequences(self) -> list[tuple[Candidate, Scored | Failure]]:
         """Evaluate the named sequences until the search is over.
 
-        Where kernels can be decided on, sequences wait for that when half of the search's time is over, and those
-        without a pass that schedules single kernels wait in any case.
+        Where kernels can be decided on, sequences wait for that when half of the search's time is over. Once those that
+        schedule single kernels had their turn, and one is faster than the baseline, the others wait in any case.
 
         The first one also has its turn where a slow baseline has used the search's share of a time limit, while half of
         the limit is left: the share for the confirmation is too large until a fast candidate is known.
@@ -177,17 +177,20 @@ class Search:
             )
             if self._trials_are_done() or (self._time_is_up() and not is_first_turn):
                 break
-            candidate = self._first[0]
-            # On BERT-base, sequences that differ by 1 % took all the time that kernels need; on a GPU, those did that
-            # schedule no single kernels.
+            # On BERT-base, sequences that differ by 1 % took all the time that kernels need. On a GPU, sequences
+            # without a schedule for single kernels did.
             is_half_over = self._elapsed_s() - begun_s > self._left_s()
-            is_late = is_half_over or not decides_kernels(candidate.pipeline, self._space.entries)
-            if is_late and self.composition is None and self._best_with_kernels():
+            best = self._best_with_kernels() if self.composition is None else None
+            is_faster = best is not None and best.ratio is not None and best.ratio.value > 1.0
+            if best and (is_half_over or (is_faster and not self._has_sequence_with_kernels())):
                 _log.info("further sequences wait, because time is kept for kernels")
                 break
-            self._first.pop(0)
+            candidate = self._first.pop(0)
             evaluated.append((candidate, self.evaluation.evaluate(candidate)))
         return evaluated
+
+    def _has_sequence_with_kernels(self) -> bool:
+        return any(decides_kernels(candidate.pipeline, self._space.entries) for candidate in self._first)
 
     def _best_with_kernels(self) -> Scored | None:
         """Return the best candidate whose kernels can be decided on, where that serves an objective."""

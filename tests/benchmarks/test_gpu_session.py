@@ -115,6 +115,12 @@ def test_networks_without_a_search_can_be_timed_alone(module: Any) -> None:
         ]
 
 
+def test_a_table_without_rows_is_left_out(load_benchmark: Callable[[str], Any]) -> None:
+    engines = {"torch": {"median_s": 0.002, "throughput of torch": {"by fastest": {"ratio": 1.0, "interval": None}}}}
+    text = load_benchmark("gpu_tables").tables({"networks": {"gpt2": {"pytorch": {"rows": engines}}}})
+    assert text.count("network") == 1 and "| gpt2 | torch | 2 |" in text
+
+
 def test_the_plan_begins_with_the_machine_and_takes_ten_minutes_in_all(module: Any) -> None:
     [plan] = module.make_plan(["resnet50", "bert_base", "mobilenet_v2"], at_once=False)
     assert [step.name for step in plan[:3]] == ["machine", "small", "networks resnet50 search"]

@@ -372,9 +372,21 @@ def test_a_slow_baseline_leaves_one_sequence_its_turn(elapsed_s: float, evaluate
     assert study.evaluation.tally.evaluated == evaluated
 
 
-@pytest.mark.parametrize(("has_profiler", "timed_kernels_after"), [(True, 1), (False, None)])
-def test_sequences_that_decide_nothing_for_kernels_wait_until_kernels_are_decided_on(
-    has_profiler: bool, timed_kernels_after: int | None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("names", "gain", "has_profiler", "evaluated_first"),
+    [
+        (("ScheduleGPU", "Near"), 5.0, True, [1]),
+        (("Near", "ScheduleGPU", "Other"), 5.0, True, [2]),
+        (("ScheduleGPU", "Near"), 0.5, True, [2]),
+        (("ScheduleGPU", "Near"), 5.0, False, []),
+    ],
+)
+def test_sequences_that_schedule_no_single_kernels_wait_until_kernels_are_decided_on(
+    names: Sequence[str],
+    gain: float,
+    has_profiler: bool,
+    evaluated_first: list[int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     evaluated_before: list[int] = []
 
@@ -390,16 +402,16 @@ def test_sequences_that_decide_nothing_for_kernels_wait_until_kernels_are_decide
     catalog = load("relax")
     profiler: Any = object() if has_profiler else None
     search = Search(
-        KnownCandidates(Machine(Noise(), 0), {"ScheduleGPU": 5.0, "Near": 1.0}),
+        KnownCandidates(Machine(Noise(), 0), {"ScheduleGPU": gain}),
         Space(catalog, tuple(catalog.entries.values()), frozenset()),
-        options=RunOptions((Objective.parse("throughput"),), 2),
+        options=RunOptions((Objective.parse("throughput"),), len(names)),
         baselines=[BASELINE],
         default_baseline="O3",
-        first=[Candidate(Pipeline((PassSpec.of(name),))) for name in ("ScheduleGPU", "Near")],
+        first=[Candidate(Pipeline((PassSpec.of(name),))) for name in names],
         elapsed_s=lambda: 0.0,
         progress=lambda *_: None,
         profiler=profiler,
     )
     search.run()
-    assert evaluated_before == ([] if timed_kernels_after is None else [timed_kernels_after])
-    assert search.evaluation.tally.evaluated == 2
+    assert evaluated_before == evaluated_first
+    assert search.evaluation.tally.evaluated == len(names)

@@ -58,6 +58,11 @@ def test_a_baseline_that_is_far_slower_than_the_winner_has_two_processes_and_no_
     assert by_compile_time.repetition_s(slow, fast) == by_compile_time.repetition_s(slow, slow)
 
 
+def test_a_far_slower_baseline_of_milliseconds_is_timed_in_the_processes_of_the_winner() -> None:
+    quick, fast = scored(0.005, 1.0), scored(0.0008, 1.0)
+    assert plan(1200.0).repetition_s(quick, fast) == plan(1200.0).repetition_s(quick, quick)
+
+
 def test_the_windows_of_energy_are_part_of_a_repetition() -> None:
     windows_s = plan(1200.0, objective="energy").repetition_s(SLOW, SLOW) - plan(1200.0).repetition_s(SLOW, SLOW)
     assert windows_s == pytest.approx(62, abs=1), "three windows of 5 s for each of three artifacts"
