@@ -43,7 +43,8 @@ def measure(network: str, toolchain: str) -> dict[str, Any]:
     document = passsearch.profile(f"zoo:{network}", [LAST, FIRST], toolchain=toolchain)
     last, first = document["pipelines"]
     times = {row["name"]: convolutions(row["kernels"]) for row in (last, first)}
-    for kind in {**times[LAST], **times[FIRST]}:
+    assert times[LAST].keys() == times[FIRST].keys(), "the two sequences have different kinds of convolutions"
+    for kind in times[LAST]:
         (calls, _, operations), (other_calls, _, other_operations) = (rows[kind] for rows in times.values())
         # What is fused behind a convolution adds operations, and so does padding, most to a depthwise one.
         is_one = calls == other_calls and 0.5 < other_operations / operations < 2.0

@@ -55,13 +55,13 @@ NVRTC takes 0.7 s for a program of one kernel with the headers themselves and 0.
 benchmarks/cuda_builds.py).
 """
 
-_UNUSED_HEADERS = {b"cstdint", b"type_traits"}
-"""Headers that TVM includes for other compilers than NVRTC."""
+_OTHER_HEADERS = {b"cstdint", b"type_traits", b"math_constants.h"}
+"""Headers for other compilers than NVRTC, and one of macros that takes no time."""
 _INCLUDE = re.compile(rb"#\s*include\s*[<\"]([^>\"]+)")
 _PREAMBLE = re.compile(rb"using cuda::std::\w+;|namespace std \{|#\s*(define INFINITY|include) .*|//.*")
 """What TVM writes before the kernels that names something of the headers."""
-_OTHER_NAMES = re.compile(rb"\bstd\b|\b[A-Z]+\d*_M(AX|IN)\b|int(ptr|max|_fast|_least)|half")
-"""Names that only the headers themselves define."""
+_OTHER_NAMES = re.compile(rb"\bstd\b|\b[A-Z]+\d*_M(AX|IN)\b|\bu?int(ptr|max|_fast|_least)|\b\w*half\w*\b")
+"""Names that may be those of the headers themselves."""
 
 _BINDINGS_MODE, _COMPILER_MODE = "nvrtc", "nvcc"
 _MISSING = re.compile(r"(\S+): cannot open shared object file")
@@ -235,7 +235,7 @@ def _create_with_small_headers(
 def _is_usual(source: bytes) -> bool:
     """Return whether a program includes nothing else, and whether its kernels name nothing of the headers."""
     included = {*_INCLUDE.findall(source)}
-    return included <= {*HEADERS, *_UNUSED_HEADERS} and not _OTHER_NAMES.search(_PREAMBLE.sub(b"", source))
+    return included <= {*HEADERS, *_OTHER_HEADERS} and not _OTHER_NAMES.search(_PREAMBLE.sub(b"", source))
 
 
 def _provide(name: str, runtime: Path, compiler: str) -> None:

@@ -223,7 +223,7 @@ def _time(
     if not pairing.has_slow_baseline:
         timed = evaluator.time_fresh(request)
         return timed if isinstance(timed, Failure) else (timed, None)
-    # A race with a baseline of seconds has a round or two of short runs: enough for a gain of a hundred times, not for
+    # A race with a slow baseline has few rounds of short runs: enough for a gain of a hundred times, not for
     # one of a few percent. The others come first: once the times with the baseline are in the log, no file is needed.
     others = evaluator.time_fresh(
         replace(

@@ -96,6 +96,7 @@ def test_powers_of_negative_numbers_are_numbers(cuda_relax: Toolchain) -> None:
     ("line", "has_small_headers"),
     [
         ("x[0] = fmaxf(x[0], -INFINITY) + (float)(int64_t)n + expf(x[1]);", True),
+        ("x[0] = fmaxf(x[0], -CUDART_INF_F);", True),
         ("constexpr float most = INFINITY; x[0] = fminf(x[0], most);", True),
         ("x[0] = std::is_same<int, int>::value ? n : 0;", False),
         ("x[0] = std ::is_same<int, int>::value ? n : 0;", False),
@@ -106,7 +107,9 @@ def test_powers_of_negative_numbers_are_numbers(cuda_relax: Toolchain) -> None:
 def test_a_kernel_is_the_same_with_headers_that_hold_what_kernels_use(
     cuda_relax: Toolchain, line: str, has_small_headers: bool
 ) -> None:
-    include = "#include <cuda_fp16.h>\n" if "half" in line else ""
+    include = (
+        "#include <cuda_fp16.h>\n" if "half" in line else "#include <math_constants.h>\n" if "CUDART" in line else ""
+    )
     traits = "#include <cuda/std/type_traits>\nnamespace std { using cuda::std::is_same; }\n"
     kernel = f'{include}{traits}extern "C" __global__ void change(float* x, int n) {{ {line} }}'
     code = (
