@@ -75,7 +75,7 @@ def convolutions(kernels: list[Mapping[str, Any]]) -> dict[str, tuple[int, float
 
 def table(rows: Mapping[str, Any]) -> str:
     """Return one line per network: its time by layout, and the bound."""
-    lines = ["| network | channels last, ms | channels first, ms | kinds faster first | gain at most |"]
+    lines = ["| network | channels last, ms | channels first, ms | kinds faster with channels first | gain at most |"]
     lines.append("| --- | ---: | ---: | ---: | ---: |")
     for network, row in rows.items():
         last, first = (row["network_s"][name] for name in (LAST, FIRST))
