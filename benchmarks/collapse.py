@@ -82,8 +82,7 @@ def compare(evaluator: WorkerEvaluator, pair: Sequence[Candidate], *, processes:
 
 def build(evaluator: WorkerEvaluator, candidate: Candidate) -> Built:
     """Return the artifact of a candidate, or exit with the reason why there is none."""
-    state = evaluator.reach(candidate.pipeline)
-    built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
+    built = evaluator.build_candidate(candidate)
     if isinstance(built, Failure):
         raise SystemExit(f"{candidate}: {built.reason}")
     return built

@@ -133,6 +133,5 @@ def _build(evaluator: Any, candidate: Any) -> Any:
 
     analysis = analyze_network(evaluator.session, evaluator.network.summary)
     candidate = with_prerequisites(evaluator.session, analysis, candidate)
-    state = evaluator.reach(candidate.pipeline)
-    built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
+    built = evaluator.build_candidate(candidate)
     return built if isinstance(built, Failure) else evaluator.restore(built)

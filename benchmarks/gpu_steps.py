@@ -142,8 +142,7 @@ def try_rules(settings: Settings, seconds: float) -> Row:
     rows: Row = {}
     with open_evaluator(SMALL, settings, 60, run="rules") as evaluator:
         for name, candidate in _one_rule_each(evaluator.session, GPU_SEQUENCES if settings.target else CPU_SEQUENCES):
-            state = evaluator.reach(candidate.pipeline)
-            built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
+            built = evaluator.build_candidate(candidate)
             rows[name] = (
                 {"failure": built.to_json()}
                 if isinstance(built, Failure)

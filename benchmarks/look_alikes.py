@@ -115,8 +115,7 @@ def measure(model: str, toolchain: str, seed: int) -> tuple[dict[str, Any], Work
         with passsearch.session(model, toolchain=toolchain, target=target, remember=False) as other:
             candidate = named_candidate(evaluator.session, PIPELINES[toolchain])
             baseline = Candidate(candidate.pipeline, candidate.build)
-            state = evaluator.reach(baseline.pipeline)
-            built = state if isinstance(state, Failure) else evaluator.build(state, baseline)
+            built = evaluator.build_candidate(baseline)
             assert not isinstance(built, Failure), built
             confirmation = confirm(
                 LookAlike(evaluator, other, seed=seed),  # type: ignore[arg-type]

@@ -186,8 +186,7 @@ def reproduce(record: Mapping[str, Any], toolchain: str) -> list[Failure | objec
             model = str(write_network(death["network"], Path(folder)))
             candidate = Candidate(Pipeline.parse(death["pipeline"]), BuildOptions(opt_level=death["opt_level"]))
             with passsearch.session(model, toolchain=toolchain, deadline=DEADLINE_S, remember=False) as evaluator:
-                state = evaluator.reach(candidate.pipeline)
-                outcome = state if isinstance(state, Failure) else evaluator.build(state, candidate)
+                outcome = evaluator.build_candidate(candidate)
         print(f"{way}\n    {death['network']}: {death['pipeline']} -> {outcome}")
         outcomes.append(outcome)
     return outcomes

@@ -53,8 +53,7 @@ def measure(model: str, processes: int) -> dict[str, Any]:
 
 def build(evaluator: WorkerEvaluator, candidate: Candidate) -> Path:
     """Return the folder of a candidate's artifact."""
-    state = evaluator.reach(candidate.pipeline)
-    built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
+    built = evaluator.build_candidate(candidate)
     assert not isinstance(built, Failure), built
     return built.folder
 

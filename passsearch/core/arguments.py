@@ -3,13 +3,14 @@
 import inspect
 import math
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from numbers import Integral, Real
 from pathlib import Path
 from typing import ParamSpec, Protocol, TypeVar
 
+from passsearch.core.suggestion import suggest_name
 from passsearch.errors import UserError
 
 P = ParamSpec("P")
@@ -194,16 +195,29 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with a check of its arguments before it does anything.
 
     Raises:
-        UserError: An argument has a value that its rule does not allow.
+        UserError: There is no such argument, one is missing, or it has a value that its rule does not allow.
     """
     signature = inspect.signature(function)
 
     @wraps(function)
     def check_and_call(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise UserError(_call_fault(function.__name__, signature.parameters, kwargs, error)) from None
         for name, value in bound.arguments.items():
             if name in RULES and value is not signature.parameters[name].default:
                 bound.arguments[name] = RULES[name].accept(name, value)
         return function(*bound.args, **bound.kwargs)
 
     return check_and_call
+
+
+def _call_fault(function: str, parameters: Iterable[str], given: Iterable[str], error: TypeError) -> str:
+    """Return what is wrong with the arguments of a call."""
+    names = list(parameters)
+    unknown = next((name for name in given if name not in names), None)
+    # Python's own text says what is missing or given twice.
+    fault = f"`{function}`: {error}" if unknown is None else f"`{function}` has no argument `{unknown}`"
+    hint = suggest_name(unknown, names) if unknown else ""
+    return f"{fault}{f'; {hint}' if hint else '.'} Its arguments are: {', '.join(names)}"

@@ -134,6 +134,11 @@ class WorkerEvaluator:
         """Build a state with a candidate's options and judge its outputs; see ``Evaluator.build``."""
         return self.builder.build(state, candidate, longest_s=longest_s)
 
+    def build_candidate(self, candidate: Candidate) -> Built | Failure:
+        """Build the state that a candidate's pipeline leads to; of an earlier build the files may be gone."""
+        state = self.reach(candidate.pipeline)
+        return state if isinstance(state, Failure) else self.build(state, candidate)
+
     def restore(self, built: Built) -> Built | Failure:
         """Make sure that the files of an artifact exist."""
         return self.builder.restore(built)
@@ -263,8 +268,7 @@ class WorkerEvaluator:
 
     def _build_files(self, candidate: Candidate) -> Built | Failure:
         """Return the artifact of a candidate, with its files."""
-        state = self.reach(candidate.pipeline)
-        built = state if isinstance(state, Failure) else self.build(state, candidate)
+        built = self.build_candidate(candidate)
         return built if isinstance(built, Failure) else self.restore(built)
 
     def measure_consumption(self, key: str, folders: Sequence[str], *, plan: WindowPlan) -> Consumed | Failure | None:

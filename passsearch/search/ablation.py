@@ -103,17 +103,13 @@ class Ablation:
         for number, step in enumerate(steps):
             self.progress(f"building {step.name}", number, len(steps))
             is_winner = step.name == top
-            outcome = self._outcome(step.candidate) if is_winner or self.left_s() > 0 else None
+            outcome = self.evaluator.build_candidate(step.candidate) if is_winner or self.left_s() > 0 else None
             if is_winner and isinstance(outcome, Failure):
                 detail = f"{outcome.kind} in {outcome.stage}: {outcome.reason}"
                 raise UserError(f"The winner fails, {detail}. See: passsearch audit RUN")
             built.append(replace(step, outcome=outcome))
         # Restored at the end: steps with one IR share a folder, and the gate deletes that of a step it refuses.
         return [replace(step, outcome=self._restored(step.outcome)) for step in built]
-
-    def _outcome(self, candidate: Candidate) -> Built | Failure:
-        state = self.evaluator.reach(candidate.pipeline)
-        return state if isinstance(state, Failure) else self.evaluator.build(state, candidate)
 
     def _restored(self, outcome: Built | Failure | None) -> Built | Failure | None:
         return self.evaluator.restore(outcome) if isinstance(outcome, Built) else outcome
@@ -221,12 +217,12 @@ class Ablation:
         """Return the digest of a pipeline's binary; it is built only if it lacks nothing but passes worth nothing."""
         if any(str(step) not in worthless and step not in pipeline.passes for step in winner.pipeline.passes):
             return ""
-        outcome = self._outcome(replace(winner, pipeline=pipeline))
+        outcome = self.evaluator.build_candidate(replace(winner, pipeline=pipeline))
         return outcome if isinstance(outcome, Failure) else outcome.digest
 
     def _as_fast(self, winner: Candidate, shorter: Candidate, reference: Built) -> Document | None:
         """Return the document of a shorter form if it passes the gate and is certainly as fast as the winner."""
-        first, second = (self._restored(self._outcome(candidate)) for candidate in (winner, shorter))
+        first, second = (self._restored(self.evaluator.build_candidate(candidate)) for candidate in (winner, shorter))
         if not isinstance(first, Built) or not isinstance(second, Built):
             return None
         if first.digest == second.digest:

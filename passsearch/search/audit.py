@@ -191,8 +191,7 @@ def _build(evaluator: WorkerEvaluator, candidate: Candidate) -> Built | Failure:
         return Failure(
             "infra", "apply", unknown[0], "it is in no catalog of this call; give --catalog FILE (catalogs=)"
         )
-    state = evaluator.reach(candidate.pipeline)
-    return state if isinstance(state, Failure) else evaluator.build(state, candidate)
+    return evaluator.build_candidate(candidate)
 
 
 def claimed_sequence(document: Mapping[str, Any]) -> Candidate | None:

@@ -329,8 +329,7 @@ def _build_all(
     for number, candidate in enumerate(candidates):
         progress(f"building {candidate.name}", before + number)
         _log.info("building %s with %s", candidate.name or candidate.pipeline, evaluator.session.toolchain.name)
-        state = evaluator.reach(candidate.pipeline)
-        outcomes.append(state if isinstance(state, Failure) else evaluator.build(state, candidate))
+        outcomes.append(evaluator.build_candidate(candidate))
     # Restored at the end: pipelines with one IR share a folder, and one of them with a stricter limit deletes it when
     # its outputs are refused.
     return [outcome if isinstance(outcome, Failure) else evaluator.restore(outcome) for outcome in outcomes]
