@@ -79,6 +79,23 @@ def test_usual_values_are_accepted(arguments, monkeypatch, tmp_path):
         passsearch.tune("no such network", **arguments)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"model": "zoo:resnet18", "timout": 5}, "`tune` has no argument `timout`; did you mean `timeout`? Its"),
+        (
+            {"model": "zoo:resnet18", "xyz": 5},
+            "`tune` has no argument `xyz`. Its arguments are: model, example_inputs,",
+        ),
+        ({}, "`tune`: missing a required argument: 'model'. Its arguments are: model, example_inputs,"),
+    ],
+)
+def test_a_call_with_an_unknown_or_a_missing_argument_is_refused(arguments, message):
+    with pytest.raises(UserError) as refusal:
+        passsearch.tune(**arguments)
+    assert message in str(refusal.value)
+
+
 def test_numbers_of_numpy_become_plain_numbers():
     from passsearch.core import check_arguments
 
