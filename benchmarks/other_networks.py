@@ -3,8 +3,8 @@
 ``python benchmarks/other_networks.py FOLDER --engines-python VENV/bin/python`` writes the networks into a folder as
 ONNX, with random weights, and measures each by one sequence of the catalog; names after the folder choose some. VENV is
 an environment with ``torch``, ``timm``, ``transformers``, ``onnx``, ``onnxscript``, ``onnxruntime`` and ``openvino``.
-``benchmarks/results/engines/other_networks.json`` gets the ratios; networks that are in it are not measured again.
-``--table`` prints Markdown from it.
+``benchmarks/results/engines/other_networks.json``, or the file that ``--out`` names, gets the ratios; networks that are
+in it are not measured again. ``--table`` prints Markdown from it.
 """
 
 import argparse
@@ -96,19 +96,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--engines-python", default=sys.executable, help="interpreter with the engines")
     parser.add_argument("--processes", type=int, default=4, help="of each engine (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="of each process (%(default)s)")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="the file of results (%(default)s)")
     parser.add_argument("--table", action="store_true", help="print Markdown, and measure nothing")
     options = parser.parse_args(argv)
     for name in [] if options.table else options.networks:
         file = options.folder / f"{name}.onnx"
-        if name in read_rows(RESULTS, "networks"):
+        if name in read_rows(options.out, "networks"):
             continue
         if not file.exists():
             options.folder.mkdir(parents=True, exist_ok=True)
             maker = Path(__file__).with_name("network_files.py")
             subprocess.run([options.engines_python, maker, name, file], check=True)
         row = measure(file, options)
-        write_row(RESULTS, "networks", name=name, row=row, session=network_session(str(file), "relax"))
-    print(table(read_rows(RESULTS, "networks")))
+        write_row(options.out, "networks", name=name, row=row, session=network_session(str(file), "relax"))
+    print(table(read_rows(options.out, "networks")))
 
 
 if __name__ == "__main__":

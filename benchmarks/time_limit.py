@@ -1,8 +1,8 @@
 """What a search makes of its time limit: ``python benchmarks/time_limit.py zoo:resnet18 --timeout 600 --repeat 5``.
 
 Every run is in a new folder under ``runs/time_limit`` and knows nothing of earlier ones.
-``benchmarks/results/time_limit.json`` has the wall time of each run, how many candidates it saw, what its time went
-into, and its verdict; runs in it are not repeated. ``--table`` prints the Markdown of ``docs/results.md``.
+``benchmarks/results/time_limit.json``, or the file that ``--out`` names, has the wall time of each run, how many
+candidates it saw, what its time went into, and its verdict; runs in it are not repeated. ``--table`` prints Markdown.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def tune(model: str, *, toolchain: str, timeout_s: float, out: Path) -> dict[str
 
 
 def table(rows: Mapping[str, Any]) -> str:
-    """Return the Markdown of ``docs/results.md``."""
+    """Return the rows as Markdown."""
     titles = ("run", "limit", "took", "candidates", "measuring", "throughput / default", "best in", "found by")
     lines = ["| " + " | ".join(titles) + " |", "|---" * len(titles) + "|"]
     for name, row in rows.items():
@@ -74,7 +74,7 @@ def table(rows: Mapping[str, Any]) -> str:
             f"{measuring:.0%}",
             f"{row['ratio']:.1f}{span}{verdict}",
             f"{1e3 * row['best_latency_s']:.1f} ms",
-            f"{row['source']['kind']} {row['source']['name']}",
+            ", ".join(filter(None, (row["source"]["kind"], row["source"]["name"]))),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -87,17 +87,18 @@ def main() -> None:
     parser.add_argument("--toolchain", default="relax")
     parser.add_argument("--timeout", type=float, default=600.0)
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--table", action="store_true", help="print the Markdown from the committed JSON")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="the file of results (%(default)s)")
+    parser.add_argument("--table", action="store_true", help="print the Markdown from that file")
     arguments = parser.parse_args()
     for turn in range(0 if arguments.table else arguments.repeat):
         for model in arguments.models:
             session = network_session(model, arguments.toolchain)
             name = f"{session.model.name}, {arguments.toolchain} {turn + 1}"
-            if name not in read_rows(RESULTS, "runs"):
-                out = RUNS / name.replace(", ", "-").replace(" ", "-")
-                row = tune(model, toolchain=arguments.toolchain, timeout_s=arguments.timeout, out=out)
-                write_row(RESULTS, "runs", name=name, row=row, session=session)
-    print(table(read_rows(RESULTS, "runs")))
+            if name not in read_rows(arguments.out, "runs"):
+                folder = RUNS / name.replace(", ", "-").replace(" ", "-")
+                row = tune(model, toolchain=arguments.toolchain, timeout_s=arguments.timeout, out=folder)
+                write_row(arguments.out, "runs", name=name, row=row, session=session)
+    print(table(read_rows(arguments.out, "runs")))
 
 
 if __name__ == "__main__":

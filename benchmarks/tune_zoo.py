@@ -87,7 +87,7 @@ def ratio_table(documents: list[dict[str, Any]]) -> str:
         "throughput / best sequence",
         "same binary",
         "twin",
-        f"{baseline} / compile time",
+        f"compile time of {baseline} / of best",
         f"{baseline} runs in",
         "best in",
         f"{baseline} compiles in",

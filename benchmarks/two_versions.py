@@ -48,8 +48,7 @@ def build(network: str, folder: Path) -> None:
     """Build a network by the version that runs this, and print the folder of the artifact."""
     with passsearch.session(model_of(network), toolchain="relax", folder=folder, remember=False) as evaluator:
         candidate = _candidate(network, evaluator)
-        state = evaluator.reach(candidate.pipeline)
-        built = state if isinstance(state, Failure) else evaluator.build(state, candidate)
+        built = evaluator.build_candidate(candidate)
         if isinstance(built, Failure):
             raise SystemExit(f"{network}: {built.reason}")
         kept = folder.with_suffix(".artifact")
@@ -132,7 +131,7 @@ def _run(tree: Path, options: list[str], folder: Path) -> str:
 
 def compile_table(rows: dict[str, Any]) -> str:
     """Return Markdown of compile times."""
-    lines = ["| network | before, s | now, s | before / now | processors |", "|---|---:|---:|---|---:|"]
+    lines = ["| network | before, s | now, s | compile time before / now | processors |", "|---|---:|---:|---|---:|"]
     for name, row in rows.items():
         before, now = (f"{median(seconds):.1f}" for seconds in row["seconds"].values())
         low, high = row["interval"]
@@ -143,7 +142,7 @@ def compile_table(rows: dict[str, Any]) -> str:
 
 def table(rows: dict[str, Any]) -> str:
     """Return Markdown."""
-    lines = ["| network | before, ms | now, ms | now / before | threads |", "|---|---:|---:|---|---:|"]
+    lines = ["| network | before, ms | now, ms | throughput now / before | threads |", "|---|---:|---:|---|---:|"]
     for name, row in rows.items():
         before, now = (f"{1e3 * seconds:.2f}" for seconds in row["fastest_s"])
         low, high = row["interval"]

@@ -68,7 +68,7 @@ def measure(model: str | Path, pipelines: Mapping[str, str], *, processes: int, 
 def table(document: Mapping[str, Any], names: Collection[str]) -> str:
     """Return Markdown: milliseconds, and the throughput with the pass as a multiple of that of the other rows."""
     lines = [
-        "| network | without, ms | with, ms | with / without | with / ONNX Runtime | with / OpenVINO |",
+        "| network | without, ms | with, ms | throughput with / without | with / ONNX Runtime | with / OpenVINO |",
         "|---|---:|---:|---|---|---|",
     ]
     for network in filter(document["networks"].__contains__, names):
