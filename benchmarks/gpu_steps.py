@@ -258,7 +258,7 @@ def open_evaluator(network: str, settings: Settings, seconds: float, *, run: str
 
 def candidates_of(network: str, settings: Settings, session: Any) -> dict[str, Any]:
     """Return the default, and the best sequence and the winner of a search that has ended, or else one sequence."""
-    from passsearch.core import BuildOptions, Candidate, Pipeline
+    from passsearch.core import Candidate
     from passsearch.search import named_candidate
 
     candidates = {"default": session.dialect.baseline}
@@ -272,7 +272,7 @@ def candidates_of(network: str, settings: Settings, session: Any) -> dict[str, A
         name = max(sequences, key=lambda name: sequences[name]["throughput"])
         candidates["sequence"] = named_candidate(session, name)
     best = document["best"]
-    candidates["tuned"] = Candidate(Pipeline.parse(best["pipeline"]), BuildOptions.from_json(best["build"]), "tuned")
+    candidates["tuned"] = Candidate.from_json(best, "tuned")
     return candidates
 
 

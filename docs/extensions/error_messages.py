@@ -9,7 +9,12 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "passsearch"
 # Not `WorkerDied`, which becomes the failure of a candidate.
-EXIT_STATUS = {"UserError": 2, "EnvironmentFault": 3, "PassSearchError": 1}
+EXIT_STATUS = {
+    "UserError": "2",
+    "EnvironmentFault": "3",
+    "PassSearchError": "1",
+    "as_error": "2, or 3 where the machine failed",
+}
 VARIABLE = "…"
 
 
@@ -25,7 +30,7 @@ class Message:
 
     module: str
     text: str
-    exit_status: int
+    exit_status: str
 
     def matches(self, pattern: str) -> bool:
         """Return whether a pattern names this message: a path, or a path, ``:`` and text, with ``*`` and ``?``."""
@@ -50,7 +55,7 @@ def messages_markdown(*patterns: str) -> str:
 def _messages(path: Path) -> Iterator[Message]:
     module = str(path.relative_to(PACKAGE))
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+        name = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
         if isinstance(node, ast.Call) and name in EXIT_STATUS and node.args:
             text = _text(node.args[0])
             if any(map(str.isalpha, text)):

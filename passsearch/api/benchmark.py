@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from passsearch.api.common import (
@@ -48,6 +47,7 @@ from passsearch.frontends import ModelFile, OnnxNetwork, resolve_onnx
 from passsearch.measure import Sensors, probe
 from passsearch.search import analyze_network, with_prerequisites
 from passsearch.toolchain import cache_folder, get_toolchain
+from passsearch.worker import ScratchFolder
 
 SCHEMA = "passsearch-bench/1"
 KERNEL_RUNS = 10
@@ -205,7 +205,7 @@ def bench(
     types = read_inputs(inputs)
     with ExitStack() as stack:
         report = stack.enter_context(progress_callback(progress))
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="passsearch-bench-")))
+        folder = stack.enter_context(ScratchFolder())
         entries: list[_Entry] = []
         sizes: Sequence[int | None] = batches or [batch]
         for size in sizes:
@@ -299,7 +299,10 @@ def _compile(entry: _Entry, toolchain: str, settings: _Settings, *, folder: Path
                 entry.failures[request.name] = {"failure": str(error), "pipeline": str(complete.pipeline)}
         # The only other reference may not take the network.
         if len(entry.references) < 2 and not any(each.name == _UNOPTIMISED for each in entry.references):
-            entry.references.append(compile_as_deployed(evaluator, _UNOPTIMISED, Candidate()))
+            try:
+                entry.references.append(compile_as_deployed(evaluator, _UNOPTIMISED, Candidate()))
+            except EngineFailure as error:
+                _log.info("no reference by %s: %s", _UNOPTIMISED, error)
 
 
 def _run(entries: Sequence[_Entry], settings: _Settings, *, folder: Path, report: Progress) -> list[EngineTiming]:

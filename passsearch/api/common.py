@@ -11,11 +11,9 @@ from passsearch.catalog import bind_pipeline, find_folders
 from passsearch.core import (
     DEADLINE_S,
     MAIN,
-    BuildOptions,
     Candidate,
     InputTypes,
     Objective,
-    Pipeline,
     check_arguments,
     read_calls,
     read_inputs,
@@ -190,7 +188,7 @@ def read_candidate(session: Session, text: str, *, trust: bool) -> Candidate:
         file = read_pipeline(Path(text))
         candidate = Candidate(file.pipeline, file.build, _file_name(Path(text), session))
         require_trust(text, find_folders(candidate.pipeline), trust=trust)
-    elif run := _last_run(session) if text == TUNED else _run_folder(text, session):
+    elif run := _last_run(session) if text == TUNED else text not in _names(session) and run_folder(text):
         candidate = _winner(run, session)
         require_trust(text, find_folders(candidate.pipeline), trust=trust)
     else:
@@ -213,12 +211,10 @@ def _names(session: Session) -> set[str]:
     return {*(baseline.name for baseline in session.dialect.baselines), *session.catalog.sequences}
 
 
-def _run_folder(text: str, session: Session) -> Path | None:
-    """Return the run folder of this path; ``None`` if there is none, or a pipeline has this name."""
-    if not text or text in _names(session):
-        return None
+def run_folder(path: str | Path) -> Path | None:
+    """Return the run folder of this path; ``None`` if there is none."""
     try:
-        return Path(text) if (Path(text) / RESULT).is_file() else None
+        return Path(path) if path and (Path(path) / RESULT).is_file() else None
     except OSError:  # a pipeline that is longer than a file name may be
         return None
 
@@ -265,7 +261,7 @@ def _winner(run: Path, session: Session) -> Candidate:
         )
     best = result["best"]
     name = str(run) if run.name in _names(session) else run.name
-    return Candidate(Pipeline.parse(best["pipeline"]), BuildOptions.from_json(best["build"]), name)
+    return Candidate.from_json(best, name)
 
 
 def refuse_unreadable(objectives: Sequence[Objective], session: Session) -> None:

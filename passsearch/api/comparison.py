@@ -1,7 +1,6 @@
 """``analyze`` and ``compare``: questions about a network that need no search."""
 
 import logging
-import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +16,7 @@ from passsearch.api.common import (
     read_candidate,
     worker_limits,
 )
+from passsearch.api.engine_request import QUALIFIED
 from passsearch.api.results import Analysis, Comparison
 from passsearch.core import DEADLINE_S, InputTypes, check_arguments
 from passsearch.errors import UserError
@@ -32,9 +32,6 @@ from passsearch.search import (
     compare_candidates,
 )
 from passsearch.toolchain import get_toolchain
-
-# A pipeline has no colon before its first brace, so a name followed by a colon is a toolchain.
-_QUALIFIED = re.compile(r"([A-Za-z0-9_.-]+):(.+)")
 
 _log = logging.getLogger(__name__)
 
@@ -182,7 +179,7 @@ def _check_device(session: Session, options: ComparisonOptions) -> None:
 
 def _by_toolchain(pipelines: Sequence[str], default: str | None) -> dict[str | None, list[str]]:
     """Group pipelines by toolchain, in the order the toolchains are first named."""
-    matches = [_QUALIFIED.match(text) for text in pipelines]
+    matches = [QUALIFIED.match(text) for text in pipelines]
     # Without any toolchain's name the default may stay open, so that the model can choose it.
     if not any(matches):
         return {default: list(pipelines)}

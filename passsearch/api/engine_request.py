@@ -8,7 +8,8 @@ from passsearch.engines import declarations, unknown_engine_error
 from passsearch.errors import UserError
 
 # Neither a pipeline nor the name of an engine has a colon before its first brace.
-_QUALIFIED = re.compile(r"([A-Za-z0-9_.-]+):(.+)")
+QUALIFIED = re.compile(r"([A-Za-z0-9_.-]+):(.+)")
+"""A toolchain and a pipeline of it."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def read_engines(texts: Sequence[str]) -> list[EngineRequest]:
         raise UserError("Nothing to measure; give for example: --engines relay:O3,onnxruntime")
     requests = []
     for text in texts:
-        match = None if text in declarations() else _QUALIFIED.fullmatch(text)
+        match = None if text in declarations() else QUALIFIED.fullmatch(text)
         if match is None and text not in declarations():
             raise unknown_engine_error(text)
         requests.append(EngineRequest(text, match[1], match[2]) if match else EngineRequest(text))

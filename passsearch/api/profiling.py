@@ -7,15 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.api.common import Progress, open_evaluator, progress_callback, read_candidate, worker_limits
+from passsearch.api.common import (
+    Progress,
+    open_evaluator,
+    progress_callback,
+    read_candidate,
+    run_folder,
+    worker_limits,
+)
 from passsearch.api.common import session as network_session
 from passsearch.api.recorded_run import recorded_session
 from passsearch.api.results import Profile
-from passsearch.core import DEADLINE_S, BuildOptions, Candidate, InputTypes, Pipeline, check_arguments
+from passsearch.core import DEADLINE_S, Candidate, InputTypes, check_arguments
 from passsearch.errors import EnvironmentFault, UserError
 from passsearch.evaluate import MeasurementPlans, Session, WorkerEvaluator, WorkerLimits
 from passsearch.search import analyze_network, profile_candidates, with_prerequisites
-from passsearch.store import RESULT, read_result
+from passsearch.store import read_result
 from passsearch.toolchain import cache_folder
 from passsearch.worker import Peaks, best_peaks
 
@@ -69,10 +76,11 @@ def profile(
         The profile as JSON; it prints as tables.
 
     Raises:
-        UserError: A pipeline fails, or the compiler's runtime does not tell kernels apart.
+        UserError: A pipeline fails.
+        EnvironmentFault: The machine fails, or the compiler's runtime does not tell kernels apart.
         EnvironmentFault: There is no toolchain.
     """
-    run = _run_folder(subject)
+    run = run_folder(subject) if isinstance(subject, str | Path) else None
     common: dict[str, Any] = {"toolchain": toolchain, "catalogs": catalogs, "trust": trust, "plans": plans}
     with progress_callback(progress) as report:
         if run is not None:
@@ -85,12 +93,6 @@ def profile(
         with opened as (evaluator, candidates):
             peaks, reason = _peaks(evaluator.session)
             return Profile(profile_candidates(evaluator, candidates, peaks=peaks, peaks_reason=reason, progress=report))
-
-
-def _run_folder(subject: object) -> Path | None:
-    """Return the run folder that the user names; ``None`` for a network."""
-    is_run = isinstance(subject, str | Path) and (Path(subject) / RESULT).is_file()
-    return Path(str(subject)) if is_run else None
 
 
 def _refuse_network_options(run: Path, *options: object) -> None:
@@ -113,7 +115,7 @@ def _run_candidate(evaluator: WorkerEvaluator, document: Mapping[str, Any], name
     if name != WINNER:
         return _named(evaluator, name, trust=trust)
     best = document["best"]
-    return Candidate(Pipeline.parse(best["pipeline"]), BuildOptions.from_json(best["build"]), WINNER)
+    return Candidate.from_json(best, WINNER)
 
 
 @contextmanager

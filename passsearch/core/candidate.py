@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from passsearch.core.passes import Json, Pipeline
 
@@ -58,6 +59,11 @@ class Candidate:
     pipeline: Pipeline = field(default_factory=Pipeline)
     build: BuildOptions = field(default_factory=BuildOptions)
     name: str = ""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], name: str = "") -> "Candidate":
+        """Read the pipeline and the build of a row of a result."""
+        return cls(Pipeline.parse(data["pipeline"]), BuildOptions.from_json(data["build"]), name)
 
     def __str__(self) -> str:
         passes = str(self.pipeline) or "(no explicit pass)"

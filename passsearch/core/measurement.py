@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from passsearch.core.passes import Json
-from passsearch.errors import UserError
+from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 
 # `infra` is an accident of the machine, such as a full disk or a killed worker: it is retried and never recorded as a
 # property of a candidate. All other kinds are results.
@@ -74,6 +74,15 @@ class Failure:
     stage: str
     step: str
     reason: str
+
+    @property
+    def is_of_machine(self) -> bool:
+        """True if the machine failed and not the candidate: a full disk, no memory, a missing library."""
+        return self.kind in ("infra", "oom")
+
+    def as_error(self, text: str) -> PassSearchError:
+        """Return the error by which this failure ends a command: a fault of the machine, or of the request."""
+        return EnvironmentFault(text) if self.is_of_machine else UserError(text)
 
     def to_json(self) -> dict[str, Json]:
         """Return the failure as the log and worker answers store it."""

@@ -210,7 +210,7 @@ def _load_nvrtc() -> None:
             nvrtc.nvrtcCompileProgram = partial(_compile_precisely, nvrtc.nvrtcCompileProgram)
             nvrtc.nvrtcCreateProgram = partial(_create_with_small_headers, nvrtc.nvrtcCreateProgram)
     except (ImportError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = str(error).strip().partition("\n")[0]
         raise OSError(f"CUDA code cannot be compiled: NVRTC does not load ({reason}). {MEND}") from error
     if _find("include", "cccl") is None:
         raise OSError(f"CUDA code cannot be compiled: the headers of nvidia-cuda-cccl are missing. {MEND}")
@@ -259,5 +259,7 @@ def _load_stand_in(runtime: Path, compiler: str) -> None:
         command = [compiler, "-shared", "-fPIC", "-x", "c", "-", f"-Wl,-soname,{DRIVER}", "-o", str(library)]
         done = subprocess.run(command, input=source, text=True, capture_output=True)
         if done.returncode:
-            raise OSError(f"`{compiler}` could not make a library: {done.stderr.strip().splitlines()[-1][:200]}")
+            # A compiler that is killed prints nothing.
+            reason = done.stderr.strip().rpartition("\n")[2][:200] or f"it ended with {done.returncode}"
+            raise OSError(f"`{compiler}` could not make a library: {reason}")
         ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)

@@ -12,7 +12,7 @@ from typing import Any
 from passsearch.core import BuildOptions, Candidate, Failure, PassSpec, safe_file_name, strict_limit
 from passsearch.dialects.contract import KERNEL_COSTS, KERNEL_HASHES, KernelCost
 from passsearch.evaluate.apply import Applier
-from passsearch.evaluate.disk_limit import DiskLimit
+from passsearch.evaluate.disk_limit import DiskLimit, delete_folder
 from passsearch.evaluate.facts import FactStore, read_fact
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import BuildFact, Built, FreshCompile, Network
@@ -67,6 +67,7 @@ class Builder:
             self.reference.unlink(missing_ok=True)
         self._own: set[Path] = set()  # artifacts that this start has built, or whose seal it has checked
         self._verified: dict[str, Fact] = {}  # by digest of the binary
+        self._admitted: set[tuple[str, float]] = set()  # digests, and the limits that their outputs were judged by
         self._attempts: set[str] = set()  # keys of the builds that this start asked for
         self._slowest_build_s = 0.0
         # Once a baseline has disagreed with the reference, every later run makes it without passes.
@@ -115,10 +116,11 @@ class Builder:
             if record.verification and not fact.get("is_cut"):
                 self._verified[record.digest] = fact
         if isinstance(agreement, Failure):
-            _delete(folder)
+            delete_folder(folder)
             _log.debug("%s: %s", key, agreement.reason)
             return agreement
         assert record is not None
+        self._admitted.add((record.digest, agreement.limit))
         return Built(
             state=state,
             options=candidate.build,
@@ -156,10 +158,21 @@ class Builder:
         return record, judge(record.verification, limit)
 
     def restore(self, built: Built) -> Built | Failure:
-        """Make sure that the files exist: a resumed run may have lost them, a search may have deleted them."""
+        """Make sure that the files exist: a resumed run may have lost them, a search may have deleted them.
+
+        Another binary than before is judged anew.
+        """
         if self.has(built.folder):
             return built
-        return read_fact(self._build_after_reference(built.state, built.options, folder=built.folder), lambda _: built)
+        fact = self._build_after_reference(built.state, built.options, folder=built.folder)
+        record = read_fact(fact, BuildFact.from_fact)
+        if isinstance(record, Failure) or record.digest == built.digest:
+            return record if isinstance(record, Failure) else built
+        agreement = judge(record.verification, built.agreement.limit) if record.verification else built.agreement
+        if isinstance(agreement, Failure):
+            delete_folder(built.folder)
+            return agreement
+        return replace(built, digest=record.digest, kernels=record.kernels, bytes=record.bytes, agreement=agreement)
 
     def has(self, folder: Path) -> bool:
         """Return whether the files of an artifact exist and a run of this user has written them."""
@@ -183,14 +196,14 @@ class Builder:
 
     def discard(self, built: Built) -> None:
         """Delete the files of an artifact; ``restore`` makes them again."""
-        _delete(built.folder)
+        delete_folder(built.folder)
 
     def keep_only(self, kept: Collection[Built]) -> None:
         """Delete the files of all artifacts but these; each is as large as the network's weights."""
         names = {built.folder.name for built in kept} | {STATES}
         for folder in self._folder.iterdir():
             if folder.is_dir() and folder.name not in names:
-                _delete(folder)
+                delete_folder(folder)
 
     def compile_fresh(
         self, key: str, candidate: Candidate, *, timing_key: str, kinds: Sequence[str]
@@ -261,7 +274,7 @@ class Builder:
         if self._reference_steps:
             folder = self._folder / "reference"
             fact = self._build(root, options, folder=folder, passes=self._reference_steps)
-            _delete(folder)
+            delete_folder(folder)
             if "failure" not in fact:
                 return fact
             _log.warning("the reference is built without passes: %s", Failure.from_json(fact["failure"]).reason)
@@ -318,7 +331,7 @@ class Builder:
         seal(folder)
         self._own.add(folder)
 
-    def _verify(self, folder: Path, *, longest_s: float, is_baseline: bool) -> Fact:
+    def _verify(self, folder: Path, *, is_baseline: bool, longest_s: float = math.inf) -> Fact:
         """Compare outputs with the reference, or make the reference; a mismatch is a failure of the build."""
         request = {
             **self._device_request("verify", folder),
@@ -352,21 +365,23 @@ class Builder:
             return answer
         # A pass may depend on what its process did before. TVM's ToMixedPrecision changed the module that it was given,
         # so the IR of a long-lived compiler was one that no deployment could make.
-        if answer["state"] != self._applier.reach(candidate.pipeline):
+        state = self._applier.reach(candidate.pipeline)
+        if isinstance(state, Failure):
+            return {"failure": state.to_json()}
+        # The identity ends with "+" where another IR of the search has the same hash; a new process knows no other.
+        if answer["state"] != state.rstrip("+"):
             reason = "a fresh process reached another IR by the same pipeline"
             return {"failure": Failure("unstable", "apply", "", reason).to_json()}
+        limit = self.limit(candidate)
+        # Another binary than the one that was judged. `bench` makes no reference, and compares outputs itself.
+        if (answer["digest"], limit) not in self._admitted and self.reference.exists():
+            fact = self._verify(folder, is_baseline=state == self._applier.graph.root)
+            agreement = read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), limit))
+            if isinstance(agreement, Failure):
+                delete_folder(folder)
+                return {"failure": agreement.to_json()}
         self._keep(folder)
         return {**answer, "folder": str(folder)}
-
-
-def _delete(folder: Path) -> None:
-    """Delete the folder of an artifact."""
-    if folder.exists():
-        # Renaming is atomic and deleting is not: an interruption must not leave half an artifact under its own name.
-        obsolete = folder.with_name(folder.name + ".partial")
-        shutil.rmtree(obsolete, ignore_errors=True)
-        folder.rename(obsolete)
-        shutil.rmtree(obsolete, ignore_errors=True)
 
 
 def options_key(options: BuildOptions) -> str:

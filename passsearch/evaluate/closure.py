@@ -72,12 +72,19 @@ class Closure:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Closure":
-        """Read what ``to_json`` returns."""
+        """Read what ``to_json`` returns.
+
+        Raises:
+            ValueError: The table has another size, or an edge leads to a state or a failure that is not there.
+        """
         shape = (len(data["states"]), len(data["steps"]))
+        table = np.array(data["table"], "int32").reshape(shape)
+        if table.size and not FAILED - len(data["failures"]) < table.min() <= table.max() < len(data["states"]):
+            raise ValueError("an edge leads to nothing")
         return cls(
             tuple(data["states"]),
             tuple(data["steps"]),
-            np.array(data["table"], "int32").reshape(shape),
+            table,
             np.array(data["seconds"], "float64").reshape(shape),
             tuple(Failure.from_json(failure) for failure in data["failures"]),
         )

@@ -119,7 +119,13 @@ class Compiler:
         _log.debug("applying %d passes again to reach state %s", len(remaining), state)
         for _, step in remaining:
             request = {"verb": "apply", "state": current, **self.step_request(step)}
-            current = self._ask_worker(worker, request).get("state", "")
+            answer = self._ask_worker(worker, request)
+            accident = answer.get("error", {}).get("kind")
+            if accident in ("infra", "oom"):  # of the machine, and not that the pass leads elsewhere this time
+                raise WorkerDied(
+                    f"state {state} could not be reached again: {answer['error']['reason']}", kind=accident
+                )
+            current = answer.get("state", "")
         # Raised inside `WorkerPool.ask`, which makes a failure of the candidate of it.
         if current != state:
             raise WorkerDied(f"state {state} could not be reached again", kind="unstable")

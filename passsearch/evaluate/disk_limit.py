@@ -1,5 +1,6 @@
 """The limit of the disk that one run fills with its artifacts and its log."""
 
+import shutil
 from pathlib import Path
 
 from passsearch.core import folder_bytes
@@ -78,3 +79,13 @@ def _size(file: Path) -> int:
         return file.stat().st_size
     except FileNotFoundError:  # the log of what the compiler prints is replaced while it is shortened
         return 0
+
+
+def delete_folder(folder: Path) -> None:
+    """Delete the folder of an artifact."""
+    if folder.exists():
+        # Renaming is atomic and deleting is not: an interruption must not leave half an artifact under its own name.
+        obsolete = folder.with_name(folder.name + ".partial")
+        shutil.rmtree(obsolete, ignore_errors=True)
+        folder.rename(obsolete)
+        shutil.rmtree(obsolete, ignore_errors=True)

@@ -308,18 +308,17 @@ class WorkerEvaluator:
         """Return what a deployment of a candidate needs, and write the imported network to ``folder``.
 
         The record names the compiler's hash after every pass and the digest of the outputs on the inputs of
-        ``DEPLOYMENT_SEED``. It is ``None`` where the candidate does not build.
+        ``DEPLOYMENT_SEED``. It is ``None`` where the candidate does not build, or a hash could not be had.
         """
-        built = self.build(self.applier.states(candidate.pipeline)[-1], candidate)
-        restored = built if isinstance(built, Failure) else self.restore(built)
-        if isinstance(restored, Failure):
+        built, hashes = self._build_files(candidate), self.applier.hashes(candidate.pipeline)
+        if isinstance(built, Failure) or len(hashes) <= len(candidate.pipeline.passes):
             return None
-        expected = self.builder.expected_outputs(restored, seed=DEPLOYMENT_SEED)
+        expected = self.builder.expected_outputs(built, seed=DEPLOYMENT_SEED)
         if expected is None or not self.applier.save(self.graph.root, folder / NETWORK):
             return None
         seal(folder / NETWORK)
         return {
-            "states": self.applier.hashes(candidate.pipeline),
+            "states": hashes,
             "expected": expected,
             "seed": DEPLOYMENT_SEED,
             **self.network.request(),

@@ -8,7 +8,7 @@ ACM TACO 6(1), 2009).
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from threading import Condition
 from time import monotonic
@@ -76,13 +76,21 @@ class _FreeCompilers:
     # two such threads wait for each other.
     def __init__(self, compilers: Sequence[StepCompiler]) -> None:
         self._free, self._several = list(compilers), len(compilers) > 1
-        self._changed = Condition()
+        self._changed, self._is_stopping = Condition(), False
 
     def take_compiler(self, other_than: StepCompiler | None) -> StepCompiler:
-        """Wait for a free compiler and take it; with several compilers, one that is not ``other_than``."""
+        """Wait for a free compiler and take it; with several compilers, one that is not ``other_than``.
+
+        Raises:
+            CancelledError: The exploration was stopped.
+        """
         excluded = other_than if self._several else None
         with self._changed:
-            self._changed.wait_for(lambda: any(compiler is not excluded for compiler in self._free))
+            self._changed.wait_for(
+                lambda: self._is_stopping or any(compiler is not excluded for compiler in self._free)
+            )
+            if self._is_stopping:
+                raise CancelledError
             compiler = next(compiler for compiler in self._free if compiler is not excluded)
             self._free.remove(compiler)
         return compiler
@@ -91,6 +99,12 @@ class _FreeCompilers:
         """Make a compiler free again."""
         with self._changed:
             self._free.append(compiler)
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Give no more compilers away."""
+        with self._changed:
+            self._is_stopping = True
             self._changed.notify_all()
 
 
@@ -129,6 +143,7 @@ class Exploration:
         self._active: set[PassSpec] = set()  # passes that changed some state
         self._complete = 0  # states whose edges are all known
         self._beyond_limit: list[EdgeKey] = []
+        self._met = ""  # the limit that holds these back; states that turn out to be unstable may leave it again
         self._repeated: dict[PassSpec, int] = {}  # changes that were repeated, by pass
 
     def run(self) -> Growth:
@@ -144,10 +159,12 @@ class Exploration:
                 # Threads, because each only waits for the process of its compiler.
                 ThreadPoolExecutor(self._compilers) as pool,
             ):
+                free = _FreeCompilers(compilers)
                 try:
-                    self._work(compilers, pool, begin=begin)
+                    self._work(free, pool, begin=begin)
                 except BaseException:
                     # After Ctrl-C nothing new starts, and nobody waits for a pass that hangs.
+                    free.stop()
                     pool.shutdown(wait=False, cancel_futures=True)
                     for compiler in compilers:
                         compiler.interrupt()
@@ -157,9 +174,7 @@ class Exploration:
         _log.info("exploration ended (%s): %d states", self.growth.ended, len(self._depths))
         return self.growth
 
-    def _work(self, compilers: Sequence[StepCompiler], pool: ThreadPoolExecutor, *, begin: float) -> None:
-        free = _FreeCompilers(compilers)
-
+    def _work(self, free: _FreeCompilers, pool: ThreadPoolExecutor, *, begin: float) -> None:
         def apply(state: str, step: PassSpec, *, other_than: StepCompiler | None = None) -> _Answer:
             compiler = free.take_compiler(other_than)
             try:
@@ -179,16 +194,15 @@ class Exploration:
                 else:
                     self._finish(state, step, fact=fact, first=first)
                     self._note_progress(begin)
-        self.growth.ended = (
-            self._limit_met(begin) if self._beyond_limit else "depth" if self._cut_by_depth() else "closed"
-        )
+        self.growth.ended = self._met if self._beyond_limit else "depth" if self._cut_by_depth() else "closed"
 
     def _fill(self, running: _Running, submit: Callable[[str, PassSpec], Future[_Answer]], *, begin: float) -> bool:
         """Submit edges until every compiler has one to try and one that waits; return whether any edge is in work."""
         # After a limit is met, no new edge is applied, but the queue is still emptied: `_next` takes recorded edges
         # into the graph. So a resumed search, with a limit of 0 s, rebuilds its earlier space from the log.
         while len(running) < 2 * self._compilers and (edge := self._next()):
-            if self._limit_met(begin):
+            if limit := self._limit_met(begin):
+                self._met = limit
                 self._beyond_limit.append(edge)
             else:
                 running[submit(*edge)] = (*edge, None)

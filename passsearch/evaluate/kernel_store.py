@@ -209,7 +209,36 @@ class KernelStore:
         reference: PassSpec,
         pool: WorkerPool | None = None,
     ) -> list[Fact]:
+        """Time schedules beside the reference; if a process crashes, find out which of them crashes it."""
         _log.debug("timing %d variants of kernel %s", len(steps), kernel.name)
+
+        def time(*part: PassSpec) -> list[Fact]:
+            return self._time_at_once(network, kernel, part, reference=reference, pool=pool)
+
+        facts, others = time(*steps), [step for step in steps if step != reference]
+        # One variant that crashes ends the process of all. To split a request that took too long would take longer.
+        if not others or facts[0].get("failure", {}).get("kind") != "crash" or self._is_stopping.is_set():
+            return facts
+        (own,) = time(reference)
+        if "failure" in own:
+            # Perhaps none but the reference crashes.
+            reason = f"the schedule to compare with does not run: {own['failure']['reason']}"
+            unknown: Fact = {"failure": Failure("infra", "measure", "", reason).to_json()}
+            by_step = dict.fromkeys(others, unknown)
+        else:
+            by_step = {step: facts[-1] if len(others) == 1 else time(step)[0] for step in others}
+        return [own if step == reference else by_step[step] for step in steps]
+
+    def _time_at_once(
+        self,
+        network: NetworkKernels,
+        kernel: Kernel,
+        steps: Sequence[PassSpec],
+        *,
+        reference: PassSpec,
+        pool: WorkerPool | None,
+    ) -> list[Fact]:
+        """Time schedules beside the reference in one process, whose failure is that of all."""
         lock = self._session.device_lock
         compiler, request = self._applier.compiler, list(dict.fromkeys([reference, *steps]))
         answer = self._ask(
@@ -224,19 +253,13 @@ class KernelStore:
             plan=asdict(self._session.plans.variants),
             pool=pool,
         )
-        if "failure" not in answer:
-            first, variants = answer["variants"][0], answer["variants"][len(request) - len(steps) :]
-            beside = {"reference": str(reference), "reference_s": first.get("seconds")}
-            return [
-                variant if step == reference else variant | beside
-                for step, variant in zip(steps, variants, strict=True)
-            ]
-        # One variant that crashes ends the process of all. To split a request that took too long would take longer.
-        if len(steps) > 1 and answer["failure"]["kind"] == "crash" and not self._is_stopping.is_set():
-            return [
-                fact for step in steps for fact in self._time(network, kernel, [step], reference=reference, pool=pool)
-            ]
-        return [{"failure": answer["failure"]}] * len(steps)
+        if "failure" in answer:
+            return [{"failure": answer["failure"]}] * len(steps)
+        first, variants = answer["variants"][0], answer["variants"][len(request) - len(steps) :]
+        beside = {"reference": str(reference), "reference_s": first.get("seconds")}
+        return [
+            variant if step == reference else variant | beside for step, variant in zip(steps, variants, strict=True)
+        ]
 
     def _ask(self, verb: str, state: str, *, pool: WorkerPool | None = None, **request: Any) -> dict[str, Any]:
         message: Mapping[str, Json] = {"verb": verb, "state": state, **request}

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from passsearch.core import SPEED_OBJECTIVES, BuildOptions, Candidate, Failure, Pipeline
-from passsearch.errors import UserError
+from passsearch.core import SPEED_OBJECTIVES, Candidate, Failure, Pipeline
 from passsearch.evaluate import ACCIDENTS, Built, WorkerEvaluator
 from passsearch.measure import Ratio, level_of_looks
 from passsearch.search.ablation_document import (
@@ -106,7 +105,7 @@ class Ablation:
             outcome = self.evaluator.build_candidate(step.candidate) if is_winner or self.left_s() > 0 else None
             if is_winner and isinstance(outcome, Failure):
                 detail = f"{outcome.kind} in {outcome.stage}: {outcome.reason}"
-                raise UserError(f"The winner fails, {detail}. See: passsearch audit RUN")
+                raise outcome.as_error(f"The winner fails, {detail}. See: passsearch audit RUN")
             built.append(replace(step, outcome=outcome))
         # Restored at the end: steps with one IR share a folder, and the gate deletes that of a step it refuses.
         return [replace(step, outcome=self._restored(step.outcome)) for step in built]
@@ -288,7 +287,7 @@ def ablate_run(
         UserError: Baseline or winner cannot be built any more.
     """
     best = document["best"]
-    winner = Candidate(Pipeline.parse(best["pipeline"]), BuildOptions.from_json(best["build"]))
+    winner = Candidate.from_json(best)
     baseline = evaluator.session.dialect.baseline
     objective = str(document["verdict"]["objective"])
     ablation = Ablation(Side(evaluator, ()), baseline, winner, objective, progress, left_s, until_decided).execute()

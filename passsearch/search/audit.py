@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import BuildOptions, Candidate, Failure, Pipeline, timestamp
+from passsearch.core import Candidate, Failure, Pipeline, timestamp
 from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.measure import LEVEL, Ratio
 from passsearch.search.confirm import confirm, is_slow_baseline
@@ -56,7 +56,7 @@ def audit_run(
     """
     session = evaluator.session
     best = document["best"]
-    winner = Candidate(Pipeline.parse(best["pipeline"]), BuildOptions.from_json(best["build"]))
+    winner = Candidate.from_json(best)
     # The cheap checks come first. After one is refused the later ones would judge another compiler or another IR.
     checks: list[Check] = [_check_compiler(document, evaluator)]
     confirmation: Confirmation | Failure | None = None
@@ -118,7 +118,7 @@ def _check_rebuilt(
     yield _check_hashes(winner.pipeline, hashes, recorded=recorded["states"])
     if hashes != recorded["states"]:
         return
-    built = evaluator.build(evaluator.applier.states(winner.pipeline)[-1], winner)
+    built = evaluator.build_candidate(winner)
     if isinstance(built, Failure):
         yield Check("outputs", False, f"{built.kind} in {built.stage}: {built.reason}")
         return
@@ -199,7 +199,7 @@ def claimed_sequence(document: Mapping[str, Any]) -> Candidate | None:
     sequence = document.get("sequence")  # earlier versions timed none
     if not sequence or not (sequence["gain"] or {}).get("interval"):
         return None
-    return Candidate(Pipeline.parse(sequence["pipeline"]), BuildOptions.from_json(sequence["build"]))
+    return Candidate.from_json(sequence)
 
 
 def _check_sequence(

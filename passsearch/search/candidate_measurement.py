@@ -134,7 +134,9 @@ def _consumption(
     if consumed is None:  # an earlier run built the artifact; its facts are in the fact cache, its files are not
         _log.debug("building %s again to measure its consumption", built.key)
         for artifact in (baseline, built):
-            evaluator.restore(artifact)
+            restored = evaluator.restore(artifact)
+            if isinstance(restored, Failure):
+                return restored
         consumed = evaluator.measure_consumption(built.digest, folders, plan=plan)
     if isinstance(consumed, Failure):
         return consumed

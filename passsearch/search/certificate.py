@@ -102,7 +102,8 @@ def read_closure(document: Mapping[str, Any], place: str) -> Closure:
         raise UserError(f"`{place}` is not an explored space: its schema is `{schema}`, this version reads `{SCHEMA}`.")
     try:
         closure = Closure.from_json(document["graph"])
-        identity = (document["model"]["sha256"], document["target"], document["toolchain"]["tvm_version"])
+        toolchain = document["toolchain"]
+        identity = (document["model"]["sha256"], document["target"], toolchain["tvm_version"], toolchain["name"])
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"The explored space `{place}` is not whole: {error}.") from None
     if not closure.states or not all(isinstance(value, str) for value in identity):

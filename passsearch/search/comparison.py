@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 
 from passsearch.core import Candidate, Failure, timestamp
-from passsearch.errors import UserError
 from passsearch.evaluate import (
     Built,
     Conditions,
@@ -120,11 +119,12 @@ def built_baseline(evaluator: WorkerEvaluator, baseline: Candidate, *, progress:
 
     Raises:
         UserError: It fails.
+        EnvironmentFault: The machine fails.
     """
     [outcome] = _build_all(evaluator, [baseline], progress=lambda text, _: progress(text))
     if isinstance(outcome, Failure):
         detail = f"{outcome.kind} in {outcome.stage}: {outcome.reason}"
-        raise UserError(f"The baseline `{baseline.name}` fails on this network, {detail}.")
+        raise outcome.as_error(f"The baseline `{baseline.name}` fails on this network, {detail}.")
     return outcome
 
 
@@ -252,7 +252,7 @@ def _sample(job: _Job, plan: RoundPlan | Cf22Plan, *, turn: int) -> ProcessSampl
     result = job.evaluator.time_fresh(TimingRequest(key, job.artifacts, plan, processes=1, turn=turn))
     # Without one of its processes a comparison has fewer than its verdicts need.
     if isinstance(result, Failure):
-        raise UserError(f"The measurement failed: {result.reason}.")
+        raise result.as_error(f"The measurement failed: {result.reason}.")
     return result.processes[0]
 
 

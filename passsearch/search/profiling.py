@@ -37,7 +37,8 @@ def profile_candidates(
         progress: Callback; gets a text, the number of finished pipelines and the number of all.
 
     Raises:
-        UserError: A candidate fails, or the runtime does not tell kernels apart.
+        UserError: A candidate fails.
+        EnvironmentFault: The machine fails, or the runtime does not tell kernels apart.
     """
     session = evaluator.session
     if session.cannot_run_reason:
@@ -45,7 +46,7 @@ def profile_candidates(
     progress("timing kernels", 0, len(candidates))
     profiles = evaluator.profile(candidates)
     if isinstance(profiles, Failure):
-        raise UserError(f"The profile failed in {profiles.stage}: {profiles.reason}.")
+        raise profiles.as_error(f"The profile failed in {profiles.stage}: {profiles.reason}.")
     rows = [
         _pipeline(evaluator, candidate, profile, peaks=peaks)
         for candidate, profile in zip(candidates, profiles, strict=True)

@@ -291,7 +291,7 @@ class _Execution:
             return finalists[0], self._confirm(finalists[0], scoring, self._best_sequence(scoring)), False
         except BaselineFailed as error:
             detail = f"{error.failure.kind} in {error.failure.stage}: {error.failure.reason}"
-            if error.failure.kind in ("infra", "oom"):
+            if error.failure.is_of_machine:
                 raise EnvironmentFault(
                     f"The machine kept the baseline from being measured, {detail}. Once that is mended, the same "
                     "command continues. See: passsearch doctor"
@@ -301,12 +301,11 @@ class _Execution:
                 f"output is in `{self._folder.artifacts / 'workers.log'}`."
             ) from error
         except KeyboardInterrupt:
-            best = (
-                next(iter(self._evaluation.ranked()), self._evaluation.scoring.baseline)
-                if self._evaluation.scoring
-                else None
-            )
-            return best, None, True
+            if self._evaluation.scoring is None:
+                return None, None, True
+            # What was being confirmed, if it came to that.
+            known = [*self._finalists, *self._evaluation.ranked(), self._evaluation.scoring.baseline]
+            return known[0], None, True
 
     def _best_sequence(self, scoring: Scoring) -> BestSequence | None:
         levels = [candidate.name for candidate in self._session.dialect.baselines]

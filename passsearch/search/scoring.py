@@ -73,7 +73,7 @@ class Scoring:
         return built.digest == self.baseline.built.digest
 
     def is_admissible(self, scored: Scored) -> bool:
-        """Return whether a candidate keeps enough throughput, where that is a condition and not the objective.
+        """Return whether a candidate keeps enough throughput, where that is a condition and no objective is speed.
 
         One that was far too slow to be timed does not, however little is enough: its outputs were compared once only.
         """
@@ -81,7 +81,7 @@ class Scoring:
             return False
         # The ratio and not its interval: one process has no interval. The confirmation decides whether it is certain.
         least = self.options.keep_throughput
-        return not self.is_constrained or (scored.ratio is not None and scored.ratio.value >= least)
+        return not self._has_condition or (scored.ratio is not None and scored.ratio.value >= least)
 
     def rank(self, candidates: Iterable[Scored]) -> list[Scored]:
         """Return the admissible candidates, the best by the first objective first; further ones decide between equals.
@@ -106,6 +106,10 @@ class Scoring:
 
     @property
     def is_constrained(self) -> bool:
-        """True if throughput is a condition."""
-        single = len(self.options.objectives) == 1 and self.objective.name not in SPEED_OBJECTIVES
-        return single and self.options.keep_throughput > 0
+        """True if throughput is a condition of a single objective, which the sampler sees too."""
+        return self._has_condition and len(self.options.objectives) == 1
+
+    @property
+    def _has_condition(self) -> bool:
+        is_speed = any(objective.name in SPEED_OBJECTIVES for objective in self.options.objectives)
+        return not is_speed and self.options.keep_throughput > 0

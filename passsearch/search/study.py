@@ -271,7 +271,10 @@ class Search:
                 self._expand_best()
                 self._reach_variants()
                 if not self._has_unmeasured():
-                    self._ended = "the space is closed and every state of it is measured"
+                    space = (
+                        "the space is closed and every state of it" if self._closed else "every state that was reached"
+                    )
+                    self._ended = f"{space} is measured"
                     return
             # The distributions are stated anew for every trial, because the space of a graph grows with it.
             trial = study.ask(strategy.space.distributions())

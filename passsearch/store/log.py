@@ -28,12 +28,13 @@ class Log:
     it is and is left out. The user is told of both.
     """
 
-    def __init__(self, path: Path, *, writable: bool = True) -> None:
+    def __init__(self, path: Path, *, writable: bool = True, is_guest: bool = False) -> None:
         """Read the facts in the file.
 
         Args:
             path: The file; it is made if it is missing and the log is writable.
             writable: False to leave the file as it is; new facts are then forgotten when this object is closed.
+            is_guest: True for further measurements in the log of a search. Their time is not the run's.
         """
         self.latest: Fact = {}
         self._path = path
@@ -48,6 +49,7 @@ class Log:
         self._reached_at = self._start  # when it was recalled, on the monotonic clock
         self._is_running = not self._facts
         self._has_retried = False
+        self._is_guest = is_guest
         self._file = path.open("ab") if writable else None
         if self._file is not None:
             self._cut_end()
@@ -77,7 +79,10 @@ class Log:
             self._has_retried |= (kind, key) in self._facts
             self._is_running = True
         elapsed_s, clock_s = round(time.monotonic() - self._start, 4), self.clock_s
-        times = {"elapsed_s": elapsed_s, "clock_s": round(clock_s, 4)}
+        times: dict[str, Any] = {"elapsed_s": elapsed_s, "clock_s": round(clock_s, 4)}
+        if self._is_guest:
+            # A search finds the fact when it begins.
+            times = {"elapsed_s": 0.0, "clock_s": 0.0, "guest": True}
         body = json.dumps({"kind": kind, "key": key, "start": self._start_number, **times, "fact": fact}).encode()
         if self._file is not None:
             self._file.write(b"%08x %s\n" % (zlib.crc32(body), body))
@@ -87,6 +92,7 @@ class Log:
                 os.fsync(self._file.fileno())
         self._elapsed_s[self._start_number] = elapsed_s
         self._store(kind, key, fact=fact, written_s=clock_s)
+        self.latest = fact
         return fact
 
     @property
@@ -138,7 +144,7 @@ class Log:
         self.close()
 
     def _store(self, kind: str, key: str, *, fact: Fact, written_s: float) -> None:
-        self._facts[kind, key] = self.latest = fact
+        self._facts[kind, key] = fact
         self._written_s[kind, key] = written_s
 
     def _read(self) -> None:
@@ -158,6 +164,8 @@ class Log:
             # Earlier versions wrote no `clock_s`.
             written_s = entry.get("clock_s", sum(self._elapsed_s.values()))
             self._store(entry["kind"], entry["key"], fact=entry["fact"], written_s=written_s)
+            if not entry.get("guest"):
+                self.latest = entry["fact"]
         if damaged:
             _notices.warning(
                 "%s is damaged: left out %d of %d lines, the first of which is line %d; what they said is done again",

@@ -73,8 +73,8 @@ class RunFolder:
         # If the settings or the log are refused, the lock must go: the caller gets no object to close.
         with contextlib.ExitStack() as undo:
             undo.callback(self._lock.release)
-            self._check_settings(settings, is_guest=is_guest)
-            self.log = Log(path / "log.jsonl")
+            is_guest = self._check_settings(settings, is_guest=is_guest)
+            self.log = Log(path / "log.jsonl", is_guest=is_guest)
             undo.pop_all()
         if facts := len(self.log.times):
             _log.info("run folder %s: continuing with %d facts, %.0f s into the run", path, facts, self.log.seconds)
@@ -97,7 +97,7 @@ class RunFolder:
 
     def abandon(self) -> None:
         """Close the folder and, if its log is empty, remove it: a mistaken command must not block the corrected one."""
-        if self.log.latest:
+        if self.log.times:
             self.close()
             return
         _log.debug("removing %s: nothing was measured", self.path)
@@ -119,11 +119,13 @@ class RunFolder:
         finally:  # on a full disk too, so that a notebook can open the run again
             self._lock.release()
 
-    def _check_settings(self, settings: Mapping[str, Any], *, is_guest: bool) -> None:
-        file = self.path / "run.json"
+    def _check_settings(self, settings: Mapping[str, Any], *, is_guest: bool) -> bool:
+        """Check that the run may be continued; return whether it is a search to which this caller is a guest."""
+        file, is_search = self.path / "run.json", False
         if file.exists():
             earlier = _read_settings(file)
-            if is_guest and "objectives" in earlier:
+            is_search = "objectives" in earlier
+            if is_guest and is_search:
                 own = {key: value for key, value in settings.items() if key not in SEARCH_KEYS}
                 settings = {**own, **{key: earlier[key] for key in SEARCH_KEYS & earlier.keys()}}
             changed = [key for key in sorted(set(earlier) | set(settings)) if earlier.get(key) != settings.get(key)]
@@ -139,6 +141,7 @@ class RunFolder:
             raise UserError(f"`{self.path}` is neither empty nor a run folder; choose another folder (--out).")
         # Written for a continued run too: its limits may have grown.
         write_json(file, settings)
+        return is_guest and is_search
 
     def _refusal(self, key: str, earlier: object, now: object) -> str:
         if key in VERSION_KEYS:

@@ -21,6 +21,7 @@ from passsearch.core import (
     BuildOptions,
     Case,
     DeclaredInput,
+    Failure,
     PassSpec,
     TensorType,
     resolve_inputs,
@@ -205,7 +206,7 @@ class Verbs:
         return {"regions": _function(request["function"])(self._module(request))}
 
     def do_variants(self, request: Request) -> Answer:
-        """Schedule one kernel of a state in several ways, and time each that computes what the first does."""
+        """Schedule one kernel in several ways, and time each that computes what the first does, if the first runs."""
         cores = pin_process(self._bridge.threads())
         kernel = self._bridge.isolate(self._module(request), request["kernel"])
         copies = self._bridge.argument_copies(request["cold_bytes"], request["device"])
@@ -214,9 +215,13 @@ class Verbs:
         distinct = {answer.digest: answer for answer in answers if not isinstance(answer, str)}
         build_s = self._build_kernels(distinct)
         built = [executable for digest, executable in distinct.items() if not isinstance(build_s[digest], str)]
+        refusal = answers[0] if isinstance(answers[0], str) else build_s[answers[0].digest]
+        if isinstance(refusal, str):
+            unknown = Failure("infra", "measure", "", f"the schedule to compare with does not run: {refusal}")
+            return {"variants": [{"reason": refusal}, *[{"failure": unknown.to_json()}] * (len(answers) - 1)]}
         # Only now, because generating code takes far longer than running it, and other searches use the device then.
         with _device_turn(request["device_lock"]):
-            expected = built[0].outputs() if built else []
+            expected = built[0].outputs()
             has_halves = any(each.dtype.itemsize == 2 for each in expected)
             limit = max(HALF_LIMIT, request["limit"]) if has_halves else request["limit"]
             agreeing = [each for each in built if outputs.largest_deviation(each.outputs(), expected) <= limit]

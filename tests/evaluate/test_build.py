@@ -223,3 +223,61 @@ def test_a_late_verification_is_no_late_build(is_built: bool, deadline_s: float,
         builder.reference.touch()
         assert isinstance(builder.build("state", Candidate()), Failure)
         assert log.recall("build", "state|O0")["deadline_s"] == deadline_s  # type: ignore[index]
+
+
+WRONG = {**RIGHT, "deviation": 0.5, "deviations": {"1": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("digest", "answer", "kind", "compared"),
+    [("state", WRONG, None, 0), ("another", RIGHT, None, 1), ("another", WRONG, "wrong_result", 1)],
+)
+def test_a_fresh_compile_of_another_binary_is_timed_only_if_its_outputs_are_right(
+    digest: str, answer: dict[str, Any], kind: str | None, compared: int, tmp_path: Path
+) -> None:
+    with Log(tmp_path / "log.jsonl") as log, Log(tmp_path / "cache.jsonl") as cache:
+        builder = make_builder(tmp_path / "a", RIGHT, cache=cache, log=log)
+        builder.reference.touch()
+        assert isinstance(builder.build("state", Candidate()), Built)
+        requests = []
+
+        def verify(*_: object, request: dict[str, Any]) -> dict[str, Any]:
+            requests.append(request["folder"])
+            return answer
+
+        def compile_fresh(_: str, request: dict[str, Any]) -> dict[str, Any]:
+            Path(request["folder"]).mkdir()
+            return {"state": "state", "digest": digest, "apply_s": 1.0, "seconds": 1.0, "wall_s": 3.0}
+
+        builder._pool = SimpleNamespace(ask=verify, ask_new=compile_fresh, timer=None)  # type: ignore[assignment]
+        builder._applier.compiler.compile_request = lambda _, folder: {"folder": str(folder)}  # type: ignore[method-assign]
+        builder._applier.reach = lambda _: "state+"  # type: ignore[method-assign]
+        compiled = builder.compile_fresh("fresh", Candidate(), timing_key="", kinds=())
+        assert (compiled.kind if isinstance(compiled, Failure) else None) == kind
+        assert len(requests) == compared
+
+
+@pytest.mark.parametrize(("answer", "is_right"), [(RIGHT, True), (WRONG, False)])
+def test_another_binary_than_before_is_judged_again(answer: dict[str, Any], is_right: bool, tmp_path: Path) -> None:
+    with Log(tmp_path / "log.jsonl") as log, Log(tmp_path / "cache.jsonl") as cache:
+        builder = make_builder(tmp_path / "a", RIGHT, cache=cache, log=log)
+        builder.reference.touch()
+        builder._applier.compiler = Counting()  # type: ignore[assignment]
+        built = builder.build("state", Candidate())
+        assert isinstance(built, Built)
+        builder.discard(built)
+        builder._pool.ask = lambda *_, **__: answer  # type: ignore[method-assign]
+        again = builder.restore(built)
+        assert isinstance(again, Built) == is_right
+        assert isinstance(again, Failure) or again.digest != built.digest
+
+
+class Counting(Compiler):
+    """A compiler that makes another binary every time."""
+
+    builds = 0
+
+    def ask(self, *_: object, state: str, folder: str, **__: object) -> dict[str, Any]:
+        """Answer a build."""
+        self.builds += 1
+        return {**super().ask(state=state, folder=folder), "digest": f"{state} {self.builds}"}

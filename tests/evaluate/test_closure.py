@@ -3,6 +3,7 @@
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,6 +91,14 @@ def test_a_closure_is_read_as_it_was_written(found: Closure) -> None:
     again = Closure.from_json(found.to_json())
     assert again.states == found.states and again.steps == found.steps and again.failures == found.failures
     assert (again.table == found.table).all() and (again.seconds == found.seconds).all()
+
+
+@pytest.mark.parametrize("edge", [2, -3])
+def test_an_edge_that_leads_to_nothing_is_refused(edge: int) -> None:
+    document = closure([[1, 0], [0, 1]]).to_json()
+    document["table"][0][0] = edge
+    with pytest.raises(ValueError, match="leads to nothing"):
+        Closure.from_json(document)
 
 
 def test_passes_are_told_by_what_they_do() -> None:

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from statistics import mean
@@ -22,6 +23,7 @@ from passsearch.evaluate import (
     WorkerLimits,
     open_session,
 )
+from passsearch.evaluate.exploration import _FreeCompilers
 from passsearch.frontends import resolve
 from passsearch.search import check_certificate, explored_passes, read_closure
 from passsearch.store import Log
@@ -179,3 +181,14 @@ def test_passes_with_which_no_space_closes_are_explored_on_request_only(session:
     assert left_out == ("ConvertLayout",) and "ConvertLayout" not in {step.name for step in steps}
     steps, left_out = explored_passes(session, summary, passes=None, additional=["ConvertLayout"])
     assert left_out == () and "ConvertLayout" in {step.name for step in steps}
+
+
+def test_who_waits_for_a_compiler_gets_none_after_the_exploration_was_stopped() -> None:
+    compiler: Any = object()
+    free = _FreeCompilers([compiler])
+    with ThreadPoolExecutor(1) as pool:
+        assert free.take_compiler(None) is compiler
+        waiting = pool.submit(free.take_compiler, None)
+        free.stop()
+        with pytest.raises(CancelledError):
+            waiting.result(10)

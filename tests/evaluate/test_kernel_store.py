@@ -135,32 +135,48 @@ def test_times_by_unusual_plans_are_other_facts(relax: Toolchain, tmp_path: Path
     assert key(SHORT) != key(replace(SHORT, kernel_limit=1.0)) != ""
 
 
-class RefusingPool:
-    """Answers every request with one failure, and notes the schedules that it is asked for."""
+class CrashingPool:
+    """Fails with one kind of failure where one of some schedules is asked for, and notes all requests."""
 
     timer = None
 
-    def __init__(self, kind: FailureKind) -> None:
-        self.kind, self.asked = kind, list[list[str]]()
+    def __init__(self, kind: FailureKind, *bad: str) -> None:
+        self.kind, self.bad, self.asked = kind, bad, list[list[str]]()
 
     def ask(self, worker: object, stage: str, *, request: dict[str, Any], extra_s: float) -> Fact:
         self.asked.append(request["steps"])
-        return {"failure": Failure(self.kind, "measure", "", "no answer").to_json()}
+        if {*request["steps"]} & {*self.bad}:
+            return {"failure": Failure(self.kind, "measure", "", "no answer").to_json()}
+        return {"variants": [{"seconds": 1.0} for _ in request["steps"]]}
 
 
-@pytest.mark.parametrize(("kind", "requests"), [("crash", 4), ("timeout", 1)])
-def test_only_a_crash_is_looked_for_schedule_by_schedule_beside_the_pipelines_own(
-    kind: FailureKind, requests: int
+OWN, *OTHERS = map(str, SCHEDULES)
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad", "requests", "kinds"),
+    [
+        ("timeout", OTHERS[0], [], ["timeout", "timeout", "timeout"]),
+        ("crash", OTHERS[0], [[OWN], [OWN, OTHERS[0]], [OWN, OTHERS[1]]], [None, "crash", None]),
+        ("crash", OWN, [[OWN]], ["crash", "infra", "infra"]),
+    ],
+)
+def test_a_crash_is_that_of_the_schedule_that_crashes(
+    kind: FailureKind, bad: str, requests: list[list[str]], kinds: list[str | None]
 ) -> None:
-    pool, kernel = RefusingPool(kind), Kernel("k", "digest", 1, 1000, 10)
+    pool, kernel, recorded = CrashingPool(kind, bad), Kernel("k", "digest", 1, 1000, 10), list[Fact]()
     applier = SimpleNamespace(compiler=SimpleNamespace(step_request=str))
-    facts: Any = SimpleNamespace(recall=lambda *_: None, record=lambda *_, fact: fact)
+
+    def record(*_: object, fact: Fact) -> Fact:
+        recorded.append(fact)
+        return fact
+
+    facts: Any = SimpleNamespace(recall=lambda *_: None, record=record)
     session = SimpleNamespace(device="cpu", device_lock=None, plans=SHORT, plans_key=lambda *_: "")
     store = KernelStore(session, pool=pool, applier=applier, facts=facts, shared=facts)  # type: ignore[arg-type]
-    assert store.variants(NetworkKernels("state", (kernel,), 0), kernel, SCHEDULES) == {}
-    own, *others = map(str, SCHEDULES)
-    assert len(pool.asked) == requests and pool.asked[0] == [own, *others]
-    assert pool.asked[1:] == [[own], *([own, each] for each in others)][: requests - 1]
+    store.variants(NetworkKernels("state", (kernel,), 0), kernel, SCHEDULES)
+    assert pool.asked == [[OWN, *OTHERS], *requests]
+    assert [fact.get("failure", {}).get("kind") for fact in recorded] == kinds
 
 
 class DriftingPool:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption
 from passsearch.search import RunOptions, Scored, Search, Space, document, shortlist, study
 from passsearch.search.records import Reference
+from passsearch.search.scoring import Scoring
 from passsearch.search.shortlist import SHORTLIST
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
@@ -415,3 +417,19 @@ def test_sequences_that_schedule_no_single_kernels_wait_until_kernels_are_decide
     search.run()
     assert evaluated_before == evaluated_first
     assert search.evaluation.tally.evaluated == len(names)
+
+
+@pytest.mark.parametrize(
+    ("names", "is_admissible"),
+    [
+        (("compile_time",), False),
+        (("energy", "compile_time"), False),
+        (("energy", "throughput"), True),
+        (("latency",), True),
+    ],
+)
+def test_throughput_is_a_condition_wherever_no_objective_is_speed(names: tuple[str, ...], is_admissible: bool) -> None:
+    objectives = tuple(Objective(name, "s", "minimize") for name in names)
+    scoring = Scoring(RunOptions(objectives=objectives), baseline=None)  # type: ignore[arg-type]
+    slower: Any = SimpleNamespace(conditions={}, ratio=SimpleNamespace(value=0.5))
+    assert scoring.is_admissible(slower) == is_admissible

@@ -105,6 +105,19 @@ def test_seconds_are_the_sum_of_all_starts(tmp_path: Path) -> None:
         assert 0.05 <= second.seconds < 1
 
 
+def test_the_time_of_a_guest_is_not_the_runs(tmp_path: Path) -> None:
+    with Log(tmp_path / "log") as search:
+        search.record("edge", "a", fact={"spent": {"apply": 1.0}})
+    with Log(tmp_path / "log", is_guest=True) as guest:
+        time.sleep(0.3)
+        guest.record("edge", "b", fact={"spent": {"apply": 9.0}})
+    with Log(tmp_path / "log") as search:
+        assert search.recall("edge", "b") and search.clock_s < 0.2
+        assert search.latest == {"spent": {"apply": 1.0}}
+        search.record("edge", "c", fact={})
+        assert search.seconds < 0.2 and search.clock_s < 0.2
+
+
 def test_the_clock_of_a_continued_run_goes_with_the_facts_it_reads_and_never_backwards(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes((Path(__file__).parent / "data" / "log.jsonl").read_bytes())
     with Log(tmp_path / "log") as log:

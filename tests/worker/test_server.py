@@ -147,6 +147,12 @@ def test_a_schedule_that_does_not_build_spoils_no_other() -> None:
     assert _variants("float32", "refused: std::bad_alloc")["error"]["kind"] == "oom", "which is no fact"
 
 
+def test_nothing_is_known_of_schedules_whose_first_one_does_not_run() -> None:
+    refused, *others = _variants("refused", "float32 off by 0.1", "float32")["variants"]
+    assert refused["reason"] == "refused"
+    assert [each["failure"]["kind"] for each in others] == ["infra", "infra"], "which is no fact"
+
+
 def test_schedules_run_in_the_turn_of_their_search_and_are_built_before(tmp_path: Path) -> None:
     lock, built = tmp_path / "locks" / "gpu.lock", Event()
     lock.parent.mkdir()
