@@ -209,7 +209,7 @@ def tune(
         seed: Seed of the sampler.
         confirm: Fewest fresh compiles that confirm the winner; up to nine are made while the verdict is not clear. 0
             leaves it unconfirmed.
-        keep_throughput: Least share of the baseline's throughput where throughput is not an objective.
+        keep_throughput: Least share of the baseline's throughput where no objective is throughput or latency.
         tolerance: Largest deviation of outputs from the reference, as a share of the largest output, of pipelines with
             a pass that may change numerics; without it they are judged as strictly as all others.
         deadline: Seconds one request to a worker may take before its process group is killed. With ``timeout``, a pass

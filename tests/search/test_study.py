@@ -430,6 +430,6 @@ def test_sequences_that_schedule_no_single_kernels_wait_until_kernels_are_decide
 )
 def test_throughput_is_a_condition_wherever_no_objective_is_speed(names: tuple[str, ...], is_admissible: bool) -> None:
     objectives = tuple(Objective(name, "s", "minimize") for name in names)
-    scoring = Scoring(RunOptions(objectives=objectives), baseline=None)  # type: ignore[arg-type]
+    scoring = Scoring(RunOptions(objectives, 0), baseline=None)  # type: ignore[arg-type]
     slower: Any = SimpleNamespace(conditions={}, ratio=SimpleNamespace(value=0.5))
     assert scoring.is_admissible(slower) == is_admissible
