@@ -82,7 +82,7 @@ def confirm(
         pairing: The winner of the search, and what it is compared with.
         repetitions: Fewest repetitions if the time suffices; at least 2, or there is no interval.
         progress: Callback; gets the current repetition in words.
-        keep_throughput: Least throughput, as a share of the baseline's, where no objective is throughput or latency.
+        keep_throughput: Least throughput as a share of the baseline's, where no objective is speed.
         left_s: Returns the seconds until the run's time limit. Two repetitions are made in any case.
         is_recorded: Returns whether the repetition with this ``Pairing.timing_key`` is in the log and takes no time.
     """

@@ -155,7 +155,7 @@ class Confirmation:
 
         Args:
             objective: Name of the objective.
-            keep_throughput: Least throughput, as a share of the baseline's, where no objective is throughput or latency.
+            keep_throughput: Least throughput as a share of the baseline's, where no objective is speed.
         """
         # A difference that processes read between two copies of one binary is noise, whatever its interval says.
         ratio = self.ratio(objective)
@@ -183,7 +183,7 @@ class Confirmation:
 
         Args:
             objective: Name of the objective.
-            keep_throughput: Least throughput, as a share of the baseline's, where no objective is throughput or latency.
+            keep_throughput: Least throughput as a share of the baseline's, where no objective is speed.
             least_floor: Noise floor below which "no better" says that no gain worth having was overlooked.
         """
         if self._may_improve_on_sequence():

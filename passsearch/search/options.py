@@ -17,7 +17,7 @@ class RunOptions:
         timeout_s: Wall time of the run, ``None`` for no limit.
         seed: Seed of the sampler.
         repetitions: Fresh compiles that confirm the winner; 0 leaves it unconfirmed.
-        keep_throughput: Least throughput, as a share of the baseline's, where no objective is throughput or latency.
+        keep_throughput: Least throughput as a share of the baseline's, where no objective is speed.
         passes: Names of the only passes to search; ``None`` leaves them to the network's classes.
         additional: Names of further passes to search.
         sampler: Name of the strategy.
