@@ -194,10 +194,24 @@ def summary(documents: Sequence[Mapping[str, Any]]) -> str:
     lines = [_line(heads), _line(["---"] * len(heads))]
     for document in documents:
         engines = document["engines"]
-        sequence = next(name for name in engines if name.startswith("tvm ") and name not in (TUNED, DEFAULT))
+        sequence = _sequence(engines)
         tuned, best, *others = (_multiple(engines.get(name), ONNXRUNTIME) for name in (TUNED, sequence, *names[1:]))
         cells = [document["network"], tuned, best, *others, f"{1e3 * engines[ONNXRUNTIME]['median_s']:.1f}"]
         lines.append(_line([*cells, _multiple(engines.get(TUNED), sequence), sequence.removeprefix("tvm ")]))
+    return "\n".join(lines)
+
+
+def compile_times(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Return the Markdown of the seconds in which each engine compiles a network or prepares it otherwise."""
+    names = (ONNXRUNTIME, "openvino", "torch", "inductor")
+    heads = ["network", "tuned, s", "best sequence", "TVM's default", *names]
+    lines = [_line(heads), _line(["---", *["---:"] * (len(heads) - 1)])]
+    for document in documents:
+        engines = document["engines"]
+        rows = [engines.get(name, {}) for name in (TUNED, _sequence(engines), DEFAULT, *names)]
+        lines.append(
+            _line([document["network"], *(f"{row['compile_s']:.1f}" if "compile_s" in row else "" for row in rows)])
+        )
     return "\n".join(lines)
 
 
@@ -215,6 +229,10 @@ def decisions(documents: Sequence[Mapping[str, Any]]) -> str:
             times = [f"{1e3 * each:.2f}" for each in (composed["predicted_s"], tuned["fastest_s"])]
             lines.append(_line([document["network"], *counts, *seconds, *times]))
     return "\n".join(lines)
+
+
+def _sequence(engines: Mapping[str, Any]) -> str:
+    return next(name for name in engines if name.startswith("tvm ") and name not in (TUNED, DEFAULT))
 
 
 def _multiple(row: Mapping[str, Any] | None, anchor: str) -> str:
@@ -285,7 +303,7 @@ def main(argv: Sequence[str]) -> int:
             shown.append(json.loads(file.read_text()))
             print(table(shown[-1]), end="\n\n")
     if arguments.table and shown:
-        print(summary(shown), decisions(shown), sep="\n\n")
+        print(summary(shown), compile_times(shown), decisions(shown), sep="\n\n")
     return 0 if is_complete else 1
 
 

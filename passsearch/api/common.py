@@ -188,7 +188,7 @@ def read_candidate(session: Session, text: str, *, trust: bool) -> Candidate:
         file = read_pipeline(Path(text))
         candidate = Candidate(file.pipeline, file.build, _file_name(Path(text), session))
         require_trust(text, find_folders(candidate.pipeline), trust=trust)
-    elif run := _last_run(session) if text == TUNED else text not in _names(session) and run_folder(text):
+    elif run := _named_run(text, session):
         candidate = _winner(run, session)
         require_trust(text, find_folders(candidate.pipeline), trust=trust)
     else:
@@ -209,6 +209,13 @@ def _file_name(path: Path, session: Session) -> str:
 
 def _names(session: Session) -> set[str]:
     return {*(baseline.name for baseline in session.dialect.baselines), *session.catalog.sequences}
+
+
+def _named_run(text: str, session: Session) -> Path | None:
+    """Return the run folder that a text names; ``None`` if there is none, or a pipeline has this name."""
+    if text == TUNED:
+        return _last_run(session)
+    return None if text in _names(session) else run_folder(text)
 
 
 def run_folder(path: str | Path) -> Path | None:

@@ -77,8 +77,7 @@ def profile(
 
     Raises:
         UserError: A pipeline fails.
-        EnvironmentFault: The machine fails, or the compiler's runtime does not tell kernels apart.
-        EnvironmentFault: There is no toolchain.
+        EnvironmentFault: The machine fails, the runtime does not tell kernels apart, or there is no toolchain.
     """
     run = run_folder(subject) if isinstance(subject, str | Path) else None
     common: dict[str, Any] = {"toolchain": toolchain, "catalogs": catalogs, "trust": trust, "plans": plans}

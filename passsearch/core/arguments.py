@@ -204,7 +204,7 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise UserError(_call_fault(function.__name__, signature.parameters, kwargs, error)) from None
+            raise UserError(_call_fault(function.__name__, signature, names=kwargs, error=error)) from None
         for name, value in bound.arguments.items():
             if name in RULES and value is not signature.parameters[name].default:
                 bound.arguments[name] = RULES[name].accept(name, value)
@@ -213,11 +213,11 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     return check_and_call
 
 
-def _call_fault(function: str, parameters: Iterable[str], given: Iterable[str], error: TypeError) -> str:
-    """Return what is wrong with the arguments of a call."""
-    names = list(parameters)
-    unknown = next((name for name in given if name not in names), None)
-    # Python's own text says what is missing or given twice.
+def _call_fault(function: str, signature: inspect.Signature, *, names: Iterable[str], error: TypeError) -> str:
+    """Return what is wrong with the arguments of a call, of which some have these names."""
+    parameters = list(signature.parameters)
+    unknown = next((name for name in names if name not in parameters), None)
+    # Python's own text says what is missing or stands there twice.
     fault = f"`{function}`: {error}" if unknown is None else f"`{function}` has no argument `{unknown}`"
-    hint = suggest_name(unknown, names) if unknown else ""
-    return f"{fault}{f'; {hint}' if hint else '.'} Its arguments are: {', '.join(names)}"
+    hint = suggest_name(unknown, parameters) if unknown else ""
+    return f"{fault}{f'; {hint}' if hint else '.'} Its arguments are: {', '.join(parameters)}"

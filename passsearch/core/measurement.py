@@ -12,6 +12,9 @@ from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 FailureKind = Literal["compile_error", "crash", "timeout", "oom", "wrong_result", "unstable", "infra"]
 FAILURE_KINDS: tuple[str, ...] = get_args(FailureKind)
 
+MACHINE_FAULTS: frozenset[str] = frozenset({"infra", "oom"})
+"""Kinds of failures that say nothing about what was tried: a full disk, too little memory, a missing library."""
+
 DEADLINE_S = 600.0
 """Longest time of one request to a worker, in seconds, unless the user sets another."""
 
@@ -77,8 +80,8 @@ class Failure:
 
     @property
     def is_of_machine(self) -> bool:
-        """True if the machine failed and not the candidate: a full disk, no memory, a missing library."""
-        return self.kind in ("infra", "oom")
+        """True if the machine failed and not the candidate, or cannot do what was asked for."""
+        return self.kind in MACHINE_FAULTS
 
     def as_error(self, text: str) -> PassSearchError:
         """Return the error by which this failure ends a command: a fault of the machine, or of the request."""

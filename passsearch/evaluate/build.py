@@ -18,22 +18,8 @@ from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.records import BuildFact, Built, FreshCompile, Network
 from passsearch.evaluate.seal import is_sealed, seal
 from passsearch.evaluate.session import Session
-from passsearch.evaluate.verify import Agreement, VerifyFact, judge, wrong_result
+from passsearch.evaluate.verify import VERIFIED, Agreement, VerifyFact, judge, wrong_result
 from passsearch.store import STATES, Fact
-
-VERIFIED = (
-    "peak_rss",
-    "device_bytes",
-    "deviation",
-    "case",
-    "leads",
-    "run_s",
-    "is_cut",
-    "cases",
-    "deviations",
-    "changes",
-)
-"""Keys of a verification that go into the fact of a build."""
 
 BASELINE_S, CANDIDATE_S = 10.0, 60.0
 """Seconds after which a baseline, the reference or a candidate runs on no further inputs to compare its outputs."""
@@ -168,10 +154,12 @@ class Builder:
         record = read_fact(fact, BuildFact.from_fact)
         if isinstance(record, Failure) or record.digest == built.digest:
             return record if isinstance(record, Failure) else built
+        self._facts.record("build", built.key, fact=fact)
         agreement = judge(record.verification, built.agreement.limit) if record.verification else built.agreement
         if isinstance(agreement, Failure):
             delete_folder(built.folder)
             return agreement
+        self._admitted.add((record.digest, agreement.limit))
         return replace(built, digest=record.digest, kernels=record.kernels, bytes=record.bytes, agreement=agreement)
 
     def has(self, folder: Path) -> bool:
@@ -246,6 +234,7 @@ class Builder:
         self._facts.record("reference", self._applier.graph.root, fact={"passes": False})
         self.reference.unlink(missing_ok=True)
         self._verified.clear()
+        self._admitted.clear()
         return True
 
     def _build_after_reference(
@@ -363,25 +352,36 @@ class Builder:
         answer = self._pool.ask_new("build", self._applier.compiler.compile_request(candidate, folder))
         if "failure" in answer:
             return answer
-        # A pass may depend on what its process did before. TVM's ToMixedPrecision changed the module that it was given,
-        # so the IR of a long-lived compiler was one that no deployment could make.
-        state = self._applier.reach(candidate.pipeline)
-        if isinstance(state, Failure):
-            return {"failure": state.to_json()}
-        # The identity ends with "+" where another IR of the search has the same hash; a new process knows no other.
-        if answer["state"] != state.rstrip("+"):
-            reason = "a fresh process reached another IR by the same pipeline"
-            return {"failure": Failure("unstable", "apply", "", reason).to_json()}
-        limit = self.limit(candidate)
-        # Another binary than the one that was judged. `bench` makes no reference, and compares outputs itself.
-        if (answer["digest"], limit) not in self._admitted and self.reference.exists():
-            fact = self._verify(folder, is_baseline=state == self._applier.graph.root)
-            agreement = read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), limit))
-            if isinstance(agreement, Failure):
-                delete_folder(folder)
-                return {"failure": agreement.to_json()}
+        failure = self._fault_of_fresh(folder, answer, candidate)
+        if failure is not None:
+            delete_folder(folder)
+            return {"failure": failure.to_json()}
         self._keep(folder)
         return {**answer, "folder": str(folder)}
+
+    def _fault_of_fresh(self, folder: Path, answer: Fact, candidate: Candidate) -> Failure | None:
+        """Return why a fresh compile may not be timed: it has another IR, or is another binary with wrong outputs."""
+        state = self._applier.reach(candidate.pipeline)
+        if isinstance(state, Failure):
+            return state
+        # A pass may depend on what its process did before. TVM's ToMixedPrecision changed the module that it was given,
+        # so the IR of a long-lived compiler was one that no deployment could make. A state's name ends with "+" where
+        # another IR of the search has the same hash; a new process knows no other.
+        if answer["state"] != state.rstrip("+"):
+            return Failure("unstable", "apply", "", "a fresh process reached another IR by the same pipeline")
+        binary = (answer["digest"], self.limit(candidate))
+        # `bench` judges no build here, and compares outputs itself.
+        if not self._admitted or binary in self._admitted or self._session.cannot_run_reason:
+            return None
+        reference = {} if self.reference.exists() else self._make_reference()
+        if "failure" in reference:
+            return replace(Failure.from_json(reference["failure"]), kind="infra")
+        fact = self._verify(folder, is_baseline=state == self._applier.graph.root)
+        agreement = read_fact(fact, lambda verified: judge(VerifyFact.from_fact(verified), binary[1]))
+        if isinstance(agreement, Failure):
+            return agreement
+        self._admitted.add(binary)
+        return None
 
 
 def options_key(options: BuildOptions) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import Candidate, Failure, PassSpec
+from passsearch.core import MACHINE_FAULTS, Candidate, Failure, PassSpec
 from passsearch.errors import WorkerDied
 from passsearch.evaluate.pool import WorkerPool
 from passsearch.evaluate.session import Session
@@ -112,23 +112,29 @@ class Compiler:
         # From the end, because the last state that the worker holds leaves the fewest passes to apply.
         held = next((place for place in reversed(range(len(steps))) if self._holds(worker, steps[place][0])), None)
         if held is None:
-            current = self._ask_worker(worker, load_request(self._source, summary=False)).get("state", "")
+            current = self._state_of(self._ask_worker(worker, load_request(self._source, summary=False)))
         else:
             current = steps[held][0]
         remaining = steps[held or 0 :]
         _log.debug("applying %d passes again to reach state %s", len(remaining), state)
         for _, step in remaining:
             request = {"verb": "apply", "state": current, **self.step_request(step)}
-            answer = self._ask_worker(worker, request)
-            accident = answer.get("error", {}).get("kind")
-            if accident in ("infra", "oom"):  # of the machine, and not that the pass leads elsewhere this time
-                raise WorkerDied(
-                    f"state {state} could not be reached again: {answer['error']['reason']}", kind=accident
-                )
-            current = answer.get("state", "")
+            current = self._state_of(self._ask_worker(worker, request))
         # Raised inside `WorkerPool.ask`, which makes a failure of the candidate of it.
         if current != state:
             raise WorkerDied(f"state {state} could not be reached again", kind="unstable")
+
+    @staticmethod
+    def _state_of(answer: Mapping[str, Any]) -> str:
+        """Return the state that an answer names, or an empty text.
+
+        Raises:
+            WorkerDied: The machine failed; that a pass leads elsewhere this time would be another matter.
+        """
+        error = answer.get("error", {})
+        if error.get("kind") in MACHINE_FAULTS:
+            raise WorkerDied(f"a state could not be reached again: {error['reason']}", kind=error["kind"])
+        return str(answer.get("state", ""))
 
     def _ask_worker(self, worker: Worker, request: Mapping[str, Any]) -> dict[str, Any]:
         return worker.ask(request, deadline_s=self._session.limits.deadline_of(request["verb"]))

@@ -180,9 +180,9 @@ class WorkerEvaluator:
     def _sample(self, key: str, reference: Built, candidate: Built) -> Fact:
         for built in (reference, candidate):
             restored = self.restore(built)
-            # Not recorded: this build has succeeded before, so the failure is the machine's and may not come again.
+            # The build has succeeded before, so the failure is the machine's and may not come again.
             if isinstance(restored, Failure):
-                return {"failure": restored.to_json()}
+                return {"failure": replace(restored, kind="infra").to_json()}
         _log.info("timing state %s", candidate.state)
         # The reference against itself needs no second artifact.
         same = reference.kernels == candidate.kernels

@@ -125,7 +125,9 @@ class FactStore:
     def precedes_sampling(self, kind: str, key: str) -> bool:
         """Return whether this run had the fact when its sampler started."""
         times = self._run_log.times
-        return (kind, key) in times and times[kind, key] <= times["explored", ""]
+        if (kind, key) not in times or self._run_log.is_of_guest(kind, key):
+            return False
+        return times[kind, key] <= times["explored", ""]
 
     def _deadline_s(self, kind: str) -> float:
         return self._session.limits.deadline_of(VERBS.get(kind, kind))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from passsearch.core import NOTICE_LOG, replace_durably, require_trust
+from passsearch.core import MACHINE_FAULTS, NOTICE_LOG, replace_durably, require_trust
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.code_digest import dialect_digest
 from passsearch.evaluate.compiler import load_request
@@ -150,7 +150,7 @@ def _import(worker: Worker, session: Session, *, folder: Path) -> None:
     answer = worker.ask(request, deadline_s=session.limits.deadline_s)
     source = session.model.source
     # A full disk or too little memory says nothing about the network, so the advice differs.
-    if answer.get("error", {}).get("kind") in ("infra", "oom"):
+    if answer.get("error", {}).get("kind") in MACHINE_FAULTS:
         raise EnvironmentFault(f"Cannot import `{source}`: {answer['error']['reason']}; make room and try again.")
     if "error" in answer:
         raise UserError(_refusal(session.model, answer["error"]["reason"]))

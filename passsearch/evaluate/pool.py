@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from passsearch.core import Failure
+from passsearch.core import MACHINE_FAULTS, Failure
 from passsearch.errors import EnvironmentFault, UserError, WorkerDied
 from passsearch.evaluate.machine_health import machine_problem
 from passsearch.evaluate.session import Session
@@ -34,7 +34,7 @@ LOG = "workers.log"
 RETRIED = frozenset({"crash", "oom", "infra"})
 """Kinds of failures that are tried once more, as the machine may have caused them."""
 
-SPOILS = frozenset({"oom", "infra"})
+SPOILS = MACHINE_FAULTS
 """Kinds of failures after which the worker may be alive but spoilt, as by a pass that used up its descriptors."""
 
 DOUBTFUL = RETRIED | {"compile_error", "timeout"}

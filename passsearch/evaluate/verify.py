@@ -22,6 +22,20 @@ Of 33 correct builds of a decoder on large inputs, the worst deviated by 2.4 tim
 MOST_ALLOWED = 0.5
 """Largest deviation that an unstable edge case allows: outputs that are all 0 deviate by 1 of the largest."""
 
+VERIFIED = (
+    "peak_rss",
+    "device_bytes",
+    "deviation",
+    "case",
+    "leads",
+    "run_s",
+    "is_cut",
+    "cases",
+    "deviations",
+    "changes",
+)
+"""Keys of a verification that go into the fact of a build."""
+
 
 @dataclass(frozen=True)
 class VerifyFact:

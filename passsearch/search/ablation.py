@@ -76,6 +76,7 @@ class Ablation:
 
         Raises:
             UserError: Baseline or winner cannot be built any more.
+            EnvironmentFault: The machine fails.
         """
         short, dropped = shortest_form(self.winner.pipeline, self.evaluator.reach)
         _log.info("%d of %d passes change the IR of the winner", len(short), len(self.winner.pipeline))
@@ -285,6 +286,7 @@ def ablate_run(
 
     Raises:
         UserError: Baseline or winner cannot be built any more.
+        EnvironmentFault: The machine fails.
     """
     best = document["best"]
     winner = Candidate.from_json(best)

@@ -136,7 +136,7 @@ def _consumption(
         for artifact in (baseline, built):
             restored = evaluator.restore(artifact)
             if isinstance(restored, Failure):
-                return restored
+                return replace(restored, kind="infra")  # the build has succeeded before
         consumed = evaluator.measure_consumption(built.digest, folders, plan=plan)
     if isinstance(consumed, Failure):
         return consumed

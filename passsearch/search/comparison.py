@@ -62,6 +62,7 @@ def compare_candidates(
 
     Raises:
         UserError: The baseline fails, or the toolchains import the network with different inputs.
+        EnvironmentFault: The machine fails.
     """
     evaluator = sides[0].evaluator
     baseline = _baseline(evaluator, sides[0].candidates)
@@ -104,6 +105,7 @@ def _share_reference(sides: Sequence[Side]) -> None:
 
     Raises:
         UserError: The reference cannot be built, or the toolchains import the network with different inputs.
+        EnvironmentFault: The machine fails.
     """
     first, *others = (side.evaluator for side in sides)
     if not others:

@@ -228,7 +228,7 @@ def _space_document(outcome: SearchOutcome, analysis: NetworkAnalysis) -> Docume
 
 
 def _verdict(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Failure | None) -> Document:
-    objective, keep = scoring.objective.name, scoring.options.keep_throughput
+    objective, keep = scoring.objective.name, scoring.options.least_throughput
     objectives = [each.name for each in scoring.options.objectives]
     unconfirmed = {"ratio": scoring.gain(scoring.objective, best), "interval": None, "confirmed": False}
     if not isinstance(confirmation, Confirmation):

@@ -303,9 +303,9 @@ class _Execution:
         except KeyboardInterrupt:
             if self._evaluation.scoring is None:
                 return None, None, True
-            # What was being confirmed, if it came to that.
-            known = [*self._finalists, *self._evaluation.ranked(), self._evaluation.scoring.baseline]
-            return known[0], None, True
+            # The finalist that was being confirmed comes first, if there is one.
+            ranked = [*self._finalists, *self._evaluation.ranked(), self._evaluation.scoring.baseline]
+            return ranked[0], None, True
 
     def _best_sequence(self, scoring: Scoring) -> BestSequence | None:
         levels = [candidate.name for candidate in self._session.dialect.baselines]
@@ -338,7 +338,7 @@ class _Execution:
             pairing,
             repetitions=self._options.repetitions,
             progress=lambda text: self._report(text, self._evaluation.tally.evaluated),
-            keep_throughput=self._options.keep_throughput,
+            keep_throughput=self._options.least_throughput,
             left_s=self._left_s,
             is_recorded=is_recorded,
         )

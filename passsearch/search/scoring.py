@@ -80,8 +80,8 @@ class Scoring:
         if "not_timed" in scored.conditions:
             return False
         # The ratio and not its interval: one process has no interval. The confirmation decides whether it is certain.
-        least = self.options.keep_throughput
-        return not self._has_condition or (scored.ratio is not None and scored.ratio.value >= least)
+        least = self.options.least_throughput
+        return least <= 0 or (scored.ratio is not None and scored.ratio.value >= least)
 
     def rank(self, candidates: Iterable[Scored]) -> list[Scored]:
         """Return the admissible candidates, the best by the first objective first; further ones decide between equals.
@@ -107,9 +107,4 @@ class Scoring:
     @property
     def is_constrained(self) -> bool:
         """True if throughput is a condition of a single objective, which the sampler sees too."""
-        return self._has_condition and len(self.options.objectives) == 1
-
-    @property
-    def _has_condition(self) -> bool:
-        is_speed = any(objective.name in SPEED_OBJECTIVES for objective in self.options.objectives)
-        return not is_speed and self.options.keep_throughput > 0
+        return self.options.least_throughput > 0 and len(self.options.objectives) == 1

@@ -40,6 +40,7 @@ class Log:
         self._path = path
         self._facts: dict[tuple[str, str], Fact] = {}
         self._written_s: dict[tuple[str, str], float] = {}
+        self._of_guests: set[tuple[str, str]] = set()
         self._elapsed_s: dict[int, float] = {}  # duration of every start of the run, by its number
         self._read()
         self._start_number = max(self._elapsed_s, default=-1) + 1
@@ -91,8 +92,7 @@ class Log:
             if durable:
                 os.fsync(self._file.fileno())
         self._elapsed_s[self._start_number] = elapsed_s
-        self._store(kind, key, fact=fact, written_s=clock_s)
-        self.latest = fact
+        self._store(kind, key, fact=fact, written_s=clock_s, is_guest=self._is_guest)
         return fact
 
     @property
@@ -111,9 +111,13 @@ class Log:
         earlier_s = sum(elapsed for number, elapsed in self._elapsed_s.items() if number != self._start_number)
         return earlier_s + time.monotonic() - self._start
 
+    def is_of_guest(self, kind: str, key: str) -> bool:
+        """Return whether a guest wrote this fact, and the run itself did not."""
+        return (kind, key) in self._of_guests
+
     @property
     def times(self) -> Mapping[tuple[str, str], float]:
-        """Time at which every fact was written, by kind and key, on the clock of ``clock_s``."""
+        """Time at which every fact was written, by kind and key, on the clock of ``clock_s``; 0 for those of guests."""
         return self._written_s
 
     @property
@@ -143,9 +147,14 @@ class Log:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _store(self, kind: str, key: str, *, fact: Fact, written_s: float) -> None:
+    def _store(self, kind: str, key: str, *, fact: Fact, written_s: float, is_guest: bool) -> None:
         self._facts[kind, key] = fact
         self._written_s[kind, key] = written_s
+        if is_guest:
+            self._of_guests.add((kind, key))
+        else:
+            self._of_guests.discard((kind, key))
+            self.latest = fact
 
     def _read(self) -> None:
         """Read all lines that are complete and whole."""
@@ -163,9 +172,8 @@ class Log:
             self._elapsed_s[entry["start"]] = entry["elapsed_s"]
             # Earlier versions wrote no `clock_s`.
             written_s = entry.get("clock_s", sum(self._elapsed_s.values()))
-            self._store(entry["kind"], entry["key"], fact=entry["fact"], written_s=written_s)
-            if not entry.get("guest"):
-                self.latest = entry["fact"]
+            is_guest = bool(entry.get("guest"))
+            self._store(entry["kind"], entry["key"], fact=entry["fact"], written_s=written_s, is_guest=is_guest)
         if damaged:
             _notices.warning(
                 "%s is damaged: left out %d of %d lines, the first of which is line %d; what they said is done again",

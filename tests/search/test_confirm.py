@@ -361,9 +361,6 @@ class Audited(SimulatedEvaluator):
 
     session = SimpleNamespace(dialect=dialect("relay"))
 
-    def build_candidate(self, candidate: Candidate) -> Built | Failure:
-        return self.build(str(self.reach(candidate.pipeline)), candidate)
-
 
 @pytest.mark.parametrize("seed", [3, 5, 6])
 def test_an_audit_of_a_win_in_compile_time_goes_on_until_throughput_is_certain(seed: int) -> None:

@@ -114,6 +114,7 @@ def test_the_time_of_a_guest_is_not_the_runs(tmp_path: Path) -> None:
     with Log(tmp_path / "log") as search:
         assert search.recall("edge", "b") and search.clock_s < 0.2
         assert search.latest == {"spent": {"apply": 1.0}}
+        assert [search.is_of_guest("edge", key) for key in "ab"] == [False, True]
         search.record("edge", "c", fact={})
         assert search.seconds < 0.2 and search.clock_s < 0.2
 

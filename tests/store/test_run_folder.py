@@ -48,6 +48,9 @@ def test_a_guest_measures_in_the_folder_of_a_search_on_the_same_network_and_leav
         pass
     with closing(RunFolder(tmp_path, {"model": "abc", "plans": "short"}, is_guest=True)) as run:
         assert run.log.recall("fresh", "best-0") is not None
+        run.log.record("fresh", "other-0", fact={})
+    with closing(RunFolder(tmp_path, settings)) as run:
+        assert [run.log.is_of_guest("fresh", key) for key in ("best-0", "other-0")] == [False, True]
     assert json.loads((tmp_path / "run.json").read_text()) == settings
 
 

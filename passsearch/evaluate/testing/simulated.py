@@ -155,6 +155,11 @@ class SimulatedEvaluator:
         """Return an artifact without files."""
         return Built(state, candidate.build, state, Path(state), state, state, self._build_s(state), 0, 0, 0)
 
+    def build_candidate(self, candidate: Candidate) -> Built | Failure:
+        """Return the artifact of the state that a pipeline leads to."""
+        state = self.reach(candidate.pipeline)
+        return state if isinstance(state, Failure) else self.build(state, candidate)
+
     def restore(self, built: Built) -> Built | Failure:
         """Return the artifact: it has no files that could be lost."""
         return built
