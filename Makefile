@@ -22,12 +22,13 @@ demo: $(DIALECT)
 	$(BIN)/passsearch export $(RUN) --to $(DEPLOY) --replay
 	@echo "The command is $(BIN)/passsearch; '. $(BIN)/activate' puts it on PATH."
 
-# Files of tests run side by side, as most of their time is one process's. PROCESSES=0 runs them one after the other.
+# Files of tests run side by side, as most of their time is one process's. PROCESSES=0 runs them one after the other. In
+# alphabetical order: files with few tests, which xdist would keep for the end, are the slow ones.
 PROCESSES ?= 2
 # With CUDA the tests build for GPUs too, which needs no GPU; it downloads 108 MB more.
 test: lint relay $(VENV)/test.stamp
 	$(BIN)/passsearch toolchain install relax --with cuda
-	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 # Not part of `test`: takes hours. Each line goes on where it stopped, and writes its part of docs/reliability.md.
 soak: relay relax

@@ -34,6 +34,10 @@ def change(run: Path) -> Iterator[Callable[..., None]]:
     (run / "result.json").write_text(original)
 
 
+# Beside other tests, one short measurement of a tiny network may contradict the other.
+NO_CLAIM = {"improved": False, "interval": None}
+
+
 def test_a_run_agrees_with_its_own_record(run: Path) -> None:
     document = short_plans.audit(run, confirm=2)
     assert document["signed_off"], document["checks"]
@@ -63,7 +67,8 @@ def test_a_gain_over_a_sequence_that_is_not_measured_again_is_refused(
 ) -> None:
     best = json.loads((run / "result.json").read_text())["best"]
     candidate = {**best, "name": "AS-2", "of": 3, "is_best": False}
-    change(sequence={**candidate, "improved": improved, "gain": {"ratio": 50.0, "interval": [40.0, 60.0]}})
+    gain = {"ratio": 50.0, "interval": [40.0, 60.0]}
+    change(sequence={**candidate, "improved": improved, "gain": gain}, verdict=NO_CLAIM)
     document = short_plans.audit(run, confirm=2)
     refused = [check for check in document["checks"] if not check["ok"]]
     assert [check["name"] for check in refused] == ["gain over the catalog"]
@@ -81,7 +86,7 @@ def test_a_sequence_that_only_the_record_names_is_neither_trusted_nor_lost(
     change(sequence={**claim, "pipeline": 'MetaScheduleApplyDatabase{work_dir="/tmp/foreign"}'})
     with pytest.raises(UserError, match="uses the folder `/tmp/foreign`"):
         short_plans.audit(run, confirm=2)
-    change(sequence={**claim, "pipeline": "OfAnotherCatalog"})
+    change(sequence={**claim, "pipeline": "OfAnotherCatalog"}, verdict=NO_CLAIM)
     refused = [check for check in short_plans.audit(run, confirm=2)["checks"] if not check["ok"]]
     assert [check["name"] for check in refused] == ["gain over the catalog"]
     assert "it is in no catalog of this call" in refused[0]["detail"]
