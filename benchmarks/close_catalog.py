@@ -1,6 +1,6 @@
 """Measures how far the whole catalog closes: ``python benchmarks/close_catalog.py resnet18 bert_tiny --seconds 3600``.
 
-Explores every pass of the catalog with every choice of its arguments. If that does not close in time, the exploration
+Explores every pass of Relay's catalog with every choice of its arguments. If that does not close in time, the exploration
 is repeated without the passes of each ``--without`` option. All edges go to the fact cache, so the same command
 continues where it ended. ``round_trips`` in the result shows whether the whole catalog can close at all: it counts the
 layout transforms after a network was taken from one layout to the other and back, several times. The result is in
@@ -25,6 +25,8 @@ from passsearch.store import Log
 RESULTS = Path(__file__).parent / "results" / "close_catalog.json"
 POINTS = 40
 """Number of points of a growth curve that are written."""
+DIALECT = "relay"
+"""Dialect whose catalog is explored, and name of the toolchain that ``passsearch toolchain create`` makes for it."""
 TRIPS = 4
 """Largest number of round trips between two layouts."""
 CERTIFICATE_KEYS = (
@@ -54,7 +56,7 @@ def main() -> None:
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
     for name in arguments.names:
-        session = network_session(f"zoo:{name}")
+        session = network_session(f"zoo:{name}", DIALECT)
         row = explore_all(f"zoo:{name}", arguments)
         row |= growth_of_all_runs(session)
         row["round_trips"] = round_trips(f"zoo:{name}")
@@ -65,7 +67,7 @@ def main() -> None:
 
 def explore_all(model: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Explore the whole catalog and, if it does not close, its parts; return the row of a network."""
-    unbounded = [entry.name for entry in load("relay").entries.values() if entry.unbounded]
+    unbounded = [entry.name for entry in load(DIALECT).entries.values() if entry.unbounded]
     row = explore(model, arguments.seconds, every=True, additional=unbounded)
     row["parts"] = []
     for omitted in arguments.without if not row["closed"] else ():
@@ -79,7 +81,7 @@ def explore_all(model: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 def explore(model: str, seconds: float, **passes: Any) -> dict[str, Any]:
     """Return the numbers of one exploration that the table needs."""
-    document = passsearch.explore(model, timeout=seconds, progress=show, **passes)
+    document = passsearch.explore(model, toolchain=DIALECT, timeout=seconds, progress=show, **passes)
     closure = Closure.from_json(document["graph"])
     applications = np.maximum((closure.table != UNTRIED).sum(axis=0), 1)
     mean_s = closure.seconds.sum(axis=0) / applications
@@ -105,7 +107,7 @@ def round_trips(model: str) -> list[int]:
     """Return the number of layout transforms after 0, 1, ... trips from NCHW to NHWC and back."""
     trip = (PassSpec.of("ConvertLayout", layout="NHWC"), PassSpec.of("ConvertLayout", layout="NCHW"))
     counts = []
-    with passsearch.session(model, remember=False) as evaluator:
+    with passsearch.session(model, toolchain=DIALECT, remember=False) as evaluator:
         for number in range(TRIPS + 1):
             # ConvertLayout does not convert a batch_norm, so that is simplified first.
             state = evaluator.reach(Pipeline((PassSpec.of("SimplifyInference"), *trip * number)))
