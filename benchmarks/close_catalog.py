@@ -1,10 +1,10 @@
 """Measures how far the whole catalog closes: ``python benchmarks/close_catalog.py resnet18 bert_tiny --seconds 3600``.
 
-Explores every pass of Relay's catalog with every choice of its arguments. If that does not close in time, the exploration
-is repeated without the passes of each ``--without`` option. All edges go to the fact cache, so the same command
-continues where it ended. ``round_trips`` in the result shows whether the whole catalog can close at all: it counts the
-layout transforms after a network was taken from one layout to the other and back, several times. The result is in
-``benchmarks/results/close_catalog.json``; ``--table`` prints it as the Markdown of ``docs/search.md``.
+Explores every pass of Relay's catalog with every choice of its arguments. If that does not close in time, the
+exploration is repeated without the passes of each ``--without`` option. All edges go to the fact cache, so the same
+command continues where it ended. ``round_trips`` in the result shows whether the whole catalog can close at all: it
+counts the layout transforms after a network was taken from one layout to the other and back, several times. The result
+is in ``benchmarks/results/close_catalog.json``; ``--table`` prints it as the Markdown of ``docs/search.md``.
 """
 
 import argparse
