@@ -9,6 +9,7 @@ from typing import Any
 
 from passsearch.api.common import (
     Progress,
+    Sizes,
     open_evaluator,
     progress_callback,
     read_candidate,
@@ -39,6 +40,9 @@ def profile(
     example_inputs: object = None,
     inputs: InputTypes | None = None,
     batch: int | None = None,
+    function: str | None = None,
+    sizes: Sizes | None = None,
+    keep_symbolic: bool = False,
     target: str | None = None,
     toolchain: str | None = None,
     tolerance: float | None = None,
@@ -61,6 +65,9 @@ def profile(
         example_inputs: The arguments of a network: see ``tune``. A run has its own.
         inputs: Shape and dtype by input name.
         batch: Size of a symbolic first dimension.
+        function: The function, or functions with weights: see ``tune``.
+        sizes: Sizes of open inputs with weights: see ``tune``.
+        keep_symbolic: True to compile one function whose sizes stay open, and to measure it at ``sizes``.
         target: TVM's target; the host CPU by default.
         toolchain: Name of the toolchain; the first there is, or the run's own.
         tolerance: Largest deviation of outputs of pipelines with a pass that may change numerics.
@@ -83,10 +90,12 @@ def profile(
     common: dict[str, Any] = {"toolchain": toolchain, "catalogs": catalogs, "trust": trust, "plans": plans}
     with progress_callback(progress) as report:
         if run is not None:
-            _refuse_network_options(run, example_inputs, inputs or None, batch, target, tolerance)
+            calls = (function, sizes, keep_symbolic or None)
+            _refuse_network_options(run, example_inputs, inputs or None, batch, *calls, target, tolerance)
             opened = _open_run(run, pipelines, limits=worker_limits(deadline, memory), **common)
         else:
-            network = {"inputs": inputs, "batch": batch, "target": target, "tolerance": tolerance}
+            network: dict[str, Any] = {"inputs": inputs, "batch": batch, "target": target, "tolerance": tolerance}
+            network |= {"function": function, "sizes": sizes, "keep_symbolic": keep_symbolic}
             network |= {"deadline": deadline, "memory": memory}
             opened = _open_network(subject, example_inputs, pipelines, **network, **common)
         with opened as (evaluator, candidates):

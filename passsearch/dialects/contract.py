@@ -61,16 +61,18 @@ KERNEL_COSTS = "kernel_costs.json"
 
 @dataclass(frozen=True)
 class KernelCost:
-    """What one call of a kernel has to do.
+    """What one call of a kernel has to do, and with how much code.
 
     Attributes:
         flops: Additions, multiplications and comparisons that it carries out; a call of a function such as ``exp``
             counts as none.
         bytes: Bytes of its arguments and results, each of which it reads or writes at least once.
+        code_bytes: Bytes of its machine code; ``None`` if the library does not tell, as for a GPU.
     """
 
     flops: float
     bytes: int
+    code_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ MOST_KERNELS = 12
 FAR = 0.25
 """Share of the roof below which neither memory nor arithmetic explains a kernel's time."""
 
-KERNEL_TITLES = ("kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of roof", "bound by")
-_RIGHT = ("calls", "ms", "share", "GFLOP/s", "GB/s", "of roof")
+KERNEL_TITLES = ("kernel", "calls", "ms", "share", "GFLOP/s", "GB/s", "of roof", "bound by", "code kB")
+_RIGHT = ("calls", "ms", "share", "GFLOP/s", "GB/s", "of roof", "code kB")
 _CHARTS = {"roofline": roofline_chart, "blocks": blocks_chart}
 
 
@@ -117,7 +117,7 @@ def kernel_rows(pipeline: Mapping[str, Any]) -> list[list[str]]:
     if others := rows[MOST_KERNELS:]:
         seconds, calls = (sum(row[key] for row in others) for key in ("seconds", "calls"))
         share = format_percent(seconds / whole_s)
-        cells.append([f"{len(others)} others", str(calls), _ms(seconds), share, *[MISSING] * 4])
+        cells.append([f"{len(others)} others", str(calls), _ms(seconds), share, *[MISSING] * 5])
     return cells
 
 
@@ -130,6 +130,7 @@ def tail_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     )
     yield "bound by", f"what takes longer at the peaks; neither where the kernel has less than {format_percent(FAR)}"
     yield "GFLOP/s", "additions, multiplications and comparisons; functions such as exp count as none"
+    yield "code", "machine code of one kernel"
     hidden = [name_text(each) for each in document["pipelines"] if each["blocks"] is None]
     if hidden:
         reason = "several cases, no repeats, or its kernels do not match the operators"
@@ -147,6 +148,7 @@ def _kernel_cells(row: Mapping[str, Any], whole_s: float) -> list[str]:
         *speeds,
         format_percent(row["roof_share"]),
         _bound(row),
+        MISSING if row["code_bytes"] is None else format_number(row["code_bytes"] / 1e3),
     ]
 
 

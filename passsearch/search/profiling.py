@@ -125,8 +125,8 @@ def _kernel_row(
     total_s = sum(seconds for seconds, _ in calls)
     row: Document = {"kernel": name, "calls": len(calls), "seconds": total_s}
     if cost is None:
-        return {**row, "flops": None, "bytes": None, "bound": None, "roof_share": None}
-    row |= {"flops": cost.flops, "bytes": cost.bytes}
+        return {**row, "flops": None, "bytes": None, "code_bytes": None, "bound": None, "roof_share": None}
+    row |= {"flops": cost.flops, "bytes": cost.bytes, "code_bytes": cost.code_bytes}
     if peaks is None:
         return {**row, "bound": None, "roof_share": None}
     is_arithmetic = cost.flops / peaks.flops > cost.bytes / peaks.bytes_per_s

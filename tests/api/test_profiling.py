@@ -30,6 +30,8 @@ def test_a_run_is_profiled_by_its_baseline_and_its_winner(job: Job, tuned: passs
     assert best["name"] == "best" and best["pipeline"] == tuned.document["best"]["pipeline"]
     with pytest.raises(UserError, match="has its own inputs"):
         passsearch.profile(tuned.run, batch=2)
+    with pytest.raises(UserError, match="has its own inputs"):
+        passsearch.profile(tuned.run, sizes="x=4x8")
 
 
 def test_the_command_profiles_a_run(tuned: passsearch.TuneResult, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,8 +19,8 @@ def _pipeline(name: str, factor: float) -> dict[str, Any]:
         "kernels_share": 0.9375,
         "rest": {"runtime": 0.0001 * factor, "between calls": 0.0001 * factor},
         "kernels": [
-            {**product, "bound": "arithmetic", "roof_share": 0.1 / factor},
-            {**copy, "bound": "memory", "roof_share": 0.4},
+            {**product, "bound": "arithmetic", "roof_share": 0.1 / factor, "code_bytes": 2500},
+            {**copy, "bound": "memory", "roof_share": 0.4, "code_bytes": None},
         ],
         "blocks": [
             {"part": "block 1", "calls": 1, "seconds": 0.001 * factor},
@@ -49,8 +49,8 @@ def test_blocks_stand_side_by_side_and_kernels_below_their_pipeline() -> None:
     assert _row(text, "block 1") == ["block", "1", "1.00", "0.250", "4.00"]
     assert "default: 3.20 ms an inference; 3 calls of 2 kernels take 3.00 ms, 93.8 %" in text
     kernel = _row(text, "fused_matmul")
-    assert kernel == ["fused_matmul", "2", "2.00", "62.5", "%", "10.0", "0.100", "10", "%", "neither"]
-    assert _row(text, "transpose")[-1] == "memory"
+    assert kernel == ["fused_matmul", "2", "2.00", "62.5", "%", "10.0", "0.100", "10", "%", "neither", "2.50"]
+    assert _row(text, "transpose")[-2:] == ["memory", "–"]
 
 
 def test_the_roofline_has_the_roof_and_the_kernels_that_compute() -> None:
@@ -76,7 +76,7 @@ def test_bars_of_blocks_and_what_has_no_chart() -> None:
 
 def test_a_notebook_shows_a_profile_of_a_compiler_that_hides_the_costs_of_kernels() -> None:
     assert profile_html(DOCUMENT).count("<svg") == 2
-    unknown = {"flops": None, "bytes": None, "bound": None, "roof_share": None}
+    unknown = {"flops": None, "bytes": None, "code_bytes": None, "bound": None, "roof_share": None}
     rows = [{**row, **unknown} for row in DOCUMENT["pipelines"][0]["kernels"]]
     hidden = {**DOCUMENT, "pipelines": [{**DOCUMENT["pipelines"][0], "kernels": rows}]}
     assert profile_html(hidden).count("<svg") == 1

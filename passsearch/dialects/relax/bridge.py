@@ -143,7 +143,7 @@ class RelaxBridge(JsonFiles):
         clock.charge()
         size, plan_bytes = (folder / NETWORK).stat().st_size, planned_bytes(lowered) if is_planned else None
         kernels, seconds = kernels_digest(lowered), dict(clock.seconds)
-        by_name = (lambda: kernel_hashes(lowered), lambda: kernel_costs(lowered))
+        by_name = (lambda: kernel_hashes(lowered), lambda: kernel_costs(lowered, folder / NETWORK))
         return Artifact(folder, size, plan_bytes, kernels, seconds, *by_name)
 
     def kernels(self, module: tvm.IRModule, weights: Mapping[str, float] | None = None) -> Sequence[Kernel]:

@@ -1,6 +1,8 @@
 """The kernels that a build lowered a network to. Two builds with the same kernels in the same order run alike."""
 
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import tvm_ffi
 from tvm import relax, s_tir
 
 from passsearch.dialects.contract import KernelCost
+from passsearch.dialects.relax.code_size import code_bytes
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.schedules import PACKED
 
@@ -30,10 +33,16 @@ def kernel_hashes(lowered: tvm.IRModule) -> dict[str, str]:
     return {name: f"{tvm_ffi.structural_hash(function):016x}" for name, function in plain.items()}
 
 
-def kernel_costs(lowered: tvm.IRModule) -> dict[str, KernelCost]:
-    """Return the cost of each kernel of the lowered module, by its name; kernels of open sizes are left out."""
+def kernel_costs(lowered: tvm.IRModule, library: Path | None = None) -> dict[str, KernelCost]:
+    """Return the cost of each kernel of the lowered module, by its name; kernels of open sizes are left out.
+
+    Args:
+        lowered: The module.
+        library: Its library, which tells the size of the code.
+    """
+    sizes = {} if library is None else code_bytes(library)
     costs = {name.removesuffix(PACKED): _cost(function) for name, function in _kernels(lowered).items()}
-    return {name: cost for name, cost in costs.items() if cost is not None}
+    return {name: replace(cost, code_bytes=sizes.get(name)) for name, cost in costs.items() if cost is not None}
 
 
 def _cost(function: tvm.tirx.PrimFunc) -> KernelCost | None:

@@ -24,6 +24,7 @@ from passsearch.core import BuildOptions
 from passsearch.dialects.contract import CompileError
 from passsearch.dialects.relax.bridge import RelaxBridge
 from passsearch.dialects.relax.code_generation import are_independent, generate_code, write_library
+from passsearch.dialects.relax.code_size import code_bytes
 from passsearch.dialects.relax.lowering import lower
 
 TARGET = tvm.target.Target("llvm")
@@ -115,6 +116,21 @@ def start_no_thread() -> str:
     return ""
 
 
+def measure_code() -> dict[str, Any]:
+    """Return how the code of a network's kernels is measured, with assertions and without them."""
+    module = network(SHAPE, products, "float32")
+    with tempfile.TemporaryDirectory() as folder:
+        sizes = []
+        for place, config in enumerate(((), (("tirx.disable_assert", True),))):
+            path = Path(folder) / str(place)
+            artifact = RelaxBridge("llvm").build(module, BuildOptions(0, config=config), path)
+            sizes.append({name: cost.code_bytes or 0 for name, cost in artifact.kernel_costs().items()})
+        whole, plain = sizes
+        larger = [name for name, size in plain.items() if not 0 < size < whole[name]]
+        unnamed = code_bytes(Path(folder) / "no library")
+    return {"kernels": len(whole), "not larger with assertions": larger, "without names": unnamed}
+
+
 def call_each_other() -> bool:
     """Return whether kernels that call one another are left to TVM's own build."""
     kernel = tvm.tirx.PrimFunc([], tvm.tirx.Evaluate(0))
@@ -137,5 +153,6 @@ if __name__ == "__main__":
     result, library = compare(SHAPE, products, **{"tirx.disable_assert": True})
     print(json.dumps({"case": "without assertions", **result, "differs": library != plain}))
     print(json.dumps({"case": "threads", "one": meet(1), "two": meet(2), "none": start_no_thread()}))
+    print(json.dumps({"case": "code", **measure_code()}))
     print(json.dumps({"case": "calls", "whole": call_each_other()}))
     print(json.dumps({"case": "refused", "message": refuse()}))
