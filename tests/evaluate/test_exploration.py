@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -9,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from statistics import mean
 from threading import Event, Thread
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pytest
@@ -33,6 +35,7 @@ from passsearch.toolchain import Toolchain
 
 DATA = Path(__file__).parents[1] / "data"
 STEPS = ("SimplifyInference", 'FoldConstant{evaluator="numpy"}', "AlterOpLayout", "FuseOps{fuse_opt_level=2}")
+DEADLINE_S = 20
 Explore = Callable[..., tuple[WorkerEvaluator, Growth, tuple[PassSpec, ...]]]
 
 
@@ -46,14 +49,18 @@ def bad_passes(tmp_path: Path) -> Path:
 @pytest.fixture
 def session(relay: Toolchain, small_network: Path, bad_passes: Path, tmp_path: Path) -> Session:
     file = resolve(small_network, folder=tmp_path)
-    return open_session(file, toolchain=relay.name, target=None, catalogs=[bad_passes], limits=WorkerLimits(20))
+    return open_session(file, toolchain=relay.name, target=None, catalogs=[bad_passes], limits=WorkerLimits(DEADLINE_S))
 
 
 def test_a_session_changes_with_every_file_of_the_users_passes(
     session: Session, small_network: Path, tmp_path: Path
 ) -> None:
     def digest() -> str:
-        options: dict[str, Any] = {"toolchain": session.toolchain.name, "target": None, "limits": WorkerLimits(20)}
+        options: dict[str, Any] = {
+            "toolchain": session.toolchain.name,
+            "target": None,
+            "limits": WorkerLimits(DEADLINE_S),
+        }
         file = resolve(small_network, folder=tmp_path)
         return open_session(file, catalogs=[tmp_path / "bad_passes.yaml"], **options).catalogs_sha256
 
@@ -72,12 +79,18 @@ def test_a_session_changes_with_every_file_of_the_users_passes(
 def explore(session: Session, tmp_path: Path) -> Any:
     """Explores in a folder of its own; the log stays from one call to the next."""
 
-    def run(passes: tuple[str, ...], *, compilers: int = 2, **limits: Any) -> Any:
+    def run(
+        passes: tuple[str, ...],
+        *,
+        compilers: int = 2,
+        progress: Callable[[int, int], None] = lambda *_: None,
+        **limits: Any,
+    ) -> Any:
         log = Log(tmp_path / "log.jsonl")
         with log, WorkerEvaluator(session, log=log, folder=tmp_path / "artifacts") as evaluator:
             steps, _ = explored_passes(session, evaluator.network.summary, passes=passes)
             exploration = Exploration(
-                evaluator.applier, steps, limits=Limits(**limits), compilers=compilers, progress=lambda *_: None
+                evaluator.applier, steps, limits=Limits(**limits), compilers=compilers, progress=progress
             )
             return evaluator, exploration.run(), steps
 
@@ -183,6 +196,20 @@ def test_passes_with_which_no_space_closes_are_explored_on_request_only(session:
     assert left_out == ("ConvertLayout",) and "ConvertLayout" not in {step.name for step in steps}
     steps, left_out = explored_passes(session, summary, passes=None, additional=["ConvertLayout"])
     assert left_out == () and "ConvertLayout" in {step.name for step in steps}
+
+
+def test_ctrl_c_waits_for_no_pass_that_hangs(explore: Explore) -> None:
+    def interrupt(*_: int) -> None:
+        raise KeyboardInterrupt
+
+    begin, threads = time.monotonic(), set(enumerate_threads())
+    with pytest.raises(KeyboardInterrupt):
+        # Each compiler has a pass that hangs soon; a third edge waits.
+        explore(("Hang", *STEPS), compilers=2, progress=interrupt)
+    assert time.monotonic() - begin < DEADLINE_S
+    for thread in set(enumerate_threads()) - threads:
+        thread.join(DEADLINE_S / 2)
+        assert not thread.is_alive()
 
 
 def test_who_waits_for_a_compiler_gets_none_after_the_exploration_was_stopped() -> None:
