@@ -27,6 +27,9 @@ PROGRAM = Path(__file__).parent / "programs" / "tune_until_killed.py"
 BAD_PASSES = {"Crash": "crash", "Hang": "timeout", "Refuse": "compile_error"}
 """Kind of failure by the name of a pass that fails on every IR."""
 
+CONFIRMING, NEVER = 98, 99
+"""Numbers of evaluated candidates that are not reached: an interruption in the confirmation, and none."""
+
 
 @pytest.fixture(scope="module")
 def front(
@@ -260,17 +263,18 @@ def test_an_interrupted_result_gives_way_to_a_later_one_and_a_finished_result_do
     job: Job, tiny_network: Path, tmp_path: Path
 ) -> None:
     def interrupt(most: int) -> dict[str, Any]:
-        def progress(_: str, evaluated: int, __: int) -> None:
-            if evaluated >= most:
+        def progress(step: str, evaluated: int, _: int) -> None:
+            if evaluated >= most or (most == CONFIRMING and step.startswith("confirming")):
                 raise KeyboardInterrupt
 
-        options = {"toolchain": job.toolchain.name, "trials": 3, "confirm": 0, "passes": job.cheap}
+        options = {"toolchain": job.toolchain.name, "trials": 3, "confirm": 2, "passes": job.cheap}
         short_plans.tune(tiny_network, **options, progress=progress, out=tmp_path / "run")
         return json.loads((tmp_path / "run" / "result.json").read_text())
 
-    first, second, whole = interrupt(1), interrupt(2), interrupt(9)
+    first, second, whole = interrupt(1), interrupt(CONFIRMING), interrupt(NEVER)
     assert [document["interrupted"] for document in (first, second, whole)] == [True, True, False]
     assert len(first["trials"]) < len(second["trials"])
+    assert second["best"]["pipeline"] == whole["best"]["pipeline"], "what was to be confirmed"
     assert interrupt(1) == whole
 
 
