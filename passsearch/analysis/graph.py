@@ -173,7 +173,6 @@ def _walk(starts: Iterable[int], following: Callable[[int], Iterable[int]], *, t
 
 def _parameters(operators: Sequence[Operator], graph: Digraph) -> frozenset[int]:
     """Return the indices of the operators whose values do not depend on the data: weights, and values of weights."""
-    """Return the indices of the operators whose values do not depend on the data: weights, and values of weights."""
     parameters: set[int] = set()
     # One pass is enough: operators are in topological order.
     for operator in operators:

@@ -29,7 +29,10 @@ _FILE_OPERATORS = frozenset({"save", "load", "from_file", "load_library"})
 
 _SCRIPT_CALL = re.compile(r"\btorch\s*\.\s*(save|load|from_file)\b|\bops\s*\.\s*(?!aten\b|prim\b|quantized\b)(\w+)")
 _TENSOR_FILE = re.compile(r"(weight|tensor)_\d+")
-_GRAPH_WRITERS = ("WriteFile", "PyFunc", "PyFuncStateless", "EagerPyFunc")
+SAVED_MODEL = "saved_model.pb"
+"""Name of the graph in the folder of a TensorFlow SavedModel."""
+
+_GRAPH_WRITERS = ("WriteFile", "PrintV2", "PyFunc", "PyFuncStateless", "EagerPyFunc")
 """TensorFlow's operators that write files or call Python."""
 
 
@@ -46,7 +49,7 @@ def find_code(path: Path) -> list[str]:
 
 def _check_of(path: Path) -> Callable[[Path], Parts] | None:
     if path.is_dir():
-        return _in_saved_model if (path / "saved_model.pb").is_file() else None
+        return _in_saved_model if (path / SAVED_MODEL).is_file() else None
     is_archive = zipfile.is_zipfile(path)
     by_ending = {
         ".pt2": _in_exported_program if is_archive else None,  # else the front end refuses it
@@ -135,7 +138,7 @@ def _in_script(path: Path) -> Parts:
 
 def _in_saved_model(path: Path) -> Parts:
     """Yield operators of a SavedModel that write files or call Python; functions of it run while it is loaded."""
-    content = (path / "saved_model.pb").read_bytes()
+    content = (path / SAVED_MODEL).read_bytes()
     for name in _GRAPH_WRITERS:
         # Field 2 of a node is its operator: the tag, the length, the name.
         if b"\x12" + bytes([len(name)]) + name.encode() in content:

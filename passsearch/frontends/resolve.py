@@ -9,7 +9,7 @@ from typing import Any
 
 from passsearch.core import Calls, TensorType, require_trust
 from passsearch.errors import UserError
-from passsearch.frontends.foreign_code import find_code
+from passsearch.frontends.foreign_code import SAVED_MODEL, find_code
 from passsearch.frontends.model_file import ModelFile, cache_file_name, digest_files, save_file
 from passsearch.frontends.request import ModelRequest
 
@@ -40,7 +40,7 @@ FILE_FRONT_ENDS = {
 }
 """Front ends of files, by the ending of the file name; the first ending that matches counts."""
 
-FOLDER_FRONT_ENDS = {"saved_model.pb": "tensorflow_file:from_path", "config.json": "transformers_model:from_folder"}
+FOLDER_FRONT_ENDS = {SAVED_MODEL: "tensorflow_file:from_path", "config.json": "transformers_model:from_folder"}
 """Front ends of folders, by a file in the folder; the first file that exists counts."""
 
 WEIGHTS_ONLY = (".pth", ".ckpt", ".safetensors", ".params")
@@ -131,6 +131,8 @@ def _find_file(model: object, request: ModelRequest) -> ModelFile:
         return _from_zoo(model.removeprefix(ZOO), request)
     if isinstance(model, str | Path):
         path = Path(model).expanduser().absolute()
+        # A file dialogue can only select the file inside a SavedModel. The folder is what is checked and loaded.
+        path = path.parent if path.name == SAVED_MODEL else path
         return _call_front_end(_front_end_of_path(path, source), path, request=request)
     return _call_front_end(_front_end_of_object(model, source), model, request=request)
 

@@ -8,8 +8,6 @@ from passsearch.frontends.request import ModelRequest
 
 def from_path(path: Path, request: ModelRequest) -> ModelFile:
     """Return a SavedModel's folder, a frozen graph or a TFLite file; the importer binds the inputs."""
-    # A file dialogue can only select the file inside a SavedModel; the variables are beside it.
-    path = path.parent if path.name == "saved_model.pb" else path
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     return ModelFile(
         path,

@@ -35,9 +35,8 @@ OPTIONS = {
 
 
 def tune_command(record: RunRecord) -> str:
-    """Return the command of a run, as its folder recorded it."""
-    source = str(lookup(record.document, "model", "source") or "MODEL")
-    words = ["passsearch", "tune", source]
+    """Return the command of a run, as its folder recorded it; ``FILE`` stands for catalogs, whose names it lacks."""
+    words = ["passsearch", "tune", _model(record.document.get("model") or {})]
     settings = {**_from_result(record.document), **record.settings}
     for name, option in OPTIONS.items():
         value = settings.get(name)
@@ -45,7 +44,15 @@ def tune_command(record: RunRecord) -> str:
             words += [option, _word(value)]
     words += [word for name, kind in _inputs(settings) for word in ("--input", f"{name}:{kind}")]
     words += _calls(record.document.get("model") or {})
+    words += ["--catalog", "FILE"] if settings.get("catalogs") else []
     return " ".join(shlex.quote(word) for word in (*words, "--out", "RUN"))
+
+
+def _model(model: Mapping[str, Any]) -> str:
+    source, batch = str(model.get("source") or "MODEL"), model.get("batch")
+    # A built-in network is made for a batch, so the file has no size to set.
+    is_batched = source.startswith("zoo:") and "@" not in source and batch not in (None, 1)
+    return f"{source}@{batch}" if is_batched else source
 
 
 def follow_up_commands(record: RunRecord) -> str:

@@ -70,7 +70,7 @@ def format_ratio(ratio: Mapping[str, Any] | None) -> str:
 def says_nothing(interval: Sequence[float | None] | None) -> bool:
     """Return whether an interval is so wide that its ends, which can have 20 digits, are not printed."""
     low, high = interval or (None, None)
-    return low is not None and high is not None and high > WIDEST * low
+    return low is not None and high is not None and low > 0 and high > WIDEST * low
 
 
 def format_latency_ms(measurement: Mapping[str, Any] | None) -> str:

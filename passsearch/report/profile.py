@@ -73,6 +73,9 @@ def setup_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield title and text of what was measured, and on which machine."""
     model, peaks = document["model"], document["peaks"]
     yield "network", f"{model['name']} ({model['source']}), batch {model['batch']}"
+    if cases := model.get("cases"):
+        weights = ", ".join(f"{case['name']} {format_number(case['weight'])}" for case in cases)
+        yield "cases", f"times are means by weight: {weights}"
     yield "device", f"{device_text(document['device'])}; {document['threads']} threads"
     yield "date", format_time(document["measured_at"])
     if peaks:
@@ -138,11 +141,11 @@ def tail_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _kernel_cells(row: Mapping[str, Any], whole_s: float) -> list[str]:
-    seconds, calls = row["seconds"], row["calls"]
+    seconds, calls = row["seconds"], row["weighted_calls"]
     speeds = [MISSING if row[key] is None else format_number(calls * row[key] / seconds / 1e9) for key in _COSTS]
     return [
         row["kernel"],
-        str(calls),
+        str(row["calls"]),
         _ms(seconds),
         format_percent(seconds / whole_s),
         *speeds,

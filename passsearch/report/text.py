@@ -234,7 +234,6 @@ def _pareto_front(document: Mapping[str, Any], width: int) -> str:
 
 def _text(document: Mapping[str, Any], key: str) -> str:
     """Return one field of a document or of a part of it as text, ``MISSING`` if it is empty."""
-    """Return one field of a document or of a part of it as text, ``MISSING`` if it is empty."""
     return str(document.get(key) or MISSING)
 
 

@@ -122,15 +122,15 @@ def _kernel_rows(
 def _kernel_row(
     name: str, calls: Sequence[tuple[float, float]], cost: KernelCost | None, peaks: Peaks | None
 ) -> Document:
-    total_s = sum(seconds for seconds, _ in calls)
-    row: Document = {"kernel": name, "calls": len(calls), "seconds": total_s}
+    total_s, weighted_calls = (sum(column) for column in zip(*calls, strict=True))
+    row: Document = {"kernel": name, "calls": len(calls), "weighted_calls": weighted_calls, "seconds": total_s}
     if cost is None:
         return {**row, "flops": None, "bytes": None, "code_bytes": None, "bound": None, "roof_share": None}
     row |= {"flops": cost.flops, "bytes": cost.bytes, "code_bytes": cost.code_bytes}
     if peaks is None:
         return {**row, "bound": None, "roof_share": None}
     is_arithmetic = cost.flops / peaks.flops > cost.bytes / peaks.bytes_per_s
-    least_s = sum(weight for _, weight in calls) * peaks.least_s(cost.flops, cost.bytes)
+    least_s = weighted_calls * peaks.least_s(cost.flops, cost.bytes)
     return {**row, "bound": "arithmetic" if is_arithmetic else "memory", "roof_share": least_s / total_s}
 
 

@@ -101,11 +101,15 @@ def test_the_command_of_a_run_is_accepted_by_the_command_line(run: Path) -> None
 
     settings = {**read_run(run).settings, "inputs": {"ids": [[1, 128], "int64"]}, "objectives": ["latency", "memory"]}
     settings |= {"passes": ["FuseOps", "FoldConstant"], "keep_throughput": 0.5, "target": "llvm -mcpu=x"}
-    text = tune_command(RunRecord(read_run(run).document, settings=settings))
+    settings |= {"catalogs": "0123"}
+    document = read_run(run).document
+    zoo = {**document["model"], "source": "zoo:resnet18", "batch": 8}
+    text = tune_command(RunRecord({**document, "model": zoo}, settings=settings))
     _, name, *words = shlex.split(text)
 
     command = typer.main.get_command(application()).commands[name]  # type: ignore[attr-defined]
     parameters = command.make_context(name, list(words)).params
+    assert parameters["model"] == "zoo:resnet18@8" and parameters["catalogs"] == [Path("FILE")]
     assert parameters["target"] == "llvm -mcpu=x" and parameters["passes"] == "FuseOps,FoldConstant"
     assert parameters["inputs"] == ["ids:int64[1,128]"] and parameters["timeout"] == 60
     assert (parameters["seed"], parameters["trials"], parameters["keep_throughput"]) == (7, 20, 0.5)

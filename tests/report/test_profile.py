@@ -9,8 +9,22 @@ from passsearch.report import chart_svg, profile_chart, profile_html, profile_te
 
 
 def _pipeline(name: str, factor: float) -> dict[str, Any]:
-    product = {"kernel": "fused_matmul", "calls": 2, "seconds": 0.002 * factor, "flops": 1e7, "bytes": 1e5}
-    copy = {"kernel": "transpose", "calls": 1, "seconds": 0.001 * factor, "flops": 0.0, "bytes": 1e6}
+    product = {
+        "kernel": "fused_matmul",
+        "calls": 2,
+        "weighted_calls": 2,
+        "seconds": 0.002 * factor,
+        "flops": 1e7,
+        "bytes": 1e5,
+    }
+    copy = {
+        "kernel": "transpose",
+        "calls": 1,
+        "weighted_calls": 1,
+        "seconds": 0.001 * factor,
+        "flops": 0.0,
+        "bytes": 1e6,
+    }
     return {
         "name": name,
         "pipeline": "",
@@ -19,8 +33,8 @@ def _pipeline(name: str, factor: float) -> dict[str, Any]:
         "kernels_share": 0.9375,
         "rest": {"runtime": 0.0001 * factor, "between calls": 0.0001 * factor},
         "kernels": [
-            {**product, "bound": "arithmetic", "roof_share": 0.1 / factor, "code_bytes": 2500},
-            {**copy, "bound": "memory", "roof_share": 0.4, "code_bytes": None},
+            {**product, "weighted_calls": 2, "bound": "arithmetic", "roof_share": 0.1 / factor, "code_bytes": 2500},
+            {**copy, "weighted_calls": 1, "bound": "memory", "roof_share": 0.4, "code_bytes": None},
         ],
         "blocks": [
             {"part": "block 1", "calls": 1, "seconds": 0.001 * factor},
@@ -51,6 +65,19 @@ def test_blocks_stand_side_by_side_and_kernels_below_their_pipeline() -> None:
     kernel = _row(text, "fused_matmul")
     assert kernel == ["fused_matmul", "2", "2.00", "62.5", "%", "10.0", "0.100", "10", "%", "neither", "2.50"]
     assert _row(text, "transpose")[-2:] == ["memory", "–"]
+
+
+def test_speeds_of_several_cases_count_calls_by_weight() -> None:
+    cases = [{"name": "prefill", "weight": 0.3}, {"name": "decode", "weight": 0.7}]
+    pipeline = _pipeline("default", 0.5)
+    rows = [{**row, "weighted_calls": row["weighted_calls"] / 2} for row in pipeline["kernels"]]
+    model = {**DOCUMENT["model"], "cases": cases}
+    weighted = {**DOCUMENT, "model": model, "pipelines": [{**pipeline, "kernels": rows}]}
+    text = profile_text(weighted, width=132)
+    # Half the time for half a call each on average.
+    assert _row(text, "fused_matmul")[:7] == ["fused_matmul", "2", "1.00", "62.5", "%", "10.0", "0.100"]
+    assert "times are means by weight: prefill 0.300, decode 0.700" in text
+    assert profile_chart(weighted, "roofline").series[1].points[0].y == pytest.approx(10)
 
 
 def test_the_roofline_has_the_roof_and_the_kernels_that_compute() -> None:

@@ -9,9 +9,6 @@ Kind: TypeAlias = Literal["points", "line", "steps", "segments", "bars"]
 BEST, BASELINE, OTHER, FAILED, ACCENT = "#1f9d6c", "#c8663d", "#8391a5", "#c23b4b", "#3f86c6"
 """Colours that are legible on white and on black."""
 
-DISTINCT = (BEST, BASELINE, ACCENT, "#a06cd5", "#b08d2e", OTHER)
-"""Colours of series that are told apart by name only."""
-
 LEAST, MOST = 1e-15, 1e15
 """Values that are drawn."""
 

@@ -37,7 +37,7 @@ def pareto_chart(record: RunRecord) -> Chart:
         Series("best", (points[best],) if best in points and best not in is_baseline else (), colour=BEST),
     )
     compile_axis = Axis("compile time in seconds", is_log=spans_much([point.x for point in points.values()]))
-    throughput_axis = Axis("inferences per second", is_log=spans_much([point.y for point in points.values()]))
+    throughput_axis = Axis("items per second", is_log=spans_much([point.y for point in points.values()]))
     return Chart("Throughput and compile time of the candidates", compile_axis, throughput_axis, series)
 
 

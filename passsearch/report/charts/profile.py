@@ -59,7 +59,7 @@ def roofline_chart(document: Mapping[str, Any]) -> Chart:
 def _points(rows: Sequence[Mapping[str, Any]]) -> tuple[Point, ...]:
     """Return a point for each kernel that computes something."""
     return tuple(
-        Point(row["flops"] / row["bytes"], row["calls"] * row["flops"] / row["seconds"] / 1e9, _text(row))
+        Point(row["flops"] / row["bytes"], row["weighted_calls"] * row["flops"] / row["seconds"] / 1e9, _text(row))
         for row in rows
         if row["flops"] and row["bytes"]
     )
