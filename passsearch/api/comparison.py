@@ -94,6 +94,7 @@ def compare(
     catalogs: Sequence[str | Path] = (),
     trust: bool = False,
     plans: MeasurementPlans | None = None,
+    folder: str | Path | None = None,
     progress: Progress | bool | None = None,
 ) -> Comparison:
     """Measure pipelines against each other, interleaved in several processes.
@@ -122,6 +123,8 @@ def compare(
         catalogs: YAML files with the user's own passes.
         trust: True to run code that the network's file contains.
         plans: Plans by which artifacts are timed.
+        folder: Folder for what is measured. The same call with the same folder continues where the last one stopped. A
+            temporary folder by default.
         progress: ``True`` for a display on standard error (the default in IPython and notebooks), or a callback.
             It gets the current step, the number of finished pipelines and the number of all.
 
@@ -155,7 +158,9 @@ def compare(
             candidates = [read_candidate(side_session, text, trust=trust) for text in texts]
             _log.info("comparing %s", ", ".join(texts) or "the baseline with itself")
             # Without the fact cache: a comparison rests on its own compiles and its own samples.
-            sides.append(Side(stack.enter_context(open_evaluator(side_session, remember=False)), candidates))
+            own = None if folder is None else Path(folder) / side_session.toolchain.name
+            evaluator = stack.enter_context(open_evaluator(side_session, folder=own, remember=False))
+            sides.append(Side(evaluator, candidates))
         return Comparison(compare_candidates(sides, options, progress=report))
 
 

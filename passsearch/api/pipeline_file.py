@@ -14,7 +14,7 @@ from passsearch.catalog import check_factories, load
 from passsearch.core import Pipeline, check_arguments
 from passsearch.dialects.contract import CompileError
 from passsearch.errors import UserError
-from passsearch.export import Deployment, read_pipeline
+from passsearch.export import PIPELINE, Deployment, read_pipeline
 
 _log = logging.getLogger(__name__)
 
@@ -89,14 +89,15 @@ def load_pipeline(path: str | Path, *, catalogs: Sequence[str | Path] = (), trus
     Raises:
         UserError: The file cannot be read, or it names passes that are in no catalog.
     """
-    deployment = read_pipeline(Path(path))
+    path = Path(path)
+    deployment = read_pipeline(path)
     files = catalog_paths(catalogs)
     catalog = load(deployment.dialect.name, *files)
     factories = check_factories(
         deployment.pipeline,
         deployment.factories,
         catalog,
-        file=deployment.network.with_name("pipeline.json"),
+        file=path if path.is_file() else path / PIPELINE,
         trust=trust,
     )
     return LoadedPipeline(deployment, factories, tuple(sorted({str(file.resolve().parent) for file in files})))

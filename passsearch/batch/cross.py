@@ -1,5 +1,6 @@
 """Each device's winner on the other devices: does a sequence that was found on one help on another."""
 
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,14 @@ from passsearch.batch.job import BatchJob, TuneJob, digest, plain_name, read_doc
 from passsearch.batch.jobs_file import for_comparison
 from passsearch.batch.records import RECORDS
 from passsearch.core import Json, safe_file_name
+from passsearch.errors import EnvironmentFault
 from passsearch.store import write_json
 
 CROSS = "cross"
 """Folder of the comparisons, among the records."""
+
+MEASURED = "measured"
+"""Folder of what a comparison has measured, until it is finished."""
 
 SHARED_OPTIONS = ("tolerance", "deadline", "memory", "catalogs", "trust")
 """Options of a search that hold for a comparison of its winner too."""
@@ -50,7 +55,7 @@ class CrossJob(BatchJob):
         return self.comparison is not None
 
     def run(self, progress: Progress) -> bool:
-        """Compare; an interruption leaves nothing to go on with, so it begins anew then."""
+        """Compare; what was measured before an interruption is not measured again."""
         search, options = self.search, self.search.options
         shared = {name: options[name] for name in SHARED_OPTIONS if name in options}
         document = compare(
@@ -60,23 +65,28 @@ class CrossJob(BatchJob):
             inputs=list(search.network.inputs) or None,
             toolchain=search.toolchain,
             target=search.target,
+            folder=self.folder / MEASURED,
             progress=progress,
             **shared,
         )
+        # Such a failure says nothing about the winner, and a comparison that is there is not made again.
+        for row in document["rows"]:
+            if (failure := row.get("failure")) and failure["kind"] == "infra":
+                raise EnvironmentFault(f"The machine kept `{row['name']}` from being built: {failure['reason']}")
         self.folder.mkdir(parents=True, exist_ok=True)
         write_json(self.folder / "comparison.json", document)
+        shutil.rmtree(self.folder / MEASURED, ignore_errors=True)  # its builds are large
         return True
 
 
 def cross_jobs(jobs: Iterable[TuneJob]) -> list[CrossJob]:
     """Return the comparisons of the searches that are finished, for networks and objectives on two places or more."""
-    groups: dict[tuple[Any, ...], list[TuneJob]] = defaultdict(list)
+    groups: dict[tuple[Any, ...], dict[str, tuple[TuneJob, Mapping[str, Any]]]] = defaultdict(dict)
     for job in jobs:
-        if job.result is not None:
+        if (result := job.result) is not None:
             # IRs of different dialects have no pass in common.
-            dialect = job.result["toolchain"]["dialect"]
-            groups[job.network, job.objective, dialect].append(job)
-    return [_cross_job(job, group) for group in groups.values() if len(group) > 1 for job in group]
+            groups[job.network, job.objective, result["toolchain"]["dialect"]][job.name] = (job, result)
+    return [_cross_job(job, group) for group in groups.values() if len(group) > 1 for job, _ in group.values()]
 
 
 def cross_rows(jobs: Iterable[CrossJob]) -> list[dict[str, Json]]:
@@ -84,10 +94,10 @@ def cross_rows(jobs: Iterable[CrossJob]) -> list[dict[str, Json]]:
     return [row for job in jobs if job.comparison for row in _rows(job, job.comparison)]
 
 
-def _cross_job(search: TuneJob, group: Sequence[TuneJob]) -> CrossJob:
-    places, results = _places(group), {job.name: job.result or {} for job in group}
+def _cross_job(search: TuneJob, group: Mapping[str, tuple[TuneJob, Mapping[str, Any]]]) -> CrossJob:
+    places = _places([job for job, _ in group.values()])
     # With the winners, so that winners of a continued search are compared anew.
-    bests = [[name, result["best"]["pipeline"], result["best"]["build"]] for name, result in results.items()]
+    bests = [[name, result["best"]["pipeline"], result["best"]["build"]] for name, (_, result) in group.items()]
     words = [CROSS, Path(search.network.text.removeprefix("zoo:")).stem, search.objective, places[search.name]]
     return CrossJob(
         # "runs": rows are named by runs; comparisons of earlier versions, by places, are made anew.
@@ -95,8 +105,8 @@ def _cross_job(search: TuneJob, group: Sequence[TuneJob]) -> CrossJob:
         device=for_comparison(search.device, search.options),
         runs=search.runs,
         search=search,
-        winners={places[job.name]: job.name for job in group},
-        baseline=results[search.name]["baseline"]["name"],
+        winners={places[name]: name for name in group},
+        baseline=group[search.name][1]["baseline"]["name"],
     )
 
 

@@ -19,8 +19,10 @@ from passsearch.api import Progress, tune
 from passsearch.batch.jobs_file import Device, JobsFile, Network
 from passsearch.batch.records import FAILED, FINISHED, INTERRUPTED, RECORDS, RUNNING, WAITING, JobRecords, Report
 from passsearch.core import USUAL_TRIALS, interruptible, parse_json, safe_file_name, timestamp
-from passsearch.errors import PassSearchError, UserError
-from passsearch.store import RESULT, read_result
+from passsearch.errors import EnvironmentFault, PassSearchError, UserError
+from passsearch.store import RESULT, accident_in, read_result
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +134,11 @@ class TuneJob(BatchJob):
     def _reason_against(self, result: Mapping[str, Any]) -> str:
         if self._limits_grew(result):
             return "finished by smaller limits"
-        files = [Path(self.network.model), *map(Path, self.options.get("catalogs", ()))]
+        if accident := accident_in(result):
+            return accident
+        catalogs = [Path(catalog) for catalog in self.options.get("catalogs", ())]
+        files = [*_with_weights(Path(self.network.model)), *catalogs]
+        files += [module for catalog in catalogs for module in catalog.parent.rglob("*.py")]
         finished_at = (self.folder / RESULT).stat().st_mtime
         is_outdated = any(_written_at(file) > finished_at for file in files)
         return "finished before its network or its passes changed" if is_outdated else ""
@@ -148,6 +154,12 @@ class TuneJob(BatchJob):
         return bool(longer or self.options.get("trials", USUAL_TRIALS) > limits.get("trials", 0))
 
 
+def _with_weights(network: Path) -> list[Path]:
+    """Return a network's file with the files of its weights beside it: `net.onnx.data`, `net.params`."""
+    beside = network.parent.iterdir() if network.is_file() else ()
+    return [network, *(file for file in beside if file.name.startswith((network.name, f"{network.stem}.")))]
+
+
 def _written_at(path: Path) -> float:
     """Return when a file, or the newest file of a folder, was written; 0 if there is none."""
     files = path.rglob("*") if path.is_dir() else [path]
@@ -158,7 +170,7 @@ def read_document(file: Path) -> Mapping[str, Any] | None:
     """Return a JSON document; ``None`` if it is not there yet, or damaged."""
     try:
         document: Mapping[str, Any] = parse_json(file.read_text())
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):  # on a network drive, a file that another machine replaces just now
         return None
     return document
 
@@ -241,6 +253,9 @@ class Reporter:
                 complete = job.run(self._progress)
         except KeyboardInterrupt:
             complete = False
+        except (EnvironmentFault, OSError) as error:  # the machine's; the same job may go on elsewhere or later
+            self.write(INTERRUPTED, reason=_reason(error))
+            raise
         except Exception as error:  # all of them: the report is what the user sees of a node
             self.write(FAILED, reason=_reason(error))
             raise
@@ -250,7 +265,10 @@ class Reporter:
     def _progress(self, text: str, done: int, total: int) -> None:
         # A total of 0 marks a note, which is no step.
         if total:
-            self.write(RUNNING, progress=f"{text} ({done} of {total})")
+            try:
+                self.write(RUNNING, progress=f"{text} ({done} of {total})")
+            except OSError as error:  # of a file server that is busy, which is worth no search
+                _log.warning("no report of progress: %s", error)
 
 
 def _reason(error: Exception) -> str:

@@ -125,14 +125,17 @@ class SlurmQueue:
             job_name=f"passsearch-{device.name}",
             array_parallelism=device.at_once,
             setup=list(device.setup) or None,
-            **device.slurm,
+            **_queued_again(device.slurm),
         )
-        try:
-            with executor.batch():
-                submissions = [executor.submit(job) for job in jobs]
-        except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
-            raise UserError(f"Slurm refuses the jobs of device `{device.name}`: {_one_line(error)}") from None
-        yield from (str(submission.job_id) for submission in submissions)
+        # An array is submitted as a whole. A signal before all of its jobs are written down would leave some that
+        # nobody knows of.
+        with _signals_wait():
+            try:
+                with executor.batch():
+                    submissions = [executor.submit(job) for job in jobs]
+            except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
+                raise UserError(f"Slurm refuses the jobs of device `{device.name}`: {_one_line(error)}") from None
+            yield from (str(submission.job_id) for submission in submissions)
 
     def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
         """Return the jobs that `squeue` lists; it needs no accounting database, which many clusters lack."""
@@ -180,6 +183,26 @@ def _turn(lock: Path) -> Iterator[None]:
     # The processes that wait would disturb the one that is measured if they looked twenty times a second.
     with FileLock(lock).acquire(poll_interval=POLL_S):
         yield
+
+
+def _queued_again(slurm: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters of a job with those that queue it again after a fault of its node, unless they say otherwise.
+
+    Some clusters do so only where a job asks for it.
+    """
+    further = slurm.get("additional_parameters", {})
+    asked = {} if "no-requeue" in further else {"requeue": True}
+    return {**slurm, "additional_parameters": {**asked, **further}}
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Hold the signals that would end this process until the block is left."""
+    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
 
 
 def _submitit() -> Any:

@@ -99,7 +99,7 @@ class JobRecords:
 def _read(path: Path) -> object:
     try:
         return parse_json(path.read_text())
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):  # on a network drive, a file that another machine replaces just now
         return None
 
 

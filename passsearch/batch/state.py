@@ -66,8 +66,12 @@ def job_states(jobs: Iterable[BatchJob], queues: OpenQueue = open_queue) -> list
     """
     listed = list(jobs)
     submissions = {job.name: job.records.submission for job in listed}
-    in_queue = _in_queue(listed, submissions, queues)
-    return [_state(job, submissions[job.name], in_queue.get(job.name)) for job in listed]
+    # Once, because that reads the result. A queue may be out of reach when all of its jobs are finished.
+    finished = {job.name for job in listed if job.is_finished}
+    in_queue = _in_queue([job for job in listed if job.name not in finished], submissions, queues)
+    return [
+        _state(job, submissions[job.name], in_queue.get(job.name), is_finished=job.name in finished) for job in listed
+    ]
 
 
 def _in_queue(
@@ -77,8 +81,7 @@ def _in_queue(
     names: dict[tuple[str, Path], dict[str, str]] = defaultdict(dict)
     for job in jobs:
         submission = submissions[job.name]
-        # A queue may be out of reach when all of its jobs are finished.
-        if submission is not None and not job.is_finished:
+        if submission is not None:
             names[submission.executor, job.records.folder / LOGS][submission.id] = job.name
     states: dict[str, QueueState] = {}
     for (executor, folder), by_id in names.items():
@@ -87,9 +90,9 @@ def _in_queue(
     return states
 
 
-def _state(job: BatchJob, submission: Submission | None, in_queue: QueueState | None) -> JobState:
+def _state(job: BatchJob, submission: Submission | None, in_queue: QueueState | None, *, is_finished: bool) -> JobState:
     report = job.records.report
-    state, reason = _judge(job, submission, report, in_queue)
+    state, reason = (FINISHED, "") if is_finished else _judge(job, submission, report, in_queue)
     if report is None:
         return JobState(job, state, reason=reason, submission=submission)
     return JobState(job, state, report.progress, reason, submission, report.starts, report.host, report.at)
@@ -98,9 +101,7 @@ def _state(job: BatchJob, submission: Submission | None, in_queue: QueueState | 
 def _judge(
     job: BatchJob, submission: Submission | None, report: Report | None, in_queue: QueueState | None
 ) -> tuple[str, str]:
-    """Return the state of a job and the reason."""
-    if job.is_finished:
-        return FINISHED, ""
+    """Return the state of a job that is not finished, and the reason."""
     if submission is None:
         return NEW, ""
     if in_queue is not None and not _has_ended(submission, report, in_queue):
@@ -111,7 +112,9 @@ def _judge(
         return FAILED, report.reason
     if report.state == FINISHED:
         return INTERRUPTED, job.unfinished_reason or "its result is gone or cannot be read"
-    return INTERRUPTED, "ended by a signal" if report.state == INTERRUPTED else f"killed while {report.state}"
+    if report.state == INTERRUPTED:
+        return INTERRUPTED, report.reason or "ended by a signal"
+    return INTERRUPTED, f"killed while {report.state}"
 
 
 def _has_ended(submission: Submission, report: Report | None, in_queue: QueueState) -> bool:

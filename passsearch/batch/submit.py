@@ -2,10 +2,11 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from passsearch.batch.job import BatchJob
 from passsearch.batch.jobs_file import Device
@@ -23,6 +24,9 @@ RESUBMIT = frozenset({FAILED, INTERRUPTED})
 
 MOST_SILENCES = 20
 """Number of times in a row that a queue may give no answer while somebody waits for its jobs."""
+
+LONGEST_SUBMISSION_S = 300.0
+"""Seconds that a submission waits for another one."""
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +55,7 @@ def submit(
     records = runs / RECORDS
     records.mkdir(parents=True, exist_ok=True)
     # Held from looking to writing, so that two people who submit at the same time do not both take a job.
-    with FileLock(records / ".lock"):
+    with _only_one(records / ".lock"):
         due = [state.job for state in job_states(jobs, queues) if state.state in states]
         if due:
             queue = queues(executor, records / LOGS)
@@ -93,6 +97,18 @@ def wait(
             if not any(state.state in (QUEUED, RUNNING) for state in states):
                 return states
         time.sleep(every_s)
+
+
+@contextmanager
+def _only_one(lock: Path) -> Iterator[None]:
+    try:
+        with FileLock(lock, timeout=LONGEST_SUBMISSION_S):
+            yield
+    except Timeout:
+        raise EnvironmentFault(
+            f"`{lock}` has been held for {LONGEST_SUBMISSION_S:.0f} s by another submission; wait for it, or delete "
+            "the file if its machine is gone."
+        ) from None
 
 
 def _devices(jobs: Sequence[BatchJob]) -> list[Device]:

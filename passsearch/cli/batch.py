@@ -131,7 +131,9 @@ def _require_toolchains(jobs: Sequence[Any]) -> None:
     """Refuse toolchains that this machine lacks; those of a cluster's nodes are not known here."""
     from passsearch.cli.network import check_environment
 
-    for toolchain in {job.toolchain: None for job in jobs}:
+    # A container has its own, and so may have what a device sets up.
+    here = [job for job in jobs if not job.device.container and not job.device.setup]
+    for toolchain in {job.toolchain: None for job in here}:
         check_environment(toolchain)
 
 

@@ -139,7 +139,10 @@ class JsonFiles:
 
     def save(self, module: tvm.IRModule, path: Path) -> None:
         """Write TVM's JSON, constants included; ``load`` of it, as format ``ir``, has the same identity."""
-        path.write_text(tvm.ir.save_json(module))
+        # A process that dies while it writes leaves the earlier file whole.
+        partial = path.with_name(f"{path.name}.partial")
+        partial.write_text(tvm.ir.save_json(module))
+        partial.replace(path)
 
 
 def build_context(

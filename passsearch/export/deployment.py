@@ -222,11 +222,15 @@ def _folder_copies(step: PassSpec, place: int) -> dict[str, str]:
     """Return where the folders among a pass's arguments are copied to, by name of the argument."""
     # A tuning database, for example; it must be there wherever the folder is built.
     arguments = step.argument_values
-    return {name: f"{FOLDERS}/{place}-{name}" for name, value in arguments.items() if _is_folder(value)}
-
-
-def _is_folder(value: object) -> bool:
-    return isinstance(value, str) and value.startswith("/") and Path(value).is_dir()
+    copies = {}
+    for name, value in arguments.items():
+        if not isinstance(value, str) or not value.startswith("/"):
+            continue
+        if not Path(value).exists():
+            raise UserError(f"`{step.name}` needs `{value}`, which is not on this machine; export where it is.")
+        if Path(value).is_dir():
+            copies[name] = f"{FOLDERS}/{place}-{name}"
+    return copies
 
 
 def _write_files(folder: Path, deployment: Deployment, *, sources: Mapping[str, _Source]) -> None:
@@ -295,7 +299,7 @@ def _move_into_place(partial: Path, folder: Path) -> None:
     folder.rename(earlier)
     try:
         partial.rename(folder)
-    except OSError:
+    except BaseException:  # Ctrl-C, too
         earlier.rename(folder)
         raise
     shutil.rmtree(earlier, ignore_errors=True)

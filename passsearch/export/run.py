@@ -1,17 +1,20 @@
 """Export of a finished run. No compiler is needed: the run has recorded everything."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from passsearch.catalog import check_factories, load
-from passsearch.core import BuildOptions, Case, Pipeline
+from passsearch.core import NOTICE_LOG, BuildOptions, Case, Pipeline
 from passsearch.dialects import dialect
 from passsearch.errors import UserError
-from passsearch.evaluate import check_saved_network
+from passsearch.evaluate import check_saved_network, dialect_digest
 from passsearch.export.deployment import write_deployment
 from passsearch.export.record import Deployment
-from passsearch.store import NETWORK, RESULT, read_ablation, read_deployment
+from passsearch.store import NETWORK, RESULT, read_ablation, read_deployment, read_settings
+
+_notices = logging.getLogger(NOTICE_LOG)
 
 
 def export_run(
@@ -45,6 +48,7 @@ def export_run(
     if minimal:
         form = _minimal_form(run)
         deployment, best = {**deployment, **form["deployment"]}, {**best, "pipeline": form["pipeline"]}
+    _tell_of_other_code(run, document["toolchain"]["dialect"])
     check_saved_network(run / NETWORK, target=str(document["target"]), trust=trust)
     toolchain = document["toolchain"]
     pipeline = Pipeline.parse(best["pipeline"])
@@ -92,3 +96,14 @@ def _minimal_form(run: Path) -> Mapping[str, Any]:
             f"{run}"
         )
     return form
+
+
+def _tell_of_other_code(run: Path, dialect_name: str) -> None:
+    """Tell the user where this version lowers and builds by other code than the one that made the run."""
+    made_by = read_settings(run).get("dialect_code")
+    if made_by not in (None, dialect_digest(dialect_name)):
+        _notices.warning(
+            "the run %s was made by another version of passsearch; the script has the code of this one. It checks the "
+            "IR after each pass and the outputs, and what it builds may run at another speed",
+            run,
+        )

@@ -11,8 +11,10 @@ from passsearch.store.run_folder import (
     SCHEMA,
     STATES,
     RunFolder,
+    accident_in,
     read_deployment,
     read_result,
+    read_settings,
     write_json,
 )
 from passsearch.store.runs import DAY_S, StoredRun, delete_runs, run_folders, stored_runs
@@ -30,6 +32,7 @@ __all__ = [
     "Log",
     "RunFolder",
     "StoredRun",
+    "accident_in",
     "cache_entries",
     "delete_runs",
     "in_use",
@@ -40,6 +43,7 @@ __all__ = [
     "read_ablation",
     "read_deployment",
     "read_result",
+    "read_settings",
     "run_folders",
     "stored_runs",
     "write_json",

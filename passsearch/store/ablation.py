@@ -2,15 +2,15 @@
 
 import contextlib
 import logging
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import Timeout
 
 from passsearch.core import parse_json
 from passsearch.errors import UserError
+from passsearch.store.deletion import delete_leftovers, delete_locked
 from passsearch.store.result_schema import ABLATION_SCHEMA, schema_problem
 from passsearch.store.run_folder import RunFolder, read_result
 
@@ -37,6 +37,7 @@ def open_ablation(run: Path, settings: Mapping[str, Any]) -> RunFolder:
     if link := next((entry for entry in run.iterdir() if entry.is_symlink()), None):
         raise UserError(f"`{link}` is a link, and a run folder has none; copy the run without it.")
     folder = run / MEASURED
+    delete_leftovers(run)
     try:
         earlier = parse_json((folder / "run.json").read_text())
     except (OSError, ValueError):
@@ -44,8 +45,8 @@ def open_ablation(run: Path, settings: Mapping[str, Any]) -> RunFolder:
     if earlier is not None and earlier != settings:
         _log.info("%s was measured with other settings and begins anew", folder)
         # Not that of an ablation which runs now: `RunFolder` refuses it below.
-        with contextlib.suppress(Timeout), FileLock(str(folder / ".lock"), timeout=0):
-            shutil.rmtree(folder)
+        with contextlib.suppress(Timeout):
+            delete_locked(folder)
     return RunFolder(folder, settings)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from passsearch.core import NOTICE_LOG, folder_bytes
+from passsearch.store.deletion import delete_leftovers
 from passsearch.store.runs import delete_run, run_folders
 
 RECENT_S = 3600.0
@@ -78,6 +79,7 @@ def limit_cache(cache: Path, *, limit_bytes: float, recent_s: float = RECENT_S) 
     Returns:
         The removed entries.
     """
+    delete_leftovers(cache / "runs")
     entries = cache_entries(cache)
     excess, removed = sum(entry.bytes for entry in entries) - limit_bytes, list[CacheEntry]()
     for entry in entries:

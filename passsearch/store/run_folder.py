@@ -5,13 +5,14 @@ import json
 import logging
 import os
 import shutil
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
-from passsearch.core import parse_json, replace_durably
+from passsearch.core import MACHINE_FAULTS, parse_json, replace_durably
 from passsearch.errors import UserError
 from passsearch.store.locks import acquire
 from passsearch.store.log import Log
@@ -68,7 +69,8 @@ class RunFolder:
             acquire(self._lock)
         except Timeout:
             raise UserError(
-                f"The run `{path}` is in use by another process; wait for it or choose another folder (--out)."
+                f"The run `{path}` is in use by another process; wait for it or choose another folder (--out). If the "
+                f"machine of that process is gone, delete `{path / '.lock'}`."
             ) from None
         # If the settings or the log are refused, the lock must go: the caller gets no object to close.
         with contextlib.ExitStack() as undo:
@@ -137,7 +139,7 @@ class RunFolder:
             if key is not None:
                 self._discard(reason=f"{key} was `{earlier.get(key)}`")
         # Both files are what remains of a process that died before it wrote `run.json`.
-        elif any(entry.name not in (".lock", "run.json.partial") for entry in self.path.iterdir()):
+        elif any(not entry.name.startswith((".lock", "run.json.")) for entry in self.path.iterdir()):
             raise UserError(f"`{self.path}` is neither empty nor a run folder; choose another folder (--out).")
         # Written for a continued run too: its limits may have grown.
         write_json(file, settings)
@@ -192,8 +194,9 @@ def _read_settings(file: Path) -> dict[str, Any]:
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     """Write a JSON file completely or not at all."""
-    # A rename is atomic; a process that dies during the write leaves the earlier file whole.
-    partial = path.with_name(path.name + ".partial")
+    # A rename is atomic; a process that dies during the write leaves the earlier file whole. Two processes, perhaps on
+    # two machines, may write one report.
+    partial = path.with_name(f"{path.name}.{socket.gethostname()}-{os.getpid()}.partial")
     partial.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n")
     replace_durably(partial, path)
 
@@ -221,6 +224,27 @@ def read_result(run: Path) -> dict[str, Any]:
     if problem := schema_problem(result):
         raise UserError(f"`{file}`: {problem}; run the same `passsearch tune` again.")
     return result
+
+
+def read_settings(run: Path) -> dict[str, Any]:
+    """Return all that decided a run's result; empty if that cannot be read."""
+    try:
+        return _read_settings(run / "run.json")
+    except (OSError, UserError):
+        return {}
+
+
+def accident_in(result: Mapping[str, Any]) -> str:
+    """Return which accident of the machine left a result incomplete; empty if none did.
+
+    The same command measures again what such an accident spoiled.
+    """
+    failure = result["verdict"].get("failure")
+    if failure and failure["kind"] in MACHINE_FAULTS:
+        return f"an accident ended its confirmation: {failure['reason']}"
+    if number := result.get("failures", {}).get("infra"):
+        return f"accidents of the machine spoiled {number} of its candidates"
+    return "its winner could not be written" if result.get("deployment", {}) is None else ""
 
 
 def read_deployment(result: Mapping[str, Any], run: Path) -> dict[str, Any]:

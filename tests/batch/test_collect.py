@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from passsearch import cli
 from passsearch.batch import collect, cross_jobs, cross_rows, job_states, read_jobs, tune_jobs
+from passsearch.errors import EnvironmentFault
 from passsearch.report import batch_results_text, cross_text
 
 RESULTS = Path(__file__).parents[1] / "data" / "results"
@@ -133,6 +135,53 @@ def test_an_interrupted_run_is_no_result(file: Path) -> None:
     _edit(job.folder / "result.json", lambda result: result.update(interrupted=True))
     assert not job.is_finished and other.is_finished
     assert [row["finished"] for row in collect([job, other])] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("accident", "reason"),
+    [
+        ({"verdict": {"failure": {"kind": "infra", "reason": "disk full"}}}, "ended its confirmation: disk full"),
+        ({"failures": {"infra": 3, "crash": 1}}, "accidents of the machine spoiled 3 of its candidates"),
+        ({"deployment": None}, "its winner could not be written"),
+    ],
+)
+def test_a_run_that_an_accident_left_incomplete_is_not_finished(
+    file: Path, accident: dict[str, Any], reason: str
+) -> None:
+    [job, other, _] = tune_jobs(read_jobs(file))
+
+    def spoil(result: dict[str, Any]) -> None:
+        verdict = {**result["verdict"], **accident.get("verdict", {})}
+        result.update({**accident, "verdict": verdict})
+
+    _edit(job.folder / "result.json", spoil)
+    assert not job.is_finished and reason in job.unfinished_reason
+    assert other.is_finished and not other.unfinished_reason
+
+
+@pytest.mark.parametrize("name", ["net.onnx.data", "mine.py"])
+def test_new_weights_or_passes_beside_the_files_that_are_named_make_a_run_outdated(file: Path, name: str) -> None:
+    for other in ("net.onnx", "mine.yaml"):
+        (file.parent / other).touch()
+    text = file.read_text().replace("[zoo:resnet_tiny]", "[net.onnx]")
+    file.write_text(text.replace("trials: 8", "trials: 8, catalogs: [mine.yaml]"))
+    [job, *_] = tune_jobs(read_jobs(file))
+    job.folder.mkdir(parents=True)
+    shutil.copyfile(RESULTS / "resnet_tiny-relay.json", job.folder / "result.json")
+    assert job.is_finished
+    later = time.time() + 100
+    (file.parent / name).touch()
+    os.utime(file.parent / name, (later, later))
+    assert job.unfinished_reason == "finished before its network or its passes changed"
+
+
+def test_a_comparison_that_an_accident_spoiled_is_made_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"name": "winner", "failure": {"kind": "infra", "reason": "disk full"}}]
+    monkeypatch.setattr("passsearch.batch.cross.compare", lambda *_, **__: {"rows": rows})
+    [comparison, _] = cross_jobs(tune_jobs(read_jobs(file)))
+    with pytest.raises(EnvironmentFault, match="kept `winner` from being built: disk full"):
+        comparison.run(lambda *_: None)
+    assert not comparison.is_finished
 
 
 def test_each_device_compares_the_winners_of_all(file: Path) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from passsearch.api import Progress
 from passsearch.batch import RESUBMIT, SUBMIT, BatchJob, Device, JobState, Queue, QueueState, job_states, submit, wait
 from passsearch.batch.job import Reporter
+from passsearch.batch.records import JobRecords, Report
 from passsearch.errors import EnvironmentFault
 
 
@@ -132,6 +134,32 @@ def test_a_job_that_a_signal_ended_goes_on_where_it_stopped(tmp_path: Path, queu
     assert _submit(jobs, queue) == ["good"]
     queue.work()
     assert job.is_finished and job.facts == ["fact0", "fact1", "fact2"]
+
+
+def test_a_job_that_the_machine_ended_is_submitted_again(tmp_path: Path, queue: InProcess) -> None:
+    [job, _] = jobs = _jobs(tmp_path)
+    _submit(jobs, queue)
+    reporter = Reporter(job.records)
+    for fault in (OSError("disk full"), EnvironmentFault("no answer")):
+        with pytest.raises(type(fault)), mock.patch.object(Countdown, "run", side_effect=fault):
+            reporter.watch(job)
+    queue.jobs.clear()
+    assert _states([job], queue) == [("interrupted", "no answer")]
+    assert _submit([job], queue) == ["good"]
+
+
+def test_a_report_that_cannot_be_written_ends_no_job(tmp_path: Path) -> None:
+    [job, _] = _jobs(tmp_path)
+    write = JobRecords.write_report
+
+    def refuse(records: JobRecords, report: Report) -> None:
+        if report.progress:
+            raise OSError("stale file handle")
+        write(records, report)
+
+    with mock.patch.object(JobRecords, "write_report", refuse):
+        Reporter(job.records).watch(job)
+    assert job.is_finished and job.records.report is not None and job.records.report.state == "finished"
 
 
 def test_a_job_of_another_machine_has_ended_when_its_report_says_so(tmp_path: Path, queue: InProcess) -> None:

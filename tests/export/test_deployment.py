@@ -349,6 +349,14 @@ def test_a_tuning_database_travels_with_the_folder(tmp_path: Path, deployment: D
     assert not (moved / "folders").exists(), "a later export replaces it"
 
 
+def test_a_folder_that_a_pass_needs_must_be_here(tmp_path: Path, deployment: Deployment) -> None:
+    tuned = PassSpec.of("FuseOps", fuse_opt_level=2, work_dir=str(tmp_path / "gone"))
+    steps = (*PIPELINE.passes[:3], tuned)
+    with pytest.raises(UserError, match=r"`FuseOps` needs `.*gone`, which is not on this machine"):
+        write_deployment(tmp_path / "deploy", replace(deployment, pipeline=Pipeline(steps)))
+    assert not (tmp_path / "deploy").exists()
+
+
 def deploy_by_worker(python: Path, home: Path) -> Deployment:
     """Return a deployment of the tiny network, which a worker has transformed, built and run."""
     (home / "tiny.onnx").write_bytes(zoo.build("resnet_tiny").SerializeToString())

@@ -1,5 +1,6 @@
 """A run whose result was edited is refused in a line before anything is written."""
 
+import contextlib
 import copy
 import json
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from passsearch.errors import UserError
+from passsearch.evaluate import dialect_digest
 from passsearch.export import export_run
 from passsearch.store import NETWORK
 
@@ -18,6 +20,16 @@ EDITS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "another pass": (lambda result: result["best"].update(pipeline=UNKNOWN), "no `module:function` for pass `Unknown`"),
     "fewer states": (lambda result: result["deployment"]["states"].pop(), "one state after each pass"),
 }
+
+
+def test_a_run_of_other_code_is_exported_with_a_notice(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / NETWORK).write_text("{}")
+    for made_by, notices in ((dialect_digest("relax"), 0), ("0123", 1)):
+        (tmp_path / "run.json").write_text(json.dumps({"dialect_code": made_by}))
+        caplog.clear()
+        with contextlib.suppress(UserError):  # the network file is none
+            export_run(RESULT, tmp_path, to=tmp_path / "deployment")
+        assert sum("another version of passsearch" in message for message in caplog.messages) == notices
 
 
 @pytest.mark.parametrize("name", EDITS)

@@ -61,6 +61,21 @@ def test_a_run_that_cannot_be_deleted_stays_and_does_not_keep_the_others(runs: P
     assert (runs / "new").exists()
 
 
+def test_a_deletion_that_is_cut_off_leaves_no_half_of_a_run(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(folder: Path) -> None:
+        (folder / "run.json").unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            delete_runs(runs, older_than_s=50.0)
+    make_run(runs / "old")  # the same command begins anew
+    assert [run.folder.name for run in stored_runs(runs)] == ["old", "new"]
+    assert delete_runs(runs, older_than_s=50.0) == []
+    assert {folder.name for folder in runs.iterdir()} == {"old", "new", "thesis"}
+
+
 def test_the_commands_list_and_delete(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["runs", "list", str(runs)]) == app.DONE
     listed = capsys.readouterr().out
