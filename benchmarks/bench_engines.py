@@ -91,7 +91,7 @@ def _cells(network: str, row: Mapping[str, Any]) -> tuple[str, ...]:
         _interval(ratio["ratio"], ratio["interval"]) if ratio else "–",
         f"{row['batch'] * rate['median']:.1f}" if rate else "–",
         f"{row['compile_s']:.1f}",
-        f"{row['memory_bytes'] / 1e6:.0f}",
+        "–" if row["memory_bytes"] is None else f"{row['memory_bytes'] / 1e6:.0f}",
     )
 
 

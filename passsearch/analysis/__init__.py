@@ -2,6 +2,13 @@
 
 from passsearch.analysis.blocks import parts_of_calls
 from passsearch.analysis.classes import ClassRule, classify
-from passsearch.analysis.fingerprint import compute_fingerprint, feature_names
+from passsearch.analysis.fingerprint import check_feature_names, compute_fingerprint, feature_names
 
-__all__ = ["ClassRule", "classify", "compute_fingerprint", "feature_names", "parts_of_calls"]
+__all__ = [
+    "ClassRule",
+    "check_feature_names",
+    "classify",
+    "compute_fingerprint",
+    "feature_names",
+    "parts_of_calls",
+]

@@ -212,8 +212,8 @@ def _parse_count(data: Mapping[str, Json]) -> Count:
     maximum = data.get("max")
     return Count(
         feature=_text(data["feature"]),
-        minimum=int(_number(data.get("min", 1))),
-        maximum=None if maximum is None else int(_number(maximum)),
+        minimum=_whole_number(data.get("min", 1)),
+        maximum=None if maximum is None else _whole_number(maximum),
         evidence=_template(data.get("evidence", Count.evidence), _COUNT_FIELDS),
     )
 
@@ -247,6 +247,12 @@ def _text(value: Json) -> str:
 def _number(value: Json) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"got `{value}`, a number is needed")
+    return value
+
+
+def _whole_number(value: Json) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"got `{value}`, a whole number is needed")
     return value
 
 

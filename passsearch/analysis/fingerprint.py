@@ -1,6 +1,6 @@
 """The fingerprint of a network: all features of its graph."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from passsearch.analysis import (
@@ -17,7 +17,8 @@ from passsearch.analysis import (
     tables,
 )
 from passsearch.analysis.graph import Dataflow, dataflow
-from passsearch.core import Feature, Fingerprint, ModuleSummary
+from passsearch.core import Feature, Fingerprint, ModuleSummary, suggest_name
+from passsearch.errors import UserError
 
 _FAMILIES: tuple[Callable[[Dataflow], Mapping[str, Feature]], ...] = (
     convolution.find_features,
@@ -35,10 +36,7 @@ _FAMILIES: tuple[Callable[[Dataflow], Mapping[str, Feature]], ...] = (
 
 
 def compute_fingerprint(summary: ModuleSummary) -> Fingerprint:
-    """Return the features of a network.
-
-    Absent features have count 0, so that a class rule with a mistyped feature name can be detected.
-    """
+    """Return the features of a network, absent ones with count 0."""
     flow = dataflow(summary)
     features: dict[str, Feature] = {}
     for find_features in _FAMILIES:
@@ -51,3 +49,20 @@ def feature_names() -> frozenset[str]:
     """Return the names of all features."""
     # Every family returns all its names for every graph, so the empty graph has them all.
     return frozenset(compute_fingerprint(ModuleSummary((), ())).features)
+
+
+def check_feature_names(names: Iterable[str], *, place: str) -> None:
+    """Refuse a name that no feature has: it would count as a feature that no network has.
+
+    Args:
+        names: The names.
+        place: The place in a catalog that has them, for the message.
+
+    Raises:
+        UserError: A name is unknown; the message suggests one or lists all.
+    """
+    features = feature_names()
+    for name in names:
+        if name not in features:
+            hint = suggest_name(name, features) or f"features are: {', '.join(sorted(features))}."
+            raise UserError(f"{place}: unknown feature `{name}`; {hint}")

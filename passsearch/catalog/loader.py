@@ -1,11 +1,10 @@
-"""Read a dialect's catalog and the user's own files; the only module that parses YAML."""
+"""Read a dialect's catalog and the user's own files."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TypeVar, cast
-
-import yaml
+from typing import TypeVar
 
 from passsearch.catalog.binding import accepts, bind_pipeline
 from passsearch.catalog.fields import FACTORY, VERSIONS, Fields, read_rows
@@ -22,12 +21,21 @@ from passsearch.catalog.schema import (
     Need,
     Parameter,
 )
-from passsearch.core import BuildOptions, Json, Pipeline
+from passsearch.catalog.yaml_files import parse_yaml, read_yaml
+from passsearch.core import UNKNOWN_CLASS, BuildOptions, Json, Pipeline
 from passsearch.errors import UserError
 
-# libyaml parses the catalog several times as fast as pure Python, but not every PyYAML build has it.
-_Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-Declaration = TypeVar("Declaration", CatalogEntry, NamedSequence)
+
+@dataclass(frozen=True)
+class _Rule:
+    """A class rule as its file holds it."""
+
+    name: str
+    values: Mapping[str, Json]
+    origin: str
+
+
+Declaration = TypeVar("Declaration", CatalogEntry, NamedSequence, _Rule)
 
 _SECTIONS = ("passes", "sequences", "classes")
 _ENTRY_FIELDS = (
@@ -54,6 +62,7 @@ _ENTRY_FIELDS = (
     "tvm",
     "source",
 )
+_RULE_FIELDS = ("name", "title", "when")
 _PARAMETER_FIELDS = (
     "type",
     "default",
@@ -75,7 +84,7 @@ def load(dialect: str, *extra_files: Path | str) -> Catalog:
     """
     passes: dict[str, CatalogEntry] = {}
     sequences: dict[str, NamedSequence] = {}
-    rules: list[Mapping[str, Json]] = []
+    rules: dict[str, _Rule] = {}
     own = ((str(path), read_yaml(Path(path), what="catalog file")) for path in extra_files)
     documents = [*_shipped_documents(dialect), *own]
     for origin, document in documents:
@@ -84,24 +93,22 @@ def load(dialect: str, *extra_files: Path | str) -> Catalog:
             _add(passes, entry)
         for sequence in named:
             _add(sequences, sequence)
-        rules += own_rules
-    catalog = Catalog(dialect, passes, sequences, tuple(rules))
+        for rule in own_rules:
+            _add(rules, rule)
+    catalog = Catalog(dialect, passes, sequences, tuple(rule.values for rule in rules.values()))
     # References are checked last, because a pass may refer to a pass or class of a later file.
     _check_references(catalog)
     return catalog
 
 
-def _read_document(
-    origin: str, document: Json
-) -> tuple[list[CatalogEntry], list[NamedSequence], list[Mapping[str, Json]]]:
+def _read_document(origin: str, document: Json) -> tuple[list[CatalogEntry], list[NamedSequence], list[_Rule]]:
     """Return the passes, sequences and class rules of one file."""
     try:
         sections = _sections(origin, document)
         return (
             read_rows(sections["passes"], origin=origin, what="pass", read=_entry),
             read_rows(sections["sequences"], origin=origin, what="sequence", read=_sequence),
-            # The analysis parses rules when they are used. This room may not import it.
-            read_rows(sections["classes"], origin=origin, what="class", read=lambda fields: fields.values),
+            read_rows(sections["classes"], origin=origin, what="class", read=_rule),
         )
     except RecursionError:
         raise UserError(f"`{origin}` is nested too deeply; write its values flat.") from None
@@ -118,35 +125,7 @@ def _shipped_documents(dialect: str) -> Iterator[tuple[str, Json]]:
     for file in sorted(folder.iterdir(), key=lambda item: item.name):
         if file.name.endswith(".yaml"):
             origin = f"{dialect}/{file.name}"
-            yield origin, _parse(file.read_text(encoding="utf-8"), origin)
-
-
-def read_yaml(path: Path, *, what: str) -> Json:
-    """Return the content of a YAML file of the user's.
-
-    Args:
-        path: The file.
-        what: Name of this kind of file, for error messages.
-
-    Raises:
-        UserError: The file cannot be read, or it is not YAML.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise UserError(f"Cannot read the {what} `{path}`: {reason}. Check the path.") from None
-    return _parse(text, str(path))
-
-
-def _parse(text: str, origin: str) -> Json:
-    try:
-        return cast(Json, yaml.load(text, Loader=_Loader))  # noqa: S506, both loaders are the safe one
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "not YAML"
-        raise UserError(f"`{origin}` is not valid YAML{where}: {problem}.") from None
+            yield origin, parse_yaml(file.read_text(encoding="utf-8"), origin)
 
 
 def _sections(origin: str, document: Json) -> dict[str, Json]:
@@ -204,6 +183,16 @@ def _version_range(fields: Fields) -> str:
     return fields.matching("tvm", VERSIONS, allowed="a version range such as `>=0.8,<0.20`")
 
 
+def _rule(fields: Fields) -> _Rule:
+    """Read the name of a class rule. The analysis, which this room may not import, parses its condition later."""
+    fields.allow_only(_RULE_FIELDS)
+    name = fields.text("name")
+    # A pass of `all` serves every class, and in a network that is `unknown` no class speaks against a pass.
+    if name in (EVERY_CLASS, UNKNOWN_CLASS):
+        raise fields.fault("name", name, allowed=f"any name but `{EVERY_CLASS}` and `{UNKNOWN_CLASS}`")
+    return _Rule(name, fields.values, fields.origin)
+
+
 def _check_entry(entry: CatalogEntry, fields: Fields) -> None:
     if entry.role != "candidate" and not entry.reason:
         raise fields.fault("reason", "nothing", allowed=f"a text, because the role is `{entry.role}`")
@@ -212,11 +201,20 @@ def _check_entry(entry: CatalogEntry, fields: Fields) -> None:
         allowed = "0 where numerics is exact, more elsewhere"
         raise fields.fault("tolerance", entry.tolerance, allowed=allowed)
     for parameter in entry.parameters:
+        _check_per_kernel(parameter, entry, fields)
         # A search adds candidates by itself, so the catalog must hold a value for every required parameter.
         if entry.role == "candidate" and parameter.required and not parameter.alternatives:
             raise fields.fault(
                 f"parameters.{parameter.name}.alternatives", "nothing", allowed="values to try, as it has no default"
             )
+
+
+def _check_per_kernel(parameter: Parameter, entry: CatalogEntry, fields: Fields) -> None:
+    others = [other.name for other in entry.parameters if other is not parameter]
+    for name in parameter.per_kernel:
+        if name not in others:
+            field = f"parameters.{parameter.name}.per_kernel"
+            raise fields.fault(field, name, allowed="names of the pass's other parameters")
 
 
 def _parameter(owner: Fields, name: str) -> Parameter:
@@ -231,12 +229,24 @@ def _parameter(owner: Fields, name: str) -> Parameter:
         choices=fields.items("choices"),
         example=fields.values.get("example"),
         per_kernel=_values_by_name(fields, "per_kernel"),
-        regions=fields.text("regions", default=""),
+        regions=_regions(fields),
         region_values=fields.items("region_values"),
         meaning=fields.text("meaning", default=""),
     )
     _check_parameter(parameter, fields)
     return parameter
+
+
+def _regions(fields: Fields) -> str:
+    values = fields.items("region_values")
+    if "regions" not in fields.values:
+        if values:
+            raise fields.fault("regions", "nothing", allowed="`module:function`, as there are `region_values`")
+        return ""
+    # The first value is that of regions that nobody decided on, so a search needs another one to try.
+    if len(values) < 2:
+        raise fields.fault("region_values", list(values), allowed="two values or more, the first for other regions")
+    return fields.matching("regions", FACTORY, allowed="`module:function`")
 
 
 def _values_by_name(owner: Fields, name: str) -> dict[str, tuple[Json, ...]]:
@@ -302,12 +312,13 @@ def _add(declarations: dict[str, Declaration], declaration: Declaration) -> None
 
 
 def _check_references(catalog: Catalog) -> None:
-    classes = [EVERY_CLASS, *(str(rule.get("name")) for rule in catalog.rules)]
+    classes = [EVERY_CLASS, *(str(rule["name"]) for rule in catalog.rules)]
     for entry in catalog.entries.values():
         fields = Fields({"classes": list(entry.classes)}, entry.origin, f"pass `{entry.name}`")
         fields.some_of("classes", classes)
         _check_names(fields, "needs", names=[need.name for need in entry.needs], catalog=catalog)
         _check_names(fields, "conflicts", names=entry.conflicts, catalog=catalog)
+        _check_names(fields, "before", names=entry.before, catalog=catalog)
     # Cycles are looked for after all names are valid, as the walk looks every name up.
     for entry in catalog.entries.values():
         _check_acyclic(entry, Fields({}, entry.origin, f"pass `{entry.name}`"), catalog=catalog)

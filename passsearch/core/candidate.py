@@ -23,6 +23,13 @@ class BuildOptions:
     disabled: tuple[str, ...] = ()
     config: tuple[tuple[str, bool | int | str], ...] = ()
 
+    @property
+    def key(self) -> str:
+        """The options as one word, as keys of the log name them."""
+        parts = [f"O{self.opt_level}", *(f"+{name}" for name in self.required)]
+        parts += [f"-{name}" for name in self.disabled] + [f"{name}={value}" for name, value in self.config]
+        return ",".join(parts)
+
     def to_json(self) -> dict[str, Json]:
         """Return the options as pipeline files and worker requests store them."""
         return {

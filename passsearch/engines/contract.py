@@ -64,9 +64,10 @@ class Engine(Protocol):
         """
 
     def kernels(self, runs: int) -> Sequence[tuple[str, float]]:
-        """Return the names and seconds of the kernels of one inference, the fastest of so many runs of each.
+        """Return the names and seconds of the kernel calls of one inference, a row for each call.
 
-        A name may occur several times.
+        The seconds are the fastest of so many runs. Where a profiler only adds up all calls of a name, they are the
+        mean of these calls over the runs; the adapter says so.
 
         Raises:
             NotImplementedError: The engine has no profiler.

@@ -51,7 +51,8 @@ class EngineRecord:
         spec: The engine.
         opened: Answers to ``open``, by process.
         first_s: Seconds of the first inference, by process.
-        memory_bytes: Largest memory that loading and the first inference add, by process.
+        memory_bytes: Largest memory that loading and the first inference add, by process; empty where the system does
+            not say.
         deviations: Deviation of the outputs, by process; every process has other inputs.
         visits: Seconds of every inference, by process and round.
         rates: Inferences per second by the number that run at the same time, by process and round.
@@ -64,6 +65,8 @@ class EngineRecord:
         kernels: Name and seconds of each kernel of one inference, by the engine's own profiler.
         no_kernels: Reason why there are none; empty if none were asked for.
         idle_share: Largest share of a core that the process used between its visits; 0 if its threads sleep then.
+        not_revived: Reason why the network did not load again after its process had ended, so that the process has
+            fewer rounds; empty if that never happened.
         failure: Reason why the engine has no result; empty if it has one.
     """
 
@@ -82,6 +85,7 @@ class EngineRecord:
     kernels: list[tuple[str, float]] = field(default_factory=list)
     no_kernels: str = ""
     idle_share: float = 0.0
+    not_revived: str = ""
     failure: str = ""
 
     @property

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -22,7 +22,7 @@ def engine_row(record: EngineRecord, *, plan: EnginePlan) -> dict[str, Any]:
         return {**common, "failure": record.failure}
     open_s = [answer["open_s"] for answer in record.opened]
     medians, fastest = by_process(record)
-    few = sum(len(visits) < plan.rounds for visits in record.visits)
+    notes = list(_notes(record, plan=plan))
     return {
         **common,
         # TVM is compiled ahead of time; the others compile while they load.
@@ -38,7 +38,7 @@ def engine_row(record: EngineRecord, *, plan: EnginePlan) -> dict[str, Any]:
         "together": {str(count): together(record, count, plan=plan) for count in plan.requests},
         "idle_share": record.idle_share,
         "inferences": sum(len(visit) for visits in record.visits for visit in visits),
-        **({"note": f"slow: one inference in {few} of {len(record.visits)} processes"} if few else {}),
+        **({"note": "; ".join(notes)} if notes else {}),
         "median_s": median(medians),
         "fastest_s": median(fastest),
         "process_median_s": medians,
@@ -46,6 +46,20 @@ def engine_row(record: EngineRecord, *, plan: EnginePlan) -> dict[str, Any]:
         "latency_s": latency(record),
         "visits": [[[round(value, 7) for value in visit] for visit in visits] for visits in record.visits],
     }
+
+
+def _notes(record: EngineRecord, *, plan: EnginePlan) -> Iterator[str]:
+    """Yield the reasons why a process has fewer inferences than the plan says, and why a value is missing."""
+    processes = len(record.visits)
+    few = [visits for visits in record.visits if len(visits) < plan.rounds]
+    slow = sum(min(value for visit in visits for value in visit) > plan.slow_s for visits in few)
+    if slow:
+        yield f"slow: one inference in {slow} of {processes} processes"
+    if record.not_revived and len(few) > slow:
+        reason = f"the network did not load again after a crash ({record.not_revived})"
+        yield f"fewer rounds in {len(few) - slow} of {processes} processes: {reason}"
+    if not record.memory_bytes:
+        yield "memory is unknown: the system does not show the largest memory of a process (VmHWM)"
 
 
 def by_process(record: EngineRecord) -> tuple[list[float], list[float]]:

@@ -61,7 +61,8 @@ class Visitor:
             record.failure = str(error)
             return
         record.first_s.append(answer["first_s"])
-        record.memory_bytes.append(answer["memory_bytes"])
+        if answer["memory_bytes"] is not None:
+            record.memory_bytes.append(answer["memory_bytes"])
         if expected is not None:
             self._judge(expected)
 
@@ -153,6 +154,7 @@ class Visitor:
             self._process.ask("outputs", folder=str(self.outputs))  # binds the inputs
         except EngineFailure as error:
             _log.info("%s does not load again: %s", self.record.spec.name, error)
+            self.record.not_revived = str(error)
             self._is_over = True
 
     def _timed(self, verb: str, **request: Any) -> tuple[dict[str, Any], Visit]:

@@ -7,7 +7,8 @@ Requests and answers:
 * ``open`` (``adapter``: a module, ``modules``: what to import first, ``model``, ``threads``, ``inputs``: an ``.npz``
   file, ``settings``): ``open_s``, ``threads``, ``versions``, ``settings``. Imports are not part of ``open_s``.
 * ``outputs`` (``folder``): runs one inference, writes ``0.npy``, ``1.npy``, …; ``first_s``, and
-  ``memory_bytes``: how much the largest memory of this process since ``open`` exceeds its memory before.
+  ``memory_bytes``: how much the largest memory of this process since ``open`` exceeds its memory before; null where
+  the system does not say.
 * ``visit`` (``longest_s``, ``most``, ``warm_up``): ``seconds`` of each inference; ``clock_s`` and ``cpu_s``: the
   monotonic clock, and the CPU time of this process, at begin and end.
 * ``together`` (``requests``, ``longest_s``): runs that many inferences at the same time, one after another, until the
@@ -34,13 +35,16 @@ from passsearch.core import usable_processors
 from passsearch.engines.contract import Engine, Inputs
 from passsearch.engines.lanes import Lanes
 
+STATUS = Path("/proc/self/status")
+"""What the kernel says of this process. Some containers leave out the largest memory, ``VmHWM``."""
+
 
 class Server:
     """The requests as methods."""
 
     engine: Engine
     inputs: Inputs
-    _memory_before_bytes = 0
+    _memory_before_bytes: int | None = None
 
     def __init__(self) -> None:
         self._lanes: dict[int, Lanes] = {}
@@ -68,7 +72,9 @@ class Server:
         first_s = time.perf_counter() - start
         for place, array in enumerate(arrays):
             np.save(Path(request["folder"]) / f"{place}.npy", np.asarray(array))
-        return {"first_s": first_s, "memory_bytes": max(0, _peak_memory_bytes() - self._memory_before_bytes)}
+        before, peak = self._memory_before_bytes, _peak_memory_bytes()
+        added = None if before is None or peak is None else max(0, peak - before)
+        return {"first_s": first_s, "memory_bytes": added}
 
     def visit(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Run inferences until the time is up, at least one."""
@@ -116,7 +122,7 @@ class Server:
         return {"correct": correct, "count": count}
 
 
-def _reset_peak_memory() -> int:
+def _reset_peak_memory() -> int | None:
     """Return the memory that this process occupies now, and let its peak begin there if the system can."""
     # The peak of an import may exceed that of the network. Some containers refuse the write; the peak is then larger.
     with suppress(OSError):
@@ -124,14 +130,14 @@ def _reset_peak_memory() -> int:
     return _status_bytes("VmRSS")
 
 
-def _peak_memory_bytes() -> int:
+def _peak_memory_bytes() -> int | None:
     # Not `ru_maxrss` of `getrusage`: it begins with the peak of the parent that started this process.
     return _status_bytes("VmHWM")
 
 
-def _status_bytes(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), 0)
+def _status_bytes(name: str) -> int | None:
+    lines = STATUS.read_text().splitlines()
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), None)
 
 
 def _cpu_s() -> float:

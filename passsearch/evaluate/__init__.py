@@ -5,7 +5,7 @@ holds implementations that need no compiler.
 """
 
 from passsearch.evaluate.apply import Applier
-from passsearch.evaluate.build import Builder, options_key
+from passsearch.evaluate.build import Builder
 from passsearch.evaluate.catalog_check import CheckedEntry, check_entries
 from passsearch.evaluate.closure import FAILED, UNTRIED, Closure
 from passsearch.evaluate.code_digest import dialect_digest
@@ -95,7 +95,6 @@ __all__ = [
     "is_sealed",
     "keep_summary",
     "open_session",
-    "options_key",
     "recall_summary",
     "recorded_edges",
     "seal",

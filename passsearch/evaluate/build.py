@@ -128,7 +128,7 @@ class Builder:
         """Return the key and the folder of a build."""
         # The key has no limit in it: the deviation is a fact of the build, and two candidates with the same IR may have
         # different limits.
-        key = f"{state}|{options_key(options)}"
+        key = f"{state}|{options.key}"
         # A log of another user may name any state.
         return key, self._folder / safe_file_name(key.replace("|", "-").replace("+", "x"))
 
@@ -284,7 +284,7 @@ class Builder:
         Only the reference has ``passes``. The state that they lead to is none of the search.
         """
         self._disk.require_room()
-        _log.info("building state %s with %s", state, options_key(options))
+        _log.info("building state %s with %s", state, options.key)
         # An interrupted build leaves a `.partial` folder, which no later start takes for an artifact.
         unfinished = folder.with_name(folder.name + ".partial")
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -382,10 +382,3 @@ class Builder:
             return agreement
         self._admitted.add(binary)
         return None
-
-
-def options_key(options: BuildOptions) -> str:
-    """Return build options as one word, as keys of the log name them."""
-    parts = [f"O{options.opt_level}", *(f"+{name}" for name in options.required)]
-    parts += [f"-{name}" for name in options.disabled] + [f"{key}={value}" for key, value in options.config]
-    return ",".join(parts)

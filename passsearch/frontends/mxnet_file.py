@@ -4,7 +4,6 @@ import ast
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +16,28 @@ ENDING = "-symbol.json"
 NAMES_BYTES = 1 << 22
 """Size of the end of a parameter file that is searched for names; MXNet writes them after all arrays."""
 
-# The type numbers of mshadow, as a symbol's `__dtype__` holds them; -1 means open.
-DTYPES = {0: "float32", 1: "float64", 2: "float16", 3: "uint8", 4: "int32", 5: "int8", 6: "int64", 7: "bool"}
+OPEN = "-1"
+"""Type number of a variable whose type is open; MXNet's default is float32."""
+
+# The type numbers of mshadow, as a symbol's `__dtype__` holds them.
+DTYPES = {OPEN: "float32", "0": "float32", "1": "float64", "2": "float16", "3": "uint8", "4": "int32", "5": "int8"}
+DTYPES |= {"6": "int64", "7": "bool"}
 
 
 def from_path(path: Path, request: ModelRequest, *, name: str | None = None) -> ModelFile:
     """Return a symbol file with its parameter file: the one with the highest epoch number, else ``NAME.params``.
 
     Raises:
-        UserError: The file holds no symbol, its parameters are missing, or an input is unknown or stays open.
+        UserError: The file holds no symbol, its parameters are missing, or an input is unknown, stays open or has a
+            type that is not known here.
     """
     params = parameters_beside(path)
-    declarations = [_with_dtype_of_user(entry, request) for entry in _declared_inputs(path, params)]
     # The label of a loss layer is an argument of the symbol too, but inference does not read it.
-    inputs = [entry for entry in declarations if entry.name in request.inputs or not entry.name.endswith("label")]
+    inputs = [
+        _declared_input(name, attributes, request)
+        for name, attributes in _input_variables(path, params)
+        if name in request.inputs or not name.endswith("label")
+    ]
     for entry in inputs:
         if entry.shape is None and entry.name not in request.inputs:
             raise UserError(
@@ -65,8 +72,8 @@ def parameters_beside(path: Path) -> Path:
     return newest
 
 
-def _declared_inputs(path: Path, params: Path) -> list[DeclaredInput]:
-    """Return the symbol's variables that have no parameter; a symbol does not mark which variables are inputs."""
+def _input_variables(path: Path, params: Path) -> list[tuple[str, Mapping[str, str]]]:
+    """Return the symbol's variables that have no parameter, each with its attributes; a symbol does not mark inputs."""
     variables = dict(_variables(path))
     with params.open("rb") as file:
         file.seek(max(0, params.stat().st_size - NAMES_BYTES))
@@ -74,7 +81,7 @@ def _declared_inputs(path: Path, params: Path) -> list[DeclaredInput]:
     inputs = [name for name in variables if not _holds_parameter(names, name)]
     if len(inputs) == len(variables):
         raise UserError(f"`{params.name}` holds no parameter of `{path.name}`; export both again, together.")
-    return [_declared_input(name, variables[name]) for name in inputs]
+    return [(name, variables[name]) for name in inputs]
 
 
 def _variables(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -97,13 +104,16 @@ def _holds_parameter(names: bytes, name: str) -> bool:
     return any(struct.pack("<Q", len(key)) + key in names for key in keys)
 
 
-def _declared_input(name: str, attributes: Mapping[str, str]) -> DeclaredInput:
+def _declared_input(name: str, attributes: Mapping[str, str], request: ModelRequest) -> DeclaredInput:
     shape: Any = ast.literal_eval(attributes.get("__shape__", "None"))
     sizes = None if shape is None else tuple(size if size > 0 else None for size in shape)
-    return DeclaredInput(name, sizes, DTYPES.get(int(attributes.get("__dtype__", 0)), "float32"))
-
-
-def _with_dtype_of_user(declaration: DeclaredInput, request: ModelRequest) -> DeclaredInput:
     # The type of a variable is only a default in MXNet, so the user's type is no contradiction.
-    user_type = request.inputs.get(declaration.name)
-    return declaration if user_type is None else replace(declaration, dtype=user_type.dtype)
+    if user_type := request.inputs.get(name):
+        return DeclaredInput(name, sizes, user_type.dtype)
+    number = str(attributes.get("__dtype__", OPEN))
+    if number not in DTYPES:
+        raise UserError(
+            f"`{request.source}` has `{name}` in type number {number}; known are {', '.join(DTYPES)}. "
+            f"Give its type, for example: --input {name}:float32[1,3,224,224]"
+        )
+    return DeclaredInput(name, sizes, DTYPES[number])

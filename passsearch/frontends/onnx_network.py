@@ -47,7 +47,7 @@ def resolve_onnx(
         trust: True to run code that the network's file contains.
 
     Raises:
-        UserError: The network is in another format, or ``resolve`` refuses it.
+        UserError: The network is in another format, is over 2 GiB and leaves sizes open, or ``resolve`` refuses it.
     """
     from passsearch.frontends import onnx_file
 
@@ -67,6 +67,7 @@ def resolve_onnx(
 def _with_fixed_inputs(file: ModelFile, types: Mapping[str, TensorType], *, folder: Path) -> Path:
     """Write a copy of an ONNX file whose inputs have these types."""
     import onnx
+    from google.protobuf.message import EncodeError
 
     _log.info("Writing a copy of `%s` with fixed shapes.", file.path)
     model = onnx.load(str(file.path))
@@ -80,6 +81,12 @@ def _with_fixed_inputs(file: ModelFile, types: Mapping[str, TensorType], *, fold
     shapes = "_".join("x".join(map(str, kind.shape)) for kind in types.values())
     # The name is cut, so the digest is of the types as well.
     digest = hashlib.sha256(f"{file.sha256} {sorted(map(str, types.items()))}".encode()).hexdigest()
-    # One file: protobuf's limit of 2 GiB holds for the original as well, unless its weights are in other files.
     name = cache_file_name(f"{file.name}-{shapes}"[:80], digest, suffix=".onnx")
-    return save_file(folder, name, write=lambda path: onnx.save(model, str(path)))
+    try:
+        return save_file(folder, name, write=lambda path: onnx.save(model, str(path)))
+    except (EncodeError, ValueError) as error:
+        # The copy holds all weights, and protobuf writes no file over 2 GiB. Those of the original are in other files.
+        raise UserError(
+            f"`{file.source}` leaves sizes open, and its copy with fixed ones is larger than an ONNX file can be "
+            "(2 GiB); export the network with fixed sizes."
+        ) from error

@@ -11,6 +11,7 @@ from passsearch.report.charts import (
     plotly_figure,
     space_chart,
 )
+from passsearch.report.comparison import comparison_html, comparison_text
 from passsearch.report.engines import engines_text
 from passsearch.report.exploration import certificate_check_text, space_text
 from passsearch.report.formatting import format_megabytes
@@ -19,7 +20,6 @@ from passsearch.report.fragments import (
     analysis_html,
     audit_html,
     catalog_entry_html,
-    comparison_html,
     engines_html,
     space_html,
 )
@@ -42,7 +42,7 @@ from passsearch.report.progress import ProgressBar, in_ipython
 from passsearch.report.run_record import RunRecord, read_record, read_run
 from passsearch.report.runs_table import runs_side_by_side_text
 from passsearch.report.state_graph import state_graph_svg
-from passsearch.report.text import candidate_text, comparison_text, result_text
+from passsearch.report.text import candidate_text, result_text
 from passsearch.report.verdict import verdict_text
 
 __all__ = [

@@ -97,6 +97,11 @@ def details(summary: str, *parts: str) -> str:
     return f"<details><summary>{html_text(summary)}</summary>{content}</details>" if content else ""
 
 
+def headline(text: str) -> str:
+    """Return the first line of a fragment."""
+    return f'<p class="headline">{html_text(text)}</p>'
+
+
 def note(text: str) -> str:
     """Return a remark."""
     return f'<p class="soft">{html_text(text)}</p>' if text else ""

@@ -16,7 +16,7 @@ from passsearch.report.formatting import (
     format_time,
     lookup,
 )
-from passsearch.report.table import paragraph, table, text_width
+from passsearch.report.table import paragraph_lines, table, text_width
 from passsearch.report.text import device_text
 
 NUMBER_TITLES = ("latency ms", "items/s", "throughput", "compile s", "load s", "MB", "deviation", "threads")
@@ -30,7 +30,7 @@ def engines_text(document: Mapping[str, Any], *, width: int | None = None) -> st
         width: Largest number of characters in a line; the terminal's width by default.
     """
     width = width or text_width()
-    parts = [_lines(setup_rows(document), width)]
+    parts = [paragraph_lines(setup_rows(document), width=width)]
     for batch in document["batches"]:
         rows = [row for row in document["rows"] if row["batch"] == batch]
         parts.append(f"batch {batch}\n{_batch_table(rows, width)}")
@@ -39,15 +39,11 @@ def engines_text(document: Mapping[str, Any], *, width: int | None = None) -> st
             parts.append(table(titles, cells, width=width, right=titles[1:]))
         if kernels := kernel_cells(rows):
             parts.append(table(KERNEL_TITLES, kernels, width=width, right=KERNEL_TITLES[1:3]))
-        parts.append(_lines(remark_rows(rows), width))
+        parts.append(paragraph_lines(remark_rows(rows), width=width))
     titles, frictions = friction_table(document)
     parts.append(table(titles, frictions, width=width, right=titles[1:]) if frictions else "")
-    parts.append(_lines(tail_rows(document), width))
+    parts.append(paragraph_lines(tail_rows(document), width=width))
     return "\n\n".join(part for part in parts if part)
-
-
-def _lines(pairs: Iterator[tuple[str, str]], width: int) -> str:
-    return "\n".join(paragraph(title, text, width=width) for title, text in pairs)
 
 
 def setup_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

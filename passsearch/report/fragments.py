@@ -1,11 +1,10 @@
-"""Analyses, comparisons, audits, spaces and catalog entries as HTML for notebooks, in the style of results."""
+"""Analyses, ablations, audits, spaces and catalog entries as HTML for notebooks, in the style of results."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from passsearch.report.ablation_text import STEP_TITLES, ablation_lines, step_cells
-from passsearch.report.charts import chart_svg, ratio_chart
-from passsearch.report.elements import definitions, details, fragment, html_table, paragraphs
+from passsearch.report.elements import definitions, details, fragment, headline, html_table
 from passsearch.report.engines import (
     KERNEL_TITLES,
     NUMBER_TITLES,
@@ -18,36 +17,14 @@ from passsearch.report.engines import (
     tail_rows,
 )
 from passsearch.report.exploration import closure_lines, pass_rows, summary_lines
-from passsearch.report.formatting import format_percent, format_ratio, format_time, html_text
+from passsearch.report.formatting import format_ratio, format_time, html_text
 from passsearch.report.listings import PARAMETER_TITLES, cell_text, feature_row, need_text, parameter_row
-from passsearch.report.rows import baseline_name, column_titles, comparison_rows, label
-from passsearch.report.text import failure_text, setup_lines
-
-
-def comparison_html(document: Mapping[str, Any]) -> str:
-    """Return a comparison: a row and an interval per pipeline, and the verdict on every pair."""
-    rows, floor = comparison_rows(document), document.get("noise_floor")
-    failures = [row for row in document.get("rows") or [] if "failure" in row]
-    ratios = [(row.label, row.throughput_ratio) for row in rows]
-    pairs = [
-        (f"{pair['second']} / {pair['first']}", format_ratio(pair), str(pair["verdict"]))
-        for pair in document.get("pairs") or []
-    ]
-    title = f"{document['model']['name']}: noise floor {format_percent(floor)}"
-    return fragment(
-        _headline(title),
-        html_table(column_titles(document), [row.cells(document) for row in rows]),
-        chart_svg(ratio_chart("Comparison", f"throughput, {baseline_name(document)} = 1", ratios)),
-        html_table(("throughput of a pair", "ratio", "verdict"), pairs, is_text=True) if pairs else "",
-        paragraphs((label(row), f"failed: {failure_text(row['failure'])}") for row in failures),
-        details("Network and machine", definitions(setup_lines(document))),
-    )
 
 
 def ablation_html(document: Mapping[str, Any]) -> str:
     """Return an ablation: its conclusion, a row for each step, and the evidence."""
     return fragment(
-        _headline(document["headline"]),
+        headline(document["headline"]),
         html_table(STEP_TITLES, [step_cells(row) for row in document["rows"]]),
         definitions(ablation_lines(document)),
     )
@@ -62,7 +39,7 @@ def engines_html(document: Mapping[str, Any]) -> str:
         titles, further = further_table(document, rows)
         kernels = kernel_cells(rows)
         parts += [
-            _headline(f"batch {batch}"),
+            headline(f"batch {batch}"),
             html_table(("engine", *NUMBER_TITLES), cells) if cells else "",
             html_table(titles, further) if further else "",
             html_table(KERNEL_TITLES, kernels) if kernels else "",
@@ -86,7 +63,7 @@ def audit_html(document: Mapping[str, Any]) -> str:
     if document.get("measured_at"):
         lines.append(("date", format_time(document["measured_at"])))
     return fragment(
-        _headline(f"refused: {refused[0]}" if refused else "signed off"),
+        headline(f"refused: {refused[0]}" if refused else "signed off"),
         definitions(lines),
         html_table(("", "what", "result"), [tuple(map(str, row)) for row in checks], is_text=True),
     )
@@ -96,7 +73,7 @@ def space_html(document: Mapping[str, Any]) -> str:
     """Return an explored space: its size, and the effect of every pass."""
     closed = "closed" if document["closed"] else "not closed"
     return fragment(
-        _headline(f"{document['model']['name']}: {document['states']} states, {closed}"),
+        headline(f"{document['model']['name']}: {document['states']} states, {closed}"),
         definitions([*summary_lines(document), *closure_lines(document)]),
         html_table(("pass", "new states", "enables", "disables"), pass_rows(document), is_text=True),
     )
@@ -113,7 +90,7 @@ def analysis_html(document: Mapping[str, Any]) -> str:
     features = [feature_row(name, feature) for name, feature in (document.get("fingerprint") or {}).items()]
     names = ", ".join(name for name, _ in classes) or "none"
     return fragment(
-        _headline(f"{sum(operators.values())} operators, class {names}"),
+        headline(f"{sum(operators.values())} operators, class {names}"),
         definitions([("operators", ", ".join(f"{count} {kind}" for kind, count in operators.items())), *classes]),
         _decisions("candidate passes", document.get("passes") or [], is_open=True),
         _decisions("passes not in the search", document.get("dropped") or [], is_open=False),
@@ -127,7 +104,7 @@ def catalog_entry_html(entry: Mapping[str, Any]) -> str:
     needs = ", ".join(need_text(need) for need in entry.get("needs") or [])
     rows = [parameter_row(parameter) for parameter in entry.get("parameters") or []]
     return fragment(
-        _headline(str(entry["name"])),
+        headline(str(entry["name"])),
         f"<p>{html_text(str(entry['summary']))}</p>",
         html_table(PARAMETER_TITLES, rows, is_text=True) if rows else "",
         definitions([*((key, text) for key, text in lines if key != "summary"), ("needs", needs or "none")]),
@@ -138,7 +115,3 @@ def _decisions(title: str, decisions: Sequence[Mapping[str, Any]], *, is_open: b
     rows = [(str(decision["name"]), str(decision["reason"])) for decision in decisions]
     table = html_table(("pass", "reason"), rows, is_text=True)
     return table if is_open else details(f"{len(rows)} {title}", table)
-
-
-def _headline(text: str) -> str:
-    return f'<p class="headline">{html_text(text)}</p>'

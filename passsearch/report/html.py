@@ -7,8 +7,8 @@ from passsearch.report.elements import details, fragment, html_table, paragraphs
 from passsearch.report.formatting import format_pipeline, html_text, lookup
 from passsearch.report.headline import headline_text
 from passsearch.report.interval_plot import interval_plot
-from passsearch.report.rows import baseline_name, column_titles, front_rows, level_rows, result_rows
-from passsearch.report.text import FRONT_TITLE, LEVELS_TITLE, attribution_lines, evidence_lines, setup_lines
+from passsearch.report.rows import baseline_name, column_titles, front_rows, level_rows, levels_title, result_rows
+from passsearch.report.text import FRONT_TITLE, attribution_lines, evidence_lines, setup_lines
 from passsearch.report.verdict import verdict_text, warning_lines
 
 
@@ -38,7 +38,7 @@ def levels_html(document: Mapping[str, Any]) -> str:
     cells = [row.cells(document) for row in rows]
     # The noise floor is of the confirmation, and these ratios are of the search's own measurements.
     plot = interval_plot(rows, baseline=baseline_name(document), noise_floor=None)
-    return f"<p>{LEVELS_TITLE}:</p>{html_table(column_titles(document), cells)}\n{plot}"
+    return f"<p>{levels_title(document)}:</p>{html_table(column_titles(document), cells)}\n{plot}"
 
 
 def front_html(document: Mapping[str, Any]) -> str:

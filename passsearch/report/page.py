@@ -28,10 +28,10 @@ from passsearch.report.elements import definitions, details, html_table, note, p
 from passsearch.report.formatting import format_latency_ms, format_number, format_ratio, format_time, html_text, lookup
 from passsearch.report.headline import headline_text
 from passsearch.report.html import front_html
-from passsearch.report.rows import baseline_name, column_titles, label, level_rows, result_rows
+from passsearch.report.rows import baseline_name, column_titles, label, level_rows, levels_title, result_rows
 from passsearch.report.run_record import RunRecord
 from passsearch.report.runs_table import RUN_TITLES, run_cells
-from passsearch.report.text import LEVELS_TITLE, evidence_lines, failure_lines, setup_lines
+from passsearch.report.text import evidence_lines, failure_lines, setup_lines
 from passsearch.report.verdict import verdict_text, warning_lines
 from passsearch.report.winner import winner_section
 
@@ -81,7 +81,7 @@ def _measurements(document: Mapping[str, Any]) -> str:
         "Measurements",
         chart_html(ratios_chart(document)) if document.get("ratios") else "",
         html_table(titles, [row.cells(document) for row in result_rows(document)]),
-        f"<h3>{html_text(LEVELS_TITLE.capitalize())}</h3>{level_table}" if levels else "",
+        f"<h3>{html_text(levels_title(document).capitalize())}</h3>{level_table}" if levels else "",
         front_html(document),
         details("Evidence", definitions(evidence)),
     )

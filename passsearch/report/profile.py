@@ -7,7 +7,7 @@ from passsearch.errors import UserError
 from passsearch.report.charts import Chart, blocks_chart, chart_svg, has_roofline, roofline_chart
 from passsearch.report.elements import definitions, details, fragment, html_table
 from passsearch.report.formatting import MISSING, format_number, format_percent, format_time, html_text
-from passsearch.report.table import paragraph, table, text_width
+from passsearch.report.table import paragraph, paragraph_lines, table, text_width
 from passsearch.report.text import device_text
 
 MOST_KERNELS = 12
@@ -40,14 +40,14 @@ def profile_text(document: Mapping[str, Any], *, width: int | None = None) -> st
         width: Largest number of characters in a line; the terminal's width by default.
     """
     width = width or text_width()
-    parts = [_lines(setup_rows(document), width)]
+    parts = [paragraph_lines(setup_rows(document), width=width)]
     titles, rows = block_rows(document)
     if rows:
         parts.append(table(titles, rows, width=width, right=titles[1:]))
     for pipeline in document["pipelines"]:
         head = paragraph(name_text(pipeline), sum_text(pipeline), width=width)
         parts.append(f"{head}\n{table(KERNEL_TITLES, kernel_rows(pipeline), width=width, right=_RIGHT)}")
-    parts.append(_lines(tail_rows(document), width))
+    parts.append(paragraph_lines(tail_rows(document), width=width))
     return "\n\n".join(parts)
 
 
@@ -170,7 +170,3 @@ def _times_faster(first: float | None, last: float | None) -> str:
 
 def _ms(seconds: float | None) -> str:
     return MISSING if seconds is None else format_number(1e3 * seconds)
-
-
-def _lines(pairs: Iterator[tuple[str, str]], width: int) -> str:
-    return "\n".join(paragraph(title, text, width=width) for title, text in pairs)

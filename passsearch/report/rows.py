@@ -104,33 +104,53 @@ def baseline_name(document: Document) -> str:
 
 
 def result_rows(document: Document) -> list[Row]:
-    """Return the rows of baseline, best sequence and winner, from the measurement that confirmed the winner."""
+    """Return the rows of baseline, best sequence and winner, from the measurement that confirmed the winner.
+
+    Without a confirmation, baseline and winner are as the search measured them. The sequence has a row only if it was
+    timed beside the winner; it is the build of the search, so what a confirmation reads of fresh compiles stays empty.
+    """
     ratios, best = document.get("ratios"), document.get("best") or {}
     reference = document.get("baseline") or {}
     baseline = Row(_mark(baseline_name(document), reference), reference, RATIO_ONE, RATIO_ONE)
     winner = Row(_mark("best", best), best, lookup(ratios, "throughput"), lookup(ratios, "compile_time"))
-    return [baseline, *_sequence_rows(document), winner]
-
-
-def _sequence_rows(document: Document) -> list[Row]:
-    """Return the row of the best sequence of the catalog, unless the winner is this sequence."""
-    sequence = document.get("sequence")
-    if not sequence or sequence["is_best"]:
-        return []
-    reference = find_by_name(document.get("baselines") or [], baseline_name(document))
+    sequence = _sequence(document, is_confirmed=True)
+    if sequence is None:
+        return [baseline, winner]
     name = _mark(str(sequence["name"]), sequence)
-    return [Row(name, sequence, sequence["ratio"], _compile_ratio(reference, sequence))]
+    return [baseline, Row(name, _as_timed(sequence), sequence["ratio"], None), winner]
 
 
 def level_rows(document: Document) -> list[Row]:
-    """Return the rows of the compiler's other levels, which the search measured one by one."""
-    levels = document.get("baselines") or []
+    """Return the rows of what the search measured one by one: the compiler's other levels.
+
+    The best sequence is the first of them where it was not timed beside the winner.
+    """
+    levels, sequence = document.get("baselines") or [], _sequence(document, is_confirmed=False)
     reference = find_by_name(levels, baseline_name(document))
+    others = [level for level in levels if level is not reference]
     return [
-        Row(_mark(label(level), level), level, level.get("ratio"), _compile_ratio(reference, level))
-        for level in levels
-        if level is not reference
+        Row(_mark(label(row), row), row, row.get("ratio"), _compile_ratio(reference, row))
+        for row in ([] if sequence is None else [sequence]) + others
     ]
+
+
+def levels_title(document: Document) -> str:
+    """Return the title of the rows of ``level_rows``."""
+    sequence = "" if _sequence(document, is_confirmed=False) is None else "best sequence and "
+    return f"{sequence}other levels, from the search (one compile and one process each)"
+
+
+def _sequence(document: Document, *, is_confirmed: bool) -> Document | None:
+    """Return the best sequence of the catalog if its gain is confirmed, or is not; ``None`` if it is the winner."""
+    sequence: Document | None = document.get("sequence")
+    if not sequence or sequence["is_best"]:
+        return None
+    return sequence if bool(lookup(sequence, "gain", "interval")) == is_confirmed else None
+
+
+def _as_timed(sequence: Document) -> Document:
+    """Return what of a sequence was measured beside the winner: all but compile time and consumption."""
+    return {**sequence, **dict.fromkeys(("compile_s", "energy_j", "power_w", "temperature_c"))}
 
 
 def comparison_rows(document: Document) -> list[Row]:

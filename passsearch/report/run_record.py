@@ -9,7 +9,6 @@ from typing import Any
 
 from passsearch.core import BuildOptions, parse_json
 from passsearch.errors import PassSearchError, UserError
-from passsearch.evaluate import options_key
 from passsearch.store import Fact, Log, read_ablation, read_result
 
 _log = logging.getLogger(__name__)
@@ -92,7 +91,7 @@ def _state_and_build(key: str) -> tuple[str, str]:
 
 def _build_key(candidate: Mapping[str, Any]) -> str:
     try:
-        return options_key(BuildOptions.from_json(candidate.get("build") or {}))
+        return BuildOptions.from_json(candidate.get("build") or {}).key
     except (AssertionError, AttributeError, TypeError):  # of a file from somebody else
         return ""
 

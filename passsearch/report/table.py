@@ -1,7 +1,7 @@
 """Plain-text tables and paragraphs that fit a line width."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from io import StringIO
 from textwrap import fill
 from typing import Any
@@ -51,3 +51,8 @@ def paragraph(title: str, text: str, *, width: int) -> str:
     """
     whole = f"{title}: {text}" if title else text
     return fill(whole, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def paragraph_lines(lines: Iterable[tuple[str, str]], *, width: int) -> str:
+    """Return a paragraph for every title and text, one below the other."""
+    return "\n".join(paragraph(title, text, width=width) for title, text in lines)

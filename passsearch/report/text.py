@@ -1,6 +1,6 @@
-"""Results and comparisons as text for a terminal."""
+"""Results as text for a terminal."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from passsearch.core import CONSTANTS
@@ -21,16 +21,15 @@ from passsearch.report.rows import (
     Row,
     baseline_name,
     column_titles,
-    comparison_rows,
     find_by_name,
     front_rows,
-    label,
     level_rows,
+    levels_title,
     recalled_note,
     result_rows,
 )
 from passsearch.report.sequence import sequence_text
-from passsearch.report.table import paragraph, table, text_width
+from passsearch.report.table import paragraph, paragraph_lines, table, text_width
 from passsearch.report.verdict import verdict_text, warning_lines
 
 SOURCES = {
@@ -41,8 +40,6 @@ SOURCES = {
     "sampler": "the search's sampler {name}",
 }
 """Sentences on the source of a winner, by its kind."""
-
-LEVELS_TITLE = "other levels, from the search (one compile and one process each)"
 
 FRONT_TITLE = "Pareto front: no other candidate is better in every objective (the search's own measurements)"
 
@@ -59,12 +56,12 @@ def result_text(document: Mapping[str, Any], *, width: int | None = None) -> str
     outcome += [("verdict", verdict_text(document)), *warning_lines(document)]
     parts = [
         paragraph("", headline_text(document), width=width),
-        _paragraphs(setup_lines(document), width),
+        paragraph_lines(setup_lines(document), width=width),
         _table(document, result_rows(document), width=width),
         _levels(document, width),
-        _paragraphs(outcome, width),
+        paragraph_lines(outcome, width=width),
         _pareto_front(document, width),
-        _paragraphs(evidence_lines(document), width),
+        paragraph_lines(evidence_lines(document), width=width),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -73,42 +70,6 @@ def candidate_text(document: Mapping[str, Any]) -> str:
     """Return one measured candidate in one line: its pipeline, latency and compile time."""
     latency, compile_s = format_latency_ms(document), format_number(document.get("compile_s"))
     return f"{format_pipeline(document)}: {latency} ms an inference, compiled in {compile_s} s"
-
-
-def comparison_text(document: Mapping[str, Any], *, width: int | None = None) -> str:
-    """Return a comparison: one row per pipeline, with its measurement or the reason why it failed.
-
-    Args:
-        document: A comparison, as ``api.compare`` returns it.
-        width: Largest number of characters in a line; the terminal's width by default.
-    """
-    width = width or text_width()
-    cache = f", {document['cache']} caches" if document.get("cache") else ""
-    floor = format_percent(document.get("noise_floor"))
-    noise = f"{floor}; every ratio is of one compile per pipeline, mean over processes{cache}"
-    failures = [row for row in document.get("rows") or [] if "failure" in row]
-    tail = [
-        ("noise floor", noise),
-        *_row_estimators(document),
-        *((label(row), f"failed: {failure_text(row['failure'])}") for row in failures),
-    ]
-    parts = [
-        _paragraphs(setup_lines(document), width),
-        _table(document, comparison_rows(document), width=width),
-        _pairs(document, width),
-        _paragraphs(tail, width),
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _pairs(document: Mapping[str, Any], width: int) -> str:
-    """Return a table with the verdict on every pair of pipelines."""
-    rows = [
-        (f"{pair['second']} / {pair['first']}", format_ratio(pair), pair["verdict"])
-        for pair in document.get("pairs") or []
-    ]
-    title = "throughput, intervals corrected for the number of pairs"
-    return table((title, "ratio", "verdict"), rows, width=width, right=("ratio",)) if rows else ""
 
 
 def attribution_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -210,10 +171,6 @@ def failure_lines(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "reproducer", f"{', '.join(reproducer['passes'])} in {reproducer['folder']}: {reproducer['reason']}"
 
 
-def _paragraphs(lines: Iterable[tuple[str, str]], width: int) -> str:
-    return "\n".join(paragraph(title, text, width=width) for title, text in lines)
-
-
 def _table(document: Mapping[str, Any], rows: list[Row], *, width: int) -> str:
     titles = column_titles(document)
     return table(titles, [row.cells(document) for row in rows], width=width, right=titles[1:])
@@ -221,7 +178,7 @@ def _table(document: Mapping[str, Any], rows: list[Row], *, width: int) -> str:
 
 def _levels(document: Mapping[str, Any], width: int) -> str:
     rows = level_rows(document)
-    return f"{LEVELS_TITLE}:\n{_table(document, rows, width=width)}" if rows else ""
+    return f"{levels_title(document)}:\n{_table(document, rows, width=width)}" if rows else ""
 
 
 def _pareto_front(document: Mapping[str, Any], width: int) -> str:
@@ -229,7 +186,7 @@ def _pareto_front(document: Mapping[str, Any], width: int) -> str:
     if not rows:
         return ""
     pipelines = [(row.label, format_pipeline(row.measurement)) for row in rows]
-    return "\n".join([f"{FRONT_TITLE}:", _table(document, rows, width=width), _paragraphs(pipelines, width)])
+    return "\n".join([f"{FRONT_TITLE}:", _table(document, rows, width=width), paragraph_lines(pipelines, width=width)])
 
 
 def _text(document: Mapping[str, Any], key: str) -> str:
@@ -260,7 +217,7 @@ def _evidence(document: Mapping[str, Any]) -> str:
     count = f"{processes} new processes" if processes else "new processes"
     return (
         f"best and {baseline}: {compiles}, timed side by side in {count}{_sequence_evidence(document)}, intervals at "
-        f"{level}; other levels: ratios to {baseline} as the search measured it{_search_baseline(document)}"
+        f"{level}; other rows: ratios to {baseline} as the search measured it{_search_baseline(document)}"
     )
 
 
@@ -268,7 +225,8 @@ def _sequence_evidence(document: Mapping[str, Any]) -> str:
     """Return in how many processes the winner was timed beside the best sequence, or by itself."""
     number, sequence = lookup(document, "best", "latency_s", "processes"), document.get("sequence")
     if lookup(sequence, "gain", "interval"):
-        return f", best and {lookup(sequence, 'name')} in {format_count(number)}"
+        name = lookup(sequence, "name")
+        return f", best and {name} in {format_count(number)} ({name} as the search built it, so without compile time)"
     # Beside a slow baseline the winner has few runs, so it has processes of its own.
     return f", best in {format_count(number)}" if number != lookup(document, "verdict", "processes") else ""
 
@@ -281,20 +239,12 @@ def _search_baseline(document: Mapping[str, Any]) -> str:
 
 def _estimators(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield both estimates of the throughput ratio where they contradict each other."""
-    text = _contradiction(*(lookup(document, "ratios", name) for name in ("throughput", "throughput_of_medians")))
+    text = contradiction_text(*(lookup(document, "ratios", name) for name in ("throughput", "throughput_of_medians")))
     if text:
         yield "estimators", text
 
 
-def _row_estimators(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield both estimates of each row of a comparison for which they contradict each other."""
-    for row in comparison_rows(document):
-        text = _contradiction(row.throughput_ratio, row.measurement.get("ratio_of_medians"))
-        if text:
-            yield f"estimators of {row.label}", text
-
-
-def _contradiction(fastest: Mapping[str, Any] | None, ordinary: Mapping[str, Any] | None) -> str:
+def contradiction_text(fastest: Mapping[str, Any] | None, ordinary: Mapping[str, Any] | None) -> str:
     """Return two estimates of one ratio if their intervals have nothing in common, else an empty text."""
     ends = lookup(fastest, "interval"), lookup(ordinary, "interval")
     if all(ends) and (ends[0][0] > ends[1][1] or ends[1][0] > ends[0][1]):

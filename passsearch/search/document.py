@@ -94,7 +94,10 @@ def _source(best: Scored, outcome: SearchOutcome, *, baseline_names: Collection[
 def _sequence(
     sequence: BestSequence, best: Scored, session: Session, *, confirmation: Confirmation | Failure | None
 ) -> Document:
-    """Return the best sequence of the catalog, and what the winner gains over it."""
+    """Return the best sequence of the catalog, and what the winner gains over it.
+
+    A confirmation times the build of the search, so compile time and consumption stay those of the search.
+    """
     scored, is_best = sequence.scored, sequence.is_same_binary_as(best)
     place = {"of": sequence.measured, "is_best": is_best}
     if not isinstance(confirmation, Confirmation) or confirmation.over_sequence is None:
@@ -234,7 +237,8 @@ def _verdict(scoring: Scoring, best: Scored, *, confirmation: Confirmation | Fai
     if not isinstance(confirmation, Confirmation):
         unconfirmed_by = " (--confirm 0)" if scoring.options.repetitions < 1 else ""
         reason = confirmation.reason if confirmation else f"no fresh compile was made{unconfirmed_by}"
-        ending = {"improved": False, "noise_floor": None, "reason": reason}
+        failure = confirmation.to_json() if confirmation else None
+        ending = {"improved": False, "noise_floor": None, "reason": reason, "failure": failure}
         return {"objective": objective, "objectives": objectives, "level": LEVEL, **unconfirmed, **ending}
     ratio = confirmation.ratio(objective)
     noise = confirmation.floor(objective)

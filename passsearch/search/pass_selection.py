@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from passsearch.analysis import ClassRule, classify, compute_fingerprint
+from passsearch.analysis import ClassRule, check_feature_names, classify, compute_fingerprint
 from passsearch.catalog import Catalog, NamedSequence, Selection, bind_pipeline, insert_prerequisites, select_passes
 from passsearch.core import ArchitectureClass, Candidate, Fingerprint, ModuleSummary, PassSpec, Pipeline
 from passsearch.dialects import dialect
@@ -57,9 +57,14 @@ def analyze_network(
         session: Catalog and compiler.
         summary: The network's dataflow graph.
         requested_passes: Passes to select whatever the classes say.
+
+    Raises:
+        UserError: The catalog names a feature that does not exist, or has a class rule with a mistake.
     """
     features = compute_fingerprint(summary)
-    classes = classify(features, tuple(ClassRule.from_json(rule) for rule in session.catalog.rules))
+    rules = tuple(ClassRule.from_json(rule) for rule in session.catalog.rules)
+    _check_features(session.catalog, rules)
+    classes = classify(features, rules)
     names = [label.name for label in classes]
     version = session.toolchain.tvm_version
     kind = session.device_kind
@@ -75,6 +80,19 @@ def analyze_network(
     for decision in (*selection.candidates, *selection.others):
         _log.debug("%s: %s", decision.entry.name, decision.reason)
     return NetworkAnalysis(summary, features, classes, selection)
+
+
+def _check_features(catalog: Catalog, rules: Sequence[ClassRule]) -> None:
+    for rule in rules:
+        check_feature_names(sorted(rule.features()), place=f"Class rule `{rule.name}`")
+    for entry in catalog.entries.values():
+        place = f"`{entry.origin}`, pass `{entry.name}`"
+        check_feature_names(entry.features, place=f"{place}, field `features`")
+        for need in entry.needs:
+            check_feature_names(need.when, place=f"{place}, field `needs.when`")
+    for sequence in catalog.sequences.values():
+        place = f"`{sequence.origin}`, sequence `{sequence.name}`, field `features`"
+        check_feature_names(sequence.features, place=place)
 
 
 def explored_passes(

@@ -78,6 +78,8 @@ def test_no_rules_make_everything_unknown():
         ({"name": "X", "when": {"features": "dense"}}, "features"),
         ({"name": "X", "when": {"feature": "dense", "least": 2}}, "least"),
         ({"name": "X", "when": {"feature": "dense", "min": "two"}}, "number"),
+        ({"name": "X", "when": {"feature": "dense", "min": 0.5}}, "whole number"),
+        ({"name": "X", "when": {"feature": "dense", "max": 1.5}}, "whole number"),
         ({"name": "X", "when": {"ratio": ["dense"], "min": 1}}, "ratio"),
         ({"name": "X", "when": {"ratio": ["dense", "pool"]}}, "number"),
         ({"name": "X", "when": {"all": []}}, "list"),

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from passsearch.analysis import feature_names
-from passsearch.catalog import Catalog, insert_prerequisites, load
+from passsearch.catalog import Catalog, insert_prerequisites, load, read_yaml
 from passsearch.core import BuildOptions, Candidate, Pipeline
 from passsearch.errors import UserError
 
@@ -173,6 +173,7 @@ def test_a_users_pass_needs_a_new_name(tmp_path: Path) -> None:
         ("paper", ["XX"], "BL | RN | MN | SSD | BR | AD"),
         ("conflicts", "FuseOps", "a list of names"),
         ("needs", ["FuseOp"], "names of passes in the catalog"),
+        ("before", ["NoSuchPass"], "names of passes in the catalog"),
         ("classes", ["RM"], "all | RN | MN | SSD | BR"),
         ("repeat", 0, "a whole number from 1 to 9"),
         ("tvm", "0.8+", "a version range"),
@@ -199,6 +200,12 @@ def test_a_mistake_is_one_line_with_file_entry_field_value_and_choice(
         ({"type": "int", "default": "one"}, "default"),
         ({"type": "int"}, "alternatives"),
         ({"type": "str", "default": "a", "choices": ["b"]}, "default"),
+        ({"type": "mapping", "default": None, "per_kernel": {"rosw": [1, 2]}}, "per_kernel"),
+        ({"type": "mapping", "default": None, "per_kernel": {"depth": [1, 2]}}, "per_kernel"),
+        ({"type": "mapping", "default": None, "regions": "nonsense", "region_values": [0, 1]}, "regions"),
+        ({"type": "mapping", "default": None, "regions": "mine:regions"}, "region_values"),
+        ({"type": "mapping", "default": None, "regions": "mine:regions", "region_values": [0]}, "region_values"),
+        ({"type": "mapping", "default": None, "region_values": [0, 1]}, "regions"),
     ],
 )
 def test_mistakes_in_parameters_give_the_path_of_the_field(
@@ -226,6 +233,14 @@ def test_passes_may_not_need_each_other(tmp_path: Path) -> None:
         ("passes: [3]", "pass 1"),
         ("pases: []", "did you mean `passes`"),
         ("just text", "allowed: a mapping"),
+        ("passes: []\nsequences: []\npasses: []", "at line 3, column 1: `passes` stands in this mapping a second time"),
+        ("passes: [{name: Mine, needs: [FuseOps], needs: [FoldConstant]}]", "`needs` stands .* keep one of them"),
+        ("passes: [{parameters: {depth: {type: int}, depth: {type: int}}}]", "`depth` stands"),
+        ("classes: [{when: {feature: attention}}]", "class `1`, field `name`"),
+        ("classes: [{name: XN, titel: Mine, when: {feature: attention}}]", "did you mean `title`"),
+        ("classes: [{name: all, when: {feature: attention}}]", "class `all`, field `name`.*any name but `all`"),
+        ("classes: [{name: unknown, when: {feature: attention}}]", "class `unknown`, field `name`"),
+        ("classes: [{name: RN, when: {feature: attention}}]", "`RN` is already declared in `.*classes.yaml`"),
         ("sequences: [{name: s, summary: t, pipeline: 'FuseOps{'}]", "field `pipeline`"),
         ("sequences: [{name: s, summary: t, pipeline: FuzeOps}]", "did you mean `FuseOps`"),
         (
@@ -257,5 +272,13 @@ def test_a_users_pass_may_serve_a_users_class(tmp_path: Path) -> None:
 
 def test_class_rules_of_a_users_file_stay_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "rules.yaml"
-    path.write_text("classes: [{name: XN, anything: [1, 2]}]")
-    assert {"name": "XN", "anything": [1, 2]} in load(DIALECT, path).rules
+    path.write_text("classes: [{name: XN, when: [1, 2]}]")
+    assert {"name": "XN", "when": [1, 2]} in load(DIALECT, path).rules
+
+
+def test_a_mapping_may_replace_a_value_that_it_merges(tmp_path: Path) -> None:
+    path = tmp_path / "merged.yaml"
+    # `second` is merged into another mapping before it is read itself.
+    path.write_text("- [&first {a: 1}]\n- [[&second {<<: *first, a: 2}]]\n- {<<: *second, b: 3}\n")
+    document = read_yaml(path, what="file")
+    assert document[:2] == [[{"a": 1}], [[{"a": 2}]]]  # type: ignore[index]

@@ -79,6 +79,19 @@ def test_a_shape_in_the_symbol_is_used(tmp_path):
     assert resolve(symbol, folder=tmp_path).to_request()["inputs"] == {"data": [[2, 4], "float32"]}
 
 
+def test_a_type_that_is_open_is_float32_and_one_that_is_not_known_is_refused(tmp_path):
+    write_params(tmp_path / "net-0000.params", "arg:w")
+    symbol = write_symbol(tmp_path, variable("data", __shape__="(2, 4)", __dtype__="-1"), variable("w"))
+    assert resolve(symbol, folder=tmp_path).to_request()["inputs"] == {"data": [[2, 4], "float32"]}
+    label = variable("softmax_label", __dtype__="12")
+    symbol = write_symbol(tmp_path, variable("data", __shape__="(2, 4)", __dtype__="8"), variable("w"), label)
+    with pytest.raises(UserError, match=r"`data` in type number 8; known are -1, 0, .* --input data:") as refusal:
+        resolve(symbol, folder=tmp_path)
+    assert "\n" not in str(refusal.value)
+    own = {"data": TensorType((2, 4), "int16")}
+    assert dict(resolve(symbol, inputs=own, folder=tmp_path).inputs) == own
+
+
 def test_a_name_is_not_mistaken_for_a_longer_one(tmp_path):
     write_params(tmp_path / "net-0000.params", "arg:data_weight", "arg:my_data", values=b"\x00" * (1 << 23))
     symbol = write_symbol(tmp_path, variable("data"), variable("data_weight"))

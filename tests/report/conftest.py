@@ -6,7 +6,6 @@ import pytest
 
 from passsearch.core import BuildOptions
 from passsearch.dialects import DIALECTS
-from passsearch.evaluate import options_key
 from passsearch.store import Log
 
 DATA = Path(__file__).parents[1] / "data"
@@ -39,7 +38,7 @@ def run(result: dict[str, Any], tmp_path: Path) -> Path:
         log.record("edge", "a|CanonicalizeOps", fact={"state": "d", "seconds": 0.1})
         log.record("edge", "a|AlterOpLayout", fact={"failure": {"kind": "crash"}, "seconds": 0.1})
         for trial in trials:
-            key = options_key(BuildOptions.from_json(trial["build"]))
+            key = BuildOptions.from_json(trial["build"]).key
             log.record("build", f"{trial['state']}|{key}", fact={"digest": trial["binary"]})
         log.record("places", "old|new", fact={"kernels": [{"conv": 2e-3, "<pool>": 1e-3}, {"fused_conv": 1e-3}]})
     return folder

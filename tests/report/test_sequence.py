@@ -6,6 +6,8 @@ import pytest
 
 from passsearch.report import headline_text, result_html, result_text
 
+CONFIRMED = {"ratio": 1.25, "interval": [1.2, 1.3]}
+
 
 @pytest.fixture
 def improved(result: dict[str, Any]) -> dict[str, Any]:
@@ -72,7 +74,34 @@ def test_a_result_without_a_sequence_says_nothing_of_it(improved: dict[str, Any]
 
 @pytest.mark.parametrize("is_best", [False, True])
 def test_the_sequence_is_a_row_between_baseline_and_winner(improved: dict[str, Any], is_best: bool) -> None:
-    improved["sequence"] = sequence(improved["best"], is_best=is_best)
+    improved["sequence"] = sequence(improved["best"], is_best=is_best, gain=None if is_best else CONFIRMED)
     names = [line.split()[0] for line in result_text(improved, width=140).splitlines() if line.split()]
     table = [name for name in names if name in ("O3", "AS-2", "best")]
     assert table == (["O3", "best"] if is_best else ["O3", "AS-2", "best"])
+
+
+def test_a_sequence_timed_beside_the_winner_has_no_compile_time_or_energy_of_the_search(
+    improved: dict[str, Any],
+) -> None:
+    improved["baseline"] |= {"energy_j": 1.5}
+    readings = {"compile_s": 8.25, "energy_j": 0.125, "power_w": {"median": 21.5}, "temperature_c": {"max": 61.5}}
+    improved["sequence"] = sequence(improved["best"], gain=CONFIRMED, **readings)
+    text = result_text(improved, width=160)
+    [row] = [line for line in text.splitlines() if line.startswith("AS-2 ")]
+    assert " ".join(row.split()) == "AS-2 29.09 [29.06, 29.12] 34.38 1.200 [1.100, 1.300] – – 46.9 2 – – –"
+    assert "(AS-2 as the search built it, so without compile time)" in " ".join(text.split())
+    assert "8.25" not in result_html(improved)
+
+
+def test_a_sequence_not_timed_beside_the_winner_stands_with_the_levels_of_the_search(improved: dict[str, Any]) -> None:
+    improved["sequence"] = sequence(improved["best"], gain={"ratio": 1.25, "interval": None}, compile_s=10.7)
+    text = result_text(improved, width=140)
+    title = "\nbest sequence and other levels, from the search (one compile and one process each):\n"
+    beside, apart = text.split(title)
+    assert "\nAS-2 " not in beside and apart.index("\nAS-2 ") < apart.index("\nO0 ")
+    # Its compile ratio is that of the compile seconds of one table: both are of the search.
+    [row] = [line.split() for line in text.splitlines() if line.startswith("AS-2 ")]
+    searched = next(level for level in improved["baselines"] if level["name"] == "O3")
+    assert row[-4:-2] == ["10.7", f"{searched['compile_s'] / 10.7:.2f}"]
+    confirmed, searched_plot = result_html(improved).split("<svg")[1:]
+    assert "AS-2" not in confirmed.split("</svg>")[0] and "AS-2" in searched_plot

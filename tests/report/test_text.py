@@ -1,18 +1,11 @@
-"""Texts of results and comparisons."""
+"""Texts of results."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from passsearch.report import audit_text, comparison_text, headline_text, result_html, result_text, verdict_text
-
-DEVIATION = {
-    "kind": "wrong_result",
-    "stage": "measure",
-    "step": "",
-    "reason": "outputs deviate by 0.12 of the largest",
-}
+from passsearch.report import audit_text, headline_text, result_html, result_text, verdict_text
 
 
 def test_result_shows_setup_verdict_and_evidence(result: dict[str, Any]) -> None:
@@ -283,36 +276,6 @@ def test_an_audit_names_the_check_that_failed() -> None:
     text = audit_text({"checks": checks, "signed_off": False})
     assert "refused: IR: after pass 2" in text
     assert "signed off" in audit_text({"checks": checks[1:], "signed_off": True})
-
-
-def test_comparison_shows_a_verdict_per_pair(result: dict[str, Any]) -> None:
-    pair = {"first": "O3", "second": "AS-0", "ratio": 1.25, "interval": [1.2, 1.3], "verdict": "faster"}
-    text = comparison_text({**result, "baseline": "O3", "rows": [], "pairs": [pair]}, width=120)
-    assert "AS-0 / O3" in text and "1.250 [1.200, 1.300]" in text and "faster" in text
-
-
-def test_comparison_shows_measurements_and_failures(result: dict[str, Any]) -> None:
-    failed = {"name": "PO-2", "pipeline": "ToMixedPrecision", "build": {"opt_level": 0}, "failure": DEVIATION}
-    rows = [*result["baselines"][2:4], {**result["best"], "name": "layout-fuse"}, failed]
-    text = comparison_text({**result, "baseline": "O3", "noise_floor": 0.004, "rows": rows}, width=120)
-    table = {line.split()[0]: line.split() for line in text.splitlines() if line}
-
-    assert table["layout-fuse"][-4:] == ["7.38", "2.93", "46.9", "2"]
-    assert table["O2"][-4:] == ["13.9", "1.554", "46.9", "2"]
-    assert "PO-2: failed: wrong_result in measure: outputs deviate by 0.12 of the largest" in text
-    assert "noise floor: 0.4 %" in text
-
-
-def test_a_comparison_shows_both_estimators_of_a_row_where_they_contradict_each_other(result: dict[str, Any]) -> None:
-    row = {**result["best"], "name": "layout-fuse", "ratio": {"ratio": 1.1, "interval": [1.08, 1.12]}}
-    document = {**result, "baseline": "O3", "noise_floor": 0.004, "rows": [row]}
-    row["ratio_of_medians"] = {"ratio": 1.1, "interval": [1.07, 1.13]}
-    assert "estimators" not in comparison_text(document, width=120)
-    row["ratio_of_medians"] = {"ratio": 0.9, "interval": [0.88, 0.92]}
-    expected = (
-        "estimators of layout-fuse: throughput by fastest runs 1.100 [1.080, 1.120], by medians 0.900 [0.880, 0.920]"
-    )
-    assert expected in comparison_text(document, width=160)
 
 
 def test_deviation_of_the_winners_outputs_is_shown(result: dict[str, Any]) -> None:

@@ -95,7 +95,7 @@ class Torch:
         return [_Request(self, threads=each) for _ in range(parts)]
 
     def kernels(self, runs: int) -> Sequence[tuple[str, float]]:
-        """Return the operators and Inductor's kernels, by PyTorch's profiler: the mean over the runs, by name."""
+        """Return the operators and Inductor's kernels: the mean of the calls of a name, which the profiler adds up."""
         profiler = self.torch.profiler
         activity = profiler.ProfilerActivity.CUDA if self._has_queue else profiler.ProfilerActivity.CPU
         if self._is_compiled and not self._has_queue:
@@ -108,8 +108,23 @@ class Torch:
             for _ in range(runs):
                 self.infer()
         name = "self_device_time_total" if self._has_queue else "self_cpu_time_total"
-        events = [(event.key, 1e-6 * getattr(event, name) / runs) for event in profile.key_averages()]
-        return [(key, seconds) for key, seconds in events if seconds > 0]
+        sums = [(event.key, event.count, 1e-6 * getattr(event, name)) for event in profile.key_averages()]
+        return mean_calls(sums, runs=runs)
+
+
+def mean_calls(sums: Sequence[tuple[str, int, float]], *, runs: int) -> list[tuple[str, float]]:
+    """Return the calls of one inference, each with the mean seconds of its name.
+
+    Args:
+        sums: Name, number of calls and sum of their seconds, over all runs.
+        runs: Number of inferences.
+    """
+    calls: list[tuple[str, float]] = []
+    for name, count, seconds in sums:
+        # Work that is not done in every run, such as the growth of a pool of memory, counts as one call.
+        each = max(1, round(count / runs))
+        calls += [(name, seconds / runs / each)] * each if seconds > 0 else []
+    return calls
 
 
 class _Request:

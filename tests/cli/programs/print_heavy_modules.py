@@ -1,10 +1,10 @@
-"""Runs ``passsearch --help`` and prints to standard error which slow libraries that has loaded."""
+"""Runs the command of its arguments and prints to standard error which slow libraries that has loaded."""
 
 import sys
 
 from passsearch.cli import main
 
-SLOW = {"numpy", "optuna", "rich", "onnx", "scipy", "networkx", "yaml"}
+SLOW = {"numpy", "optuna", "rich", "onnx", "scipy", "networkx", "yaml", "plotly", "pandas"}
 
-main(["--help"])
+main(sys.argv[1:])
 print(*sorted(SLOW & set(sys.modules)), file=sys.stderr)
