@@ -8,6 +8,7 @@ Where throughput must be kept, a second process predicts the margin, and the imp
 probability of keeping it (Gardner et al., Bayesian optimization with inequality constraints, ICML 2014).
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import Any, TypeAlias
@@ -19,7 +20,7 @@ from optuna.distributions import BaseDistribution
 from optuna.trial import FrozenTrial
 from scipy.linalg import cho_solve, cholesky
 from scipy.spatial.distance import cdist
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from passsearch.search.graph_space import LEVEL, STATE
 from passsearch.search.samplers.trial_values import GAIN, MARGIN
@@ -125,7 +126,7 @@ class GraphSampler(optuna.samplers.BaseSampler):
         admissible = values[margins >= 0]
         best = admissible.max() if len(admissible) else worked.min()
         improvement = _improvement(mean, deviation, best=best)
-        keeps: Vector = norm.cdf(above / spread)
+        keeps: Vector = ndtr(above / spread)
         return improvement * keeps
 
     def _informative(self, measured: Mapping[Choice, FrozenTrial]) -> Mapping[Choice, FrozenTrial]:
@@ -157,7 +158,8 @@ def _improvement(mean: Vector, deviation: Vector, *, best: float) -> Vector:
     """Return the expected improvement over the best."""
     gap = mean - best
     ahead = gap / deviation
-    improvement: Vector = gap * norm.cdf(ahead) + deviation * norm.pdf(ahead)
+    density = np.exp(-(ahead**2) / 2) / math.sqrt(2 * math.pi)
+    improvement: Vector = gap * ndtr(ahead) + deviation * density
     return np.maximum(improvement, 0)
 
 
