@@ -26,7 +26,7 @@ RESULTS = Path(__file__).parent / "results" / "close_catalog.json"
 POINTS = 40
 """Number of points of a growth curve that are written."""
 DIALECT = "relay"
-"""Dialect whose catalog is explored, and name of the toolchain that ``passsearch toolchain create`` makes for it."""
+"""Dialect whose catalog is explored, and name of the toolchain that ``passsearch toolchain install`` makes for it."""
 TRIPS = 4
 """Largest number of round trips between two layouts."""
 CERTIFICATE_KEYS = (

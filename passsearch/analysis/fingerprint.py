@@ -1,6 +1,7 @@
 """The fingerprint of a network: all features of its graph."""
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from types import MappingProxyType
 
 from passsearch.analysis import (
@@ -45,6 +46,7 @@ def compute_fingerprint(summary: ModuleSummary) -> Fingerprint:
     return Fingerprint(MappingProxyType(features))
 
 
+@cache
 def feature_names() -> frozenset[str]:
     """Return the names of all features."""
     # Every family returns all its names for every graph, so the empty graph has them all.

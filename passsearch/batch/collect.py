@@ -21,7 +21,7 @@ def _row(job: TuneJob, result: Mapping[str, Any] | None) -> dict[str, Json]:
         "objective": job.objective,
         "device": job.device.name,
         "run": str(job.folder),
-        "finished": result is not None,
+        "finished": job.is_finished,
     }
     return identity | (_findings(result) if result else dict.fromkeys(_FINDINGS))
 

@@ -12,7 +12,7 @@ from passsearch.batch.job import BatchJob, TuneJob, digest, plain_name, read_doc
 from passsearch.batch.jobs_file import for_comparison
 from passsearch.batch.records import RECORDS
 from passsearch.core import Json, safe_file_name
-from passsearch.errors import EnvironmentFault
+from passsearch.errors import EnvironmentFault, UserError
 from passsearch.store import write_json
 
 CROSS = "cross"
@@ -56,9 +56,29 @@ class CrossJob(BatchJob):
 
     def run(self, progress: Progress) -> bool:
         """Compare; what was measured before an interruption is not measured again."""
+        measured = self.folder / MEASURED
+        is_continued = measured.exists()
+        try:
+            document = self._compare(progress)
+        except UserError:
+            if not is_continued:
+                raise
+            # Another version of the program or of the network measured it; a comparison is short enough to begin anew.
+            shutil.rmtree(measured, ignore_errors=True)
+            document = self._compare(progress)
+        # Such a failure says nothing about the winner, and a comparison that is there is not made again.
+        for row in document["rows"]:
+            if (failure := row.get("failure")) and failure["kind"] == "infra":
+                raise EnvironmentFault(f"The machine kept `{row['name']}` from being built: {failure['reason']}")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self.folder / "comparison.json", document)
+        shutil.rmtree(measured, ignore_errors=True)  # its builds are large
+        return True
+
+    def _compare(self, progress: Progress) -> Mapping[str, Any]:
         search, options = self.search, self.search.options
         shared = {name: options[name] for name in SHARED_OPTIONS if name in options}
-        document = compare(
+        return compare(
             search.network.model,
             [self.baseline, *(str(self.runs / name) for name in self.winners.values())],
             batch=search.network.batch,
@@ -69,21 +89,13 @@ class CrossJob(BatchJob):
             progress=progress,
             **shared,
         )
-        # Such a failure says nothing about the winner, and a comparison that is there is not made again.
-        for row in document["rows"]:
-            if (failure := row.get("failure")) and failure["kind"] == "infra":
-                raise EnvironmentFault(f"The machine kept `{row['name']}` from being built: {failure['reason']}")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(self.folder / "comparison.json", document)
-        shutil.rmtree(self.folder / MEASURED, ignore_errors=True)  # its builds are large
-        return True
 
 
 def cross_jobs(jobs: Iterable[TuneJob]) -> list[CrossJob]:
     """Return the comparisons of the searches that are finished, for networks and objectives on two places or more."""
     groups: dict[tuple[Any, ...], dict[str, tuple[TuneJob, Mapping[str, Any]]]] = defaultdict(dict)
     for job in jobs:
-        if (result := job.result) is not None:
+        if (result := job.result) is not None and job.is_finished:
             # IRs of different dialects have no pass in common.
             groups[job.network, job.objective, result["toolchain"]["dialect"]][job.name] = (job, result)
     return [_cross_job(job, group) for group in groups.values() if len(group) > 1 for job, _ in group.values()]

@@ -19,7 +19,8 @@ from passsearch.api import Progress, tune
 from passsearch.batch.jobs_file import Device, JobsFile, Network
 from passsearch.batch.records import FAILED, FINISHED, INTERRUPTED, RECORDS, RUNNING, WAITING, JobRecords, Report
 from passsearch.core import USUAL_TRIALS, interruptible, parse_json, safe_file_name, timestamp
-from passsearch.errors import EnvironmentFault, PassSearchError, UserError
+from passsearch.errors import PassSearchError, UserError
+from passsearch.evaluate import catalog_files
 from passsearch.store import RESULT, accident_in, read_result
 
 _log = logging.getLogger(__name__)
@@ -52,6 +53,11 @@ class BatchJob(ABC):
     @property
     def unfinished_reason(self) -> str:
         """Why the result that is there is not enough; empty if it is enough or there is none."""
+        return ""
+
+    @property
+    def accident(self) -> str:
+        """Which accident of the machine left the result incomplete; empty if none did or there is none."""
         return ""
 
     @abstractmethod
@@ -116,6 +122,12 @@ class TuneJob(BatchJob):
         result = self.result
         return "" if result is None else self._reason_against(result)
 
+    @property
+    def accident(self) -> str:
+        """Which accident of the machine left the result incomplete; empty if none did or there is none."""
+        result = self.result
+        return "" if result is None else accident_in(result)
+
     def run(self, progress: Progress) -> bool:
         """Search; return False if it was interrupted."""
         result = tune(
@@ -134,11 +146,12 @@ class TuneJob(BatchJob):
     def _reason_against(self, result: Mapping[str, Any]) -> str:
         if self._limits_grew(result):
             return "finished by smaller limits"
-        if accident := accident_in(result):
+        accident, report = accident_in(result), self.records.report
+        # What happens at a second start as well is not taken for an accident any more.
+        if accident and (report is None or report.starts < 2 or report.reason != accident):
             return accident
         catalogs = [Path(catalog) for catalog in self.options.get("catalogs", ())]
-        files = [*_with_weights(Path(self.network.model)), *catalogs]
-        files += [module for catalog in catalogs for module in catalog.parent.rglob("*.py")]
+        files = [Path(self.network.model), *catalog_files(catalogs)]
         finished_at = (self.folder / RESULT).stat().st_mtime
         is_outdated = any(_written_at(file) > finished_at for file in files)
         return "finished before its network or its passes changed" if is_outdated else ""
@@ -152,12 +165,6 @@ class TuneJob(BatchJob):
         # No time limit is the largest one.
         longer = earlier is not None and (timeout is None or timeout > earlier)
         return bool(longer or self.options.get("trials", USUAL_TRIALS) > limits.get("trials", 0))
-
-
-def _with_weights(network: Path) -> list[Path]:
-    """Return a network's file with the files of its weights beside it: `net.onnx.data`, `net.params`."""
-    beside = network.parent.iterdir() if network.is_file() else ()
-    return [network, *(file for file in beside if file.name.startswith((network.name, f"{network.stem}.")))]
 
 
 def _written_at(path: Path) -> float:
@@ -253,14 +260,17 @@ class Reporter:
                 complete = job.run(self._progress)
         except KeyboardInterrupt:
             complete = False
-        except (EnvironmentFault, OSError) as error:  # the machine's; the same job may go on elsewhere or later
+        except OSError as error:  # of a disk or a network drive; the job may go on later
             self.write(INTERRUPTED, reason=_reason(error))
             raise
         except Exception as error:  # all of them: the report is what the user sees of a node
             self.write(FAILED, reason=_reason(error))
             raise
         # The last step tells a reader where an interrupted job stopped, and nothing of a finished one.
-        self.write(FINISHED if complete else INTERRUPTED, progress="" if complete else None)
+        if complete:
+            self.write(FINISHED, progress="", reason=job.accident)
+        else:
+            self.write(INTERRUPTED)
 
     def _progress(self, text: str, done: int, total: int) -> None:
         # A total of 0 marks a note, which is no step.

@@ -211,7 +211,7 @@ def _slurm_parameters(fields: Fields, options: Mapping[str, Json]) -> dict[str, 
 def for_comparison(device: Device, options: Mapping[str, Json]) -> Device:
     """Return a device with a day as its time limit, unless the file states one.
 
-    A comparison has no time limit of its own, and does not resume.
+    A comparison has no time limit of its own.
 
     Args:
         device: The device of a search.

@@ -127,14 +127,13 @@ class SlurmQueue:
             setup=list(device.setup) or None,
             **_queued_again(device.slurm),
         )
-        # An array is submitted as a whole. A signal before all of its jobs are written down would leave some that
-        # nobody knows of.
+        try:
+            with executor.batch():
+                submissions = [executor.submit(job) for job in jobs]
+        except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
+            raise UserError(f"Slurm refuses the jobs of device `{device.name}`: {_one_line(error)}") from None
+        # The queue has all of them now. A signal before each is written down would leave some that nobody knows of.
         with _signals_wait():
-            try:
-                with executor.batch():
-                    submissions = [executor.submit(job) for job in jobs]
-            except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
-                raise UserError(f"Slurm refuses the jobs of device `{device.name}`: {_one_line(error)}") from None
             yield from (str(submission.job_id) for submission in submissions)
 
     def states(self, ids: Collection[str]) -> Mapping[str, QueueState]:
@@ -191,8 +190,8 @@ def _queued_again(slurm: Mapping[str, Any]) -> dict[str, Any]:
     Some clusters do so only where a job asks for it.
     """
     further = slurm.get("additional_parameters", {})
-    asked = {} if "no-requeue" in further else {"requeue": True}
-    return {**slurm, "additional_parameters": {**asked, **further}}
+    requeue = {} if "no-requeue" in further else {"requeue": True}
+    return {**slurm, "additional_parameters": {**requeue, **further}}
 
 
 @contextmanager

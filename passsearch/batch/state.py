@@ -92,7 +92,10 @@ def _in_queue(
 
 def _state(job: BatchJob, submission: Submission | None, in_queue: QueueState | None, *, is_finished: bool) -> JobState:
     report = job.records.report
-    state, reason = (FINISHED, "") if is_finished else _judge(job, submission, report, in_queue)
+    if is_finished:
+        state, reason = FINISHED, report.reason if report and report.state == FINISHED else ""
+    else:
+        state, reason = _judge(job, submission, report, in_queue)
     if report is None:
         return JobState(job, state, reason=reason, submission=submission)
     return JobState(job, state, report.progress, reason, submission, report.starts, report.host, report.at)

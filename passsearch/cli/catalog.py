@@ -79,10 +79,12 @@ def check(
     """
     from passsearch.evaluate.catalog_check import check_entries
     from passsearch.report import ProgressBar, catalog_check_text
+    from passsearch.search import check_features
     from passsearch.toolchain import get_toolchain
 
     compiler = get_toolchain(toolchain)
     catalog = _load(compiler.dialect, catalogs or ())
+    check_features(catalog)
     entries = [catalog.entry(name) for name in names] if names else list(catalog.entries.values())
     with ProgressBar() as progress:
         checks = check_entries(compiler, entries, paths=_parent_folders(catalogs), progress=progress)

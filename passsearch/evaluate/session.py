@@ -352,13 +352,19 @@ def _with_architecture(target: str, probe_sensors: Callable[[str], Sensors]) -> 
 
 def _catalogs_digest(catalogs: Sequence[Path]) -> str:
     """Return a digest that changes with the user's entries and with the code of their passes."""
+    files = catalog_files(catalogs)
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest() if files else ""
+
+
+def catalog_files(catalogs: Sequence[Path]) -> list[Path]:
+    """Return the files that decide what the user's passes do: the catalogs, and the code beside them."""
     # Factories are imported from the folder of the catalog file, so every module or package in it may be part of a
     # pass. Other folders in it, such as an environment, are not read.
     files = {path.resolve() for path in catalogs}
     for folder in {path.parent for path in files}:
         files |= {*folder.glob("*.py")}
         files |= {module for package in folder.glob("*/__init__.py") for module in package.parent.rglob("*.py")}
-    return hashlib.sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest() if files else ""
+    return sorted(files)
 
 
 def _digest(identity: Mapping[str, object]) -> str:

@@ -48,7 +48,6 @@ def export_run(
     if minimal:
         form = _minimal_form(run)
         deployment, best = {**deployment, **form["deployment"]}, {**best, "pipeline": form["pipeline"]}
-    _tell_of_other_code(run, document["toolchain"]["dialect"])
     check_saved_network(run / NETWORK, target=str(document["target"]), trust=trust)
     toolchain = document["toolchain"]
     pipeline = Pipeline.parse(best["pipeline"])
@@ -63,6 +62,7 @@ def export_run(
     factories = check_factories(pipeline, deployment["factories"], catalog, file=run / RESULT, trust=trust, paths=paths)
     own_paths = tuple(str(path.resolve().parent) for path in catalogs)
     model = {key: document["model"][key] for key in ("name", "source", "sha256", "batch")}
+    _tell_of_other_code(run, toolchain["dialect"])
     return write_deployment(
         to,
         Deployment(

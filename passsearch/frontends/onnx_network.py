@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -85,6 +86,8 @@ def _with_fixed_inputs(file: ModelFile, types: Mapping[str, TensorType], *, fold
     try:
         return save_file(folder, name, write=lambda path: onnx.save(model, str(path)))
     except (EncodeError, ValueError) as error:
+        if isinstance(error, ValueError) and not re.search("2 ?GB", str(error)):
+            raise
         # The copy holds all weights, and protobuf writes no file over 2 GiB. Those of the original are in other files.
         raise UserError(
             f"`{file.source}` leaves sizes open, and its copy with fixed ones is larger than an ONNX file can be "

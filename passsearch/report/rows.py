@@ -125,23 +125,33 @@ def level_rows(document: Document) -> list[Row]:
 
     The best sequence is the first of them where it was not timed beside the winner.
     """
-    levels, sequence = document.get("baselines") or [], _sequence(document, is_confirmed=False)
-    reference = find_by_name(levels, baseline_name(document))
-    others = [level for level in levels if level is not reference]
-    return [
-        Row(_mark(label(row), row), row, row.get("ratio"), _compile_ratio(reference, row))
-        for row in ([] if sequence is None else [sequence]) + others
-    ]
+    reference = find_by_name(document.get("baselines") or [], baseline_name(document))
+    sequence = _sequence(document, is_confirmed=False)
+    rows = ([] if sequence is None else [sequence]) + _other_levels(document)
+    return [Row(_mark(label(row), row), row, row.get("ratio"), _compile_ratio(reference, row)) for row in rows]
 
 
 def levels_title(document: Document) -> str:
     """Return the title of the rows of ``level_rows``."""
-    sequence = "" if _sequence(document, is_confirmed=False) is None else "best sequence and "
-    return f"{sequence}other levels, from the search (one compile and one process each)"
+    names = [] if _sequence(document, is_confirmed=False) is None else ["best sequence"]
+    names += ["other levels"] if _other_levels(document) else []
+    return f"{' and '.join(names)}, from the search (one compile and one process each)"
+
+
+def _other_levels(document: Document) -> list[Document]:
+    # Some sequences of the catalog are baselines as well.
+    sequence = _sequence(document, is_confirmed=False) or {}
+    shown = {baseline_name(document), sequence.get("name")}
+    return [level for level in document.get("baselines") or [] if level.get("name") not in shown]
 
 
 def _sequence(document: Document, *, is_confirmed: bool) -> Document | None:
-    """Return the best sequence of the catalog if its gain is confirmed, or is not; ``None`` if it is the winner."""
+    """Return the best sequence of the catalog; ``None`` if it is the winner, or was timed otherwise than asked.
+
+    Args:
+        document: The result.
+        is_confirmed: True for a sequence that was timed beside the winner, false for one that was not.
+    """
     sequence: Document | None = document.get("sequence")
     if not sequence or sequence["is_best"]:
         return None

@@ -13,6 +13,7 @@ from passsearch.search.options import RunOptions
 from passsearch.search.pass_selection import (
     NetworkAnalysis,
     analyze_network,
+    check_features,
     explored_passes,
     first_trials,
     named_candidate,
@@ -57,6 +58,7 @@ __all__ = [
     "analyze_network",
     "audit_run",
     "check_certificate",
+    "check_features",
     "claimed_sequence",
     "compare_candidates",
     "confirm",

@@ -9,7 +9,7 @@ from typing import Any
 from passsearch.core import Candidate, Failure, Pipeline, timestamp
 from passsearch.evaluate import Built, WorkerEvaluator
 from passsearch.measure import LEVEL, Ratio
-from passsearch.search.confirm import confirm, is_slow_baseline
+from passsearch.search.confirm import confirm, slow_baseline_processes
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, ratio_document, ratios_document, toolchain_document
 from passsearch.search.repetition import Pairing
@@ -170,15 +170,14 @@ def _confirm_again(
     baseline, claim = evaluator.session.dialect.baseline, document["verdict"]
     throughput = (document["ratios"]["throughput"] or {}).get("ratio")
     latency_s = min((document["baseline"]["latency_s"] or {}).get("samples", ()), default=0.0)
-    plan = evaluator.plans.final_rounds
-    is_slow = is_slow_baseline(claim["objective"], throughput, latency_s=latency_s, plan=plan)
+    slow = slow_baseline_processes(claim["objective"], throughput, latency_s=latency_s, plans=evaluator.plans)
     # The twin is a build of this audit's own compiler, so it is earlier than every fresh compile it is timed beside.
-    twin = _build(evaluator, winner if is_slow else baseline)
+    twin = _build(evaluator, winner if slow else baseline)
     if isinstance(twin, Failure):
         return twin
     return confirm(
         evaluator,
-        Pairing(baseline, winner, twin, claim["objective"], is_slow, sequence),
+        Pairing(baseline, winner, twin, claim["objective"], slow, sequence),
         repetitions=repetitions,
         progress=progress,
         keep_throughput=claim.get("keep_throughput", 0.0),

@@ -18,11 +18,12 @@ from passsearch.evaluate import (
     Consumed,
     Evaluator,
     FreshCompile,
+    MeasurementPlans,
     TimedArtifacts,
     TimedSamples,
     TimingRequest,
 )
-from passsearch.measure import RoundPlan, level_of_looks
+from passsearch.measure import level_of_looks
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.repetition import Pairing, Repetition, summarize
 from passsearch.search.scoring import FAR_FASTER
@@ -37,19 +38,26 @@ time: Student's t of two pairs is 12.7 standard errors wide, that of four 3.2.""
 _log = logging.getLogger(__name__)
 
 
-def is_slow_baseline(objective: str, throughput: float | None, *, latency_s: float, plan: RoundPlan) -> bool:
-    """Return whether the baseline is so slow that as few processes as possible time it.
+def slow_baseline_processes(
+    objective: str, throughput: float | None, *, latency_s: float, plans: MeasurementPlans
+) -> int:
+    """Return how many processes of a repetition time a slow baseline, which is as few as possible; 0 if it is not slow.
 
-    It is where it is far slower than the winner, and a race of it and its twin has no time for its rounds.
+    It is slow where it is far slower than the winner, and a race of it and its twin has no time for its rounds. One
+    process does where a single inference takes longer than a race may: the gain is then of a hundred times or more,
+    and what process it is makes a few percent.
 
     Args:
         objective: Objective of the run.
         throughput: Throughput of the winner over the baseline's, as known so far.
         latency_s: Seconds of the baseline's inference.
-        plan: Plan of the confirmation's timing processes.
+        plans: Plans of the session.
     """
+    plan = plans.final_rounds
     is_far_slower = throughput is not None and throughput > FAR_FASTER
-    return objective in SPEED_OBJECTIVES and is_far_slower and 2 * latency_s > plan.race_s / plan.rounds
+    if objective not in SPEED_OBJECTIVES or not is_far_slower or 2 * latency_s <= plan.race_s / plan.rounds:
+        return 0
+    return 1 if latency_s > plan.race_s else plans.least_processes
 
 
 def require_repetitions(repetitions: int) -> None:
@@ -241,7 +249,7 @@ def _time(
             request,
             artifacts=replace(artifacts, twin=None),
             restored=(pairing.sequence,) if pairing.sequence else (),
-            most=plans.least_processes,
+            most=pairing.slow_processes,
             most_s=most_s - others.wall_s,
         )
     )

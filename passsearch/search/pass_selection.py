@@ -62,9 +62,7 @@ def analyze_network(
         UserError: The catalog names a feature that does not exist, or has a class rule with a mistake.
     """
     features = compute_fingerprint(summary)
-    rules = tuple(ClassRule.from_json(rule) for rule in session.catalog.rules)
-    _check_features(session.catalog, rules)
-    classes = classify(features, rules)
+    classes = classify(features, check_features(session.catalog))
     names = [label.name for label in classes]
     version = session.toolchain.tvm_version
     kind = session.device_kind
@@ -82,7 +80,13 @@ def analyze_network(
     return NetworkAnalysis(summary, features, classes, selection)
 
 
-def _check_features(catalog: Catalog, rules: Sequence[ClassRule]) -> None:
+def check_features(catalog: Catalog) -> tuple[ClassRule, ...]:
+    """Return the class rules of a catalog.
+
+    Raises:
+        UserError: The catalog names a feature that does not exist, or has a class rule with a mistake.
+    """
+    rules = tuple(ClassRule.from_json(rule) for rule in catalog.rules)
     for rule in rules:
         check_feature_names(sorted(rule.features()), place=f"Class rule `{rule.name}`")
     for entry in catalog.entries.values():
@@ -93,6 +97,7 @@ def _check_features(catalog: Catalog, rules: Sequence[ClassRule]) -> None:
     for sequence in catalog.sequences.values():
         place = f"`{sequence.origin}`, sequence `{sequence.name}`, field `features`"
         check_feature_names(sequence.features, place=place)
+    return rules
 
 
 def explored_passes(

@@ -25,8 +25,8 @@ class Pairing:
         candidate: The winner of the search.
         twin: An earlier build of the baseline, or of the winner where the baseline is slow.
         objective: Objective of the run. Power and energy are read in every repetition if it is one of them, else once.
-        has_slow_baseline: True if the baseline is so slow (``is_slow_baseline``) that few processes time it. The noise
-            of the ratio is then that of the winner's short runs, so the twin is the winner's.
+        slow_processes: Number of processes that time a slow baseline (``slow_baseline_processes``), 0 if it is not. The
+            noise of the ratio is then that of the winner's short runs, so the twin is the winner's.
         sequence: The best of the catalog's sequences, timed beside both; ``None`` for none.
     """
 
@@ -34,8 +34,13 @@ class Pairing:
     candidate: Candidate
     twin: Built
     objective: str
-    has_slow_baseline: bool = False
+    slow_processes: int = 0
     sequence: Built | None = None
+
+    @property
+    def has_slow_baseline(self) -> bool:
+        """True if processes of their own time the baseline."""
+        return self.slow_processes > 0
 
     @property
     def slug(self) -> str:

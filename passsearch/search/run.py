@@ -16,7 +16,7 @@ from passsearch.errors import EnvironmentFault, PassSearchError, UserError
 from passsearch.evaluate import DEVIATION, Session, WorkerEvaluator
 from passsearch.search.best_sequence import BestSequence, best_sequence
 from passsearch.search.bisection import FaultyPasses, bisect_wrong_result, write_reproducer
-from passsearch.search.confirm import LEAST_REPETITIONS, confirm, is_slow_baseline, require_repetitions
+from passsearch.search.confirm import LEAST_REPETITIONS, confirm, require_repetitions, slow_baseline_processes
 from passsearch.search.confirmation import Confirmation
 from passsearch.search.document import Document, result_document
 from passsearch.search.evaluation import BaselineFailed
@@ -348,12 +348,12 @@ class _Execution:
         baseline, objective = scoring.baseline, scoring.objective.name
         throughput = best.ratio.value if best.ratio else None
         latency_s = min(baseline.latency_s, default=0.0)
-        plan = self._evaluator.plans.final_rounds
-        is_slow = is_slow_baseline(objective, throughput, latency_s=latency_s, plan=plan)
+        plans = self._evaluator.plans
+        slow = slow_baseline_processes(objective, throughput, latency_s=latency_s, plans=plans)
         beside = None if sequence is None or sequence.is_same_binary_as(best) else sequence.scored.built
         self._evaluator.make_room([baseline.built, best.built, *([beside] if beside else [])])
-        candidate, twin = Candidate(best.candidate.pipeline, best.candidate.build), best if is_slow else baseline
-        return Pairing(baseline.candidate, candidate, twin.built, objective, is_slow, beside)
+        candidate, twin = Candidate(best.candidate.pipeline, best.candidate.build), best if slow else baseline
+        return Pairing(baseline.candidate, candidate, twin.built, objective, slow, beside)
 
     def _reproducers(self, document: Document) -> list[Document]:
         """Write reproducers of passes that made outputs deviate; another type or shape of an output explains itself."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from passsearch.evaluate import MeasurementPlans
 from passsearch.measure import CONSUMPTION_OBJECTIVES, WindowPlan
-from passsearch.search.confirm import COMPILE_PAIRS, LEAST_REPETITIONS, is_slow_baseline
+from passsearch.search.confirm import COMPILE_PAIRS, LEAST_REPETITIONS, slow_baseline_processes
 from passsearch.search.options import RunOptions
 from passsearch.search.records import Scored
 
@@ -65,14 +65,15 @@ class TimePlan:
         race_s = plans.final_rounds.race_s
         far_faster = None if best is baseline else math.inf
         objective = self.options.objectives[0].name
-        if not is_slow_baseline(objective, far_faster, latency_s=latency_s, plan=plans.final_rounds):
+        processes = slow_baseline_processes(objective, far_faster, latency_s=latency_s, plans=plans)
+        if not processes:
             # Baseline and twin run twice in each process, or once where that takes as long as a race may.
             process_s = FRESH_PROCESS_S + 2 * latency_s * (1 if 2 * latency_s >= race_s else 2)
             timing_s = max(compile_s, plans.least_timing_s, plans.least_processes * process_s)
         else:
             # A race begins its last round before its time is up; the others have processes of their own.
             process_s = FRESH_PROCESS_S + latency_s + (race_s if latency_s < race_s else 0.0)
-            timing_s = plans.least_processes * process_s + max(compile_s, plans.least_timing_s)
+            timing_s = processes * process_s + max(compile_s, plans.least_timing_s)
         return compile_s + timing_s + self.windows_s()
 
     def windows_s(self) -> float:

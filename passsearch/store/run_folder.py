@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import shutil
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -139,7 +138,7 @@ class RunFolder:
             if key is not None:
                 self._discard(reason=f"{key} was `{earlier.get(key)}`")
         # Both files are what remains of a process that died before it wrote `run.json`.
-        elif any(not entry.name.startswith((".lock", "run.json.")) for entry in self.path.iterdir()):
+        elif any(entry.name not in (".lock", "run.json.partial") for entry in self.path.iterdir()):
             raise UserError(f"`{self.path}` is neither empty nor a run folder; choose another folder (--out).")
         # Written for a continued run too: its limits may have grown.
         write_json(file, settings)
@@ -194,9 +193,8 @@ def _read_settings(file: Path) -> dict[str, Any]:
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     """Write a JSON file completely or not at all."""
-    # A rename is atomic; a process that dies during the write leaves the earlier file whole. Two processes, perhaps on
-    # two machines, may write one report.
-    partial = path.with_name(f"{path.name}.{socket.gethostname()}-{os.getpid()}.partial")
+    # A rename is atomic; a process that dies during the write leaves the earlier file whole.
+    partial = path.with_name(path.name + ".partial")
     partial.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n")
     replace_durably(partial, path)
 

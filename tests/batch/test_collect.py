@@ -15,7 +15,8 @@ import pytest
 
 from passsearch import cli
 from passsearch.batch import collect, cross_jobs, cross_rows, job_states, read_jobs, tune_jobs
-from passsearch.errors import EnvironmentFault
+from passsearch.batch.job import Reporter
+from passsearch.errors import EnvironmentFault, UserError
 from passsearch.report import batch_results_text, cross_text
 
 RESULTS = Path(__file__).parents[1] / "data" / "results"
@@ -157,21 +158,30 @@ def test_a_run_that_an_accident_left_incomplete_is_not_finished(
     _edit(job.folder / "result.json", spoil)
     assert not job.is_finished and reason in job.unfinished_reason
     assert other.is_finished and not other.unfinished_reason
+    assert [row["finished"] for row in collect([job, other])] == [False, True]
+    assert cross_jobs([job, other]) == []
+    # What happens at a second start as well is the answer.
+    for _ in range(2):
+        reporter = Reporter(job.records)
+        reporter.write("finished", reason=job.accident)
+    assert job.is_finished
+    [state] = job_states([job])
+    assert state.state == "finished" and reason in state.reason
 
 
-@pytest.mark.parametrize("name", ["net.onnx.data", "mine.py"])
-def test_new_weights_or_passes_beside_the_files_that_are_named_make_a_run_outdated(file: Path, name: str) -> None:
-    for other in ("net.onnx", "mine.yaml"):
-        (file.parent / other).touch()
-    text = file.read_text().replace("[zoo:resnet_tiny]", "[net.onnx]")
-    file.write_text(text.replace("trials: 8", "trials: 8, catalogs: [mine.yaml]"))
+def test_new_passes_beside_a_catalog_make_a_run_outdated(file: Path) -> None:
+    (file.parent / "mine.yaml").touch()
+    file.write_text(file.read_text().replace("trials: 8", "trials: 8, catalogs: [mine.yaml]"))
     [job, *_] = tune_jobs(read_jobs(file))
     job.folder.mkdir(parents=True)
     shutil.copyfile(RESULTS / "resnet_tiny-relay.json", job.folder / "result.json")
     assert job.is_finished
     later = time.time() + 100
-    (file.parent / name).touch()
-    os.utime(file.parent / name, (later, later))
+    for name, is_outdated in (("deploy/build_model.py", False), ("mine.py", True)):
+        (file.parent / name).parent.mkdir(exist_ok=True)
+        (file.parent / name).touch()
+        os.utime(file.parent / name, (later, later))
+        assert job.is_finished is not is_outdated
     assert job.unfinished_reason == "finished before its network or its passes changed"
 
 
@@ -182,6 +192,20 @@ def test_a_comparison_that_an_accident_spoiled_is_made_again(file: Path, monkeyp
     with pytest.raises(EnvironmentFault, match="kept `winner` from being built: disk full"):
         comparison.run(lambda *_: None)
     assert not comparison.is_finished
+
+
+def test_a_comparison_of_another_version_begins_anew(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [comparison, _] = cross_jobs(tune_jobs(read_jobs(file)))
+
+    def compare(*_: object, folder: Path, **__: object) -> dict[str, Any]:
+        if folder.exists():
+            raise UserError("made by another version")
+        return {"rows": []}
+
+    (comparison.folder / "measured").mkdir(parents=True)
+    monkeypatch.setattr("passsearch.batch.cross.compare", compare)
+    assert comparison.run(lambda *_: None) and comparison.is_finished
+    assert not (comparison.folder / "measured").exists()
 
 
 def test_each_device_compares_the_winners_of_all(file: Path) -> None:

@@ -24,7 +24,7 @@ from passsearch.evaluate.testing import Machine, Noise, SimulatedEvaluator
 from passsearch.measure import Consumption, mean_ratio
 from passsearch.search import Confirmation, Pairing, confirm
 from passsearch.search.audit import _confirm_again
-from passsearch.search.confirm import is_slow_baseline
+from passsearch.search.confirm import slow_baseline_processes
 from passsearch.search.repetition import Repetition, summarize
 
 BASELINE = Candidate(build=BuildOptions(opt_level=3), name="O3")
@@ -213,7 +213,7 @@ class TimedLog(SimulatedEvaluator):
 def test_beside_a_far_slower_baseline_the_others_have_processes_of_their_own() -> None:
     gains = {str(FAST.pipeline): 100.0, "Sequence": 80.0}
     evaluator = TimedLog(Machine(Noise(), 3), gains)
-    options: dict[str, Any] = {"sequence": built("Sequence"), "twin": built("Fast"), "has_slow_baseline": True}
+    options: dict[str, Any] = {"sequence": built("Sequence"), "twin": built("Fast"), "slow_processes": 2}
     confirmation = confirmed(evaluator, **options)
     others, together = evaluator.folders[:2]
     assert together == (["root", "Fast", "Sequence"], PLANS.least_processes)
@@ -228,19 +228,19 @@ def test_beside_a_far_slower_baseline_the_others_have_processes_of_their_own() -
 @pytest.mark.parametrize(
     ("objective", "throughput", "latency_s", "expected"),
     [
-        ("throughput", 100.0, 1.9, True),
-        ("throughput", 100.0, 0.6, True),  # it and its twin take more than a second of each round
-        ("throughput", 6.5, 0.005, False),  # ResNet-50 on a GPU: the rounds of a race with it take a second together
-        ("throughput", 1.5, 1.9, False),
-        ("throughput", None, 1.9, False),
-        *((objective, 100.0, 1.9, False) for objective in ("energy", "compile_time", "memory")),
+        ("throughput", 400.0, 47.0, 1),  # a second process would take a minute of the run
+        ("throughput", 100.0, 1.9, 2),
+        ("throughput", 100.0, 0.6, 2),  # it and its twin take more than a second of each round
+        ("throughput", 6.5, 0.005, 0),  # ResNet-50 on a GPU: the rounds of a race with it take a second together
+        ("throughput", 1.5, 1.9, 0),
+        ("throughput", None, 1.9, 0),
+        *((objective, 100.0, 1.9, 0) for objective in ("energy", "compile_time", "memory")),
     ],
 )
 def test_a_slow_baseline_is_far_slower_and_leaves_a_race_no_time_for_its_rounds(
-    objective: str, throughput: float | None, latency_s: float, expected: bool
+    objective: str, throughput: float | None, latency_s: float, expected: int
 ) -> None:
-    plan = PLANS.final_rounds
-    assert is_slow_baseline(objective, throughput, latency_s=latency_s, plan=plan) == expected
+    assert slow_baseline_processes(objective, throughput, latency_s=latency_s, plans=PLANS) == expected
 
 
 def test_one_binary_with_the_baseline_gains_nothing_over_a_sequence() -> None:
@@ -270,7 +270,7 @@ class Recording(SimulatedEvaluator):
 @pytest.mark.parametrize("is_slow", [False, True])
 def test_a_continued_run_reads_the_samples_it_recorded(is_slow: bool) -> None:
     evaluator = Recording(Machine(Noise(), 3), {str(FAST.pipeline): 100.0, "Sequence": 80.0})
-    options: dict[str, Any] = {"sequence": built("Sequence"), "has_slow_baseline": is_slow}
+    options: dict[str, Any] = {"sequence": built("Sequence"), "slow_processes": 2 * is_slow}
     first = confirmed(evaluator, **options)
     requests = len(evaluator.record)
     again = confirmed(evaluator, **options)
@@ -293,7 +293,7 @@ def test_the_cases_of_a_network_with_a_slow_baseline_have_the_winners_own_proces
     baseline, candidate = (FreshCompile(Path(name), name, 0.0, 1.0, 1.0) for name in ("baseline", "best"))
     others = timed(has_baseline=False)
     repetition = Repetition(baseline, candidate, None, timed(has_baseline=True), others, None)
-    pairing = replace(PAIRING, has_slow_baseline=True, sequence=built("Sequence"))
+    pairing = replace(PAIRING, slow_processes=2, sequence=built("Sequence"))
     confirmation = summarize(pairing, [repetition] * 2, level=0.95)
     for case, scale in zip(confirmation.cases, (1.0, 10.0), strict=True):
         assert case.throughput.value == pytest.approx(100), "of one process, in which both ran"
@@ -331,7 +331,7 @@ class LostLater(SimulatedEvaluator):
 @pytest.mark.parametrize("is_slow", [False, True])
 def test_what_was_timed_beside_a_sequence_stays_when_it_fails_later(is_slow: bool) -> None:
     evaluator = LostLater(Machine(Noise(), 3), {str(FAST.pipeline): 3.0, "Sequence": 1.2})
-    options: dict[str, Any] = {"has_slow_baseline": True, "twin": built("Fast")} if is_slow else {}
+    options: dict[str, Any] = {"slow_processes": 2, "twin": built("Fast")} if is_slow else {}
     confirmation = confirmed(evaluator, sequence=built("Sequence"), **options)
     assert confirmation.repetitions == 3 and confirmation.improves_on_sequence()
     assert confirmation.over_sequence is not None
@@ -349,7 +349,7 @@ def test_repetitions_go_on_while_the_gain_over_a_sequence_is_in_doubt() -> None:
     def confirmation_of(sequence: float) -> Confirmation:
         noise = Noise(process=0.02)
         evaluator = SimulatedEvaluator(Machine(noise, 3), {str(FAST.pipeline): 100.0, "Sequence": sequence})
-        return confirmed(evaluator, sequence=built("Sequence"), twin=built("Fast"), has_slow_baseline=True)
+        return confirmed(evaluator, sequence=built("Sequence"), twin=built("Fast"), slow_processes=2)
 
     clear, doubtful, none = map(confirmation_of, (50.0, 98.0, 110.0))
     assert clear.repetitions == none.repetitions == 3 and clear.improves_on_sequence()

@@ -45,13 +45,13 @@ def test_a_process_runs_baseline_and_twin_once_where_that_takes_a_whole_race(lat
     assert timing_s == pytest.approx(max(20.0, 2 * (FRESH_PROCESS_S + inferences * latency_s)))
 
 
-@pytest.mark.parametrize(("latency_s", "baseline_s"), [(30.0, 30.0), (2.0, 8.0)])
-def test_a_baseline_that_is_far_slower_than_the_winner_has_two_processes_and_no_twin(
-    latency_s: float, baseline_s: float
+@pytest.mark.parametrize(("latency_s", "processes", "baseline_s"), [(30.0, 1, 30.0), (2.0, 2, 8.0)])
+def test_a_baseline_that_is_far_slower_than_the_winner_has_few_processes_and_no_twin(
+    latency_s: float, processes: int, baseline_s: float
 ) -> None:
     slow, fast = scored(latency_s, 1.0), scored(0.02, 1.0)
     timing_s = plan(1200.0).repetition_s(slow, fast) - plan(1200.0).compiles_s(slow, fast)
-    assert timing_s == pytest.approx(2 * (FRESH_PROCESS_S + baseline_s) + 20.0)
+    assert timing_s == pytest.approx(processes * (FRESH_PROCESS_S + baseline_s) + 20.0)
     compiling = plan(1200.0).repetition_s(slow, scored(0.02, 41.0)) - plan(1200.0).repetition_s(slow, fast)
     assert compiling == pytest.approx(40.0 + 28.0), "the others are timed for as long as it compiles"
     by_compile_time = plan(1200.0, objective="compile_time")

@@ -26,8 +26,7 @@ def test_a_result_and_its_name_are_on_the_disk_before_it_counts(
 
     monkeypatch.setattr(os, "fsync", record)
     write_json(tmp_path / "result.json", {"a": 1})
-    (partial, *before), folder = synced
-    assert partial.startswith("result.json.") and not any(before) and folder == (tmp_path.name, True)
+    assert synced == [("result.json.partial", False), (tmp_path.name, True)]
 
 
 def test_a_run_continues_only_with_equal_settings(tmp_path: Path) -> None:

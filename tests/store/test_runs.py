@@ -62,7 +62,7 @@ def test_a_run_that_cannot_be_deleted_stays_and_does_not_keep_the_others(runs: P
 
 
 def test_a_deletion_that_is_cut_off_leaves_no_half_of_a_run(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(folder: Path) -> None:
+    def interrupt(folder: Path, **_: object) -> None:
         (folder / "run.json").unlink()
         raise KeyboardInterrupt
 

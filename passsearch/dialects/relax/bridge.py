@@ -14,7 +14,7 @@ from passsearch.dialects import cuda_libraries
 from passsearch.dialects.build_clock import BuildClock
 from passsearch.dialects.contract import Artifact, CompileError, Kernel, ModelSource
 from passsearch.dialects.relax import importer, ir_file
-from passsearch.dialects.relax.code_generation import write_library
+from passsearch.dialects.relax.code_generation import CPU, write_library
 from passsearch.dialects.relax.constants import Constants, constant_uses
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.executable import NETWORK, VirtualMachineExecutable, artifact_digest
@@ -143,7 +143,9 @@ class RelaxBridge(JsonFiles):
         clock.charge()
         size, plan_bytes = (folder / NETWORK).stat().st_size, planned_bytes(lowered) if is_planned else None
         kernels, seconds = kernels_digest(lowered), dict(clock.seconds)
-        by_name = (lambda: kernel_hashes(lowered), lambda: kernel_costs(lowered, folder / NETWORK))
+        # A GPU's library has the functions that start its kernels under their names.
+        library = folder / NETWORK if CPU in self.target.keys else None
+        by_name = (lambda: kernel_hashes(lowered), lambda: kernel_costs(lowered, library))
         return Artifact(folder, size, plan_bytes, kernels, seconds, *by_name)
 
     def kernels(self, module: tvm.IRModule, weights: Mapping[str, float] | None = None) -> Sequence[Kernel]:

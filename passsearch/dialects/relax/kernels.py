@@ -11,6 +11,7 @@ import tvm_ffi
 from tvm import relax, s_tir
 
 from passsearch.dialects.contract import KernelCost
+from passsearch.dialects.relax.code_generation import are_independent
 from passsearch.dialects.relax.code_size import code_bytes
 from passsearch.dialects.relax.errors import COMPILER_ERRORS
 from passsearch.dialects.relax.schedules import PACKED
@@ -38,10 +39,13 @@ def kernel_costs(lowered: tvm.IRModule, library: Path | None = None) -> dict[str
 
     Args:
         lowered: The module.
-        library: Its library, which tells the size of the code.
+        library: Its library for a CPU, which tells the size of the code.
     """
-    sizes = {} if library is None else code_bytes(library)
-    costs = {name.removesuffix(PACKED): _cost(function) for name, function in _kernels(lowered).items()}
+    kernels = _kernels(lowered)
+    # Else their code is that of one module, and mixed.
+    is_apart = library is not None and are_independent(lowered, kernels)
+    sizes = code_bytes(library) if library is not None and is_apart else {}
+    costs = {name.removesuffix(PACKED): _cost(function) for name, function in kernels.items()}
     return {name: replace(cost, code_bytes=sizes.get(name)) for name, cost in costs.items() if cost is not None}
 
 

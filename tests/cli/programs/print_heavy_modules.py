@@ -6,5 +6,6 @@ from passsearch.cli import main
 
 SLOW = {"numpy", "optuna", "rich", "onnx", "scipy", "networkx", "yaml", "plotly", "pandas"}
 
-main(sys.argv[1:])
+status = main(sys.argv[1:])
 print(*sorted(SLOW & set(sys.modules)), file=sys.stderr)
+sys.exit(status)
