@@ -12,6 +12,12 @@ from passsearch.search.records import Scored
 FRESH_PROCESS_S, SHORTLIST_PROCESS_S = 3.0, 10.0
 """Time to start a compiler process and to import a network, and time of one process of a shortlist, roughly."""
 
+LOAD_BYTES_PER_S = 250e6
+"""Bytes of an artifact that a timing process reads in a second, roughly: 650 MB of GPT-2 take 2.6 s."""
+
+TIMED_BESIDE, SHORTLISTED = 3, 4
+"""Number of artifacts in a process of a confirmation, and usually in one of a shortlist."""
+
 FURTHER_SHARE = 0.1
 """Largest share of a time limit that is kept for compiles whose only purpose is the compile time."""
 
@@ -45,7 +51,7 @@ class TimePlan:
         repetition_s = self.repetition_s(baseline, fastest)
         once_s = self.once_s()
         confirm_s = self.options.repetitions * repetition_s + once_s
-        shortlist_s = plans.processes * SHORTLIST_PROCESS_S
+        shortlist_s = plans.processes * (SHORTLIST_PROCESS_S + SHORTLISTED * _load_s(fastest))
         usual_s = min(plans.confirm_s, plans.confirm_share * timeout_s) if self.options.repetitions else 0.0
         if fastest is not baseline:
             # A large gain is certain after the fewest repetitions, a small one takes all the time there is. Two say
@@ -60,7 +66,7 @@ class TimePlan:
 
     def repetition_s(self, baseline: Scored, best: Scored) -> float:
         """Return about how long one repetition of the confirmation takes."""
-        compile_s = self.compiles_s(baseline, best)
+        compile_s, start_s = self.compiles_s(baseline, best), FRESH_PROCESS_S + TIMED_BESIDE * _load_s(best)
         plans, latency_s = self.plans, min(baseline.latency_s, default=0.0)
         race_s = plans.final_rounds.race_s
         far_faster = None if best is baseline else math.inf
@@ -68,12 +74,13 @@ class TimePlan:
         processes = slow_baseline_processes(objective, far_faster, latency_s=latency_s, plans=plans)
         if not processes:
             # Baseline and twin run twice in each process, or once where that takes as long as a race may.
-            process_s = FRESH_PROCESS_S + 2 * latency_s * (1 if 2 * latency_s >= race_s else 2)
+            process_s = start_s + 2 * latency_s * (1 if 2 * latency_s >= race_s else 2)
             timing_s = max(compile_s, plans.least_timing_s, plans.least_processes * process_s)
         else:
             # A race begins its last round before its time is up; the others have processes of their own.
-            process_s = FRESH_PROCESS_S + latency_s + (race_s if latency_s < race_s else 0.0)
-            timing_s = processes * process_s + max(compile_s, plans.least_timing_s)
+            process_s = start_s + latency_s + (race_s if latency_s < race_s else 0.0)
+            others_s = max(compile_s, plans.least_timing_s, plans.least_processes * (start_s + race_s))
+            timing_s = processes * process_s + others_s
         return compile_s + timing_s + self.windows_s()
 
     def windows_s(self) -> float:
@@ -105,6 +112,10 @@ class TimePlan:
         most = max(fewest, self.plans.most_repetitions) if fewest else 0
         confirm = f"{duration(fewest * repetition_s)} to {duration(most * repetition_s)}"
         return f"no time limit: search up to {duration(self.options.trials * started_s)}, confirm {confirm}"
+
+
+def _load_s(scored: Scored) -> float:
+    return scored.built.bytes / LOAD_BYTES_PER_S
 
 
 def _windows_s(plan: WindowPlan) -> float:

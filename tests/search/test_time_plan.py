@@ -13,8 +13,8 @@ from passsearch.search.time_plan import FRESH_PROCESS_S, SHORTLIST_PROCESS_S, Ti
 BUILD = BuildOptions(opt_level=3)
 
 
-def scored(latency_s: float, compile_s: float) -> Scored:
-    built = Built("root", BUILD, "root", Path("root"), "root", "root", compile_s, 0, 0, 0)
+def scored(latency_s: float, compile_s: float, size_bytes: int = 0) -> Scored:
+    built = Built("root", BUILD, "root", Path("root"), "root", "root", compile_s, size_bytes, 0, 0)
     return Scored(Candidate(build=BUILD), built, None, (latency_s,), compile_s, 0.0)
 
 
@@ -56,6 +56,17 @@ def test_a_baseline_that_is_far_slower_than_the_winner_has_few_processes_and_no_
     assert compiling == pytest.approx(40.0 + 28.0), "the others are timed for as long as it compiles"
     by_compile_time = plan(1200.0, objective="compile_time")
     assert by_compile_time.repetition_s(slow, fast) == by_compile_time.repetition_s(slow, slow)
+
+
+def test_processes_that_load_a_large_network_take_longer() -> None:
+    # GPT-2: 2.6 s for each of three artifacts, in two processes of the winner's and one of the baseline.
+    slow, fast = scored(47.0, 11.0, 650_000_000), scored(0.11, 13.0, 650_000_000)
+    timing_s = plan(1200.0).repetition_s(slow, fast) - plan(1200.0).compiles_s(slow, fast)
+    start_s = FRESH_PROCESS_S + 3 * 2.6
+    assert timing_s == pytest.approx((start_s + 47.0) + 2 * (start_s + 6.0))
+    small = replace(fast, built=replace(fast.built, bytes=0))
+    reserve_s, small_s = plan(1200.0, 0).reserve_s(slow, fast), plan(1200.0, 0).reserve_s(slow, small)
+    assert reserve_s - small_s == pytest.approx(MeasurementPlans().processes * 4 * 2.6)
 
 
 def test_a_far_slower_baseline_of_milliseconds_is_timed_in_the_processes_of_the_winner() -> None:
