@@ -195,7 +195,7 @@ def _repeat(
         _log.info("power and energy could not be read: %s", consumed.reason)
         consumed = None
     compile_twin = compiles[2] if len(compiles) > 2 else None
-    return Repetition(baseline, candidate, compile_twin, *timed, consumed)
+    return Repetition(baseline, candidate, compile_twin, *timed, consumed, is_apart=pairing.slow_processes == 1)
 
 
 def _time(

@@ -300,6 +300,12 @@ def test_the_cases_of_a_network_with_a_slow_baseline_have_the_winners_own_proces
         assert case.latency_s == ((scale * 0.008,),) * 4 and case.baseline_latency_s == ((scale,),) * 4
     assert confirmation.over_sequence is not None and confirmation.over_sequence.gain.value == pytest.approx(2)
     assert confirmation.latency_s == ((5.5 * 0.008,),) * 4 and confirmation.processes == 4
+    # Beside an inference of many seconds the winner has a single short run.
+    apart = summarize(pairing, [replace(repetition, is_apart=True)] * 2, level=0.95)
+    assert apart.throughput is not None and apart.throughput.value == pytest.approx(125)
+    assert [case.throughput.value for case in apart.cases] == pytest.approx([125, 125])
+    assert apart.over_sequence is not None and apart.over_sequence.throughput.value == pytest.approx(62.5)
+    assert (apart.twin, apart.over_sequence.gain) == (confirmation.twin, confirmation.over_sequence.gain)
 
 
 class NoRoomForFour(SimulatedEvaluator):
