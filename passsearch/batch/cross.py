@@ -12,8 +12,8 @@ from passsearch.batch.job import BatchJob, TuneJob, digest, plain_name, read_doc
 from passsearch.batch.jobs_file import for_comparison
 from passsearch.batch.records import RECORDS
 from passsearch.core import Json, safe_file_name
-from passsearch.errors import EnvironmentFault, UserError
-from passsearch.store import write_json
+from passsearch.errors import EnvironmentFault
+from passsearch.store import OtherSettings, write_json
 
 CROSS = "cross"
 """Folder of the comparisons, among the records."""
@@ -55,15 +55,11 @@ class CrossJob(BatchJob):
         return self.comparison is not None
 
     def run(self, progress: Progress) -> bool:
-        """Compare; what was measured before an interruption is not measured again."""
+        """Compare; what was measured before an interruption, by the same version, is not measured again."""
         measured = self.folder / MEASURED
-        is_continued = measured.exists()
         try:
             document = self._compare(progress)
-        except UserError:
-            if not is_continued:
-                raise
-            # Another version of the program or of the network measured it; a comparison is short enough to begin anew.
+        except OtherSettings:
             shutil.rmtree(measured, ignore_errors=True)
             document = self._compare(progress)
         # Such a failure says nothing about the winner, and a comparison that is there is not made again.
@@ -95,7 +91,7 @@ def cross_jobs(jobs: Iterable[TuneJob]) -> list[CrossJob]:
     """Return the comparisons of the searches that are finished, for networks and objectives on two places or more."""
     groups: dict[tuple[Any, ...], dict[str, tuple[TuneJob, Mapping[str, Any]]]] = defaultdict(dict)
     for job in jobs:
-        if (result := job.result) is not None and job.is_finished:
+        if (result := job.result) is not None and not job.is_spoiled:
             # IRs of different dialects have no pass in common.
             groups[job.network, job.objective, result["toolchain"]["dialect"]][job.name] = (job, result)
     return [_cross_job(job, group) for group in groups.values() if len(group) > 1 for job, _ in group.values()]

@@ -128,6 +128,12 @@ class TuneJob(BatchJob):
         result = self.result
         return "" if result is None else accident_in(result)
 
+    @property
+    def is_spoiled(self) -> bool:
+        """True if an accident left the result incomplete, and did not do so a second time."""
+        report = self.records.report
+        return bool(self.accident) and not (report and report.state == FINISHED and report.reason == self.accident)
+
     def run(self, progress: Progress) -> bool:
         """Search; return False if it was interrupted."""
         result = tune(
@@ -146,10 +152,8 @@ class TuneJob(BatchJob):
     def _reason_against(self, result: Mapping[str, Any]) -> str:
         if self._limits_grew(result):
             return "finished by smaller limits"
-        accident, report = accident_in(result), self.records.report
-        # What happens at a second start as well is not taken for an accident any more.
-        if accident and (report is None or report.starts < 2 or report.reason != accident):
-            return accident
+        if self.is_spoiled:
+            return accident_in(result)
         catalogs = [Path(catalog) for catalog in self.options.get("catalogs", ())]
         files = [Path(self.network.model), *catalog_files(catalogs)]
         finished_at = (self.folder / RESULT).stat().st_mtime
@@ -242,6 +246,7 @@ class Reporter:
         self._records = records
         earlier = records.report
         starts = 1 + (earlier.starts if earlier else 0)
+        self._earlier_reason = earlier.reason if earlier else ""
         self._report = Report("", socket.gethostname(), os.getpid(), starts, "")
 
     def write(self, state: str, *, progress: str | None = None, reason: str = "") -> None:
@@ -267,10 +272,13 @@ class Reporter:
             self.write(FAILED, reason=_reason(error))
             raise
         # The last step tells a reader where an interrupted job stopped, and nothing of a finished one.
-        if complete:
-            self.write(FINISHED, progress="", reason=job.accident)
-        else:
+        if not complete:
             self.write(INTERRUPTED)
+            return
+        # What happens a second time is no accident.
+        kind = job.accident.partition(":")[0]
+        is_final = not kind or kind == self._earlier_reason.partition(":")[0]
+        self.write(FINISHED if is_final else INTERRUPTED, progress="", reason=job.accident)
 
     def _progress(self, text: str, done: int, total: int) -> None:
         # A total of 0 marks a note, which is no step.

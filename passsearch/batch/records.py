@@ -1,5 +1,7 @@
 """The files by which the person who submits a job and the node that runs it know of each other."""
 
+import os
+import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -93,7 +95,8 @@ class JobRecords:
 
     def _write(self, kind: str, content: Mapping[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_json(self._path(kind), content)
+        # A job that was queued again may have an earlier process that still lives.
+        write_json(self._path(kind), content, writer=f".{socket.gethostname()}-{os.getpid()}")
 
 
 def _read(path: Path) -> object:

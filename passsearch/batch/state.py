@@ -93,7 +93,7 @@ def _in_queue(
 def _state(job: BatchJob, submission: Submission | None, in_queue: QueueState | None, *, is_finished: bool) -> JobState:
     report = job.records.report
     if is_finished:
-        state, reason = FINISHED, report.reason if report and report.state == FINISHED else ""
+        state, reason = FINISHED, job.accident
     else:
         state, reason = _judge(job, submission, report, in_queue)
     if report is None:

@@ -121,6 +121,7 @@ def _submit_device(jobs: Sequence[BatchJob], device: Device, queue: Queue) -> No
     # Read before the queue has the jobs, because one may begin at once.
     reports = {job.name: job.records.report for job in jobs}
     starts = {name: report.starts if report else 0 for name, report in reports.items()}
-    # A job is written down before the next one is queued: whatever stops this, no job runs without a record.
+    # A local job is written down before the next one is started. Slurm takes all at once, and signals wait while they
+    # are written down.
     for job, id_ in zip(jobs, queue.submit(jobs, device), strict=True):
         job.records.write_submission(Submission(queue.name, id_, submitted_at, starts[job.name]))

@@ -31,6 +31,9 @@ from passsearch.search.scoring import FAR_FASTER
 LEAST_REPETITIONS = 2
 """Number of repetitions without which there is no interval."""
 
+LARGE_GAIN = 20.0
+"""Gain in throughput that no difference between processes, which is 1.7 times at most, puts in doubt."""
+
 COMPILE_PAIRS = 4
 """Number of pairs of compiles to which a confirmation adds where time is left. Two say next to nothing about compile
 time: Student's t of two pairs is 12.7 standard errors wide, that of four 3.2."""
@@ -44,8 +47,7 @@ def slow_baseline_processes(
     """Return how many processes of a repetition time a slow baseline, which is as few as possible; 0 if it is not slow.
 
     It is slow where it is far slower than the winner, and a race of it and its twin has no time for its rounds. One
-    process does where a single inference takes longer than a race may: the gain is then of a hundred times or more,
-    and what process it is makes a few percent.
+    process does where a single inference takes longer than a race may and the gain is large.
 
     Args:
         objective: Objective of the run.
@@ -57,7 +59,8 @@ def slow_baseline_processes(
     is_far_slower = throughput is not None and throughput > FAR_FASTER
     if objective not in SPEED_OBJECTIVES or not is_far_slower or 2 * latency_s <= plan.race_s / plan.rounds:
         return 0
-    return 1 if latency_s > plan.race_s else plans.least_processes
+    is_large = throughput is not None and throughput > LARGE_GAIN
+    return 1 if latency_s > plan.race_s and is_large else plans.least_processes
 
 
 def require_repetitions(repetitions: int) -> None:

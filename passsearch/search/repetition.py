@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import fmean, median
 from zlib import crc32
@@ -100,17 +101,6 @@ class Repetition:
     def winner_processes(self) -> tuple[ProcessSamples, ...]:
         """Samples that say how fast the winner is: those beside a slow baseline are too few."""
         return (self.others or self.timed).processes
-
-    def pairs(self, *, of_baseline: bool) -> list[tuple[ProcessSamples, Sequence[ProcessSamples]]]:
-        """Return each process with the first artifact of a ratio, and the processes with the second.
-
-        Args:
-            of_baseline: True if the first artifact is the baseline.
-        """
-        processes = self.timed.processes if of_baseline else self.winner_processes
-        if of_baseline and self.is_apart and self.others:
-            return [(process, self.others.processes) for process in processes]
-        return [(process, (process,)) for process in processes]
 
     @property
     def has_sequence(self) -> bool:
@@ -254,11 +244,23 @@ def _ratio(
     Source: Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM 2013: repeat at the highest level that
     varies. Compiles that give the same file, byte for byte, do not vary.
     """
-    rows = [result.pairs(of_baseline=one is _baseline) for result in results]
-    if not all(rows):
+    values = [_log_ratios(result, one, other, log_ratio_of=log_ratio_of) for result in results]
+    if not all(values):
         return None
-    values = [
-        [fmean(log_ratio_of(one(process), other(each)) for each in beside) for process, beside in row] for row in rows
-    ]
     repetitions = [[value] for each in values for value in each] if reproducible else values
     return mean_ratio([fmean(each) for each in repetitions], level=level)
+
+
+def _log_ratios(
+    result: Repetition,
+    one: Callable[[ProcessSamples], Samples],
+    other: Callable[[ProcessSamples], Samples],
+    *,
+    log_ratio_of: Callable[[Samples, Samples], float],
+) -> list[float]:
+    """Return the logarithms of the ratios that one repetition measured, by process."""
+    if one is _baseline and result.is_apart and result.others:
+        sides = product(result.timed.processes, result.others.processes)
+        return [fmean(log_ratio_of(one(process), other(beside)) for process, beside in sides)]
+    processes = result.timed.processes if one is _baseline else result.winner_processes
+    return [log_ratio_of(one(process), other(process)) for process in processes]

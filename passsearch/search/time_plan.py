@@ -15,8 +15,8 @@ FRESH_PROCESS_S, SHORTLIST_PROCESS_S = 3.0, 10.0
 LOAD_BYTES_PER_S = 250e6
 """Bytes of an artifact that a timing process reads in a second, roughly: 650 MB of GPT-2 take 2.6 s."""
 
-TIMED_BESIDE, SHORTLISTED = 3, 4
-"""Number of artifacts in a process of a confirmation, and usually in one of a shortlist."""
+TIMED_BESIDE, SHORTLISTED = 4, 4
+"""Number of artifacts in a process of a confirmation (one less with a slow baseline), and usually in a shortlist's."""
 
 FURTHER_SHARE = 0.1
 """Largest share of a time limit that is kept for compiles whose only purpose is the compile time."""
@@ -66,12 +66,13 @@ class TimePlan:
 
     def repetition_s(self, baseline: Scored, best: Scored) -> float:
         """Return about how long one repetition of the confirmation takes."""
-        compile_s, start_s = self.compiles_s(baseline, best), FRESH_PROCESS_S + TIMED_BESIDE * _load_s(best)
+        compile_s = self.compiles_s(baseline, best)
         plans, latency_s = self.plans, min(baseline.latency_s, default=0.0)
         race_s = plans.final_rounds.race_s
         far_faster = None if best is baseline else math.inf
         objective = self.options.objectives[0].name
         processes = slow_baseline_processes(objective, far_faster, latency_s=latency_s, plans=plans)
+        start_s = FRESH_PROCESS_S + (TIMED_BESIDE - (processes > 0)) * _load_s(best)
         if not processes:
             # Baseline and twin run twice in each process, or once where that takes as long as a race may.
             process_s = start_s + 2 * latency_s * (1 if 2 * latency_s >= race_s else 2)

@@ -1,10 +1,13 @@
 """Deleting a folder that has a lock, so that no half of it is left under its name."""
 
+import logging
 import os
 import shutil
 from pathlib import Path
 
 from filelock import FileLock
+
+_log = logging.getLogger(__name__)
 
 DELETED = ".passsearch-deleted-"
 """First part of the names of folders that are being deleted."""
@@ -22,6 +25,8 @@ def delete_locked(folder: Path) -> None:
     with FileLock(folder / ".lock", timeout=0):
         folder.rename(doomed)
     shutil.rmtree(doomed, ignore_errors=True)  # another process may be deleting it, too
+    if doomed.exists():
+        _log.warning("parts of `%s` could not be deleted", doomed)
 
 
 def delete_leftovers(parent: Path) -> None:

@@ -47,6 +47,10 @@ BASELINE_FACTS = frozenset({"load", "build"})
 _log = logging.getLogger(__name__)
 
 
+class OtherSettings(UserError):
+    """The folder has results of other settings, or of another version of this program."""
+
+
 class RunFolder:
     """A run folder that this process has opened and locked."""
 
@@ -59,7 +63,8 @@ class RunFolder:
             is_guest: True for further measurements in the folder of a search, whose ``SEARCH_KEYS`` stay.
 
         Raises:
-            UserError: The folder belongs to a run with other settings, is in use, cannot be written, or has links.
+            OtherSettings: The folder belongs to a run with other settings.
+            UserError: It is in use, cannot be written, or has links.
         """
         self.path = path = path.absolute()  # workers, which write to it, have another working folder
         _make_writable_folder(path)
@@ -134,7 +139,7 @@ class RunFolder:
             # Another version first: it is the reason for other differences.
             key = next((key for key in (*VERSION_KEYS, *changed) if key in changed and key not in free), None)
             if key is not None and self._has_results():
-                raise UserError(self._refusal(key, earlier.get(key), settings.get(key)))
+                raise OtherSettings(self._refusal(key, earlier.get(key), settings.get(key)))
             if key is not None:
                 self._discard(reason=f"{key} was `{earlier.get(key)}`")
         # Both files are what remains of a process that died before it wrote `run.json`.
@@ -191,10 +196,16 @@ def _read_settings(file: Path) -> dict[str, Any]:
     return settings
 
 
-def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Write a JSON file completely or not at all."""
+def write_json(path: Path, data: Mapping[str, Any], *, writer: str = "") -> None:
+    """Write a JSON file completely or not at all.
+
+    Args:
+        path: The file.
+        data: Its content.
+        writer: Name of this process, if another one may write the file at the same time.
+    """
     # A rename is atomic; a process that dies during the write leaves the earlier file whole.
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(f"{path.name}{writer}.partial")
     partial.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n")
     replace_durably(partial, path)
 
@@ -241,7 +252,7 @@ def accident_in(result: Mapping[str, Any]) -> str:
     if failure and failure["kind"] in MACHINE_FAULTS:
         return f"an accident ended its confirmation: {failure['reason']}"
     if number := result.get("failures", {}).get("infra"):
-        return f"accidents of the machine spoiled {number} of its candidates"
+        return f"accidents of the machine spoiled candidates: {number}"
     return "its winner could not be written" if result.get("deployment", {}) is None else ""
 
 

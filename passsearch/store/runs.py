@@ -53,7 +53,7 @@ def run_folders(parent: Path) -> list[Path]:
 def delete_runs(parent: Path, *, older_than_s: float) -> list[StoredRun]:
     """Delete the runs in a folder that measured nothing for so long, and return them.
 
-    Runs that are in use or cannot be deleted stay.
+    Runs that are in use or cannot be renamed stay.
     """
     delete_leftovers(parent)
     return [run for run in stored_runs(parent) if run.age_s >= older_than_s and delete_run(run.folder)]
@@ -73,10 +73,10 @@ def _stored_run(folder: Path) -> StoredRun | None:
 
 
 def delete_run(folder: Path) -> bool:
-    """Delete a run and return true; return false for one that is in use or cannot be deleted."""
+    """Delete a run and return true; return false for one that is in use or cannot be renamed."""
     try:
         delete_locked(folder)
     except OSError as error:  # filelock's Timeout is one; a shared cache may have runs of other users
-        _log.info("the run %s could not be deleted completely: %s", folder, error)
+        _log.info("the run %s is not deleted: %s", folder, error)
         return False
     return True

@@ -10,14 +10,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from passsearch import cli
 from passsearch.batch import collect, cross_jobs, cross_rows, job_states, read_jobs, tune_jobs
 from passsearch.batch.job import Reporter
-from passsearch.errors import EnvironmentFault, UserError
+from passsearch.errors import EnvironmentFault
 from passsearch.report import batch_results_text, cross_text
+from passsearch.store import OtherSettings
 
 RESULTS = Path(__file__).parents[1] / "data" / "results"
 
@@ -142,7 +144,7 @@ def test_an_interrupted_run_is_no_result(file: Path) -> None:
     ("accident", "reason"),
     [
         ({"verdict": {"failure": {"kind": "infra", "reason": "disk full"}}}, "ended its confirmation: disk full"),
-        ({"failures": {"infra": 3, "crash": 1}}, "accidents of the machine spoiled 3 of its candidates"),
+        ({"failures": {"infra": 3, "crash": 1}}, "accidents of the machine spoiled candidates: 3"),
         ({"deployment": None}, "its winner could not be written"),
     ],
 )
@@ -160,11 +162,13 @@ def test_a_run_that_an_accident_left_incomplete_is_not_finished(
     assert other.is_finished and not other.unfinished_reason
     assert [row["finished"] for row in collect([job, other])] == [False, True]
     assert cross_jobs([job, other]) == []
-    # What happens at a second start as well is the answer.
-    for _ in range(2):
-        reporter = Reporter(job.records)
-        reporter.write("finished", reason=job.accident)
-    assert job.is_finished
+    # What happens at a second start as well is the answer; a start that was cut off says nothing.
+    states = []
+    for complete in (False, True, True):
+        with mock.patch.object(type(job), "run", return_value=complete):
+            Reporter(job.records).watch(job)
+        states.append(job.is_finished)
+    assert states == [False, False, True]
     [state] = job_states([job])
     assert state.state == "finished" and reason in state.reason
 
@@ -199,7 +203,7 @@ def test_a_comparison_of_another_version_begins_anew(file: Path, monkeypatch: py
 
     def compare(*_: object, folder: Path, **__: object) -> dict[str, Any]:
         if folder.exists():
-            raise UserError("made by another version")
+            raise OtherSettings("made by another version")
         return {"rows": []}
 
     (comparison.folder / "measured").mkdir(parents=True)

@@ -229,6 +229,7 @@ def test_beside_a_far_slower_baseline_the_others_have_processes_of_their_own() -
     ("objective", "throughput", "latency_s", "expected"),
     [
         ("throughput", 400.0, 47.0, 1),  # a second process would take a minute of the run
+        ("throughput", 3.0, 47.0, 2),
         ("throughput", 100.0, 1.9, 2),
         ("throughput", 100.0, 0.6, 2),  # it and its twin take more than a second of each round
         ("throughput", 6.5, 0.005, 0),  # ResNet-50 on a GPU: the rounds of a race with it take a second together

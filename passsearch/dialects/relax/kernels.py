@@ -42,9 +42,8 @@ def kernel_costs(lowered: tvm.IRModule, library: Path | None = None) -> dict[str
         library: Its library for a CPU, which tells the size of the code.
     """
     kernels = _kernels(lowered)
-    # Else their code is that of one module, and mixed.
-    is_apart = library is not None and are_independent(lowered, kernels)
-    sizes = code_bytes(library) if library is not None and is_apart else {}
+    # Kernels that need each other are one module, in which their code is mixed.
+    sizes = {} if library is None or not are_independent(lowered, kernels) else code_bytes(library)
     costs = {name.removesuffix(PACKED): _cost(function) for name, function in kernels.items()}
     return {name: replace(cost, code_bytes=sizes.get(name)) for name, cost in costs.items() if cost is not None}
 
