@@ -94,9 +94,11 @@ def sum_text(pipeline: Mapping[str, Any]) -> str:
     """Return what the kernels of a pipeline sum to, and what the rest of the inference is."""
     rest = ", ".join(f"{name} {_ms(seconds)} ms" for name, seconds in pipeline["rest"].items())
     number = sum(row["calls"] for row in pipeline["kernels"])
+    is_slowed = min(pipeline["rest"].values(), default=0.0) < 0
+    slowed = "; watching the calls slows them, so they sum to more than an inference" if is_slowed else ""
     return (
         f"{_ms(pipeline['whole_s'])} ms an inference; {number} calls of {len(pipeline['kernels'])} kernels take "
-        f"{_ms(pipeline['kernels_s'])} ms, {format_percent(pipeline['kernels_share'])}; the rest: {rest}"
+        f"{_ms(pipeline['kernels_s'])} ms, {format_percent(pipeline['kernels_share'])}; the rest: {rest}{slowed}"
     )
 
 

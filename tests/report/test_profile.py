@@ -67,6 +67,13 @@ def test_blocks_stand_side_by_side_and_kernels_below_their_pipeline() -> None:
     assert _row(text, "transpose")[-2:] == ["memory", "–"]
 
 
+def test_calls_that_sum_to_more_than_an_inference_are_explained() -> None:
+    short = {**_pipeline("default", 1.0), "rest": {"runtime": 0.0005, "between calls": -0.0003}}
+    text = " ".join(profile_text({**DOCUMENT, "pipelines": [short]}, width=132).split())
+    assert "between calls -0.300 ms; watching the calls slows them" in text
+    assert "watching" not in profile_text(DOCUMENT, width=132)
+
+
 def test_speeds_of_several_cases_count_calls_by_weight() -> None:
     cases = [{"name": "prefill", "weight": 0.3}, {"name": "decode", "weight": 0.7}]
     pipeline = _pipeline("default", 0.5)
