@@ -56,6 +56,7 @@ def test_a_win_that_is_not_measured_again_is_refused(run: Path, change: Callable
     assert [check["name"] for check in document["checks"] if not check["ok"]] == ["measurement"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", ["relax"], indirect=True)
 @pytest.mark.parametrize(
     ("improved", "reason"),

@@ -28,6 +28,7 @@ def run(benchmark: Any, folder: Path, *arguments: str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.slow
 def test_tvm_without_other_engines(
     benchmark: Any, relax: Toolchain, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -87,6 +87,7 @@ def test_the_papers_protocol_writes_down_its_runs(run: Any, subject: Any, monkey
     assert row[heads.index("runs")] == "100" and row[heads.index("BL")] != "–"
 
 
+@pytest.mark.slow
 def test_orders_are_timed_once_a_binary_and_the_best_one_again(
     run: Any, subject: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +111,7 @@ def test_orders_are_timed_once_a_binary_and_the_best_one_again(
     assert cells[0][heads.index("best, interleaved")] != "–" == cells[1][heads.index("best, interleaved")]
 
 
+@pytest.mark.slow
 def test_a_gain_in_compile_time_is_divided_between_numpy_and_the_selection(run: Any, subject: Any) -> None:
     best = {"pipeline": "SimplifyInference,FoldConstant,FuseOps", "build": BuildOptions(opt_level=0).to_json()}
     subject.document["compile_time"] = {"best": best}
@@ -135,6 +137,7 @@ def test_a_stand_in_is_the_binary_that_tvm_makes(run: Any, subject: Any, level: 
         assert permute.same_binary(evaluator, candidate)
 
 
+@pytest.mark.slow
 def test_the_open_question_is_answered_on_any_network(
     cf22: None, relay: Toolchain, tiny_network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

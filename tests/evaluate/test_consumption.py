@@ -77,6 +77,7 @@ def compare(session: Session, names: list[str], folder: Path) -> list[dict[str, 
         return rows
 
 
+@pytest.mark.slow
 def test_energy_is_an_objective_and_is_confirmed(session: Session, tmp_path: Path) -> None:
     document = tune(session, tmp_path / "run", trials=2)
     best, verdict = document["best"], document["verdict"]

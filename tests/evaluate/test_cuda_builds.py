@@ -44,6 +44,7 @@ def test_every_gpu_sequence_gives_device_code(
     check_every_sequence(small_network, cuda_relax, builds=builds, cubins=cubins, arch="sm_90")
 
 
+@pytest.mark.slow
 def test_every_gpu_sequence_gives_device_code_for_attention(cuda_relax: Toolchain, builds: Any, cubins: Any) -> None:
     check_every_sequence("zoo:bert_tiny", cuda_relax, builds=builds, cubins=cubins, arch="sm_80")
 

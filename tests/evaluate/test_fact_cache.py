@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 import short_plans
 
 import passsearch
@@ -60,6 +61,7 @@ def test_a_search_starts_from_an_explored_space(relax: Toolchain, tiny_network: 
     assert (tmp_path / "run" / "log.jsonl").read_text() == log
 
 
+@pytest.mark.slow
 def test_a_continued_run_draws_from_the_space_it_first_drew_from(
     relax: Toolchain, tiny_network: Path, tmp_path: Path
 ) -> None:
@@ -89,6 +91,7 @@ def assert_explored_from_the_cache(run: Path) -> None:
     assert edges and all(sum(fact["spent"].values()) == 0 for fact in edges)
 
 
+@pytest.mark.slow
 def test_a_pass_with_which_no_space_closes_does_not_keep_the_rest_from_closing(
     relay: Toolchain, small_network: Path, tmp_path: Path
 ) -> None:

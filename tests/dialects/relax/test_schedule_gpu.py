@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from passsearch.frontends import resolve
 
 TRANSPOSITION = [[2, 1024]]
@@ -59,6 +61,7 @@ def test_every_kernel_has_the_threads_of_its_rule_and_computes_the_same(cases: A
     assert all("six numbers" in message for message in messages[:3])
 
 
+@pytest.mark.slow
 def test_whole_networks_compute_the_same(cases: Any, tmp_path: Path) -> None:
     names = ("resnet_tiny", "bert_tiny", "vit_tiny")
     results = cases("gpu_network_cases.py", *(str(resolve(f"zoo:{name}", folder=tmp_path).path) for name in names))
