@@ -10,7 +10,7 @@ from passsearch.core import Json
 
 def collect(jobs: Iterable[TuneJob]) -> list[dict[str, Json]]:
     """Return a flat row for each job; the values of a job without a result are ``None``."""
-    return [_row(job, None if job.is_spoiled else job.result) for job in jobs]
+    return [_row(job, job.answer) for job in jobs]
 
 
 def _row(job: TuneJob, result: Mapping[str, Any] | None) -> dict[str, Json]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from passsearch.api import Progress, compare
-from passsearch.batch.job import BatchJob, TuneJob, digest, plain_name, read_document
+from passsearch.batch.job import BatchJob, TuneJob, digest, plain_name
 from passsearch.batch.jobs_file import for_comparison
-from passsearch.batch.records import RECORDS
+from passsearch.batch.records import RECORDS, read_document
 from passsearch.core import Json, safe_file_name
 from passsearch.errors import EnvironmentFault
 from passsearch.store import OtherSettings, write_json
@@ -47,7 +47,8 @@ class CrossJob(BatchJob):
     @property
     def comparison(self) -> Mapping[str, Any] | None:
         """The comparison; ``None`` if it is not there yet, or damaged."""
-        return read_document(self.folder / "comparison.json")
+        document: Mapping[str, Any] | None = read_document(self.folder / "comparison.json")
+        return document
 
     @property
     def is_finished(self) -> bool:
@@ -91,7 +92,7 @@ def cross_jobs(jobs: Iterable[TuneJob]) -> list[CrossJob]:
     """Return the comparisons of the searches that are finished, for networks and objectives on two places or more."""
     groups: dict[tuple[Any, ...], dict[str, tuple[TuneJob, Mapping[str, Any]]]] = defaultdict(dict)
     for job in jobs:
-        if (result := job.result) is not None and not job.is_spoiled:
+        if (result := job.answer) is not None:
             # IRs of different dialects have no pass in common.
             groups[job.network, job.objective, result["toolchain"]["dialect"]][job.name] = (job, result)
     return [_cross_job(job, group) for group in groups.values() if len(group) > 1 for job, _ in group.values()]

@@ -17,8 +17,18 @@ from zlib import crc32
 
 from passsearch.api import Progress, tune
 from passsearch.batch.jobs_file import Device, JobsFile, Network
-from passsearch.batch.records import FAILED, FINISHED, INTERRUPTED, RECORDS, RUNNING, WAITING, JobRecords, Report
-from passsearch.core import USUAL_TRIALS, interruptible, parse_json, safe_file_name, timestamp
+from passsearch.batch.records import (
+    FAILED,
+    FINISHED,
+    INTERRUPTED,
+    RECORDS,
+    RUNNING,
+    WAITING,
+    JobRecords,
+    Report,
+    read_document,
+)
+from passsearch.core import USUAL_TRIALS, interruptible, safe_file_name, timestamp
 from passsearch.errors import PassSearchError, UserError
 from passsearch.evaluate import catalog_files
 from passsearch.store import RESULT, accident_in, read_result
@@ -129,10 +139,11 @@ class TuneJob(BatchJob):
         return "" if result is None else accident_in(result)
 
     @property
-    def is_spoiled(self) -> bool:
-        """True if an accident left the result incomplete, and did not do so a second time."""
-        report = self.records.report
-        return bool(self.accident) and not (report and report.state == FINISHED and report.reason == self.accident)
+    def answer(self) -> Mapping[str, Any] | None:
+        """The result, unless an accident left it incomplete and did not do so a second time."""
+        result = self.result
+        accident = "" if result is None else accident_in(result)
+        return None if accident and not self._is_accepted(accident) else result
 
     def run(self, progress: Progress) -> bool:
         """Search; return False if it was interrupted."""
@@ -152,13 +163,19 @@ class TuneJob(BatchJob):
     def _reason_against(self, result: Mapping[str, Any]) -> str:
         if self._limits_grew(result):
             return "finished by smaller limits"
-        if self.is_spoiled:
-            return accident_in(result)
+        accident = accident_in(result)
+        if accident and not self._is_accepted(accident):
+            return accident
         catalogs = [Path(catalog) for catalog in self.options.get("catalogs", ())]
         files = [Path(self.network.model), *catalog_files(catalogs)]
         finished_at = (self.folder / RESULT).stat().st_mtime
         is_outdated = any(_written_at(file) > finished_at for file in files)
         return "finished before its network or its passes changed" if is_outdated else ""
+
+    def _is_accepted(self, accident: str) -> bool:
+        """Return whether a second start ended with the same accident, so that it is the answer."""
+        report = self.records.report
+        return report is not None and report.state == FINISHED and report.reason == accident
 
     def _limits_grew(self, result: Mapping[str, Any]) -> bool:
         # Those of `run.json`, for results of earlier versions, are of the newest start, which may have been cut off.
@@ -175,15 +192,6 @@ def _written_at(path: Path) -> float:
     """Return when a file, or the newest file of a folder, was written; 0 if there is none."""
     files = path.rglob("*") if path.is_dir() else [path]
     return max((file.stat().st_mtime for file in files if file.is_file()), default=0.0)
-
-
-def read_document(file: Path) -> Mapping[str, Any] | None:
-    """Return a JSON document; ``None`` if it is not there yet, or damaged."""
-    try:
-        document: Mapping[str, Any] = parse_json(file.read_text())
-    except (OSError, ValueError):  # on a network drive, a file that another machine replaces just now
-        return None
-    return document
 
 
 def tune_jobs(file: JobsFile) -> list[TuneJob]:
@@ -275,10 +283,10 @@ class Reporter:
         if not complete:
             self.write(INTERRUPTED)
             return
-        # What happens a second time is no accident.
-        kind = job.accident.partition(":")[0]
-        is_final = not kind or kind == self._earlier_reason.partition(":")[0]
-        self.write(FINISHED if is_final else INTERRUPTED, progress="", reason=job.accident)
+        accident = job.accident
+        # What happens a second time is no accident. After the colon stand a number or words of the system.
+        is_final = not accident or accident.partition(":")[0] == self._earlier_reason.partition(":")[0]
+        self.write(FINISHED if is_final else INTERRUPTED, progress="", reason=accident)
 
     def _progress(self, text: str, done: int, total: int) -> None:
         # A total of 0 marks a note, which is no step.

@@ -73,13 +73,13 @@ class JobRecords:
     @property
     def submission(self) -> Submission | None:
         """The latest submission; ``None`` if there is none."""
-        content = _read(self._path("submission"))
+        content = read_document(self._path("submission"))
         return _record(Submission, content)
 
     @property
     def report(self) -> Report | None:
         """The latest report; ``None`` if the job has not begun."""
-        content = _read(self._path("report"))
+        content = read_document(self._path("report"))
         return _record(Report, content)
 
     def write_submission(self, submission: Submission) -> None:
@@ -99,7 +99,8 @@ class JobRecords:
         write_json(self._path(kind), content, writer=f".{socket.gethostname()}-{os.getpid()}")
 
 
-def _read(path: Path) -> object:
+def read_document(path: Path) -> Any:
+    """Return a JSON document; ``None`` if it is not there yet, or damaged."""
     try:
         return parse_json(path.read_text())
     except (OSError, ValueError):  # on a network drive, a file that another machine replaces just now

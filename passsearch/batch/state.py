@@ -93,7 +93,8 @@ def _in_queue(
 def _state(job: BatchJob, submission: Submission | None, in_queue: QueueState | None, *, is_finished: bool) -> JobState:
     report = job.records.report
     if is_finished:
-        state, reason = FINISHED, job.accident
+        # An accident that is accepted as the answer; the result, which takes longer to read, has it as well.
+        state, reason = FINISHED, report.reason if report and report.state == FINISHED else ""
     else:
         state, reason = _judge(job, submission, report, in_queue)
     if report is None:

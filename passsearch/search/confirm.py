@@ -32,7 +32,7 @@ LEAST_REPETITIONS = 2
 """Number of repetitions without which there is no interval."""
 
 LARGE_GAIN = 20.0
-"""Gain in throughput that no difference between processes, which is 1.7 times at most, puts in doubt."""
+"""Gain in throughput that a difference between two processes does not put in doubt."""
 
 COMPILE_PAIRS = 4
 """Number of pairs of compiles to which a confirmation adds where time is left. Two say next to nothing about compile

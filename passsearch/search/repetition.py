@@ -239,7 +239,7 @@ def _ratio(
 
     Its interval is over all processes where every compile made the same binary, else over the compiles. A slow baseline
     of many seconds is compared with the winner in the processes that time the winner well: beside it, the winner has
-    one short run, which may take 1.7 times as long in one process as in the next.
+    one short run, whose time differs much from process to process.
 
     Source: Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM 2013: repeat at the highest level that
     varies. Compiles that give the same file, byte for byte, do not vary.

@@ -69,7 +69,7 @@ class TimePlan:
         compile_s = self.compiles_s(baseline, best)
         plans, latency_s = self.plans, min(baseline.latency_s, default=0.0)
         race_s = plans.final_rounds.race_s
-        far_faster = None if best is baseline else math.inf
+        far_faster = None if best is baseline else latency_s / min(best.latency_s, default=math.inf)
         objective = self.options.objectives[0].name
         processes = slow_baseline_processes(objective, far_faster, latency_s=latency_s, plans=plans)
         start_s = FRESH_PROCESS_S + (TIMED_BESIDE - (processes > 0)) * _load_s(best)

@@ -2,17 +2,21 @@
 
 import os
 import signal
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
+from filelock import FileLock
 
 from passsearch.api import Progress
 from passsearch.batch import RESUBMIT, SUBMIT, BatchJob, Device, JobState, Queue, QueueState, job_states, submit, wait
 from passsearch.batch.job import Reporter
+from passsearch.batch.queues import _queued_again
 from passsearch.batch.records import JobRecords, Report
 from passsearch.errors import EnvironmentFault
 
@@ -148,6 +152,35 @@ def test_a_job_that_the_machine_ended_is_submitted_again(tmp_path: Path, queue: 
     queue.jobs.clear()
     assert _states([job], queue) == [("interrupted", "OSError: disk full")]
     assert _submit([job], queue) == ["good"]
+
+
+@pytest.mark.parametrize(
+    ("further", "expected"),
+    [
+        ({}, {"requeue": True}),
+        ({"nice": 1}, {"requeue": True, "nice": 1}),
+        ({"no-requeue": True}, {"no-requeue": True}),
+    ],
+)
+def test_slurm_is_asked_to_queue_jobs_again_unless_the_file_says_otherwise(
+    further: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    slurm = {"time": 5, "additional_parameters": further}
+    assert _queued_again(slurm) == {"time": 5, "additional_parameters": expected}
+
+
+def test_a_submission_does_not_wait_for_ever_for_another_one(
+    tmp_path: Path, queue: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = _jobs(tmp_path)
+    (tmp_path / "batch").mkdir()
+    monkeypatch.setattr(sys.modules[submit.__module__], "LONGEST_SUBMISSION_S", 0.0)
+    with (
+        FileLock(tmp_path / "batch" / ".lock"),
+        pytest.raises(EnvironmentFault, match=r"held .* by another submission"),
+    ):
+        _submit(jobs, queue)
+    assert _submit(jobs, queue) == ["good", "bad"]
 
 
 def test_a_report_that_cannot_be_written_ends_no_job(tmp_path: Path) -> None:

@@ -210,15 +210,16 @@ class TimedLog(SimulatedEvaluator):
         return timed
 
 
-def test_beside_a_far_slower_baseline_the_others_have_processes_of_their_own() -> None:
+@pytest.mark.parametrize("number", [1, 2])
+def test_beside_a_far_slower_baseline_the_others_have_processes_of_their_own(number: int) -> None:
     gains = {str(FAST.pipeline): 100.0, "Sequence": 80.0}
     evaluator = TimedLog(Machine(Noise(), 3), gains)
-    options: dict[str, Any] = {"sequence": built("Sequence"), "twin": built("Fast"), "slow_processes": 2}
+    options: dict[str, Any] = {"sequence": built("Sequence"), "twin": built("Fast"), "slow_processes": number}
     confirmation = confirmed(evaluator, **options)
     others, together = evaluator.folders[:2]
-    assert together == (["root", "Fast", "Sequence"], PLANS.least_processes)
+    assert together == (["root", "Fast", "Sequence"], number)
     assert others[0] == ["Fast", "Fast", "Sequence"] and others[1] >= PLANS.least_processes
-    assert len(confirmation.baseline_latency_s) == confirmation.repetitions * PLANS.least_processes
+    assert len(confirmation.baseline_latency_s) == confirmation.repetitions * number
     assert confirmation.processes == len(confirmation.baseline_latency_s)
     assert len(confirmation.latency_s) == sum(number for names, number in evaluator.folders if "root" not in names)
     assert confirmation.improves("throughput", keep_throughput=0.0) and confirmation.improves_on_sequence()

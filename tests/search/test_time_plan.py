@@ -58,6 +58,12 @@ def test_a_baseline_that_is_far_slower_than_the_winner_has_few_processes_and_no_
     assert by_compile_time.repetition_s(slow, fast) == by_compile_time.repetition_s(slow, slow)
 
 
+def test_a_very_slow_baseline_has_one_process_only_beside_a_far_faster_winner() -> None:
+    slow = scored(47.0, 1.0)
+    two_s, one_s = (plan(1200.0).repetition_s(slow, scored(latency_s, 1.0)) for latency_s in (15.0, 0.1))
+    assert two_s - one_s == pytest.approx(FRESH_PROCESS_S + 47.0)
+
+
 def test_processes_that_load_a_large_network_take_longer() -> None:
     # GPT-2: 2.6 s for each of three artifacts, in two processes of the winner's and one of the baseline.
     slow, fast = scored(47.0, 11.0, 650_000_000), scored(0.11, 13.0, 650_000_000)
